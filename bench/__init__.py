@@ -1,13 +1,14 @@
 """Benchmarks: programs to run from the root of the repository, with `python -m`.
 
-    bench.run              time and error of every operation, as JSON
-    bench.accuracy         errors over N in every precision mode, as JSON
-    bench.parity           whether a backend computes what the simulator does, as JSON
-    bench.compare          these files side by side: tables and plots
-    bench.block_circulant  times, memory and accuracy of block circulant layers
-    bench.probes           what a chip answers to open questions, and what that would change
-    bench.model_check      published measurements of Trainium against the simulator's times
+    bench.run              measures time and error of every operation; writes JSON
+    bench.accuracy         measures errors over N in every precision mode; writes JSON
+    bench.parity           compares results of a backend with those of the simulator; writes JSON
+    bench.compare          shows these files side by side: tables and plots
+    bench.block_circulant  models times, memory and accuracy of block circulant layers
+    bench.probes           asks a chip open questions, and says what the answers would change
+    bench.model_check      compares published measurements of Trainium with the simulator's times
 
-The cases of the first three are in `cases`. The files test_*_bench.py are for pytest:
-`pytest bench --benchmark-only`, or one of them with `-s` where it prints a table.
+The cases of the first three programs are in the folder `cases`. The files test_*_bench.py run under
+pytest: `pytest bench --benchmark-only` runs all of them, and `pytest FILE -s` shows the tables that
+some of them print.
 """

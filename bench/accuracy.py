@@ -1,7 +1,10 @@
-"""Errors over N in every precision mode: python -m bench.accuracy --backend nki
+"""Errors over N in every precision mode.
 
-Relative L2 errors against float64 NumPy for random normal input, forward and after the inverse
-transform, beside the error that the planner predicts.
+Run: python -m bench.accuracy --backend nki
+
+The program computes relative L2 errors against NumPy in float64, for random normal input: of the
+forward transform, and of the forward transform followed by its inverse. Beside each error stands
+the error that the planner predicts.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from trnfft.config import PRECISIONS
 
 LENGTHS = (16, 64, 128, 256, 512, 997, 1000, 1024, 2048, 4096, 16384, 65536, 2**20)
 BATCH = 4
-# The modes with bfloat16 allow these kernels; the planner takes them only where they are faster.
+# The modes with bfloat16 allow these kernels, but the planner chooses them only where they are
+# faster. These cases name the kernels, so that their errors are measured in any case.
 KERNELS = {"bf16": "stockham_bf16", "bf16_refined": "stockham_bf16_refined"}
 KERNEL_LENGTHS = (64, 256, 1024, 4096)
 
@@ -37,9 +41,13 @@ CASES = (
 
 
 def errors(case: Case, backend: str, target: str) -> Row:
-    """The row of a case. NotImplementedError where the mode has no kernel for its length."""
+    """Returns the row of a case.
+
+    Raises:
+        NotImplementedError: the precision mode has no kernel for the length.
+    """
     arrays, device = case.arrays(), device_of(backend)
-    if case.precision == "double" and device == "cpu":  # others may have no float64
+    if case.precision == "double" and device == "cpu":  # other devices may have no float64
         arrays = tuple(array.astype(np.complex128) for array in arrays)
     with settings(backend, target, case.precision):
         (x,) = (on_device(array, device) for array in arrays)

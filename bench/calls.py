@@ -1,8 +1,10 @@
 """Calls per second of `trnfft.fft` and of a plan for it, `trnfft.plan_fft`, on this CPU.
 
-Run: OMP_NUM_THREADS=1 python -m bench.calls. For small sizes, where a call is mostly what leads to
-the transform. Both are timed in turns, so that what else the computer does slows both; the
-shortest round of each counts.
+Run: OMP_NUM_THREADS=1 python -m bench.calls
+
+The sizes are small, so that most of a call's time passes before the transform begins. The program
+times both functions in alternating rounds, so that other work of the computer slows both down; it
+reports the shortest round of each.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ BACKENDS = ("torch", "matmul")
 LENGTHS = (16, 64, 256, 1000)
 BATCH = 8
 ROUNDS = 200
-CALLS = 20  # a round
+CALLS = 20  # in each round
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Calls per second for one length on one backend."""
+    """Calls per second for one length on one backend, by `trnfft.fft` and by a plan."""
 
     backend: str
     n: int
@@ -37,7 +39,7 @@ class Speed:
 
 
 def measured(backend: str, n: int, rounds: int) -> Speed:
-    """`trnfft.fft` of [BATCH, n] real numbers in float32, and a plan for it."""
+    """Measures `trnfft.fft` of [BATCH, n] real numbers in float32, and a plan for the same call."""
     x = torch.randn(BATCH, n)
     with trnfft.backend(backend), torch.no_grad():
         plan = trnfft.plan_fft(x)
@@ -46,7 +48,7 @@ def measured(backend: str, n: int, rounds: int) -> Speed:
 
 
 def _shortest(functions: list[Callable[[], object]], rounds: int) -> list[float]:
-    """Seconds of the shortest round of each, in turns."""
+    """Returns the seconds of the shortest round of each function; the functions alternate."""
     seconds = [float("inf")] * len(functions)
     for _ in range(rounds):
         for index, function in enumerate(functions):
@@ -58,7 +60,7 @@ def _shortest(functions: list[Callable[[], object]], rounds: int) -> list[float]
 
 
 def main() -> None:
-    """Prints one line a backend and length."""
+    """Prints one line for each backend and length."""
     print(f"calls per second, measured on this CPU: {BATCH} rows of N real numbers, float32")
     print(f"{'backend':10}{'N':>6}{'trnfft.fft':>12}{'plan':>12}{'ratio':>8}")
     for backend in BACKENDS:

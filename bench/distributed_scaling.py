@@ -1,11 +1,14 @@
 """Strong and weak scaling of distributed transforms on this computer, measured over gloo.
 
-Run: python -m bench.distributed_scaling. Each process has one thread and its part of a tensor in
-float32; the result is placed as the input. Strong scaling is of the same tensor by more processes,
-weak scaling of the same part for each. A time is that of the slowest process, in the fastest of
-several rounds; the exchange, with waiting for others, is the mean of all processes in that round.
-More processes than cores take turns, whatever the transform: their rows are marked. CPU time, of
-all threads of all processes together, says how much work there is, whoever else is on the computer.
+Run: python -m bench.distributed_scaling
+
+Each process has one thread and its part of a tensor of complex64 numbers; the result is distributed
+as the input is. In strong scaling more processes transform the same tensor; in weak scaling each
+process keeps the same number of points. A time is that of the slowest process in the fastest of
+several rounds. The share of the exchange, which includes waiting for other processes, is a mean
+over all processes in that round. Where there are more processes than cores, processes take turns on
+the cores whatever the transform does; the table marks such rows. CPU time, added up over all
+threads of all processes, measures the work itself, whatever else the computer does.
 """
 
 from __future__ import annotations
@@ -34,15 +37,15 @@ app = typer.Typer(add_completion=False)
 
 @dataclass(frozen=True)
 class Row:
-    """A transform by so many processes.
+    """The measured times of a transform by a number of processes.
 
     Attributes:
         scaling: "strong" or "weak".
-        shape: of complex numbers.
-        processes: that the first dimension is split by.
-        seconds: of the slowest process.
-        cpu_seconds: of all processes together, the least of all rounds.
-        exchange: share of the time, the mean of all.
+        shape: shape of the tensor of complex numbers.
+        processes: number of processes, among which the first dimension is divided.
+        seconds: time of the slowest process.
+        cpu_seconds: CPU time of all processes together, the least of all rounds.
+        exchange: share of the time that the exchange needs, a mean over all processes.
     """
 
     scaling: str
@@ -53,7 +56,7 @@ class Row:
     exchange: float
 
     def speed_up(self, alone: Row) -> float:
-        """Points in a second, over those of one process."""
+        """Returns the points transformed per second, relative to those of one process."""
         size, of_one = (torch.Size(row.shape).numel() for row in (self, alone))
         return size / self.seconds / (of_one / alone.seconds)
 
@@ -62,12 +65,13 @@ class Row:
 def main(
     counts: Annotated[
         list[int] | None,
-        typer.Argument(metavar="PROCESSES", help="Numbers of them.", show_default="1 2 4 8"),
+        typer.Argument(metavar="PROCESSES", help="Numbers of processes.", show_default="1 2 4 8"),
     ] = None,
     points: Annotated[
         int,
         typer.Option(
-            min=64, help="Of a process in weak scaling; in strong scaling 4 times as many in all."
+            min=64,
+            help="Points of each process in weak scaling; strong scaling has 4 times as many.",
         ),
     ] = POINTS,
 ) -> None:
@@ -83,11 +87,11 @@ def main(
         program.stop(str(failure), 1)
     cores = processes.cores()
     print("\n".join(table(rows, cores)))
-    print(f"\n{cores} cores, with a load of {load:.1f} from elsewhere before; *: more processes.")
+    print(f"\n{cores} cores, with a load of {load:.1f} before the run; * marks more processes.")
 
 
 def measured(count: int, points: int) -> Iterator[Row]:
-    """The rows of so many processes."""
+    """Measures every kind of transform by `count` processes, and yields its row."""
     kinds = [
         (scaling, Case("fft" if len(shape) == 1 else "fftn", shape, (count,), (0,), (0,)))
         for scaling, total in (("strong", 4 * points), ("weak", count * points))
@@ -109,7 +113,7 @@ def measured(count: int, points: int) -> Iterator[Row]:
 
 
 def times(device: str, cases: list[dict[str, Any]]) -> list[list[dict[str, float]]]:
-    """Of each case and round the seconds of this process, and those of them in exchanges."""
+    """Returns the seconds of this process and of its exchanges, for each case and round."""
     torch.set_num_threads(1)
     return [_rounds(device, Case(**case)) for case in cases]
 
@@ -131,7 +135,7 @@ def _rounds(device: str, case: Case) -> list[dict[str, float]]:
 
 
 def table(rows: list[Row], cores: int) -> Iterator[str]:
-    """In Markdown, a line a row: those of one kind below each other."""
+    """Yields the lines of a Markdown table, in which rows of the same kind follow each other."""
     yield "| scaling | points | processes | ms | speed-up | efficiency | exchange | CPU ms |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|"
     for alone in (row for row in rows if row.processes == 1):

@@ -1,8 +1,8 @@
-"""What a benchmark ran on: chip, Neuron software, Python packages, CPU, revision of the code.
+"""The environment of a benchmark: chip, Neuron software, packages, CPU, and revision of the code.
 
-Nothing here needs the Neuron SDK: what is absent is "". Sources, in the Neuron SDK's documentation:
-tools/neuron-sys-tools/neuron-sysfs-user-guide.rst (the device's files), release-notes/components/
-nki.rst (which SDK a version of NKI belongs to).
+Nothing here needs the Neuron SDK; "" stands for whatever is absent. Sources, in the Neuron SDK's
+documentation: tools/neuron-sys-tools/neuron-sysfs-user-guide.rst describes the files of the device,
+and release-notes/components/nki.rst says which SDK a version of NKI belongs to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from nki_kernels import nki_api
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture")
-DRIVER = Path("/sys/module/neuron/version")  # as of every Linux module that states its version
+# every Linux module that states its version has such a file
+DRIVER = Path("/sys/module/neuron/version")
 PACKAGES = (
     "trnfft-nki",
     "numpy",
@@ -29,7 +30,7 @@ PACKAGES = (
     "libneuronxla",
     "neuronx-cc",
 )
-SYSTEM_PACKAGES = (  # Debian's way to list them, and Amazon Linux's
+SYSTEM_PACKAGES = (  # the commands of Debian and of Amazon Linux that list packages
     ("dpkg-query", "-W", "-f", "${Package} ${Version}\n", "aws-neuronx-*"),
     ("rpm", "-qa", "--qf", "%{NAME} %{VERSION}\n", "aws-neuronx-*"),
 )
@@ -38,10 +39,10 @@ SDK_OF_NKI = {"0.3": "2.29", "0.4": "2.30", "0.5": "2.31", "0.6": "2.32", "0.7":
 
 
 def environment(root: Path = ROOT) -> Environment:
-    """The environment of this process.
+    """Returns the environment of this process.
 
     Args:
-        root: folder of the code whose git revision is wanted.
+        root: folder of the code whose git revision is recorded.
     """
     nki = version("nki") if nki_api.REAL_NKI else ""
     revision, is_dirty = git_state(root)
@@ -64,7 +65,7 @@ def environment(root: Path = ROOT) -> Environment:
 
 
 def version(package: str) -> str:
-    """Of an installed Python package; "" where it is absent."""
+    """Returns the version of an installed Python package, or "" where it is absent."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -72,9 +73,11 @@ def version(package: str) -> str:
 
 
 def git_state(root: Path) -> tuple[str, bool | None]:
-    """Revision, and whether files differ from it; ("", None) without git or outside of one.
+    """Returns the git revision, and whether files differ from it.
 
-    Where files of a commit were unpacked, as on an instance, TRNFFT_REVISION names it.
+    Without git, or outside of a git repository, the second value is None and the first value is
+    that of the variable TRNFFT_REVISION, or "". The variable names the commit where only the files
+    of a commit were unpacked, as on an instance.
     """
     revision = output_of("git", "-C", str(root), "rev-parse", "HEAD")
     if revision is None:
@@ -83,7 +86,7 @@ def git_state(root: Path) -> tuple[str, bool | None]:
 
 
 def system_packages() -> dict[str, str]:
-    """Versions of the Neuron driver, runtime and tools that the system's package manager knows."""
+    """Returns the versions of Neuron's driver, runtime and tools that the package manager lists."""
     for command in SYSTEM_PACKAGES:
         lines = [line.split() for line in (output_of(*command) or "").splitlines()]
         if found := {line[0]: line[1] for line in lines if len(line) == 2}:
@@ -92,7 +95,7 @@ def system_packages() -> dict[str, str]:
 
 
 def cpu_name() -> str:
-    """The model of the CPU, where Linux tells it, else its architecture."""
+    """Returns the model of the CPU where Linux names it, otherwise the architecture."""
     for line in text_of(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -100,7 +103,7 @@ def cpu_name() -> str:
 
 
 def text_of(path: Path) -> str:
-    """The file's text; "" where it cannot be read."""
+    """Returns the text of a file, or "" where it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -108,7 +111,7 @@ def text_of(path: Path) -> str:
 
 
 def output_of(*command: str) -> str | None:
-    """What the command prints; None where it is absent or fails."""
+    """Returns what the command prints, or None where the command is absent or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,11 +1,12 @@
-"""Modelled times of one core over the floor of their DMA traffic, with what they are made of.
+"""Modelled times on one core relative to the floor of their DMA traffic, with their components.
 
 Run: python -m bench.floors [trn1 trn2 trn3] [--only "1024"]
 
-About 2^20 points a launch, or one transform if it is longer. The floor reads the input and writes
-the result once, at the chip's documented DMA rate (`NeuronCore.dma_floor_ns`). Beside the ratio
-stand what no change of the clock's overlaps moves: bytes of HBM, time of the Tensor engine,
-instructions. Goals are what the project aims at; a ratio beyond its goal is marked with a star.
+A launch transforms about 2^20 points, or one transform if it is longer. The floor is the time to
+read the input and to write the result once, at the chip's documented DMA rate
+(`NeuronCore.dma_floor_ns`). Beside the ratio of the two times stand quantities that do not depend
+on how the model overlaps the engines: bytes of HBM, time of the Tensor engine, and instructions.
+Goals are the ratios that the project aims at; a star marks a ratio above its goal.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ POINTS = 2**20
 
 @dataclass(frozen=True)
 class Case:
-    """A transform, or several of one shape.
+    """A transform, or several transforms of one shape.
 
     Attributes:
-        shape: its lengths.
-        goals: ratios on trn1, trn2 and trn3, if there are any.
+        shape: lengths of the transform.
+        goals: ratios on trn1, trn2 and trn3; empty where there is no goal.
         real: whether the input is real.
-        batch: how many; as many as have about 2^20 points when left out.
+        batch: number of transforms; 0 for as many as have about 2^20 points.
     """
 
     shape: tuple[int, ...]
@@ -57,7 +58,7 @@ class Case:
         return self.batch or max(1, round(POINTS / self.points))
 
     def asked(self) -> dict[str, Any]:
-        """The arguments of `trnfft.plan` for it."""
+        """Returns the arguments of `trnfft.plan` for this case."""
         length = {"n": self.shape[0]} if len(self.shape) == 1 else {"shape": self.shape}
         return {**length, "real": self.real, "batch": self.count}
 
@@ -85,7 +86,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What a case takes on a chip, modelled; the fields are those of a row of the table."""
+    """The modelled costs of a case on a chip; the fields are the columns of the table."""
 
     algorithm: str
     modelled_us: float
@@ -98,7 +99,7 @@ class Measured:
 
 
 def measured(case: Case, target: str) -> Measured:
-    """A dry run of what the planner chooses for one core."""
+    """Runs the planner's choice for one core dry, and returns its costs."""
     found = plan(**case.asked(), target=target, cores=1)
     timeline = cost.timeline(found.recipe, case.count, hardware.chip(target))
     busy = timeline.engine_busy_ns
@@ -121,9 +122,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     targets: program.TargetsArgument = None,
-    only: Annotated[str, typer.Option(help="Part of the titles of the cases to run.")] = "",
+    only: Annotated[str, typer.Option(help="Run only cases whose titles contain this.")] = "",
 ) -> None:
-    """Prints a table for each chip."""
+    """Print a table for each chip."""
     console = Console(width=140)
     cases = [case for case in CASES if only in case.title]
     if not cases:

@@ -1,11 +1,12 @@
-"""What layers move through HBM: in the launches of their kernels, and in torch between these.
+"""The HBM traffic of layers: inside the launches of their kernels, and in torch between them.
 
 Run: python -m bench.layer_traffic [trn1 trn2 trn3]
 
-A forward pass without gradients on the backend "nki-sim", the spectra of constant filters kept
-from the pass before. Launches are modelled by the simulator. What torch does between them is
-counted as if each of its operations read its operands from HBM and wrote its result there, at the
-documented DMA rate: an upper bound, as a compiler fuses some of them.
+The program runs a forward pass without gradients on the backend "nki-sim"; the spectra of constant
+filters are kept from the pass before. The simulator models the launches. The operations of torch
+between the launches are counted as if each of them read its operands from HBM and wrote its result
+to HBM, at the documented DMA rate. This count is an upper bound, because a compiler fuses some of
+the operations.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _conv2d(channels: int) -> torch.nn.Module:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a forward pass takes on one core; bytes of HBM, times modelled."""
+    """The costs of a forward pass on one core: bytes of HBM and modelled times."""
 
     launches: int
     launched_bytes: int
@@ -74,7 +75,7 @@ class Traffic:
 
 
 class _Operations(TorchDispatchMode):
-    """Counts what torch's operations read and write; views move nothing."""
+    """Counts the bytes that torch's operations read and write; views move nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,11 +84,11 @@ class _Operations(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func.namespace == "trnfft":  # a launch, and what torch does for it
+        if func.namespace == "trnfft":  # a launch, with torch's operations that prepare it
             with self:
                 return OPDEFS[func._schema.name]._init_fn(*args, **(kwargs or {}))
         if any(hasattr(kind, "__tensor_flatten__") for kind in types):
-            return NotImplemented  # what its parts go through is counted
+            return NotImplemented  # the operations on its parts are counted
         result = func(*args, **(kwargs or {}))
         read, made = _tensors((args, kwargs)), _tensors(result)
         places = {x.untyped_storage().data_ptr() for x in read}
@@ -105,12 +106,12 @@ def _is_mutable(func: Any) -> bool:
 
 
 def _stored(x: torch.Tensor) -> int:
-    """Bytes behind a tensor: of one that was expanded, those that are there."""
+    """Returns the bytes that a tensor occupies; repetitions by `expand` occupy none."""
     return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
 
 
 def measured(case: Case, target: str) -> Traffic:
-    """The traffic of a case, of its second pass."""
+    """Returns the traffic of a case, in its second pass."""
     torch.manual_seed(0)
     layer = case.layer().requires_grad_(False).eval()
     inputs = [torch.randn(shape) for shape in case.shapes]
@@ -135,7 +136,7 @@ app = typer.Typer(add_completion=False)
 def main(
     targets: program.TargetsArgument = None,
 ) -> None:
-    """Prints a table for each chip."""
+    """Print a table for each chip."""
     console = Console(width=130)
     for target in targets or hardware.NAMES:
         chip = hardware.chip(target)

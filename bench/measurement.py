@@ -1,25 +1,27 @@
-"""How a case is measured on each backend, on a chip at its degree of LNC (`hardware.degree`).
+"""The ways to measure a case, by backend, on a chip at its degree of LNC (`hardware.degree`).
 
-"nki-sim"           the timeline that the simulator models for the launches of one call. It holds no
-                    launch overhead, and what runs between launches on a real device is not in it.
-"torch", "matmul"   the host's clock around whole calls on this CPU.
-"nki"               the host's clock around calls on the XLA device, and from chains of K calls in
-                    one graph, each on the result of the one before, the line
+"nki-sim"           The time is the timeline that the simulator models for the launches of one
+                    call. It contains neither the overhead of launches nor the work that a real
+                    device does between launches.
+"torch", "matmul"   The time is that of the host's clock around whole calls on this CPU. "nki"
+The host's clock measures calls on the XLA device. It also measures chains of
+                    K calls in one graph, each of which computes with the result of the call
+                    before. Least squares fit the line
 
                         time(K) = launch overhead + K * time of the kernel
 
-                    fitted by least squares. A call whose result does not have the shape of its
-                    input takes the input plus a tiny multiple of one number of the result instead,
-                    an addition that counts as part of the kernel. So does whatever the call
-                    does beside kernels, and the way to the host of what PyTorch-XLA lacks.
+                    If a result does not have the shape of the input, the next call gets the
+                    input plus a tiny multiple of one number of the result. This addition counts
+                    as part of the kernel, and so does everything else that a call does beside its
+                    kernels, such as moving data to the host for what PyTorch-XLA lacks.
 
 On the device "neuron" no graph holds several calls, and only whole calls are timed: by perf_counter
-around torch.accelerator.synchronize(). Never by torch_neuronx.Event: its elapsed_time returns 25 to
-30 us whatever runs, by others' record, so that a test refuses both names. The last way
-never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.7
-document neither `nki.benchmark` nor `nki.profile`: both are gone since NKI 0.2.0
-(Neuron SDK, release-notes/components/nki.rst). What replaces them, `neuron-explorer`, profiles
-whole processes from outside; its `total_time` is a check on the slope.
+around torch.accelerator.synchronize(). The program never uses torch_neuronx.Event: others recorded
+that its elapsed_time returns 25 to 30 us whatever runs, so that a test refuses both names. The way
+by chains never ran on a NeuronCore, only on PyTorch-XLA's CPU device. NKI 0.3 to 0.7 document
+neither `nki.benchmark` nor `nki.profile`: both were removed in NKI 0.2.0 (Neuron SDK,
+release-notes/components/nki.rst). Their replacement, `neuron-explorer`, profiles whole processes
+from outside; its `total_time` can check the slope.
 """
 
 from __future__ import annotations
@@ -38,18 +40,18 @@ from bench.results import Latency, Row
 from nki_kernels import hardware, simulator
 from trnfft.backends import torch_neuron
 
-SECONDS = 0.5  # to repeat a call for
-CALLS = (10, 1000)  # at least and at most so many
-CHAINS = (1, 2, 4, 8)  # calls in one graph
+SECONDS = 0.5  # how long a call is repeated
+CALLS = (10, 1000)  # least and largest number of repetitions
+CHAINS = (1, 2, 4, 8)  # numbers of calls in one graph
 CHAIN_SECONDS = 0.2
-TINY = 1e-30  # keeps the dependence between calls, changes no float32 of ordinary size
+TINY = 1e-30  # makes a call depend on the one before; changes no float32 of ordinary size
 REPEATED = "repeated calls"
 TIMELINE = "simulator timeline"
 HOST = "host clock around a call"
 
 
 class Line(NamedTuple):
-    """time(K) = intercept + slope K, and the root mean square of what it misses."""
+    """time(K) = intercept + slope K, and the root mean square of the differences from the line."""
 
     slope: float
     intercept: float
@@ -58,10 +60,11 @@ class Line(NamedTuple):
 
 @contextmanager
 def settings(backend: str, target: str, precision: str = "fast") -> Iterator[None]:
-    """Backend, chip and precision of everything inside.
+    """Selects the backend, the chip and the precision mode for the block.
 
     Raises:
-        ValueError, ImportError: one is not known, or "nki" is not installed.
+        ValueError: a name is not known.
+        ImportError: the backend is "nki", and the package nki is not installed.
     """
     with (
         hardware.select(hardware.chip(target)),
@@ -72,28 +75,32 @@ def settings(backend: str, target: str, precision: str = "fast") -> Iterator[Non
 
 
 def device_of(backend: str) -> str:
-    """The device whose tensors a backend takes here. ImportError where "nki" has none."""
+    """Returns the device whose tensors a backend computes with on this computer.
+
+    Raises:
+        ImportError: the backend is "nki", and no framework here has a device for it.
+    """
     if backend != "nki":
         return "cpu"
     if torch_neuron.has_launches():
         return "neuron"
-    import torch_xla  # noqa: F401  # without which torch does not know the device
+    import torch_xla  # noqa: F401 # its import makes the device known to torch
 
     return "xla"
 
 
 def result_of(case: Case, backend: str, target: str) -> Any:
-    """What one call returns, on the host."""
+    """Returns the result of one call, on the host."""
     device = device_of(backend)
     with settings(backend, target, case.precision):
         return on_host(case.call(*(on_device(array, device) for array in case.arrays())))
 
 
 def measure(case: Case, backend: str, target: str) -> Row:
-    """Time and error of a case.
+    """Measures the time and the error of a case.
 
     Raises:
-        NotImplementedError: there is no kernel for it.
+        NotImplementedError: there is no kernel for the case.
     """
     arrays, device = case.arrays(), device_of(backend)
     chip = hardware.chip(target)
@@ -118,14 +125,18 @@ def measure(case: Case, backend: str, target: str) -> Row:
 
 
 def described(case: Case, backend: str, target: str, **values: Any) -> Row:
-    """A row with what was asked for, and these values."""
+    """Returns a row with the request and the given values."""
     chip = hardware.chip(target)
     cores = hardware.degree(chip)
     return Row(**case.asked, backend=backend, target=chip.name, cores=cores, **values)
 
 
 def predicted(case: Case, backend: str) -> dict[str, Any]:
-    """What the planner says about a case on the chip selected, for backends that follow it."""
+    """Returns the planner's predictions of a case on the current chip.
+
+    The dictionary is empty for a backend that does not follow the planner's choice, and for a case
+    whose call the planner does not plan as a whole.
+    """
     if case.candidate is None or backend not in KERNEL_BACKENDS:
         return {}
     found = case.candidate(case.batch)
@@ -139,7 +150,7 @@ def predicted(case: Case, backend: str) -> dict[str, Any]:
 
 
 def modelled(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
-    """The call's result, and the times of its launches on the simulated chip."""
+    """Returns the call's result, and the times of its launches on the simulated chip."""
     with simulator.record() as timeline:
         result = call()
     return result, {
@@ -154,7 +165,7 @@ def modelled(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
 def measured(
     call: Callable[..., Any], tensors: Sequence[Any], device: str
 ) -> tuple[Any, dict[str, Any]]:
-    """The call's result, and its times on a device; on an XLA device those of the kernel, too."""
+    """Returns the call's result and its times; on an XLA device also the time of its kernels."""
     wait = waiting(device)
 
     def once() -> Any:
@@ -162,7 +173,7 @@ def measured(
         wait()
         return result
 
-    result = once()  # compiles, and makes tables
+    result = once()  # compiles, and makes the tables
     values: dict[str, Any] = {"latency": latency(repeated(once)), "method": HOST}
     if device == "xla":
         line = fitted(CHAINS, [chain_us(call, tensors, wait, count) for count in CHAINS])
@@ -177,18 +188,21 @@ def measured(
 
 
 def waiting(device: str) -> Callable[[], None]:
-    """A function that returns when the device has computed everything."""
+    """Returns a function that waits until the device has computed everything."""
     if device == "cpu":
         return lambda: None
     if device == "neuron":
         return torch.accelerator.synchronize
-    import torch_xla  # only where there is an XLA device
+    import torch_xla  # installed only where there is an XLA device
 
     return lambda: torch_xla.sync(wait=True)
 
 
 def repeated(call: Callable[[], Any], seconds: float = SECONDS) -> list[float]:
-    """Microseconds of each of many calls: for so many seconds, within the limits of CALLS."""
+    """Returns the microseconds of each of many calls, which are repeated for `seconds`.
+
+    The number of calls stays within the limits of CALLS.
+    """
     least, most = CALLS
     samples: list[float] = []
     end = time.perf_counter() + seconds
@@ -200,7 +214,7 @@ def repeated(call: Callable[[], Any], seconds: float = SECONDS) -> list[float]:
 
 
 def latency(samples_us: Sequence[float]) -> Latency:
-    """Percentiles of one sample or more, interpolated linearly between them."""
+    """Returns the percentiles of one or more samples, interpolated linearly between samples."""
     p50, p90, p99 = np.percentile(samples_us, (50, 90, 99)).tolist()
     return Latency(
         min_us=float(min(samples_us)),
@@ -215,7 +229,7 @@ def latency(samples_us: Sequence[float]) -> Latency:
 def chain_us(
     call: Callable[..., Any], tensors: Sequence[Any], wait: Callable[[], None], count: int
 ) -> float:
-    """Median microseconds of a chain of calls in one graph, each dependent on the one before."""
+    """Returns the median microseconds of a chain of dependent calls in one graph."""
 
     def chain() -> Any:
         given = tuple(tensors)
@@ -225,12 +239,16 @@ def chain_us(
         wait()
         return result
 
-    chain()  # compiles
+    chain()  # the first run compiles
     return float(np.median(repeated(chain, CHAIN_SECONDS)))
 
 
 def following(given: tuple[Any, ...], result: Any) -> tuple[Any, ...]:
-    """Inputs like `given` that are only there when `result` is: the result itself, if it fits."""
+    """Returns inputs like `given` for the next call, which cannot be computed before `result`.
+
+    The first input is the result itself if it has the same shape and dtype; otherwise it is the
+    given input plus a tiny multiple of one number of the result.
+    """
     first = result[0] if isinstance(result, tuple) else result
     x = given[0]
     if type(first) is type(x) and first.shape == x.shape and first.dtype == x.dtype:
@@ -240,7 +258,7 @@ def following(given: tuple[Any, ...], result: Any) -> tuple[Any, ...]:
 
 
 def fitted(counts: Sequence[int], times_us: Sequence[float]) -> Line:
-    """The line through two or more times by least squares."""
+    """Fits a line to two or more times by least squares."""
     slope, intercept = np.polyfit(counts, times_us, 1).tolist()
     missed = np.asarray(times_us) - (intercept + slope * np.asarray(counts))
     return Line(slope, intercept, float(np.sqrt(np.mean(missed**2))))

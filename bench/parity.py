@@ -1,8 +1,10 @@
-"""Whether a backend computes what the simulator does: python -m bench.parity --backend nki
+"""A check that a backend computes the same results as the simulator.
 
-Every case runs on the backend and on "nki-sim". The relative L2 distance of the results has to stay
-below twice the error that the precision mode allows a transform, times four for operations that
-are made of several.
+Run: python -m bench.parity --backend nki
+
+Every case runs on the backend and on "nki-sim". The relative L2 distance of the two results has to
+stay below a tolerance: twice the error that the precision mode allows a transform, and four times
+as much for operations that consist of several transforms.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from trnfft.planner.accuracy import MAX_ERRORS
 
 
 def tolerance_of(case: Case) -> float:
-    """The largest difference allowed."""
+    """Returns the largest difference that is allowed for a case."""
     return 2 * MAX_ERRORS[case.precision] * (1 if "transforms" in case.operation else 4)
 
 
 def compared(case: Case, backend: str, target: str, tolerance: float | None) -> Row:
-    """The row of a case. ArithmeticError where a result is not finite."""
+    """Returns the row of a case.
+
+    Raises:
+        ArithmeticError: a result has numbers that are not finite.
+    """
     expected = result_of(case, "nki-sim", target)
     difference = relative_error(result_of(case, backend, target), expected)
     allowed = tolerance_of(case) if tolerance is None else tolerance
@@ -34,7 +40,7 @@ def compared(case: Case, backend: str, target: str, tolerance: float | None) -> 
 
 
 def differs(row: Row) -> bool:
-    """Whether the difference is larger than allowed."""
+    """Returns whether the difference is larger than allowed."""
     difference, allowed = row.relative_difference, row.tolerance
     return difference is None or allowed is None or difference > allowed
 
@@ -45,7 +51,7 @@ def main(
     target: program.TargetOption = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Largest difference; by precision mode when left out.", min=0),
+        typer.Option(help="Largest difference. Default: by precision mode.", min=0),
     ] = None,
     out: program.OutOption = Path("parity.json"),
 ) -> None:

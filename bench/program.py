@@ -1,4 +1,4 @@
-"""What the benchmark programs share: their arguments, and the loop over cases."""
+"""The parts that the benchmark programs share: their arguments, and the loop over cases."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from bench.results import Missing, Program, Results, Row, save
 from nki_kernels import hardware
 from nki_kernels.measured_times import about
 
-BackendOption = Annotated[str, typer.Option(help="torch, matmul, nki-sim or nki.")]
+BackendOption = Annotated[str, typer.Option(help="Backend: torch, matmul, nki-sim or nki.")]
 TargetOption = Annotated[
     str | None,
     typer.Option(
-        help=f"trn1, trn2 or trn3. Default: what {hardware.TARGET_VARIABLE} says, else the "
-        f"instance's, else trn1. The degree of LNC is what {hardware.LNC_VARIABLE} says, else the "
-        "chip's default.",
+        help=f"Chip: trn1, trn2 or trn3. Default: the chip that {hardware.TARGET_VARIABLE} names, "
+        f"else that of this instance, else trn1. {hardware.LNC_VARIABLE} sets the degree of LNC; "
+        "without it, the chip's default counts.",
         show_default=False,
     ),
 ]
 
 
 def chip_name(text: str) -> str:
-    """The name of a chip on the command line."""
+    """Returns the name of a chip, from its name on the command line."""
     try:
         return hardware.chip(text).name
     except ValueError as error:
@@ -43,7 +43,7 @@ def chip_name(text: str) -> str:
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Chips; all when left out.",
+        help="Chips. Default: all.",
         parser=chip_name,
         metavar="trn1|trn2|trn3",
         show_default=False,
@@ -52,7 +52,7 @@ TargetsArgument = Annotated[
 OutOption = Annotated[Path, typer.Option(help="Results to write, as JSON.")]
 OperationsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="OPERATION", help="All when left out.", show_default=False),
+    typer.Argument(metavar="OPERATION", help="Operations. Default: all.", show_default=False),
 ]
 console = Console(stderr=True)
 
@@ -64,7 +64,11 @@ def stop(sentence: str, code: int) -> NoReturn:
 
 
 def check(backend: str, target: str | None, out: Path) -> str:
-    """The chip. Refuses, before any work, a backend, chip, degree or output that cannot be had."""
+    """Returns the name of the chip, or ends the program before any work begins.
+
+    The program ends where the backend, the chip, the degree of LNC or the output file cannot be
+    used.
+    """
     if backend == "auto":
         stop("argument '--backend' is 'auto', allowed are torch, matmul, nki-sim and nki", 2)
     check_out(out)
@@ -79,7 +83,7 @@ def check(backend: str, target: str | None, out: Path) -> str:
 
 
 def check_out(out: Path) -> None:
-    """Refuses a file that cannot be written."""
+    """Ends the program where the output file cannot be written."""
     if not out.parent.is_dir():
         stop(f"cannot write {out}: there is no folder {out.parent}", 2)
     if out.exists() and not out.is_file() or not os.access(out.parent, os.W_OK):
@@ -102,7 +106,10 @@ def list_operations() -> None:
 def rows_of(
     cases: Iterable[Case], backend: str, work: Callable[[Case], Row]
 ) -> tuple[list[Row], list[Missing]]:
-    """A row of each case, or the reason why there is none. A failure does not stop the others."""
+    """Returns the rows of all cases, and the reasons of those cases that have no row.
+
+    A failure of one case does not stop the others.
+    """
     rows: list[Row] = []
     missing: list[Missing] = []
     for case in cases:
@@ -114,7 +121,8 @@ def rows_of(
                 continue
             except NotImplementedError as error:
                 reason = str(error)
-            except Exception as error:  # on a device anything can happen, and the rest is worth it
+            # one failure on a device must not lose the results of the other cases
+            except Exception as error:
                 reason, is_failure = f"{type(error).__name__}: {error}", True
         missing.append(Missing(**case.asked, reason=reason, is_failure=is_failure))
         sentence = escape(f"{title_of(missing[-1])}: {reason}")
@@ -123,14 +131,14 @@ def rows_of(
 
 
 def title_of(row: Row | Missing) -> str:
-    """The case in words."""
+    """Returns the case in words."""
     by = f" by {row.algorithm}" if row.algorithm else ""
     precision = "" if row.precision == "fast" else f", {row.precision}"
     return f"{row.case}{by}, batch {row.batch}{precision}"
 
 
 def line_of(row: Row) -> str:
-    """What was found, in one line."""
+    """Returns the results of a row in one line."""
     parts = []
     if row.time_us is not None:
         where = f" on {row.where}" if row.kernel_us is not None else ""
@@ -147,7 +155,7 @@ def line_of(row: Row) -> str:
 def write(
     program: Program, backend: str, target: str, rows: list[Row], missing: list[Missing], out: Path
 ) -> None:
-    """Writes the results, and ends the program with code 1 where a case failed."""
+    """Writes the results; ends the program with code 1 where a case failed."""
     results = Results(
         program=program,
         backend=backend,

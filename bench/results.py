@@ -1,6 +1,6 @@
-"""Results of the benchmark programs as JSON: checked when read, written whole or not at all.
+"""Results of the benchmark programs as JSON, checked when read, and written whole or not at all.
 
-Times are microseconds. Single samples are not kept, only their percentiles.
+Times are in microseconds. A file keeps the percentiles of samples, not the samples.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ FORMAT: Final = "trnfft benchmark"
 VERSION: Final = 1
 SHOWN_PROBLEMS = 5
 
-Program = Literal["run", "parity", "accuracy"]  # of those that write results
+Program = Literal["run", "parity", "accuracy"]  # the programs that write results
 Key = tuple[str, str, str, tuple[int, ...], int, str]
 
 
 class ResultsError(ValueError):
-    """The file holds no results that this version reads."""
+    """The file does not hold results that this version can read."""
 
 
 class Strict(BaseModel):
-    """No field too many, none too few, none of a wrong type."""
+    """A record that accepts no unknown field, no missing field and no wrong type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Environment(Strict):
-    """What the benchmark ran on; "" or None for what is absent or not known."""
+    """The environment of a benchmark; "" or None for what is absent or unknown."""
 
     date: str  # ISO 8601, UTC
-    device: str  # of the Neuron device, for example Trainium1
+    device: str  # name of the Neuron device, for example Trainium1
     instance: str
     sdk: str  # release of the Neuron SDK that the version of NKI belongs to
     nki: str  # version of the real package, or "simulator"
@@ -50,7 +50,7 @@ class Environment(Strict):
 
 
 class Latency(Strict):
-    """Percentiles of the time of a call, from its start until its result is there."""
+    """Percentiles of the time from the start of a call until its result is there."""
 
     min_us: FiniteFloat
     p50_us: FiniteFloat
@@ -61,7 +61,7 @@ class Latency(Strict):
 
 
 class Asked(Strict):
-    """What was asked for: the case, and how."""
+    """The request: the case, and the way to compute it."""
 
     operation: str
     case: str
@@ -72,7 +72,7 @@ class Asked(Strict):
 
     @property
     def key(self) -> Key:
-        """What is compared between files: everything that was asked for."""
+        """The whole request, by which rows of different files are matched."""
         return (
             self.operation,
             self.case,
@@ -84,20 +84,21 @@ class Asked(Strict):
 
 
 class Row(Asked):
-    """One case on one backend. None is what the program, or the backend, has no value for.
+    """The results of one case on one backend.
 
-    `kernel_time_source` is "modelled" (the simulator's timeline), "measured" (on a device) or ""
-    where `kernel_us` is None; `method` tells how it was separated from the launch. `latency` is
-    always measured by the host's clock. `dma_floor_us` is the least time to read the inputs and to
-    write the results once on `target` by `cores`, `predicted_us` the planner's price.
-    `with_launches_us` stands beside a modelled time: about the time with the launches, as others
-    measured them.
+    A field is None where the program or the backend has no value for it. `kernel_time_source` is
+    "modelled" (the simulator's timeline), "measured" (on a device), or "" where `kernel_us` is
+    None; `method` says how the kernel's time was separated from the launch. `latency` is always
+    measured by the host's clock. `dma_floor_us` is the least time in which `cores` cores of
+    `target` can read the inputs and write the results once. `predicted_us` is the planner's price.
+    `with_launches_us` stands beside a modelled time; it is about the time with the launches, whose
+    overhead others measured.
     """
 
     backend: str
     target: str
     cores: int = 1  # degree of LNC
-    recipe: str = ""  # what the planner chose, where it plans the call as a whole
+    recipe: str = ""  # the planner's choice, where it plans the call as a whole
     latency: Latency | None = None
     kernel_us: FiniteFloat | None = None
     kernel_time_source: Literal["modelled", "measured", ""] = ""
@@ -109,31 +110,31 @@ class Row(Asked):
     dma_floor_us: FiniteFloat | None = None
     predicted_us: FiniteFloat | None = None
     relative_error: FiniteFloat | None = None  # against float64 NumPy
-    round_trip_error: FiniteFloat | None = None  # of the inverse of the transform
+    round_trip_error: FiniteFloat | None = None  # error of the transform followed by its inverse
     predicted_error: FiniteFloat | None = None
     relative_difference: FiniteFloat | None = None  # from the backend "nki-sim"
-    tolerance: FiniteFloat | None = None  # of that difference
+    tolerance: FiniteFloat | None = None  # largest allowed `relative_difference`
 
     @property
     def time_us(self) -> float | None:
-        """Time of the kernel, else the median latency of a call."""
+        """The kernel's time, or the median latency of a call where there is none."""
         if self.kernel_us is not None:
             return self.kernel_us
         return self.latency.p50_us if self.latency is not None else None
 
     @property
     def where(self) -> str:
-        """Chip and degree of LNC: "trn2, LNC=2"."""
+        """The chip and the degree of LNC: "trn2, LNC=2"."""
         return f"{self.target}, LNC={self.cores}"
 
     @property
     def time_source(self) -> str:
-        """What `time_us` is: "modelled", "measured", or "host" for a whole call on a CPU."""
+        """The kind of `time_us`: "modelled", "measured", or "host" for a whole call on a CPU."""
         return self.kernel_time_source or ("host" if self.latency is not None else "")
 
 
 class Missing(Asked):
-    """A case without a row: the backend does not have it, or it failed."""
+    """A case without a row: the backend does not support it, or it failed."""
 
     reason: str
     is_failure: bool
@@ -150,32 +151,42 @@ class Results(Strict):
     program: Program
     backend: str
     target: str
-    cores: int = 1  # degree of LNC; files from before it was written have 1
+    cores: int = 1  # degree of LNC; files written before this field existed have 1
     environment: Environment
     rows: list[Row]
     missing: list[Missing]
 
     @property
     def where(self) -> str:
-        """Chip and degree of LNC: "trn2, LNC=2"."""
+        """The chip and the degree of LNC: "trn2, LNC=2"."""
         return f"{self.target}, LNC={self.cores}"
 
 
 def save(results: BaseModel, path: Path) -> None:
-    """Write results. OSError where that is impossible; then nothing is written."""
+    """Writes the results, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     write_whole(path, results.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> Results:
-    """The results of a benchmark program in a file; raises as `load_as`."""
+    """Returns the results of a benchmark program in a file. Raises as `load_as` does."""
     return load_as(Results, path, f"{FORMAT} version {VERSION}")
 
 
 def load_as(model: type[Checked], path: Path, title: str) -> Checked:
-    """What a file holds, checked against a model, of which the title says what it is.
+    """Returns the contents of a JSON file, checked against a model.
+
+    Args:
+        model: the record that the file has to hold.
+        path: the file.
+        title: a description of the expected contents, for the message.
 
     Raises:
-        ResultsError: it is absent, is no JSON, has another version or a wrong field, all named.
+        ResultsError: the file is absent or no JSON, or has another version or wrong fields. The
+            message names the first of them.
     """
     try:
         return model.model_validate_json(path.read_bytes())

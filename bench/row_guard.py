@@ -1,7 +1,9 @@
-"""What keeping rows apart costs, modelled: kernels on trn1 (LNC=1) with their guard and without it.
+"""The modelled cost of keeping rows apart: kernels on trn1 (LNC=1), with and without their guard.
 
-Run: python -m bench.row_guard. Without the guard a NaN in one row reaches others on trn1, whose
-transposes multiply by the identity (nki_kernels/row_guard.py).
+Run: python -m bench.row_guard
+
+Without the guard a NaN in one row would reach other rows on trn1, whose transposes are products
+with the identity matrix (nki_kernels/row_guard.py).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CASES = (
 
 @contextmanager
 def without_guard() -> Iterator[None]:
-    """Kernels believe that transposes are exact."""
+    """Makes kernels assume, inside the block, that transposes keep rows apart."""
     changed = []
     for name, module in list(sys.modules.items()):
         if name.startswith("nki_kernels.kernels.") and hasattr(module, "transposes_mix_rows"):
@@ -47,14 +49,14 @@ def without_guard() -> Iterator[None]:
 
 
 def recipe_of(name: str, n: int) -> Recipe:
-    """The likeliest recipe of an algorithm for a length."""
+    """Returns the most promising recipe of an algorithm for a length."""
     algorithm: Any = ALGORITHMS[name]
     found: Recipe = algorithm.recipes(n)[0]
     return found
 
 
 def modelled_ns(name: str, n: int, batch: int) -> tuple[float, float]:
-    """Without the guard and with it."""
+    """Returns the modelled nanoseconds without the guard and with it."""
     recipe = recipe_of(name, n)
     guarded = cost.timeline(recipe, batch, hardware.TRN1).total_ns
     with without_guard():
@@ -62,7 +64,7 @@ def modelled_ns(name: str, n: int, batch: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Prints one line a case."""
+    """Prints one line for each case."""
     print("modelled on trn1, LNC=1")
     print(f"{'kernel':24}{'N':>7}{'batch':>7}{'without':>12}{'with':>12}{'ratio':>8}")
     for name, n, batch in CASES:

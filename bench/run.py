@@ -1,8 +1,11 @@
-"""Time and error of every operation: python -m bench.run [OPERATION ...] --backend nki-sim
+"""Time and error of every operation.
 
-The same cases run on every backend. Times of "nki-sim" are modelled, for the chip and its degree of
-LNC, those of "torch" and "matmul" are the host's, those of "nki" are of a NeuronCore, kernel and
-launch overhead apart (bench/measurement.py). Needs `pip install ".[bench]"`.
+Run: python -m bench.run [OPERATION ...] --backend nki-sim
+
+The same cases run on every backend. Times of "nki-sim" are modelled for the chip and its degree of
+LNC. Times of "torch" and "matmul" are measured on the host. Times of "nki" are measured on a
+NeuronCore, with the kernel separated from the launch overhead (bench/measurement.py). The program
+needs `pip install ".[bench]"`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Modelled strong scaling from 1 to 4096 NeuronCores: python -m bench.scaling --out scaling.png
+"""Modelled strong scaling of distributed transforms from 1 to 4096 NeuronCores.
 
-1024^3, 4096^3, 2^30 and 2^36 complex points, with the result placed as the input, by
-`trnfft.distributed.plan`: of all meshes of so many cores the one with the shortest modelled time.
-Cores are what the runtime calls so: of the chip's degree of LNC. Efficiency is against the time of
-one of them, as if its memory held everything. What a launch takes and the start of an exchange is
-what others measured (`nki_kernels.measured_times`), the rest is modelled. `--markdown` prints the
-table of docs/scaling_model.md.
+Run: python -m bench.scaling --out scaling.png
+
+The transforms have 1024^3, 4096^3, 2^30 and 2^36 complex points, and the result is distributed as
+the input is. `trnfft.distributed.plan` models the time of every mesh with a given number of cores,
+and the shortest time counts. A core is what the runtime calls a core at the chip's degree of LNC.
+Efficiency is relative to the time of one core, as if its memory held all of the data. The overhead
+of launches and the start of exchanges were measured by others (`nki_kernels.measured_times`);
+everything else is modelled. `--markdown` prints the table of docs/scaling_model.md.
 """
 
 from __future__ import annotations
@@ -37,14 +39,15 @@ SHAPES = {
 }
 CORES = tuple(2**exponent for exponent in range(13))
 MARKERS = "osD^"
-ON_PAGE = (1, 2, *(4**exponent for exponent in range(1, 7)))  # cores in docs/scaling_model.md
+# numbers of cores in docs/scaling_model.md
+ON_PAGE = (1, 2, *(4**exponent for exponent in range(1, 7)))
 LONG_DASHES = (0, (6, 3))
-DASHES: dict[str, Any] = {  # by what binds
+DASHES: dict[str, Any] = {  # line styles, by the part that bounds the time
     **{"kernels": "-", HBM: "-", "launches": LONG_DASHES, NEURONLINK: "--", EFA: "-."},
     "start": ":",
 }
 TargetOption = Annotated[
-    str | None, typer.Option(help="trn1, trn2 or trn3. Default: all.", show_default=False)
+    str | None, typer.Option(help="Chip: trn1, trn2 or trn3. Default: all.", show_default=False)
 ]
 
 
@@ -56,7 +59,7 @@ def main(
     target: TargetOption = None,
     out: program.OutOption = Path("scaling.png"),
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a table for the documentation, and no more.")
+        bool, typer.Option("--markdown", help="Only print a table for the documentation.")
     ] = False,
 ) -> None:
     """Print a table for each chip, and draw efficiency over cores."""
@@ -78,18 +81,21 @@ def main(
 
 
 def scaling(shape: tuple[int, ...], target: str) -> list[DistributedPlan]:
-    """The fastest plan for each number of cores."""
+    """Returns the fastest plan for each number of cores."""
     return [fastest(shape, cores, target) for cores in CORES]
 
 
 def fastest(shape: tuple[int, ...], cores: int, target: str) -> DistributedPlan:
-    """Of all meshes that the shape takes."""
+    """Returns the fastest plan of all meshes that suit the shape."""
     plans = [distributed.plan(shape, mesh, target=target) for mesh in meshes(shape, cores)]
     return min(plans, key=lambda plan: plan.total_ns)
 
 
 def meshes(shape: tuple[int, ...], cores: int) -> Iterator[tuple[int, ...]]:
-    """One axis, or two for three dimensions, with powers of two that leave no core without data."""
+    """Yields meshes of one axis, and for three dimensions also of two axes.
+
+    Their sizes are powers of two that leave no core without data.
+    """
     if len(shape) == 1 or cores <= min(shape):
         yield (cores,)
     first = 2
@@ -100,7 +106,10 @@ def meshes(shape: tuple[int, ...], cores: int) -> Iterator[tuple[int, ...]]:
 
 
 def markdown_of(target: str) -> str:
-    """A table of Markdown: milliseconds, efficiency, and what binds; a star beyond the memory."""
+    """Returns a Markdown table of milliseconds, efficiency, and the part that bounds the time.
+
+    A star marks plans that need more than the memory.
+    """
     columns = [[fastest(shape, cores, target) for cores in ON_PAGE] for shape in SHAPES.values()]
     lines = [f"| cores | {' | '.join(SHAPES)} |", "|---:" + "|---" * len(SHAPES) + "|"]
     for plans in zip(*columns, strict=True):
@@ -117,12 +126,12 @@ def _cell(plan: DistributedPlan, plans: list[DistributedPlan]) -> str:
 
 
 def efficiency(plan: DistributedPlan, plans: list[DistributedPlan]) -> float:
-    """Time of one core, the first of the plans, over cores times the plan's time."""
+    """Returns the time of one core, which is the first plan, over cores times the plan's time."""
     return plans[0].total_ns / (plan.devices * plan.total_ns)
 
 
 def table_of(name: str, plans: list[DistributedPlan]) -> Table:
-    """A row a number of cores."""
+    """Returns a table with one row for each number of cores."""
     where = f"{plans[0].target}, LNC={plans[0].cores}"
     title = f"{name} on {where}, modelled, with launches and starts that others measured"
     table = Table(title=title, title_justify="left")
@@ -146,7 +155,10 @@ def table_of(name: str, plans: list[DistributedPlan]) -> Table:
 
 
 def draw(found: dict[str, dict[str, list[DistributedPlan]]]) -> Figure:
-    """A panel a chip: efficiency over cores, hollow where the memory is too small."""
+    """Draws efficiency over cores, with a panel for each chip.
+
+    A marker is hollow where the memory is too small.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6 * len(found), 5.5), layout="constrained")
@@ -160,7 +172,7 @@ def draw(found: dict[str, dict[str, list[DistributedPlan]]]) -> Figure:
 
 
 def draw_line(axes: Axes, name: str, plans: list[DistributedPlan], index: int) -> None:
-    """Efficiency of one size; each piece of the line says what binds at its right end."""
+    """Draws the efficiency of one size; a piece's style shows the bound at its right end."""
     color = f"C{index}"
     at = [(plan.devices, efficiency(plan, plans)) for plan in plans]
     for before, after, plan in zip(at, at[1:], plans[1:], strict=False):
@@ -173,7 +185,7 @@ def draw_line(axes: Axes, name: str, plans: list[DistributedPlan], index: int) -
 
 
 def draw_limits(axes: Axes, target: str, degree: int) -> None:
-    """Where a chip ends and an instance, scales and names."""
+    """Marks the ends of a chip and of an instance, and sets the scales and names of the axes."""
     chip = hardware.chip(target)
     per_chip = chip.cores_per_chip // degree
     for cores, what in ((per_chip, "a chip"), (per_chip * chip.chips_per_instance, "an instance")):
@@ -187,7 +199,7 @@ def draw_limits(axes: Axes, target: str, degree: int) -> None:
 
 
 def draw_legend(axes: Axes) -> None:
-    """What markers and dashes mean."""
+    """Explains the markers and the styles of the lines."""
     axes.scatter([], [], edgecolors="0.5", facecolors="none", label="more than the memory")
     for bound in ("kernels", "launches", NEURONLINK, EFA, "start"):
         label = "bound by the start of exchanges" if bound == "start" else f"bound by {bound}"

@@ -1,8 +1,10 @@
-"""The model of exchanges against what others published: python -m bench.scaling_check
+"""Compares the model of exchanges with times that others published.
 
-Each point is the formula of `trnfft.distributed.network` with the constants that were published for
-that machine, none of them fitted. A constant that nobody published there is left out, so that it
-costs nothing; `left_out` says which.
+Run: python -m bench.scaling_check
+
+Each modelled time comes from the formula of `trnfft.distributed.network` with constants that were
+published for the machine; no constant is fitted. A constant that nobody published is left out and
+costs nothing; `left_out` names it.
 """
 
 from __future__ import annotations
@@ -26,34 +28,35 @@ CUFFTMP = (
 HEFFTE = "heFFTe 2.4.1 in the benchmarks of dtFFT (github.com/ShatrovOA/dtFFT, docs/benchmarks.rst)"
 
 SELENE = Machine(
-    # 300 GB/s of NVLink a GPU and 200 GB/s of InfiniBand for the 8 of a node, in each direction.
+    # A GPU has 300 GB/s of NVLink, and the 8 GPUs of a node share 200 GB/s of InfiniBand, in each
+    # direction.
     links=(Link("NVLink", 8, 300.0), Link("InfiniBand", math.inf, 25.0, latency_ns=600.0)),
     start_ns=0.0,
     message_ns=600.0,
 )
-SELENE_MEMORY = 2039.0  # bytes a ns, of a GPU
-SELENE_PFLOPS = 1.8  # of 16384^3 on 4096 GPUs
-# 56 Gbit/s of InfiniBand for the 4 GPUs of a node.
+SELENE_MEMORY = 2039.0  # bytes per nanosecond of a GPU
+SELENE_PFLOPS = 1.8  # of a transform of 16384^3 points on 4096 GPUs
+# The 4 GPUs of a node share 56 Gbit/s of InfiniBand.
 DTFFT = Machine(
     links=(Link("node", 4, math.inf), Link("InfiniBand", math.inf, 7.0 / 4)),
     start_ns=0.0,
     message_ns=0.0,
 )
 INF2 = Machine(links=(Link("NeuronLink", math.inf, 6.5),), start_ns=0.0, message_ns=0.0)
-DNS_STAGES = 3  # of a Runge-Kutta step, each with the two exchanges below
-DNS_COMPONENTS = (12, 6)  # float32 numbers a point: six complex fields one way, three back
-DNS_ONE_CORE_MS, DNS_ONE_CORE_GRID = 21.43, 128  # a whole step
+DNS_STAGES = 3  # stages of a Runge-Kutta step; each has the two exchanges below
+DNS_COMPONENTS = (12, 6)  # float32 numbers for each point: six complex fields one way, three back
+DNS_ONE_CORE_MS, DNS_ONE_CORE_GRID = 21.43, 128  # time and grid of a whole step on one core
 
 
 @dataclass(frozen=True)
 class Point:
-    """A published time, and what the formula says."""
+    """A published time, and the time by the formula."""
 
     name: str
     measured_ms: float
     kernels_ms: float
     exchanges_ms: float
-    left_out: str  # what nobody published, and is counted as nothing
+    left_out: str  # parts that nobody published, counted as nothing
     source: str
 
     @property
@@ -62,12 +65,12 @@ class Point:
 
     @property
     def difference(self) -> float:
-        """Of the model from the measurement, as a part of it."""
+        """The difference of the model from the measurement, as a part of the latter."""
         return self.modelled_ms / self.measured_ms - 1
 
 
 def points() -> list[Point]:
-    """All that is compared."""
+    """Returns all points of the comparison."""
     trn1 = machine_of(hardware.TRN1, 1)
     return [
         dns(trn1, "trn1", 128, 32, 26.8, "nothing"),
@@ -87,7 +90,7 @@ def points() -> list[Point]:
 def dns(
     machine: Machine, name: str, grid: int, cores: int, measured_ms: float, left_out: str
 ) -> Point:
-    """A step of a spectral simulation, whose transforms are products with matrices of N x N."""
+    """Returns a step of a spectral simulation whose transforms multiply by N x N matrices."""
     share = grid**3 / cores
     work = share * grid / DNS_ONE_CORE_GRID**4
     exchanges = sum(
@@ -99,7 +102,10 @@ def dns(
 
 
 def cufftmp(grid: int, gpus: int, measured_ms: float) -> Point:
-    """Complex float32, slabs left transposed: one exchange, and a pass over memory an axis."""
+    """Returns a transform in complex float32 whose slabs stay transposed.
+
+    The model has one exchange, and for each axis one pass over the memory.
+    """
     shard = 8 * grid**3 / gpus
     exchange = all_to_all(SELENE, (gpus,), 0, shard)
     kernels_ms = 3 * 2 * shard / SELENE_MEMORY / 1e6
@@ -108,7 +114,10 @@ def cufftmp(grid: int, gpus: int, measured_ms: float) -> Point:
 
 
 def heffte(gpus: int, hundred_transforms_ms: float) -> Point:
-    """1024^3 in complex float64 from slabs to slabs: one exchange of 50 forward and back."""
+    """Returns a transform of 1024^3 points in complex float64, from slabs to slabs.
+
+    The published time is that of 50 transforms forward and 50 back, each with one exchange.
+    """
     exchange = all_to_all(DTFFT, (gpus,), 0, 16 * 1024**3 / gpus)
     left_out = "kernels, link inside a node, start, messages"
     title = f"heFFTe, 1024^3 on {gpus} V100"
@@ -116,7 +125,7 @@ def heffte(gpus: int, hundred_transforms_ms: float) -> Point:
 
 
 def table(found: list[Point]) -> str:
-    """The points as a table of Markdown, as docs/scaling_model.md has it."""
+    """Returns the points as a Markdown table, as in docs/scaling_model.md."""
     lines = [
         "| | measured, ms | modelled, ms | of these kernels | difference | counted as nothing |",
         "|---|---:|---:|---:|---:|---|",

@@ -1,12 +1,14 @@
-"""How fast the simulator is beside another checkout of this repository, on this CPU.
+"""Speed of the simulator, compared with another checkout of this repository, on this CPU.
 
 Run: python -m bench.simulator_speed /folder/of/the/other/checkout [--only "plain"] [--rounds 15]
 
-A process of each checkout does the same work in turns, so that what else the computer does slows
-both. Of each case and way to run it the shortest round of CPU time counts. The kernels are those of
-the checkouts: `git worktree add /tmp/before COMMIT` makes one. Without a folder, times alone.
+A process of each checkout does the same work in turns, so that other work of the computer slows
+both down. The result is the CPU time of the shortest round, for each case and each way to run it.
+Each process runs the kernels of its own checkout; `git worktree add /tmp/before COMMIT` makes a
+checkout. Without a folder the program prints times alone.
 
-Ways: "dry" has no data, "plain" computes, "recorded" computes and has a timeline.
+There are three ways to run a kernel: "dry" without data, "plain" with data, and "recorded" with
+data and a timeline.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from nki_kernels.packing import pack
 
 WAYS = ("dry", "plain", "recorded")
 ROUNDS = 15
-SECONDS = 0.1  # of a round, at least one run
-# One thread, and a C library (glibc) that keeps what was freed: whether it gives the end of the
-# heap back, to get it again for the next launch, is chance.
+SECONDS = 0.1  # length of a round, which has at least one run
+# Processes use one thread, and a C library (glibc) that keeps freed memory. Otherwise chance
+# decides whether it returns the end of the heap and needs it again in the next launch.
 KEPT = str(1 << 34)
 SETTINGS = {
     "OMP_NUM_THREADS": "1",
@@ -45,7 +47,7 @@ Launch = tuple[Any, tuple[Any, ...]]  # kernel, arguments
 
 
 def sample(*shape: int) -> Any:
-    """Normal numbers, the same in every process."""
+    """Returns normal random numbers, which are the same in every process."""
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
@@ -93,7 +95,7 @@ def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
 
 @nki.jit
 def softmax(x):  # type: ignore[no-untyped-def]
-    """Of each row of ``x``, float32 HBM [128 a, n]."""
+    """Returns the softmax of each row of ``x``, float32 HBM [128 a, n]."""
     rows, n = x.shape
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     for first in nl.affine_range(0, rows, 128):
@@ -112,7 +114,7 @@ def softmax(x):  # type: ignore[no-untyped-def]
 
 @nki.jit
 def small_tiles(x):  # type: ignore[no-untyped-def]
-    """1000 instructions on views of 40 x 40 numbers of ``x``, float32 HBM [40, 320]."""
+    """Issues 1000 instructions on views of 40 x 40 numbers of ``x``, float32 HBM [40, 320]."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x)
     for index in range(249):
@@ -140,9 +142,9 @@ CASES: dict[str, Callable[[], Launch]] = {
 
 
 def serve() -> None:
-    """Answer lines of JSON: [case, way] with [seconds of a run, instructions issued], or null.
+    """Answers lines of JSON: [case, way] with [seconds of a run, instructions issued] or null.
 
-    null: the checkout does not have what the case imports.
+    The answer is null where the checkout does not have what the case imports.
     """
     for line in sys.stdin:
         name, way = json.loads(line)
@@ -156,13 +158,13 @@ def serve() -> None:
         else:
             run = lambda: simulator.simulate(kernel)(*arguments)  # noqa: B023,E731
         with simulator.record() if way == "recorded" else nullcontext():
-            run()  # makes what caches keep
+            run()  # fills the caches
         issued = len(simulator.dry_run(kernel, *arguments).events)
         print(json.dumps([shortest(run, way == "recorded"), issued]), flush=True)
 
 
 def shortest(run: Callable[[], Any], is_recorded: bool) -> float:
-    """Seconds of CPU time of the shortest of several runs."""
+    """Returns the seconds of CPU time of the shortest of several runs."""
     end = time.perf_counter() + SECONDS
     found = math.inf
     while found == math.inf or time.perf_counter() < end:
@@ -175,7 +177,7 @@ def shortest(run: Callable[[], Any], is_recorded: bool) -> float:
 
 @contextmanager
 def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int] | None]]:
-    """Runs cases in a process of a checkout."""
+    """Starts a process of a checkout, and yields a function that runs a case there."""
     variables = {**os.environ, **SETTINGS, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-W", "ignore", __file__, "--serve"]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -197,7 +199,7 @@ def process(folder: Path) -> Iterator[Callable[[str, str], tuple[float, int] | N
 
 
 def compare(folders: list[Path], only: str, rounds: int) -> None:
-    """Print a line for each case and way, and the mean ratio of each way."""
+    """Prints a line for each case and way, and the mean ratio of each way."""
     ratios: dict[str, list[float]] = {way: [] for way in WAYS}
     print(f"{'case':28}{'way':10}{'issued':>7}{'before':>11}{'now':>11}{'us each':>9}{'ratio':>7}")
     with process(folders[0]) as before, process(folders[-1]) as now:
@@ -221,11 +223,12 @@ def compare(folders: list[Path], only: str, rounds: int) -> None:
 
 
 def main() -> None:
-    """Compare, or answer another process."""
+    """Compares two checkouts, or answers another process."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=HERE, help="of the other checkout")
-    parser.add_argument("--only", default="", help='what "case, way" has to contain')
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    folder = "folder of the other checkout"
+    parser.add_argument("folder", nargs="?", type=Path, default=HERE, help=folder)
+    parser.add_argument("--only", default="", help='run only "case, way" with this text')
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each case and way")
     parser.add_argument("--serve", action="store_true", help="answer another process")
     given = parser.parse_args()
     if given.serve:

@@ -1,4 +1,4 @@
-"""What bench/block_circulant compares with is right, and the comparison holds."""
+"""Tests of the kernels in bench/block_circulant, and of the result of their comparison."""
 
 import numpy as np
 import pytest

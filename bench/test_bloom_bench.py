@@ -1,14 +1,16 @@
 """Bloom of the article's pictures, modelled: pytest bench/test_bloom_bench.py -s.
 
-Modelled time of one `convolve_images` launch on one NeuronCore, for three channels. The spectrum of
-the filter is ready, launch overhead is not counted. Modelled, not measured. The article's times
-(F. Letterio, "FFT Bloom Optimized to the Bone in Nabla") were measured on an RTX 4060.
+A time is the modelled time of one `convolve_images` launch on one NeuronCore, for three channels;
+it is modelled, not measured. The spectrum of the filter is ready, and the overhead of the launch is
+not counted. The article's times (F. Letterio, "FFT Bloom Optimized to the Bone in Nabla") were
+measured on an RTX 4060.
 
-"Columns first" is the same kernel on pictures that are stored the other way round, height and width
-exchanged: a transposition, where the picture is not stored so, is not counted.
+"Columns first" is the same kernel on pictures that are stored with height and width exchanged.
+Where a picture is stored in the usual order, the transposition is not counted.
 
-Ours pads with zeros to H + h/2 and W + w/2 or a little more, whichever of a few even lengths is
-cheapest. "Naive" pads both axes to powers of two from H + h and W + w on and transforms every row.
+The project's own way pads with zeros to H + h/2 and W + w/2 or a little more, to the cheapest of a
+few even lengths. The "naive" way pads both axes to powers of two of at least H + h and W + w, and
+transforms every row.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ ORDERS = ("rows", "columns")
 
 @dataclass(frozen=True)
 class Case:
-    """A picture, the side of the PSF, and the article's milliseconds."""
+    """A picture, the side of the point spread function, and the article's milliseconds."""
 
     size: tuple[int, int]
     side: int
@@ -49,12 +51,12 @@ class Case:
 
     @property
     def least(self) -> tuple[int, int]:
-        """Padded lengths without wraparound."""
+        """The padded lengths that just avoid wraparound."""
         return self.size[0] + self.side // 2, self.size[1] + self.side // 2
 
     @property
     def powers(self) -> tuple[int, int]:
-        """Those of the naive way."""
+        """The padded lengths of the naive way."""
         high, wide = (1 << (points + self.side - 1).bit_length() for points in self.size)
         return high, wide
 
@@ -77,7 +79,7 @@ def strict_chip(request):
 
 
 def candidates(least, fits):
-    """Radices (r, q') of the next even lengths that have some that fit, the shortest first."""
+    """Returns radices (r, q') of the shortest even lengths for which some radices fit."""
     found = []
     for n in range(least + least % 2, 2 * least, 2):
         found += [(n // q, q) for q in range(64, 31, -1) if n % q == 0 and fits(n // q, q)][:1]
@@ -91,13 +93,13 @@ def fits_rows(radix, left):
 
 
 def fits_columns(radix, left):
-    """Slabs that fill 7/8 of the array and of the partitions that DMA moves."""
+    """Returns whether slabs fill 7/8 of the array and of the partitions that DMA moves."""
     return 2 <= radix <= 64 and 2 * radix * slabs_together(radix, left) >= 112
 
 
 @functools.lru_cache
 def convolution_ns(chip, held, rows, columns):
-    """Three images [h, w] with these radices of rows and columns."""
+    """Returns the nanoseconds of three images [h, w] with these radices of rows and columns."""
     n, m = math.prod(rows), math.prod(columns)
     tables = (
         real_stockham_tables(n, rows),
@@ -117,7 +119,10 @@ def turned(pair, order):
 
 @functools.lru_cache
 def ours(chip, case, order):
-    """(ns, (radices of columns, radices of rows) as the kernel has them) of the cheapest."""
+    """Returns (ns, (radices of columns, radices of rows)) of the cheapest choice.
+
+    Rows and columns are those of the kernel, which sees the picture in the given order.
+    """
     held = turned(case.size, order)
     height, width = turned(case.least, order)
     choices = itertools.product(candidates(height, fits_columns), candidates(width, fits_rows))
@@ -126,19 +131,22 @@ def ours(chip, case, order):
 
 @functools.lru_cache
 def naive(chip, case):
-    """ns of powers of two, with all padded rows."""
+    """Returns the nanoseconds with powers of two, where all padded rows are transformed."""
     columns, rows = ((n // 64, 64) for n in case.powers)
     return convolution_ns(chip, case.powers, rows, columns)
 
 
 def padded(radices, order):
-    """Padded (H, W)."""
+    """Returns the padded (H, W)."""
     return turned(tuple(map(math.prod, radices)), order)
 
 
 @each_case
 def test_the_first_axis_that_the_filter_chooses_is_the_faster_one(strict_chip, case):
-    """Or as fast: it compares work, and at 1920x1080 with the small PSF both take 1.4 ms."""
+    """The choice compares work, so that it may be as fast instead of faster.
+
+    At 1920x1080 with the small point spread function both orders need 1.4 ms.
+    """
     found = {order: ours(strict_chip, case, order) for order in ORDERS}
     fastest = min(found.values())[0]
     for order in ORDERS:
@@ -152,7 +160,7 @@ def test_it_is_faster_than_powers_of_two(strict_chip):
 
 
 def plane_ns(chip):
-    """A complex transform of 1024 x 1024 points."""
+    """Returns the nanoseconds of a complex transform of 1024 x 1024 points."""
     radices = (16, 64)
     last = stockham_tables(1024, radices)
     tables = pack((last, strided_stockham_tables(1024, radices)))

@@ -1,8 +1,8 @@
-"""ComplexTensor on the CPU beside native complex tensors and torch's own tensor of two parts.
+"""ComplexTensor on the CPU, compared with native complex tensors and torch's own ComplexTensor.
 
 OMP_NUM_THREADS=1 pytest bench/test_complex_tensor_bench.py --benchmark-only
 
-Read the ratios within a group: these are times of this machine, not of a NeuronCore.
+Compare times within a group: they are times of this computer, not of a NeuronCore.
 """
 
 import pytest

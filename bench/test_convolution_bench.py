@@ -1,9 +1,9 @@
-"""Convolution on the CPU beside SciPy's and torch's.
+"""Convolutions on the CPU, compared with those of SciPy and torch.
 
 OMP_NUM_THREADS=1 pytest bench/test_convolution_bench.py --benchmark-only --benchmark-group-by=group
 
-Read the ratios within a group: these are times of this machine, not of a NeuronCore. The layers
-run without gradients, so that their spectra are kept.
+Compare times within a group: they are times of this computer, not of a NeuronCore. The layers run
+without gradients, so that the spectra of their filters are kept.
 """
 
 import pytest
@@ -14,14 +14,14 @@ import trnfft
 from bench.cases.case import relative_error
 from trnfft.nn import FFTConv1d, FFTConv2d
 
-# Shapes of input and filter, and the dimensions to convolve along.
+# The shapes of input and filter, and the dimensions of the convolution.
 OPERANDS = {
     "4096 * 4096": ((4096,), (4096,), None),
     "64 x 4096 * 1025": ((64, 4096), (1, 1025), (1,)),
     "2^20 * 1001": ((2**20,), (1001,), None),
     "512 x 512 * 31 x 31": ((512, 512), (31, 31), None),
 }
-# Layer, channels, length of the filter, shape of the input.
+# The layer, its channels, the length of the filter, and the shape of the input.
 LAYERS = {
     "1-D, 16 channels, 31 taps": (FFTConv1d, 16, 31, (8, 16, 4096)),
     "1-D, 16 channels, 1025 taps": (FFTConv1d, 16, 1025, (8, 16, 4096)),

@@ -1,4 +1,4 @@
-"""What keeping rows apart costs on trn1: something, and no kernel twice its time."""
+"""Keeping rows apart on trn1 costs some time, but no kernel needs twice its time."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The article's chain of launches against one launch: pytest bench/test_seed_structure_bench.py -s.
+"""The article's chain of launches, compared with one launch.
 
-Modelled on-chip time on trn1, summed over launches, without launch overhead and without anything
-that happens between launches. Modelled, not measured.
+pytest bench/test_seed_structure_bench.py -s
 
-What the comparison rests on: strided DMA, a descriptor for every contiguous run. At 4096 it is
-four fifths of the radix-4 chain, and transposing loads are nine tenths of the radix-8 chain. If
-permutes ran at the full rate of DMA (34 us each), radix 4 would come to about 8 times ours.
+Times are modelled, not measured: on-chip time on trn1, summed over launches, without the overhead
+of launches and without anything that happens between launches.
+
+The comparison depends on the cost of strided DMA, which needs a descriptor for every contiguous
+run. At 4096 points strided DMA is four fifths of the radix-4 chain, and transposing loads are nine
+tenths of the radix-8 chain. If permutes ran at the full rate of DMA (34 us each), the radix-4 chain
+would still be about 8 times as slow as this project's kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ def on_trn1():
 
 
 def chain_ns(n, radix):
-    """Time by kind of launch, ns."""
+    """Returns the nanoseconds of a chain by kind of launch."""
     by_kind: defaultdict[str, float] = defaultdict(float)
     for kind, timeline in timelines(n, radix, BATCH):
         by_kind[kind] += timeline.total_ns
@@ -52,7 +55,7 @@ def chain_ns(n, radix):
 
 @functools.lru_cache
 def one_launch_ns(n):
-    """(time, kernel and plan) of the fastest of this project's kernels."""
+    """Returns (time, kernel and plan) of the fastest of this project's kernels."""
     spec = ((BATCH, n), "float32")
     found = []
     if n <= MAX_LENGTH:
@@ -104,7 +107,7 @@ def test_the_modelled_time_is_that_of_a_real_run(radix):
 
 
 def test_launches_of_a_chain():
-    """At 4096: s stages, s - 1 twiddles, and s + 1 permutes at radix 8, s - 1 at radix 4."""
+    """s stages have s - 1 twiddle products, and s + 1 (radix 8) or s - 1 (radix 4) permutes."""
     for radix, stages, permutes in ((8, 4, 5), (4, 6, 5)):
         kinds = [launch.kind for launch in launches(4096, radix, BATCH)]
         counts = [kinds.count(kind) for kind in (f"radix{radix}", "twiddle", "permute")]
@@ -123,7 +126,7 @@ def test_one_launch_is_ten_times_faster_than_the_chain(radix):
 
 
 def test_table():
-    """Prints the comparison, and where the chain's time goes."""
+    """Prints the comparison, and the parts of the chain's time."""
     print(f"\nmodelled on-chip us, trn1, LNC=1, batch {BATCH}, launch overhead not counted")
     print(f"{'N':>5} {'radix-8':>10} {'radix-4':>10} {'ours':>8} {'ratio':>7}  kernel")
     for n in LENGTHS:

@@ -1,8 +1,8 @@
-"""Speed of the simulator: pytest bench --benchmark-only. Compare ratios within one run.
+"""Speed of the simulator: pytest bench --benchmark-only.
 
-``numpy`` is the arithmetic of one 128x512 fp32 instruction written into existing memory; the
-instruction should cost at most three times as much. A dry run should be at least five times
-faster than a recorded run of 1000 instructions of 128x512.
+Compare ratios within one run. ``numpy`` is the arithmetic of one 128x512 fp32 instruction, written
+into existing memory. An instruction of the simulator should cost at most three times as much. A dry
+run should be at least five times as fast as a recorded run of 1000 instructions of 128x512.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NUMPY = {
 
 
 def repeated(name):
-    """A kernel that issues the instruction ``REPEATS`` times."""
+    """Returns a kernel that issues the instruction ``REPEATS`` times."""
 
     def kernel(x, y):
         a, b = nl.load(x), nl.load(y)
@@ -59,7 +59,7 @@ def repeated(name):
 
 
 def pipeline(x, w):
-    """1000 instructions of 128x512: load, multiply, evacuate, add, store."""
+    """Issues 1000 instructions of 128x512: load, multiply, evacuate, add, store."""
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
     table = nl.load(w)
     for _ in range(REPEATS // 5):

@@ -1,8 +1,8 @@
-"""Transforms on the CPU beside torch.fft: overhead, the matmul backend, forward and backward.
+"""Transforms on the CPU, compared with torch.fft: overhead, the matmul backend, and gradients.
 
 OMP_NUM_THREADS=1 pytest bench/test_transforms_bench.py --benchmark-only --benchmark-group-by=group
 
-Read the ratios within a group: these are times of this machine, not of a NeuronCore.
+Compare times within a group: they are times of this computer, not of a NeuronCore.
 """
 
 import pytest

@@ -1,5 +1,6 @@
-"""What block circulant layers take: `python -m bench.block_circulant`.
+"""The costs of block circulant layers: `python -m bench.block_circulant` prints them.
 
-`times` models them on the chip, `steps` counts what a training step does, `training` lets a network
-learn. `naive_flow` and `dense_product` are what they are compared with.
+`times` models their times on the chip, `steps` counts the transforms and the memory of a training
+step, and `training` trains a network. `naive_flow` and `dense_product` are the two computations
+with which the layers are compared.
 """

@@ -1,4 +1,4 @@
-"""A dense float32 product on the Tensor engine, with which block circulant ones are compared."""
+"""A dense float32 product on the Tensor engine, for comparison with block circulant products."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from nki_kernels.tiles import (
 
 @nki.jit
 def dense_product(x, weight):
-    """Rows [B, K] times a dense weight [K, N], stored as this kernel loads it, without gaps.
+    """Multiplies rows [B, K] by a dense weight [K, N].
 
-    x: float32 HBM [B, K]. weight: [N / C, 128, K / 128, C], C <= 512. Returns y [B, N].
+    x: float32 HBM [B, K]. weight: HBM [N / C, 128, K / 128, C], C <= 512, stored in the order in
+    which this kernel loads it, without gaps. Returns y [B, N].
     """
     rows = x.shape[0]
     chunks, _, pieces, width = weight.shape
@@ -47,7 +48,7 @@ def dense_product(x, weight):
 
 
 def transposed_rows(x: Any, identity: Any) -> Any:
-    """HBM rows [count, K] as tiles [128 of K, count]."""
+    """Returns HBM rows [count, K] transposed: SBUF tiles [128, count], one for each 128 of K."""
     count, depth = x.shape
     loaded = []
     for low in range(0, count, PARTITIONS):

@@ -1,14 +1,16 @@
 """The naive block circulant flow, with which the layers are compared.
 
-It transforms back before it sums, reverses blocks for its gradients, and transforms anew in the
-backward direction. Its forward direction on the chip is a launch for each step:
+The naive flow transforms back before it sums, reverses blocks for its gradients, and transforms the
+operands again in the backward direction. Its forward direction on the chip has one launch for each
+step:
 
     F x, F w     the planner's kernel for real transforms
     products     [b, j, i, f] of all pairs of blocks, on VectorE
     F^-1         of all pairs, the planner's kernel
     sums         over j, on the Tensor engine, with ones
 
-Tiles are full and rows whole. Neither launch overhead nor anything between launches is counted.
+Tiles are full, and every tile holds whole rows. The times contain neither the overhead of launches
+nor the time between launches.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from trnfft import irfft, rfft
 
 
 class NaiveProduct(torch.autograd.Function):
-    """`trnfft.ops.block_circulant.block_circulant_product` by the formulas as they stand."""
+    """Computes `trnfft.ops.block_circulant.block_circulant_product` by its definition."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -42,18 +44,18 @@ class NaiveProduct(torch.autograd.Function):
 
 
 def convolved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Circular convolutions of all pairs of blocks that broadcasting makes."""
+    """Returns the circular convolutions of all pairs of blocks, paired by broadcasting."""
     return irfft(rfft(x) * rfft(y), x.shape[-1])
 
 
 def reversed_blocks(x: torch.Tensor) -> torch.Tensor:
-    """x[-n mod k]."""
+    """Returns x[-n mod k] along the last axis."""
     return x.flip(-1).roll(1, -1)
 
 
 @nki.jit
 def multiply_pairs(x_re, x_im, w_re, w_im):
-    """Products [B, q, p, F] of spectra x [B, q, F] and w [q, p, F], for q <= 64."""
+    """Returns the products [B, q, p, F] of spectra x [B, q, F] and w [q, p, F], for q <= 64."""
     rows, q, length = x_re.shape
     p = w_re.shape[1]
     shape = (rows, q, p, length)
@@ -93,7 +95,10 @@ def multiply_pairs(x_re, x_im, w_re, w_im):
 
 @nki.jit
 def sum_blocks(x, ones):
-    """Sums over q of [B, q, N], q <= 64. ones: [128, 128 // q], 1 where row // q is the column."""
+    """Returns the sums over q of x [B, q, N], for q <= 64.
+
+    ones: [128, 128 // q], with 1 where row // q is the number of the column, and 0 elsewhere.
+    """
     rows, q, n = x.shape
     y = nl.ndarray((rows, n), dtype=nl.float32, buffer=nl.shared_hbm)
     pair = PARTITIONS // q

@@ -1,6 +1,7 @@
-"""What a training step with block circulant layers takes: transforms, and memory.
+"""The transforms and the memory of a training step with block circulant layers.
 
-Both are found by running one: calls of rfft and irfft are counted, tensors kept are weighed.
+Both are found by running a step: the module counts the calls of rfft and irfft, and adds up the
+bytes of the tensors that autograd keeps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench.block_circulant import naive_flow
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Counts transforms by the rows that rfft and irfft of trnfft are called with."""
+    """Counts the rows with which rfft and irfft of trnfft are called inside the block."""
     counts: Counter[str] = Counter()
 
     def counting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +41,7 @@ def counted() -> Iterator[Counter[str]]:
 
 
 def transforms_of_a_step(model: nn.Module, x: torch.Tensor, is_naive: bool) -> int:
-    """Transforms of one forward and backward pass, counted."""
+    """Returns the number of transforms of one forward and backward pass."""
 
     def naive(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return naive_flow.NaiveProduct.apply(x, weight) + bias
@@ -56,7 +57,7 @@ def transforms_of_a_step(model: nn.Module, x: torch.Tensor, is_naive: bool) -> i
 
 
 def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
-    """Bytes of all tensors that a forward pass keeps for the backward one, parameters left out."""
+    """Returns the bytes that a forward pass keeps for the backward pass, without the parameters."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 

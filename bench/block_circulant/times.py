@@ -1,4 +1,4 @@
-"""Modelled times of a block circulant layer on trn1, of the naive flow and of a dense product."""
+"""Modelled times on trn1 of a block circulant layer, of the naive flow, and of a dense product."""
 
 from __future__ import annotations
 
@@ -24,16 +24,21 @@ def spec(*shape: int) -> tuple[tuple[int, ...], str]:
 
 
 def dry_us(kernel: Any, *given: Any) -> float:
-    """Modelled microseconds of a launch on trn1; naive kernels load as far ahead as they can."""
+    """Returns the modelled time of a launch on trn1, in microseconds.
+
+    The rule "dma-written-ahead" is allowed to be broken, so that the naive kernels load as far
+    ahead as they can.
+    """
     ahead = simulator.allow("dma-written-ahead")
     with hardware.select(hardware.TRN1), simulator.strict(), ahead:
         return simulator.dry_run(kernel, *given).total_ns / 1e3
 
 
 def naive_us(rows: int, p: int, q: int, k: int) -> dict[str, float]:
-    """Modelled microseconds of the naive forward flow, launch by launch; q <= 64.
+    """Returns the modelled microseconds of each launch of the naive forward flow, for q <= 64.
 
-    Products and sums of more than 64 rows are those of 32 and 64 rows, continued as a line.
+    Products and sums of more than 64 rows are extrapolated: their times lie on the line through the
+    times of 32 and of 64 rows.
     """
 
     def transform(count: int, inverse: bool) -> float:
@@ -66,13 +71,13 @@ def naive_us(rows: int, p: int, q: int, k: int) -> dict[str, float]:
 
 
 def dense_us(rows: int, depth: int, width: int) -> float:
-    """Modelled microseconds of a dense float32 product [rows, depth] x [depth, width]."""
+    """Returns modelled microseconds of a dense float32 product [rows, depth] x [depth, width]."""
     weight = spec(width // 256, 128, depth // 128, 256)
     return dry_us(dense_product, spec(rows, depth), weight)
 
 
 def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
-    """Modelled microseconds forward and backward, a launch each."""
+    """Returns the modelled microseconds of the forward and of the backward launch."""
 
     def launch(gradients: bool) -> float:
         found = plan_block_circulant(
@@ -84,7 +89,7 @@ def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
 
 
 def show_times(console: Console) -> None:
-    """Prints a row for each batch, the steps of the naive flow, and the plan."""
+    """Prints the steps of the naive flow, a table with a row for each batch, and the plan."""
     blocks = FEATURES // BLOCK
     table = Table(title=f"{FEATURES} -> {FEATURES}, blocks of {BLOCK}: modelled on trn1, LNC=1, us")
     for name in ("batch", "naive forward", "dense forward", "forward", "backward", "naive / ours"):

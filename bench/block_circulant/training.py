@@ -1,4 +1,4 @@
-"""A network that learns handwritten digits, its hidden layers dense or block circulant."""
+"""A network learns handwritten digits, with hidden layers that are dense or block circulant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH, HIDDEN, ROWS, BLOCKS = 1024, 2, 128, (8, 16, 64)
 
 @dataclass(frozen=True)
 class Digits:
-    """Images [count, 64] in float32, -1 to 1, with their labels [count] in int64."""
+    """Images [count, 64] in float32, from -1 to 1, with their labels [count] in int64."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -29,13 +29,13 @@ class Digits:
 
 
 def network() -> nn.Sequential:
-    """Four linear layers, the two in the middle square."""
+    """Returns four linear layers; the two in the middle are square."""
     hidden = [layer for _ in range(HIDDEN) for layer in (nn.Linear(WIDTH, WIDTH), nn.ReLU())]
     return nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), *hidden, nn.Linear(WIDTH, 10))
 
 
 def digits() -> Digits:
-    """scikit-learn's, shuffled; a quarter of all is to test with."""
+    """Returns scikit-learn's digits in random order; a quarter of them are test images."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -47,7 +47,7 @@ def digits() -> Digits:
 
 
 def learn(model: nn.Module, data: Digits, epochs: int) -> list[float]:
-    """Accuracy on the test images after each epoch."""
+    """Trains the model, and returns its accuracy on the test images after each epoch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(1)
     curve = []
@@ -64,15 +64,18 @@ def learn(model: nn.Module, data: Digits, epochs: int) -> list[float]:
 
 
 def modelled_us(k: int) -> float:
-    """Modelled microseconds of the hidden layers in a training step; k = 0: dense ones."""
+    """Returns the modelled microseconds of the hidden layers in a training step.
+
+    k: length of the blocks; 0 for dense hidden layers.
+    """
     if k:
         return HIDDEN * sum(circulant_us(ROWS, WIDTH // k, WIDTH // k, k))
-    both = 2 * dense_us(ROWS, WIDTH, WIDTH)  # forward, and the gradient of the input
+    both = 2 * dense_us(ROWS, WIDTH, WIDTH)  # the forward product, and the gradient of the input
     return HIDDEN * (both + dense_us(WIDTH, ROWS, WIDTH))
 
 
 def show_training(console: Console, out: Path, epochs: int) -> None:
-    """Prints a row for each kind of hidden layers, and draws their accuracy over epochs."""
+    """Prints a row for each kind of hidden layers, and draws their accuracy over the epochs."""
     data = digits()
     step = data.images[:ROWS]
     torch.manual_seed(0)
@@ -84,7 +87,9 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
     curves = {}
     for k in (0, *BLOCKS):
         model = copy.deepcopy(dense)
-        if k:  # with values of its own, as the best approximation of random ones is nearly 0
+        # Each layer gets new random values: the best approximation of a random dense matrix by a
+        # block circulant one is nearly 0.
+        if k:
             convert_linear(model, k, lambda _, layer: layer.in_features == layer.out_features)
             for layer in model:
                 if isinstance(layer, BlockCirculantLinear):
@@ -110,7 +115,7 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
 
 
 def draw(curves: dict[str, list[float]], out: Path) -> None:
-    """Accuracy on the test images over epochs, as a PNG."""
+    """Draws the accuracy on the test images over the epochs, and writes a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""The operations that are measured, each with its cases."""
+"""The operations that the benchmarks measure, each with its cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPERATIONS: dict[str, tuple[Case, ...]] = {
 
 
 def cases_of(names: Sequence[str]) -> list[Case]:
-    """The cases of these operations; of all, if there is no name.
+    """Returns the cases of the named operations, or of all operations if there is no name.
 
     Raises:
         ValueError: a name is not known.

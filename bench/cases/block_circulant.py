@@ -13,12 +13,13 @@ from trnfft.ops.block_circulant import block_circulant_product
 from trnfft.planner.plan import Candidate
 from trnfft.planner.planner import plan_block_circulant
 
-# Weights (p, q, k), that is q k features in and p k out, and rows.
+# The shapes (p, q, k) of weights, for q k input and p k output features, each with its number of
+# rows.
 WEIGHTS = {(16, 16, 64): 128, (64, 64, 64): 32}
 
 
 def inputs(weight: tuple[int, int, int], rng: np.random.Generator, rows: int) -> Arrays:
-    """Rows, the weight, and the gradient of the result."""
+    """Returns the rows, the weight, and the gradient of the result."""
     p, q, k = weight
     return real(rng, rows, q * k), real(rng, *weight), real(rng, rows, p * k)
 
@@ -28,14 +29,14 @@ def product(x: Any, weight: Any, grad: Any) -> Any:
 
 
 def step(x: Any, weight: Any, grad: Any) -> Any:
-    """The product, and the gradients of rows and weight."""
+    """Returns the product, and the gradients of the rows and of the weight."""
     x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
     y = block_circulant_product(x, weight)
     return (y.detach(), *torch.autograd.grad(y, (x, weight), grad))
 
 
 def spectra(x: np.ndarray, k: int) -> np.ndarray:
-    """[rows, blocks, frequencies] of [rows, blocks k]."""
+    """Returns the spectra [rows, blocks, frequencies] of x [rows, blocks k]."""
     return np.fft.rfft(x.reshape(len(x), -1, k))
 
 

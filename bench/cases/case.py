@@ -1,7 +1,8 @@
-"""A benchmark case as data: what to build, what to call, and what the result has to be.
+"""A benchmark case as data: the inputs, the call, and the exact result.
 
-The same cases run on every backend: `inputs` makes NumPy arrays, `call` takes them as tensors on
-any device through the public API of trnfft, `reference` computes the result in float64 with NumPy.
+The same cases run on every backend: `inputs` makes NumPy arrays, `call` receives them as tensors on
+any device and uses the public API of trnfft, and `reference` computes the result with NumPy in
+float64.
 """
 
 from __future__ import annotations
@@ -18,18 +19,28 @@ import trnfft
 from trnfft.planner.plan import Candidate
 
 Arrays = tuple[np.ndarray, ...]
-KERNEL_BACKENDS = ("nki", "nki-sim")  # those that run the kernel of an algorithm by its name
+# the backends that can run the kernel of an algorithm by its name
+KERNEL_BACKENDS = ("nki", "nki-sim")
 
 
 @dataclass(frozen=True)
 class Case:
     """One call to measure.
 
-    `shape` is that of one transform, row, image or weight; `batch` how many of them. `inputs(rng,
-    batch)` returns arrays of float32 or complex64, `reference` takes them in float64 or complex128
-    and returns an array, or a tuple of them, as `call` does. `algorithm` names one that the
-    planner knows, "" leaves the choice to it. `candidate(batch)` is what the planner predicts for
-    the chip selected, with its own price and error; None where it prices no such call as a whole.
+    Attributes:
+        operation: name of the operation, a key of `bench.cases.OPERATIONS`.
+        name: the case in words.
+        shape: shape of one transform, row, image or weight.
+        batch: number of transforms, rows or images.
+        inputs: `inputs(rng, batch)` returns arrays of float32 or complex64.
+        call: computes the result from tensors.
+        reference: computes the result from the arrays in float64 or complex128; returns an
+            array, or a tuple of arrays, as `call` does.
+        candidate: `candidate(batch)` returns the planner's choice for the current chip, with
+            its price and its predicted error; None where the planner has no price for the whole
+            call.
+        algorithm: name of a planner's algorithm; "" leaves the choice to the planner.
+        precision: the precision mode.
     """
 
     operation: str
@@ -45,7 +56,7 @@ class Case:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What was asked for, as `results.Row` and `results.Missing` name it."""
+        """The request, by the names of the fields of `results.Row` and `results.Missing`."""
         return {
             "operation": self.operation,
             "case": self.name,
@@ -56,27 +67,31 @@ class Case:
         }
 
     def why_not(self, backend: str) -> str:
-        """Why it does not run on a backend; "" where it does."""
+        """Returns why the case does not run on a backend, or "" where it runs."""
         if self.algorithm and backend not in KERNEL_BACKENDS:
             return f'backend "{backend}" has no choice of algorithms'
         return ""
 
     def arrays(self) -> Arrays:
-        """The inputs, the same in every run."""
+        """Returns the inputs, which are the same in every run."""
         return self.inputs(np.random.default_rng(0), self.batch)
 
     def exact(self, arrays: Arrays) -> Any:
-        """`reference` of the inputs, in float64."""
+        """Returns `reference` of the inputs, in float64."""
         return self.reference(*(array.astype(wide(array)) for array in arrays))
 
 
 def wide(array: np.ndarray) -> type:
-    """The dtype in which references are computed."""
+    """Returns the dtype in which the reference of an array is computed."""
     return np.complex128 if np.iscomplexobj(array) else np.float64
 
 
 def on_device(array: np.ndarray, device: str) -> torch.Tensor | trnfft.ComplexTensor:
-    """The array as a tensor; a complex one is split where complex storage is not assumed."""
+    """Returns the array as a tensor on the device.
+
+    On a device other than the CPU a complex array becomes a ComplexTensor, because such a device
+    may have no complex storage.
+    """
     tensor = torch.from_numpy(array)
     if not tensor.is_complex() or device == "cpu":
         return tensor.to(device)
@@ -85,7 +100,7 @@ def on_device(array: np.ndarray, device: str) -> torch.Tensor | trnfft.ComplexTe
 
 
 def on_host(result: Any) -> Any:
-    """What `call` returned as an array, or as a tuple of them."""
+    """Returns the result of `call` as an array, or as a tuple of arrays."""
     if isinstance(result, tuple):
         return tuple(map(on_host, result))
     if isinstance(result, trnfft.ComplexTensor):
@@ -94,7 +109,7 @@ def on_host(result: Any) -> Any:
 
 
 def relative_error(actual: Any, exact: Any) -> float:
-    """||actual - exact|| / ||exact|| in the L2 norm, over all arrays together.
+    """Returns ||actual - exact|| / ||exact|| in the L2 norm, over all arrays together.
 
     Raises:
         ValueError: the shapes differ.
@@ -113,17 +128,17 @@ def relative_error(actual: Any, exact: Any) -> float:
 
 
 def byte_count(result: Any) -> int:
-    """Bytes of an array, or of all in a tuple."""
+    """Returns the bytes of an array, or of all arrays of a tuple."""
     if isinstance(result, tuple):
         return sum(map(byte_count, result))
     return result.nbytes
 
 
 def real(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random normal float32 numbers."""
+    """Returns random normal numbers in float32."""
     return rng.standard_normal(shape, dtype=np.float32)
 
 
 def complex_(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Random normal complex64 numbers."""
+    """Returns random normal numbers in complex64."""
     return real(rng, *shape) + np.complex64(1j) * real(rng, *shape)

@@ -1,4 +1,4 @@
-"""Convolutions of rows, of a long signal by overlap-add, and of pictures; filters included."""
+"""Convolutions of rows, of a long signal by overlap-add, and of pictures, each with its filter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import trnfft
 from bench.cases.case import Arrays, Case, real
 
-# One input, one filter, and the batch.
+# The shape of one input, the shape of its filter, and the batch.
 ROWS = ((3072,), (1025,), 64)
 SIGNAL = ((2**18,), (1001,), 1)
 PICTURE = ((480, 640), (33, 33), 3)
@@ -23,7 +23,7 @@ def inputs(
 
 
 def reference(axes: tuple[int, ...], x: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """The whole linear convolution, by transforms in float64."""
+    """Returns the whole linear convolution, computed by transforms in float64."""
     sizes = [x.shape[axis] + h.shape[axis] - 1 for axis in axes]
     return np.fft.irfftn(np.fft.rfftn(x, sizes, axes) * np.fft.rfftn(h, sizes, axes), sizes, axes)
 

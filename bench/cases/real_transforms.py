@@ -19,7 +19,7 @@ def rows(n: int, rng: np.random.Generator, batch: int) -> Arrays:
 
 
 def half_spectra(n: int, rng: np.random.Generator, batch: int) -> Arrays:
-    """With real numbers where those of real data are real."""
+    """Returns half spectra of real rows of even length n: their first and last number are real."""
     x = complex_(rng, batch, n // 2 + 1)
     x.imag[:, :: n // 2] = 0.0
     return (x,)

@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms of a signal with a Hann window, and the way back."""
+"""Short-time Fourier transforms of a signal with a Hann window, and their inverses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.cases.case import Arrays, Case, real
 from trnfft.planner.plan import Candidate
 
 SAMPLES = 2**18
-FRAMES = {256: 64, 1024: 256}  # length and distance
+FRAMES = {256: 64, 1024: 256}  # length of the frames, and distance between their beginnings
 
 
 def window_of(n: int) -> np.ndarray:
-    """Periodic Hann."""
+    """Returns the periodic Hann window of n points."""
     return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)).astype(np.float32)
 
 
@@ -29,19 +29,22 @@ def transform(n: int, hop: int, x: Any, window: Any) -> Any:
 
 
 def there_and_back(n: int, hop: int, x: Any, window: Any) -> Any:
-    """The signal again."""
+    """Returns the signal, transformed by stft and back by istft."""
     spectra = trnfft.stft(x, n, hop, window=window, return_complex=True)
     return trnfft.istft(spectra, n, hop, window=window, length=x.shape[-1])
 
 
 def reference(n: int, hop: int, x: np.ndarray, window: np.ndarray) -> np.ndarray:
-    """[B, frequencies, frames]."""
+    """Returns the spectra [B, frequencies, frames]."""
     frames = np.lib.stride_tricks.sliding_window_view(x, n, axis=-1)[:, ::hop] * window
     return np.fft.rfft(frames).swapaxes(-2, -1)
 
 
 def candidate(samples: int, n: int, hop: int, batch: int) -> Candidate:
-    """All frames are transformed at once; what cuts them out and weighs them has no price."""
+    """Returns the planner's choice for the transforms of all frames, which are computed at once.
+
+    The price does not contain the steps that cut out the frames and multiply them by the window.
+    """
     return trnfft.plan(n, real=True, batch=batch * ((samples - n) // hop + 1)).choice
 
 

@@ -1,4 +1,4 @@
-"""Complex transforms of one dimension: one alone, about 2^20 points, and algorithm by algorithm."""
+"""Complex transforms of one dimension: single ones, batches, and each algorithm by name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bench.cases.case import Arrays, Case, complex_
 from trnfft.backends.choice import named
 from trnfft.planner.plan import Candidate
 
-POINTS = 2**20  # of a batch
-SINGLE = (64, 256, 512, 1024, 4096, 16384, 65536)  # the first five as the seed article has them
+POINTS = 2**20  # of a batch, about
+SINGLE = (64, 256, 512, 1024, 4096, 16384, 65536)  # the seed article has the first five lengths
 LENGTHS = (64, 256, 512, 997, 1000, 1024, 4096, 4099, 16384, 65536, 2**20)
 ALGORITHMS = {
     "dft_gemm": (64, 256),
@@ -26,7 +26,7 @@ ALGORITHMS = {
 
 
 def batch_of(n: int) -> int:
-    """Transforms of length n with about POINTS points, a power of two."""
+    """Returns a power of two: how many transforms of length n have about POINTS points."""
     return POINTS >> round(math.log2(n))
 
 
@@ -35,16 +35,16 @@ def inputs(n: int, rng: np.random.Generator, batch: int) -> Arrays:
 
 
 def candidate(n: int, algorithm: str, batch: int) -> Candidate:
-    """The planner's choice, of all algorithms or of this one.
+    """Returns the planner's choice, among all algorithms or with the named algorithm.
 
     Raises:
-        NotImplementedError: the algorithm does not take the length.
+        NotImplementedError: the algorithm does not support the length.
     """
     return trnfft.plan(n, batch=batch, algorithms=algorithm or None).choice
 
 
 def call(n: int, algorithm: str, x: Any, inverse: bool = False) -> Any:
-    """The transform by `trnfft.fft` or `ifft`, or by the kernel of one algorithm."""
+    """Computes the transform by `trnfft.fft` or `ifft`, or by the kernel of the named algorithm."""
     if not algorithm:
         return trnfft.ifft(x) if inverse else trnfft.fft(x)
     parts = [x.real.contiguous(), x.imag.contiguous()]

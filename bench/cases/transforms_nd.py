@@ -10,7 +10,7 @@ import trnfft
 from bench.cases.case import Arrays, Case, complex_, real
 from trnfft.planner.plan import Candidate
 
-SHAPES = {(256, 256): 16, (1024, 1024): 1, (64, 64, 64): 4}  # with their batches
+SHAPES = {(256, 256): 16, (1024, 1024): 1, (64, 64, 64): 4}  # each with its batch
 
 
 def inputs(shape: tuple[int, ...], is_real: bool, rng: np.random.Generator, batch: int) -> Arrays:

@@ -1,9 +1,13 @@
 """Published measurements of kernels on Trainium, and the same kernels in the simulator.
 
-`published_measurements` holds the figures with their sources, `published_kernels` the kernels,
-`modelled_measurements` their modelled times: of AWS's documentation. `device_records`,
-`device_kernels` and `modelled_records` are the same for small kernels that others timed,
-`labs_records`, `labs_kernels` and `modelled_labs` for whole ones; `launch_overhead` predicts whole
-transforms of the seed article. `points` brings both sides together, `report` and `picture` show
-them.
+    published_measurements   figures of AWS's documentation and of Autocomp, with their sources
+    published_kernels        the kernels of these figures, rebuilt
+    modelled_measurements    the modelled values of these figures
+    launch_overhead          predicts whole transforms of the seed article
+    points                   pairs each measurement with its modelled value
+    report, picture          show the pairs in tables and in a picture
+
+`device_records`, `device_kernels` and `modelled_records` do the same as the first three modules for
+small kernels that others timed; `labs_records`, `labs_kernels` and `modelled_labs` for whole
+kernels.
 """

@@ -1,9 +1,12 @@
-"""Published hardware measurements against the simulator: python -m bench.model_check [--out PNG]
+"""Compares published hardware measurements with the simulator's times.
 
-Rebuilds kernels whose times on Trainium are published, models them, and prints modelled against
-measured: per point, the spread of each group, and how far the goal is reached. Both count points
-that were held out: not those that constants were fitted to, nor those that costs of the simulator
-come from. Draws one picture. Takes half a minute; needs `pip install ".[demo]"`.
+Run: python -m bench.model_check [--out PNG]
+
+The program rebuilds kernels whose times on Trainium are published, models them, and prints the
+modelled and the measured value of each point, the spread of each group, and how far the goal is
+reached. Spread and goal count only the points that were held out: points to which no constant was
+fitted and from which no cost of the simulator comes. The program also draws a picture. It runs for
+half a minute and needs `pip install ".[demo]"`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Small kernels that others timed on NeuronCores, rebuilt from their probes' shapes and order.
+"""Small kernels that others timed on NeuronCores, rebuilt with the original shapes and order.
 
-`device_records` has the times with their sources, `modelled_records` the modelled ones. Written for
-this project, as `published_kernels` are: what is loaded, computed and reused follows the probes.
+`device_records` has the measured times with their sources, `modelled_records` the modelled times.
+As in `published_kernels`, the code is written for this project; loads, computation and reuse of
+data follow the original probes.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from bench.model_check.published_kernels import TILE, WIDE, part
 from nki_kernels.nki_api import nisa, nki, nl
 
 HALF = 64  # columns that share a scale in `scale_blocks`
-RING = 4  # buffers of a stream
+RING = 4  # buffers of a stream, which are filled in turn
 
 # TensorE.
 
 
 @nki.jit
 def matmul_chain(stationaries, moving, count):
-    """Sum of ``count`` products in one PSUM tile; stationaries [128, S, M], of which i takes i % S.
+    """Adds up ``count`` products in one PSUM tile; product i uses the stationary operand i % S.
 
-    moving [128, N]; returns [M, N] in float32.
+    stationaries [128, S, M], moving [128, N]. Returns [M, N] in float32.
     """
     rows, columns = stationaries.shape[2], moving.shape[1]
     left, right = load(stationaries), load(moving)
@@ -35,31 +36,36 @@ def matmul_chain(stationaries, moving, count):
 
 
 def load(source: Any) -> Any:
-    """A new SBUF tile with the contents of a view of HBM; the compiler chooses the queue."""
+    """Returns a new SBUF tile with the contents of a view of HBM; the compiler picks a queue."""
     tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=source)
     return tile
 
 
 def stored(tile: Any) -> Any:
-    """A new tensor in HBM with the contents of a tile."""
+    """Returns a new tensor in HBM with the contents of a tile."""
     out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=tile)
     return out
 
 
-# VectorE and ScalarE: 8-bit codes times scales, to bfloat16.
+# VectorE and ScalarE: products of 8-bit codes and scales, in bfloat16.
 
 
 @nki.jit
 def scale_blocks(codes, scales, blocks, way):
-    """Scale ``blocks`` times 32 tiles of 128 columns, a scale every 64 columns; add their rows.
+    """Scales 32 tiles of 128 columns, ``blocks`` times; returns the sums of their rows, [128, 1].
 
-    codes [2, 128, 4096], bytes of float8_e4m3, in turn; scales [128, 2, 32], by half and tile.
-    Every block's tiles are stationaries of 32 products with ones, the sums are returned, [128, 1].
-    VectorE adds them a block later, as on the chip: 8 products with PSUM left no time to wait.
-    ``way``: vector, scalar or both: an instruction a half, both: tiles 0 to 15 on VectorE; sbuf or
-    psum: one product of tiles a 512 columns, psum: of ones in PSUM with a tile's first scale.
+    codes [2, 128, 4096] are bytes of float8_e4m3, whose two halves alternate; scales [128, 2, 32]
+    has a scale for every 64 columns, by half and tile. The scaled tiles of a block are the
+    stationary operands of 32 products with ones, whose sums VectorE adds one block later. The delay
+    follows the chip, where 8 products with PSUM left no time to wait.
+
+    ``way`` says how the tiles are scaled:
+        vector, scalar: one instruction for every 64 columns, on VectorE or on ScalarE.
+        both: the same, with tiles 0 to 15 on VectorE and the others on ScalarE.
+        sbuf: one product for every 512 columns on VectorE.
+        psum: the same, of ones in PSUM with the first scale of each tile.
     """
     loaded = [load(codes[0]), load(codes[1])]
     factors = load(scales)
@@ -87,19 +93,19 @@ def scale_blocks(codes, scales, blocks, way):
 
 
 def filled(shape: Any, dtype: Any, buffer: Any) -> Any:
-    """A tile of ones."""
+    """Returns a tile of ones."""
     tile = nl.ndarray(shape, dtype=dtype, buffer=buffer)
     nisa.memset(dst=tile, value=1.0)
     return tile
 
 
 def add_column(total: Any, column: Any) -> None:
-    """total [128, 1] += column."""
+    """Adds a column to total [128, 1]."""
     nisa.tensor_tensor(dst=total, data1=total, data2=column, op=nl.add, engine=nisa.engine.vector)
 
 
 def scale_halves(scaled: Any, source: Any, factors: Any, vector_tiles: int) -> None:
-    """An instruction every 64 columns, on VectorE for the first tiles, on ScalarE for the rest."""
+    """Scales every 64 columns by an instruction, first tiles on VectorE, the others on ScalarE."""
     for tile in range(scaled.shape[1]):
         for half in range(2):
             columns = part(half, HALF)
@@ -108,7 +114,7 @@ def scale_halves(scaled: Any, source: Any, factors: Any, vector_tiles: int) -> N
 
 
 def scale(destination: Any, source: Any, factor: Any, on_vector: bool) -> None:
-    """source times factor [128, 1], on VectorE or ScalarE."""
+    """Multiplies source by factor [128, 1], on VectorE or ScalarE."""
     if on_vector:
         nisa.tensor_scalar(
             dst=destination,
@@ -122,9 +128,9 @@ def scale(destination: Any, source: Any, factor: Any, on_vector: bool) -> None:
 
 
 def scale_by_broadcast(scaled: Any, source: Any, factors: Any, instead: Any) -> None:
-    """Products on VectorE, four tiles each, with scales that are read again and again.
+    """Scales four tiles by each product on VectorE, which reads every scale many times.
 
-    ``instead``: a PSUM tile that takes the place of the source, [128, 512].
+    ``instead``: a PSUM tile [128, 512] that replaces the source.
     """
     for position in range(scaled.shape[1] // 4):
         tiles = part(position, 4)
@@ -144,7 +150,7 @@ def scale_by_broadcast(scaled: Any, source: Any, factors: Any, instead: Any) -> 
 
 
 def multiply(destination: Any, left: Any, right: Any) -> None:
-    """An element-wise product on VectorE."""
+    """Multiplies element by element on VectorE."""
     nisa.tensor_tensor(
         dst=destination, data1=left, data2=right, op=nl.multiply, engine=nisa.engine.vector
     )
@@ -152,10 +158,15 @@ def multiply(destination: Any, left: Any, right: Any) -> None:
 
 @nki.jit
 def scale_tiles(codes, scales, rounds, way):
-    """Scale codes [128, n, 512], bytes of float8_e4m3, ``rounds`` times into one tile; returns it.
+    """Scales codes [128, n, 512], bytes of float8_e4m3, ``rounds`` times into one tile; returns it.
 
-    scales [128, n, 4], one every 128 columns. ``way``: vector, scalar or both: an instruction a
-    scale, both: in turn; sbuf: a product with repeated scales; psum: with the first four in PSUM.
+    scales [128, n, 4] has a scale for every 128 columns.
+
+    ``way`` says how:
+        vector, scalar: one instruction for each scale, on VectorE or on ScalarE.
+        both: the same, with the two engines in turn.
+        sbuf: one product with repeated scales.
+        psum: the same, with the first four scales in PSUM.
     """
     count = codes.shape[1]
     source, factors = load(codes).view(nl.float8_e4m3), load(scales)
@@ -181,15 +192,16 @@ def scale_tiles(codes, scales, rounds, way):
     return stored(scaled)
 
 
-# Streams from HBM. Every buffer's first column is read, so that no load is without use.
+# Streams from HBM. The first column of every buffer is read, so that a compiler cannot remove the
+# load as unused.
 
 
 @nki.jit
 def stream(x, width, rows):
-    """Load x [parts, 128, F] in chunks [128, width], each by DMAs of ``rows`` rows, into a ring.
+    """Loads x [parts, 128, F] in chunks [128, width], by DMAs of ``rows`` rows each, into a ring.
 
-    The number of the part is an address that a tile holds. Returns the sum of the chunks' first
-    columns, [128, 1].
+    The number of the part is an address that a tile holds. Returns the sum of the first columns of
+    all chunks, [128, 1].
     """
     parts, _, length = x.shape
     numbers = nl.ndarray((1, parts), dtype=nl.int32, buffer=nl.sbuf)
@@ -213,9 +225,10 @@ def stream(x, width, rows):
 
 @nki.jit
 def stream_runs(x, run):
-    """Load the first ``run`` elements of every row of x [parts, 128, rows, F], a DMA a part.
+    """Loads the first ``run`` elements of every row of x [parts, 128, rows, F], by one DMA a part.
 
-    The part's number is an address that a tile holds. Returns the sum of first elements, [128, 1].
+    The number of the part is an address that a tile holds. Returns the sum of the first elements,
+    [128, 1].
     """
     parts, _, rows, length = x.shape
     numbers = nl.ndarray((1, parts), dtype=nl.int32, buffer=nl.sbuf)
@@ -236,7 +249,7 @@ def stream_runs(x, run):
 
 
 def new_ring(shape: Any, dtype: Any) -> list[Any]:
-    """Buffers that a stream fills in turn, each a tile of its own."""
+    """Returns the buffers that a stream fills in turn, each a tile of its own."""
     ring = []
     for _ in range(RING):
         ring.append(nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf))
@@ -244,14 +257,14 @@ def new_ring(shape: Any, dtype: Any) -> list[Any]:
 
 
 def zero_column() -> Any:
-    """A tile of zeros, [128, 1]."""
+    """Returns a tile of zeros, [128, 1]."""
     column = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=column, value=0.0)
     return column
 
 
 def use_first_column(total: Any, buffer: Any) -> None:
-    """total += buffer[:, 0], by two instructions of VectorE."""
+    """Adds buffer[:, 0] to total, by two instructions of VectorE."""
     column = nl.ndarray((TILE, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=column, src=buffer[:, 0:1], engine=nisa.engine.vector)
     add_column(total, column)
@@ -259,10 +272,11 @@ def use_first_column(total: Any, buffer: Any) -> None:
 
 @nki.jit
 def load_lanes(x, rows, blobs, experts, gathers, loads):
-    """A tile at a time: gather the rows of x [C, H] that rows [128, tiles] names, and load a blob.
+    """Gathers rows of x [C, H] and loads a blob, for one tile after the other.
 
-    experts [1, tiles] names blobs [E, 128, F]. ``gathers``, ``loads``: which of the two is done.
-    Returns the sums of the last columns, [128, 2].
+    rows [128, tiles] names the rows of each tile, experts [1, tiles] its blob among blobs [E, 128,
+    F]. ``gathers`` and ``loads`` switch the two steps on. Returns the sums of the last columns,
+    [128, 2].
     """
     tiles, width, blob = rows.shape[1], x.shape[1], blobs.shape[2]
     names, numbers = load(rows), load(experts)
@@ -296,9 +310,10 @@ def load_lanes(x, rows, blobs, experts, gathers, loads):
 
 @nki.jit
 def load_experts(blobs, experts):
-    """Load the blobs [E, 128, F] that experts [1, loads] names into four slices of one tile.
+    """Loads the blobs [E, 128, F] that experts [1, loads] names into four slices of one tile.
 
-    Nothing reads a slice before the end: returns the sums of their first 64 elements, [128, 4].
+    Nothing reads a slice before the end. Returns the sums of the first 64 elements of each slice,
+    [128, 4].
     """
     numbers = load(experts)
     slots = nl.ndarray((TILE, RING, blobs.shape[2]), dtype=blobs.dtype, buffer=nl.sbuf)
@@ -316,10 +331,11 @@ def load_experts(blobs, experts):
 
 @nki.jit
 def stream_weights(x, width, is_hardware):
-    """Load x [K, V] in tiles [128, width], row by row of tiles, by software or hardware DGE.
+    """Loads x [K, V] in tiles [128, width], one row of tiles after the other.
 
-    Hardware DGE takes the queues of Sync and ScalarE in turn. Every program does all of it; returns
-    the sum of first columns by each, [128 x programs, 1].
+    ``is_hardware`` selects hardware DGE, which uses the queues of Sync and ScalarE in turn, instead
+    of software DGE. Every program loads all of x. Returns the sum of the first columns for each
+    program, [128 x programs, 1].
     """
     ring, total = new_ring((TILE, width), x.dtype), zero_column()
     columns = x.shape[1] // width

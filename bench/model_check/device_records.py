@@ -1,7 +1,8 @@
-"""Times of small kernels on NeuronCores, measured by others; `device_kernels` rebuilds them.
+"""Times of small kernels on NeuronCores, measured by others; `device_kernels` rebuilds the kernels.
 
-Ranges are given by their middle. kiln's times are slopes between two counts, or calls less that of
-an empty graph, on one NeuronCore of a trn1.2xlarge under NKI 0.6.
+A range is represented by its middle. The times of kiln were measured on one NeuronCore of a
+trn1.2xlarge under NKI 0.6. They are slopes between two counts of repetitions, or times of calls
+minus the time of an empty graph.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ CHUNK_BYTES = 128 * 16 * 512
 
 
 def _at_rate(size: int, gigabytes_per_second: float) -> float:
-    """Microseconds of ``size`` bytes."""
+    """Returns the microseconds that ``size`` bytes need at a rate."""
     return size / gigabytes_per_second / 1e3
 
 
-# The rate of columns is a range over widths of 128 to 512, 2.45 a nanosecond in the notes' words.
+# The notes give the rate of columns as a range over widths of 128 to 512: "2.45 a nanosecond".
 _TENSOR = (
     Measurement(TENSOR, "[128, 128] by 512 columns", "trn1", 512 / 2450, "us", EP, INPUT),
     Measurement(TENSOR, "[128, 128] by 16 columns", "trn1", 0.030, "us", EP),
     Measurement(TENSOR, "[128, 16] by 512 columns", "trn1", 0.215, "us", EP),
 )
 
-# Those of both engines show that writes of parts of one tile do not wait for each other.
+# The times with both engines show that writes to parts of one tile do not wait for each other.
 _STREAMS = (
     Measurement(STREAMS, "block: 64 on VectorE", "trn1", 5.84, "us", VECTOR),
     Measurement(STREAMS, "block: 64 on ScalarE", "trn1", 4.43, "us", VECTOR),
@@ -61,7 +62,8 @@ _STREAMS = (
     Measurement(STREAMS, "tile: a product with PSUM", "trn1", 0.47, "us", EP),
 )
 
-# 226 MB at 261 to 264 GB/s; 512 of every 4096 bytes at 160; loads by number less 137 us of a call.
+# The stream of 226 MB has a range of 261 to 264 GB/s; 512 of every 4096 bytes are loaded at 160
+# GB/s. Loads by number are times of a call minus 137 us.
 _DMA_TRN1 = (
     Measurement(
         DMA_TRN1, "226 MB, [128, 8 KiB]", "trn1", _at_rate(STREAM_BYTES, 262.5), "us", RATE, INPUT
@@ -76,8 +78,8 @@ _DMA_TRN1 = (
     Measurement(DMA_TRN1, "256 of [128, 6528 B]", "trn1", 980 - 137, "us", DYNAMIC),
 )
 
-# hbm_stack_bytes_per_ns comes from the last, whose range is 2.20 to 2.23 ms. Each core has the
-# other beside it, unlike the kernels of the labs.
+# hbm_stack_bytes_per_ns comes from the last measurement, whose range is 2.20 to 2.23 ms. Both cores
+# were at work here, unlike in the measurements of the labs.
 _DMA_TRN2 = (
     Measurement(DMA_TRN2, "1.2 KB a row, software DGE", "trn2", 2710, "us", HEAD, cores=2),
     Measurement(DMA_TRN2, "1.2 KB a row, hardware DGE", "trn2", 2530, "us", HEAD, cores=2),

@@ -1,7 +1,8 @@
-"""Whole kernels of trainium-agent-labs, timed on trn2, rebuilt from their sources' structure.
+"""Whole kernels of trainium-agent-labs, timed on trn2, rebuilt with the structure of their sources.
 
-Which tiles, loops, dtypes, engines and queues is theirs; the kernels are written for this project.
-`labs_records` has the times. The tiled matrix product of the labs is that of `published_kernels`.
+Tiles, loops, dtypes, engines and queues are those of the sources; the code is written for this
+project. `labs_records` has the times. The tiled matrix product of the labs is the one of
+`published_kernels`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ EPSILON = 1e-6  # of `rms_norm`
 
 @nki.jit
 def copy_tiles(x):
-    """A copy of x [rows, F] by tiles of 128 rows: a load and a store each."""
+    """Copies x [rows, F] by tiles of 128 rows, with a load and a store for each tile."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(x.shape[0] // TILE):
         nisa.dma_copy(dst=out[part(i, TILE), :], src=load(x[part(i, TILE), :]))
@@ -26,7 +27,7 @@ def copy_tiles(x):
 
 @nki.jit
 def copy_packed(x, chunks):
-    """A copy of x [rows, F] as [128, rows / 128 * F], in ``chunks`` of columns."""
+    """Copies x [rows, F] as [128, rows / 128 * F], in ``chunks`` of columns."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     packed = (TILE, x.shape[0] // TILE * x.shape[1])
     source, destination = x.reshape(packed), out.reshape(packed)
@@ -38,7 +39,10 @@ def copy_packed(x, chunks):
 
 @nki.jit
 def rms_norm(x, w):
-    """x [rows, F] / rms(x) * w [1, F], by tiles of 128 rows; w is loaded for each partition."""
+    """Returns x [rows, F] / rms(x) * w [1, F], by tiles of 128 rows.
+
+    w is loaded once for each partition.
+    """
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     length = x.shape[1]
     weights = nl.ndarray((TILE, length), dtype=w.dtype, buffer=nl.sbuf)
@@ -59,16 +63,16 @@ def rms_norm(x, w):
 
 
 def new(length: int, dtype: Any = nl.float32, rows: int = TILE) -> Any:
-    """An SBUF tile [rows, length]."""
+    """Returns a new SBUF tile [rows, length]."""
     return nl.ndarray((rows, length), dtype=dtype, buffer=nl.sbuf)
 
 
-# A matrix product with all dimensions blocked: lhs_t [K, M], rhs [K, N], lhs_t.T @ rhs.
+# A matrix product lhs_t.T @ rhs with all dimensions blocked: lhs_t [K, M], rhs [K, N].
 
 
 @nki.jit
 def matmul_blocks(lhs_t, rhs, m_tiles, n_tiles, k_tiles):
-    """Sums over blocks of K in float32, rounded by the DMA that stores a row of 128 of a block.
+    """Adds up blocks of K in float32; the DMA that stores 128 rows of a block rounds the sums.
 
     A block of an operand is one tile of SBUF, which k_tiles DMAs fill.
     """
@@ -95,7 +99,7 @@ def matmul_blocks(lhs_t, rhs, m_tiles, n_tiles, k_tiles):
 
 
 def load_block(source: Any, first: int, count: int, columns: slice) -> Any:
-    """``count`` tiles of 128 rows side by side in one tile [128, count, columns]."""
+    """Returns ``count`` tiles of 128 rows side by side in one tile [128, count, columns]."""
     width = columns.stop - columns.start
     block = nl.ndarray((TILE, count, width), dtype=source.dtype, buffer=nl.sbuf)
     for k in range(count):
@@ -104,19 +108,22 @@ def load_block(source: Any, first: int, count: int, columns: slice) -> Any:
 
 
 def add_products(total: Any, left: Any, rows: slice, right: Any, columns: slice) -> None:
-    """total [128, 512] += the products of all tiles of two blocks."""
+    """Adds the products of all tiles of two blocks to total [128, 512]."""
     bank = nl.ndarray((TILE, WIDE), dtype=nl.float32, buffer=nl.psum)
     for k in range(left.shape[1]):
         nisa.nc_matmul(dst=bank, stationary=left[:, k, rows], moving=right[:, k, columns])
     nisa.tensor_tensor(dst=total, data1=total, data2=bank, op=nl.add)
 
 
-# Attention over at most 128 positions of at most 128 numbers: softmax(q k' / sqrt(F)) v.
+# Attention softmax(q k' / sqrt(F)) v over at most 128 positions of at most 128 numbers.
 
 
 @nki.jit
 def attention(q, k, v, is_hardware):
-    """One head, q, k, v [positions, F] in float32. ``is_hardware``: by hardware DGE, two queues."""
+    """Computes one head from q, k and v [positions, F] in float32.
+
+    ``is_hardware`` selects hardware DGE with two queues.
+    """
     out = nl.ndarray(q.shape, dtype=q.dtype, buffer=nl.shared_hbm)
     tiles = load_head(q, k, v, is_hardware)
     move(out, attend_fused(*tiles, nl.float32), is_hardware)
@@ -125,7 +132,7 @@ def attention(q, k, v, is_hardware):
 
 @nki.jit
 def attention_heads(q, k, v):
-    """Head after head of q, k, v [positions, heads, F], each with loads and a store of its own."""
+    """Computes each head of q, k, v [positions, heads, F], with loads and a store of its own."""
     out = nl.ndarray(q.shape, dtype=q.dtype, buffer=nl.shared_hbm)
     for h in range(q.shape[1]):
         tiles = load_head(q[:, h, :], k[:, h, :], v[:, h, :], False)
@@ -135,7 +142,7 @@ def attention_heads(q, k, v):
 
 @nki.jit
 def attention_heads_hardware(q, k, v):
-    """The same with hardware DGE, fused steps, and the product with v in bfloat16."""
+    """Computes the same with hardware DGE, fused steps, and the product with v in bfloat16."""
     out = nl.ndarray(q.shape, dtype=q.dtype, buffer=nl.shared_hbm)
     for h in range(q.shape[1]):
         tiles = load_head(q[:, h, :], k[:, h, :], v[:, h, :], True)
@@ -144,7 +151,7 @@ def attention_heads_hardware(q, k, v):
 
 
 def load_head(q: Any, k: Any, v: Any, is_hardware: bool) -> tuple[Any, Any, Any]:
-    """Three tiles; by hardware DGE, k goes through ScalarE's queue and the others by Sync's."""
+    """Loads three tiles; with hardware DGE, k uses ScalarE's queue, and q and v use Sync's."""
     tiles = [new(t.shape[1], t.dtype, t.shape[0]) for t in (q, k, v)]
     move(tiles[0], q, is_hardware)
     move(tiles[1], k, is_hardware, nisa.engine.scalar)
@@ -153,7 +160,7 @@ def load_head(q: Any, k: Any, v: Any, is_hardware: bool) -> tuple[Any, Any, Any]
 
 
 def move(destination: Any, source: Any, is_hardware: bool, queue: Any = None) -> None:
-    """A DMA: by hardware DGE in the queue, Sync's unless it is named, or as the compiler likes."""
+    """Copies by DMA, with hardware DGE in the given queue or Sync's, or as the compiler chooses."""
     if is_hardware:
         mode, queue = nisa.dge_mode.hwdge, queue or nisa.engine.sync
         nisa.dma_copy(dst=destination, src=source, dge_mode=mode, engine=queue)
@@ -162,7 +169,10 @@ def move(destination: Any, source: Any, is_hardware: bool, queue: Any = None) ->
 
 
 def attend_fused(q: Any, k: Any, v: Any, narrow: Any) -> Any:
-    """Scales q as it leaves PSUM, sums in the instruction of exp; weights and v in ``narrow``."""
+    """Scales q as it leaves PSUM; the instruction that computes exponentials also adds them up.
+
+    The weights and v are converted to ``narrow``.
+    """
     count, length = q.shape
     q_t, k_t = transposed(q), transposed(k)
     left, right = new(count, rows=length), new(count, rows=length)
@@ -183,7 +193,10 @@ def attend_fused(q: Any, k: Any, v: Any, narrow: Any) -> Any:
 
 
 def attend_by_steps(q: Any, k: Any, v: Any) -> Any:
-    """An instruction a step: VectorE scales the maximum for exp and sums what exp returns."""
+    """Computes every step by its own instruction.
+
+    VectorE scales the maximum for exp, and adds up the results of exp.
+    """
     count, length = q.shape
     q_t, k_t = transposed(q), transposed(k)
     left, right = new(count, rows=length), new(count, rows=length)
@@ -200,7 +213,7 @@ def attend_by_steps(q: Any, k: Any, v: Any) -> Any:
 
 
 def transposed(tile: Any) -> Any:
-    """The transpose of an SBUF tile, in PSUM, in its dtype."""
+    """Returns the transpose of an SBUF tile, in PSUM, with the tile's dtype."""
     shape = (tile.shape[1], tile.shape[0])
     bank = nl.ndarray(shape, dtype=tile.dtype, buffer=nl.psum)
     nisa.nc_transpose(dst=bank, data=tile)
@@ -208,14 +221,14 @@ def transposed(tile: Any) -> Any:
 
 
 def product(left: Any, right: Any) -> Any:
-    """left.T @ right, in PSUM."""
+    """Returns left.T @ right, in PSUM."""
     bank = nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=bank, stationary=left, moving=right)
     return bank
 
 
 def weighted_sum(weights: Any, values: Any) -> Any:
-    """weights @ values, in PSUM."""
+    """Returns weights @ values, in PSUM."""
     turned = transposed(weights)
     stationary = new(turned.shape[1], weights.dtype, turned.shape[0])
     nisa.tensor_copy(dst=stationary, src=turned, engine=nisa.engine.vector)
@@ -223,7 +236,7 @@ def weighted_sum(weights: Any, values: Any) -> Any:
 
 
 def normalised(sums: Any, total: Any) -> Any:
-    """sums / total [positions, 1]."""
+    """Returns sums / total [positions, 1]."""
     inverse, result = new(1, rows=sums.shape[0]), new(sums.shape[1], rows=sums.shape[0])
     nisa.reciprocal(dst=inverse, data=total)
     nisa.tensor_scalar(dst=result, data=sums, op0=nl.multiply, operand0=inverse)

@@ -1,6 +1,7 @@
-"""Times of whole kernels in trainium-agent-labs on trn2; `labs_kernels` rebuilds them.
+"""Times of whole kernels in trainium-agent-labs on trn2; `labs_kernels` rebuilds the kernels.
 
-Device clock, one core, NKI 0.6. Each time holds a launch; a sum of two shapes holds two.
+The times come from the device's clock, on one core, under NKI 0.6. Each time contains a launch; a
+sum of two shapes contains two launches.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ ABOUT = {
     HEADS: "positions x numbers, or positions x heads x numbers, in float32",
 }
 
-# Packed in one chunk: the launch is fitted to both, and dma_core_bytes_per_ns lies between their
-# slope, 388 GB/s, and another rate.
+# The launch is fitted to the two copies packed in one chunk. dma_core_bytes_per_ns lies between the
+# rate from their slope, 388 GB/s, and another rate.
 _COPY = whole_kernels(
     Measurement(COPY, "tiled, 256 x 4096", "trn2", 20.55, "us", CHIPBOOST),
     Measurement(COPY, "tiled, 4096 x 128", "trn2", 51.65, "us", CHIPBOOST),
@@ -39,9 +40,9 @@ _NORM = whole_kernels(
     Measurement(NORM, "2048 x 4096 and 32768 x 128", "trn2", 518.2, "us", CHIPBOOST),
 )
 
-# The tiled kernel loads a left tile before every product. With 1560 and 520 transfers its two times
-# are on a line with a launch of 57 us; with the left operand's taken out of the loop over N, 856
-# and 328, of 6 us, and so they are rebuilt.
+# The source loads a left tile before every product. Then 1560 and 520 transfers give a launch of 57
+# us; with the left loads outside of the loop over N, 856 and 328 transfers give a plausible launch
+# of 6 us. The kernel is rebuilt in the second way.
 _MATMUL = whole_kernels(
     Measurement(MATMUL, "tiled, N = 6144", "trn2", 691.7, "us", CHIPBOOST, INPUT),
     Measurement(MATMUL, "tiled, N = 2048", "trn2", 268.8, "us", CHIPBOOST, INPUT),
@@ -63,7 +64,7 @@ _ATTENTION = whole_kernels(
     Measurement(HEADS, "128 x 32 x 128, hardware DGE", "trn2", 128.3, "us", ATTENTION),
 )
 
-# software_dge_ns lies between this time, for 128 transfers, and another.
+# software_dge_ns lies between the time of GpSimdE, which issues 128 transfers, and another time.
 _QUEUES = (
     Measurement(HEADS, "128 x 32 x 128: GpSimdE", "trn2", 86, "us", ATTENTION, INPUT),
     Measurement(HEADS, "128 x 32 x 128: Sync's queue", "trn2", 82, "us", ATTENTION),

@@ -1,14 +1,15 @@
-"""What launches of the seed article cost beside the chip's time: fitted once, then predicted.
+"""The overhead of the seed article's launches: fitted to two transforms, then predicted for all.
 
-A transform is a chain of programs: NKI kernels, and between them XLA programs, each of which holds
-the permutes and twiddle products in a row. The model is
+A transform is a chain of programs: NKI kernels, and between each two kernels one XLA program, which
+contains all permutes and twiddle products between the two. The model is
 
     time = per_transform + per_launch * programs + modelled time on the chip
 
-with two constants from the two measurements in ``FITTED``; all others are predicted. The chain of
-radix 4 and 8 is that of bench/seed_article/structure.py. The butterfly is taken as one kernel a
-stage after one program that reverses the bits, each priced as a twiddle product: points read and
-written once. The article names no batch: one transform, for which the chip's part is small.
+The two constants come from the two measurements in ``FITTED``; the other times are predicted. The
+chains of radix 4 and 8 are those of bench/seed_article/structure.py. The butterfly is modelled as
+one program that reverses the bits, followed by one kernel for each stage; each of them is priced as
+a twiddle product, which reads and writes every point once. The article names no batch. The model
+assumes one transform, whose time on the chip is small.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ BATCH = 1
 
 @dataclass(frozen=True)
 class Chain:
-    """Programs that a transform launches, and their modelled time on trn1 in microseconds."""
+    """The number of programs of a transform, and their modelled microseconds on trn1."""
 
     programs: int
     chip_us: float
 
 
 def chain(algorithm: str, n: int) -> Chain:
-    """The chain of one transform; ValueError for an algorithm that the article does not have."""
+    """Returns the chain of one transform.
+
+    Raises:
+        ValueError: the article does not have the algorithm.
+    """
     with hardware.select(hardware.TRN1):
         if algorithm == "DFT-GEMM":
             spec = ((BATCH, n), "float32")
@@ -57,29 +62,39 @@ def chain(algorithm: str, n: int) -> Chain:
 
 
 def count_programs(n: int, radix: int) -> int:
-    """Kernels and XLA programs of a chain; what stands between two kernels is one program."""
+    """Returns the number of kernels and XLA programs of a chain.
+
+    All steps between two kernels form one program.
+    """
     is_kernel = [launch.kind == f"radix{radix}" for launch in launches(n, radix, BATCH)]
     return sum(len(list(run)) if kernels else 1 for kernels, run in groupby(is_kernel))
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """Microseconds a transform and a launched program, beside the time on the chip."""
+    """Microseconds for each transform and each program, beside the time on the chip."""
 
     per_transform_us: float
     per_launch_us: float
 
     def predict(self, transform: Transform) -> float:
-        """Microseconds of a transform (algorithm, length)."""
+        """Returns the predicted microseconds of a transform (algorithm, length)."""
         found = chain(*transform)
         return self.per_transform_us + self.per_launch_us * found.programs + found.chip_us
 
 
 def fit(measured_us: Mapping[Transform, float]) -> Overhead:
-    """Least squares over all of ``measured_us``, at least two transforms of different chains."""
+    """Fits the overhead to ``measured_us`` by least squares.
+
+    Raises:
+        ValueError: all transforms launch the same number of programs.
+    """
     chains = [chain(*transform) for transform in measured_us]
     if len({c.programs for c in chains}) < 2:
-        raise ValueError("measured_us: needs two transforms that launch different numbers")
+        raise ValueError(
+            f"argument 'measured_us' has {len(measured_us)} transforms that all launch the same "
+            "number of programs, allowed are at least two that launch different numbers"
+        )
     counts = np.array([[1.0, c.programs] for c in chains])
     rest = np.array(list(measured_us.values())) - [c.chip_us for c in chains]
     per_transform, per_launch = np.linalg.lstsq(counts, rest, rcond=None)[0]

@@ -1,17 +1,21 @@
-"""A published figure: what was measured, where, and what the model made of it."""
+"""A published figure: its value, its source, and its use for the model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-HELD_OUT = "held out"  # the model does not know it
-FITTED = "fitted"  # a constant of a launch, beside the chip's time, comes from it
-INPUT = "input"  # a cost in nki_kernels, or the rebuilt kernel, was set or changed with it
+HELD_OUT = "held out"  # the model does not use the figure
+FITTED = "fitted"  # the constant overhead of a launch was fitted to the figure
+# a cost of the model, or the rebuilt kernel, was set or changed because of the figure
+INPUT = "input"
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One published figure. ``unit``: us, or x for times as long as the reference."""
+    """One published figure.
+
+    ``unit`` is "us" for microseconds, or "x" for a multiple of the reference's time.
+    """
 
     group: str
     name: str
@@ -20,10 +24,10 @@ class Measurement:
     unit: str
     source: str
     use: str = HELD_OUT
-    is_whole_kernel: bool = False  # from launch to end, no engine or part of it alone
+    is_whole_kernel: bool = False  # from launch to end, not one engine or a part
     cores: int = 1  # degree of LNC
 
 
 def whole_kernels(*measurements: Measurement) -> tuple[Measurement, ...]:
-    """The same measurements, marked as those of whole kernels."""
+    """Returns the same measurements, marked as times of whole kernels."""
     return tuple(replace(measurement, is_whole_kernel=True) for measurement in measurements)

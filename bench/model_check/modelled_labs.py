@@ -1,7 +1,7 @@
 """Modelled values of the measurements in `labs_records`, by the names of the measurements.
 
-A time is that of the chip and of a launch. What a launch takes is the one constant, fitted to the
-copies that `labs_records` marks.
+A value is the modelled time on the chip plus the time of a launch. The time of a launch is the only
+fitted constant; it is fitted to the copies that `labs_records` marks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from bench.model_check.modelled_launch import Modelled, spec, timeline_of, total
 from bench.model_check.published_kernels import matmul_free_blocks
 from nki_kernels import hardware
 
-DEPTH, ROWS = 4096, 256  # of the matrix products
+DEPTH, ROWS = 4096, 256  # K and M of the matrix products
 
 
 def launch_us() -> float:
-    """Microseconds of a launch beside the chip's: the mean over the measurements fitted."""
+    """Returns the microseconds of a launch beside the time on the chip.
+
+    The result is the mean over the measurements that `labs_records` marks for the fit.
+    """
     chip = copies_on_chip()
     rest = [m.value - chip[m.name] for m in RECORDS if m.use == FITTED]
     return sum(rest) / len(rest)
@@ -29,7 +32,10 @@ def launch_us() -> float:
 
 @functools.cache
 def copies_on_chip() -> Modelled:
-    """Copies of bfloat16, without launches; packed ones of 32 KiB a partition at most."""
+    """Returns the times of copies of bfloat16 without launches.
+
+    A packed copy loads at most 32 KiB a partition at once.
+    """
 
     def tiled(*shape: int) -> float:
         return total_us(kernels.copy_tiles, spec("bfloat16", *shape))
@@ -48,7 +54,10 @@ def copies_on_chip() -> Modelled:
 
 
 def launched(chip: Modelled) -> Modelled:
-    """The times with their launches: two where a name adds two shapes, none of an engine alone."""
+    """Adds the launches to the times.
+
+    A name that adds two shapes has two launches; a time of one engine has none.
+    """
     found = {}
     for name, time in chip.items():
         count = 0 if ":" in name else 2 if " and " in name or "both" in name else 1
@@ -57,12 +66,12 @@ def launched(chip: Modelled) -> Modelled:
 
 
 def copies() -> Modelled:
-    """Copies with their launches."""
+    """Returns the times of copies with their launches."""
     return launched(copies_on_chip())
 
 
 def norms() -> Modelled:
-    """RMS norms of bfloat16."""
+    """Returns the times of RMS norms of bfloat16."""
 
     def norm_us(rows: int, length: int) -> float:
         return total_us(
@@ -80,13 +89,16 @@ def norms() -> Modelled:
 
 
 def matmul_us(kernel: Any, columns: int, *blocks: int) -> float:
-    """A product on the chip; blocks of N are cut to what it has."""
+    """Returns the microseconds of a matrix product on the chip."""
     operands = spec("bfloat16", DEPTH, ROWS), spec("bfloat16", DEPTH, columns)
     return total_us(kernel, *operands, *blocks)
 
 
 def products() -> Modelled:
-    """Matrix products; N = 2048 has four tiles, so wider blocks of it are of four."""
+    """Returns the times of matrix products.
+
+    N = 2048 has only four tiles of 512 columns; wider blocks are cut to four tiles there.
+    """
     found = {}
     with hardware.select(hardware.TRN2):
         for columns in (6144, 2048):
@@ -104,7 +116,10 @@ def products() -> Modelled:
 
 
 def heads() -> Modelled:
-    """Attention of one head and of several; queues by what their transfers hold them for."""
+    """Returns the times of attention with one head and with several heads.
+
+    The value of a queue is the time for which the transfers occupy the queue.
+    """
 
     def head(positions: int, length: int, is_hardware: bool) -> float:
         x = spec("float32", positions, length)
@@ -122,7 +137,7 @@ def heads() -> Modelled:
             found[" x ".join(map(str, shape))] = timeline.total_ns / 1e3
         found["128 x 32 x 128: GpSimdE"] = timeline.engine_busy_ns["gpsimd"] / 1e3
         found["128 x 32 x 128, hardware DGE"] = total_us(kernels.attention_heads_hardware, x, x, x)
-        # q, v and the result of every head
+        # The queue moves q, v and the result of every head.
         found["128 x 32 x 128: Sync's queue"] = 3 * 32 * hardware.current().hardware_dge_ns / 1e3
     return launched(found)
 

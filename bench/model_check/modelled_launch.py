@@ -1,4 +1,4 @@
-"""Modelled launches of kernels, and times of large sizes from those of small ones."""
+"""Modelled launches of kernels, and times of large sizes extrapolated from small ones."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ Modelled = dict[str, float]
 
 
 def spec(dtype: str, *shape: int) -> Spec:
-    """An argument of a launch that is modelled, not run."""
+    """Returns shape and dtype of an argument for a launch that is modelled without data."""
     return shape, dtype
 
 
 def timeline_of(kernel: Any, *arguments: Any) -> Timeline:
-    """The modelled launch. Published kernels stay as they are, whatever rules they break."""
+    """Returns the modelled launch.
+
+    Published kernels stay as they are, so that they may break rules of the simulator here.
+    """
     with warnings.catch_warnings(), simulator.allow(*RULES):
         warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
         return simulator.dry_run(kernel, *arguments)
 
 
 def total_us(kernel: Any, *arguments: Any) -> float:
-    """Modelled microseconds of the launch."""
+    """Returns the modelled microseconds of the launch."""
     return timeline_of(kernel, *arguments).total_ns / 1e3
 
 
 def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Modelled:
-    """``quantity`` at ``size``, on the line through ``small`` and twice that: loops repeat."""
+    """Returns ``quantity`` at ``size`` on the line through ``small`` and 2 * ``small``.
+
+    The line is right where a larger size only repeats a loop more often.
+    """
     first, second = quantity(small), quantity(2 * small)
     steps = (size - 2 * small) / small
     return {key: second[key] + steps * (second[key] - first[key]) for key in second}
 
 
 def repeated_us(launch_us: Callable[[int], float], few: int, many: int) -> float:
-    """Microseconds of one repetition: the slope between launches of ``few`` and of ``many``."""
+    """Returns the microseconds of one repetition, from the slope between ``few`` and ``many``."""
     return (launch_us(many) - launch_us(few)) / (many - few)

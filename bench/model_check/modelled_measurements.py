@@ -1,7 +1,7 @@
 """Modelled values of the measurements in `published_measurements`.
 
-One function a group, by the names of its measurements. Large sizes are continued as a line from
-small ones, of which they are repetitions.
+One function computes the values of one group, by the names of its measurements. Values of large
+sizes, which repeat the work of small sizes, are extrapolated on a line.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ STATES = 16  # of the published Mamba layers
 
 
 def times_us(timeline: Timeline) -> Modelled:
-    """Modelled microseconds of the launch ("total") and of every engine."""
+    """Returns the modelled microseconds of the launch ("total") and of every engine."""
     times = {"total": timeline.total_ns, **timeline.engine_busy_ns, "dma": packet_ns(timeline)}
     return {key: time / 1e3 for key, time in times.items()}
 
 
 def packet_ns(timeline: Timeline) -> float:
-    """Nanoseconds that a DMA engine moves data in, for transfers that all engines share."""
+    """Returns nanoseconds for which a DMA engine moves data; all engines share the transfers."""
     chip = hardware.current()
     descriptors = timeline.dma_descriptors * chip.dma_descriptor_ns / chip.dma_engines
     return descriptors + timeline.dma_bytes / chip.dma_total_bytes_per_ns
 
 
 def payload() -> Modelled:
-    """Time for a byte against that with 32768 bytes a partition, many loads of [128, size]."""
+    """Returns the time for a byte, relative to that with 32768 bytes a partition.
+
+    Each time is the slope between launches of many loads [128, size].
+    """
 
     def load_ns(size: int) -> float:
         times = [
@@ -57,7 +60,7 @@ def payload() -> Modelled:
 
 
 def dma_examples() -> Modelled:
-    """Two kernels that load a tile, take exp of it and store it; bfloat16."""
+    """Returns the times of two kernels in bfloat16 that load a tile, compute exp, and store it."""
     found = {}
     with hardware.select(hardware.TRN2):
         chip = hardware.current()
@@ -72,7 +75,7 @@ def dma_examples() -> Modelled:
 
 
 def matmul(kernel: Any, dtype: str, *blocks: int) -> Modelled:
-    """times_us of the product of the published size, on the line through a few rows of it."""
+    """Returns times_us of the product of the published size, extrapolated from a few rows."""
 
     def rows(m: int) -> Modelled:
         return times_us(timeline_of(kernel, spec(dtype, K, m), spec(dtype, K, N), *blocks))
@@ -81,7 +84,7 @@ def matmul(kernel: Any, dtype: str, *blocks: int) -> Modelled:
 
 
 def blocked_matmul(dtype: str) -> Modelled:
-    """times_us with all dimensions blocked, on the line through a few blocks of K."""
+    """Returns times_us with all dimensions blocked, extrapolated from a few blocks of K."""
 
     def depth(k: int) -> Modelled:
         operands = spec(dtype, k, M), spec(dtype, k, N)
@@ -91,7 +94,10 @@ def blocked_matmul(dtype: str) -> Modelled:
 
 
 def matmul_trn1() -> Modelled:
-    """The four versions of the tutorial in bfloat16; Autocomp starts from the first."""
+    """Returns the times of the tutorial's four versions in bfloat16.
+
+    Autocomp starts from the first version.
+    """
     with hardware.select(hardware.TRN1):
         tiled = matmul(kernels.matmul_tiled, "bfloat16")["total"]
         return {
@@ -106,7 +112,7 @@ def matmul_trn1() -> Modelled:
 
 
 def matmul_trn2() -> Modelled:
-    """Three versions of the optimisation guide in float32, whole and by engine."""
+    """Returns times of three versions of the optimisation guide in float32, whole and by engine."""
     with hardware.select(hardware.TRN2):
         tiled = matmul(kernels.matmul_tiled, "float32")
         hoisted = matmul(kernels.matmul_free_blocks, "float32", 1, 1)
@@ -124,7 +130,7 @@ def matmul_trn2() -> Modelled:
 
 
 def mamba(kernel: Any, channels: int, length: int, *step: int) -> Modelled:
-    """times_us of a layer [channels, length], on the line through its first channels."""
+    """Returns times_us of a layer [channels, length], extrapolated from its first channels."""
 
     def rows(count: int) -> Modelled:
         points, weights = spec("float32", count, length), spec("float32", count, STATES)
@@ -135,7 +141,7 @@ def mamba(kernel: Any, channels: int, length: int, *step: int) -> Modelled:
 
 
 def mamba_trn1() -> Modelled:
-    """v1, v2 and v3 of the tutorial, sizes in the names of the measurements."""
+    """Returns the times of v1, v2 and v3 of the tutorial, with the sizes that the names give."""
     found = {}
     with hardware.select(hardware.TRN1):
         for measurement in PUBLISHED:
@@ -153,7 +159,7 @@ def mamba_trn1() -> Modelled:
 
 
 def small_instructions() -> Modelled:
-    """Time from one instruction of a dependent chain to the next, and of one long instruction."""
+    """Returns the time between two dependent instructions, and that of one long instruction."""
     with hardware.select(hardware.TRN1):
         x = spec("float32", 128, 1)
         first, second = [

@@ -9,12 +9,15 @@ from bench.model_check.device_records import DMA_TRN1, DMA_TRN2, STREAMS, TENSOR
 from bench.model_check.modelled_launch import Modelled, continued, repeated_us, spec, total_us
 from nki_kernels import hardware
 
-PART = 196_608  # bytes a partition of a part of the stream
-WEIGHTS = 622_000_000  # bytes a core streams on trn2
+PART = 196_608  # bytes in each partition of one part of the stream
+WEIGHTS = 622_000_000  # bytes that a core streams on trn2
 
 
 def tensor_products() -> Modelled:
-    """One product of a chain, with 16 stationaries in turn: the slope of 256 to 1024."""
+    """Returns the time of one product in a chain that uses 16 stationary operands in turn.
+
+    Each time is the slope between chains of 256 and of 1024 products.
+    """
 
     def product_us(rows: int, columns: int) -> float:
         left, right = spec("bfloat16", 128, 16, rows), spec("bfloat16", 128, columns)
@@ -26,7 +29,7 @@ def tensor_products() -> Modelled:
 
 
 def scaled_codes() -> Modelled:
-    """One block of many, the slope of 4 to 36, and one tile, the slope of one round to four."""
+    """Returns the times of one block of `scale_blocks` and of one tile of `scale_tiles`."""
     names = {
         "vector": ("64 on VectorE", "4 on VectorE"),
         "scalar": ("64 on ScalarE", "4 on ScalarE"),
@@ -43,19 +46,22 @@ def scaled_codes() -> Modelled:
 
 
 def block_us(way: str) -> float:
-    """One block of `scale_blocks`."""
+    """Returns the microseconds of one block of `scale_blocks`, from the slope of 4 to 36 blocks."""
     codes, scales = spec("uint8", 2, 128, 4096), spec("float32", 128, 2, 32)
     return repeated_us(lambda n: total_us(kernels.scale_blocks, codes, scales, n, way), 4, 36)
 
 
 def tile_us(way: str) -> float:
-    """One of the 32 tiles of `scale_tiles`."""
+    """Returns the microseconds of one of the 32 tiles of `scale_tiles`.
+
+    The time of a round is the slope of 1 to 4 rounds.
+    """
     codes, scales = spec("uint8", 128, 32, 512), spec("float32", 128, 32, 4)
     return repeated_us(lambda n: total_us(kernels.scale_tiles, codes, scales, n, way), 1, 4) / 32
 
 
 def transfers_trn1() -> Modelled:
-    """Streams of nine parts, chunks of runs, and loads of rows and blobs by number."""
+    """Returns the times of streams of nine parts, of chunks of runs, and of loads by number."""
 
     def stream_us(rows: int) -> Modelled:
         return continued(
@@ -80,7 +86,7 @@ def transfers_trn1() -> Modelled:
 
 
 def lanes_us(gathers: bool, loads: bool) -> float:
-    """One tile of `load_lanes`, the slope of 4 to 68."""
+    """Returns the microseconds of one tile of `load_lanes`, from the slope of 4 to 68 tiles."""
 
     def tiles_us(count: int) -> float:
         return total_us(
@@ -97,9 +103,10 @@ def lanes_us(gathers: bool, loads: bool) -> float:
 
 
 def transfers_trn2() -> Modelled:
-    """All weights: 4130 transfers of 588 columns, or wide ones that follow each other in HBM.
+    """Returns the times to load all weights by each of two cores at once.
 
-    By each of two cores at once.
+    The weights are loaded by 4130 transfers of 588 columns, or by wide transfers that follow each
+    other in HBM.
     """
     kernel = kernels.stream_weights[2]
 

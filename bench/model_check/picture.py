@@ -1,4 +1,4 @@
-"""Modelled against measured times as dots, and throughput of DMA over payload as curves."""
+"""Modelled and measured times as dots, and the throughput of DMA over the payload as curves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def draw(points: list[Point], path: Path) -> None:
-    """Modelled against measured times, and the payload curve, as a PNG."""
+    """Draws the times and the curve of the payload, and writes a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 6), layout="constrained")
@@ -28,7 +28,7 @@ def draw(points: list[Point], path: Path) -> None:
 
 
 def draw_times(axes: Axes, points: list[Point]) -> None:
-    """A dot a point, coloured by group, hollow where it was not held out."""
+    """Draws a dot for each point, coloured by group, and hollow if the point was not held out."""
     from matplotlib import colormaps
 
     for index, group in enumerate(dict.fromkeys(p.measurement.group for p in points)):
@@ -53,7 +53,7 @@ def draw_times(axes: Axes, points: list[Point]) -> None:
 
 
 def draw_payload(axes: Axes, points: list[Point]) -> None:
-    """Throughput of DMA by bytes a partition, as a share of that at 32768 bytes."""
+    """Draws the throughput of DMA over bytes a partition, relative to that at 32768 bytes."""
     sizes = [int(p.measurement.name.split()[0]) for p in points] + [32768]
     measured = [1 / p.measurement.value for p in points] + [1.0]
     modelled = [1 / p.modelled for p in points] + [1.0]

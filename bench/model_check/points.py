@@ -1,4 +1,4 @@
-"""Points of the check: what was measured, and what the model says."""
+"""The points of the check: pairs of a measured and a modelled value."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section 
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement and what the model says, in the same unit."""
+    """A measurement and its modelled value, in the same unit."""
 
     measurement: Measurement
     modelled: float
 
     @property
     def ratio(self) -> float:
-        """Modelled over measured."""
+        """The modelled value divided by the measured value."""
         return self.modelled / self.measurement.value
 
 
 def seed_overhead() -> launch_overhead.Overhead:
-    """The overhead of the seed's launches, from the points named for the fit and no others."""
+    """Returns the overhead of the seed's launches, fitted to the points in FITTED only."""
     return launch_overhead.fit({key: TRANSFORM_US[key] for key in launch_overhead.FITTED})
 
 
 def seed_points() -> list[Point]:
-    """The seed's transforms, predicted with the overhead of the fitted ones."""
+    """Returns the seed article's transforms with their predicted times."""
     overhead = seed_overhead()
     points = []
     for (algorithm, n), measured in TRANSFORM_US.items():
@@ -49,7 +49,7 @@ def seed_points() -> list[Point]:
 
 
 def check() -> list[Point]:
-    """Every published measurement with its modelled value."""
+    """Returns every published measurement with its modelled value."""
     points = []
     for group, model in GROUPS.items():
         modelled = model()

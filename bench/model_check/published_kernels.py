@@ -1,8 +1,8 @@
 """Kernels whose times on hardware are published, rebuilt from their descriptions.
 
-`published_measurements` has their published times with the sources, `modelled_measurements` the
-modelled ones. Written for this project: loop order, tile sizes and what is reloaded follow the
-descriptions, nothing is tuned.
+`published_measurements` has the published times with their sources, `modelled_measurements` the
+modelled times. The code is written for this project. The order of loops, the sizes of tiles, and
+repeated loads follow the descriptions; nothing is tuned.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ WIDE = 512  # columns of a moving tile
 
 
 def load(source: Any, dge_mode: Any = None) -> Any:
-    """A new SBUF tile with the contents of a view of HBM."""
+    """Returns a new SBUF tile with the contents of a view of HBM."""
     tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=source, dge_mode=dge_mode or descriptors())
     return tile
 
 
 def store(destination: Any, tile: Any) -> None:
-    """Copy an SBUF tile to a view of HBM."""
+    """Copies an SBUF tile to a view of HBM."""
     nisa.dma_copy(dst=destination, src=tile, dge_mode=descriptors())
 
 
 def descriptors() -> Any:
-    """Who made DMA descriptors when a kernel was measured: until 2025, on trn1, the host.
+    """Returns who made the DMA descriptors when the kernel was measured.
 
-    The profiles of fused_mamba.rst show the queue qSyncIO0.
+    On trn1 the host made them until 2025: the profiles of fused_mamba.rst show the queue qSyncIO0.
     """
     is_trn1 = nisa.get_nc_version() == nisa.nc_version.gen2
     return nisa.dge_mode.none if is_trn1 else nisa.dge_mode.unknown
 
 
 def part(index: Any, size: int) -> slice:
-    """The slice of part ``index`` of ``size`` elements."""
+    """Returns the slice of part number ``index``, where each part has ``size`` elements."""
     return slice(index * size, (index + 1) * size)
 
 
-# Matrix products. lhs_t [K, M], the left operand transposed, rhs [K, N]: lhs_t.T @ rhs, [M, N].
+# Matrix products lhs_t.T @ rhs, [M, N], of lhs_t [K, M], which is the left operand transposed, and
+# rhs [K, N].
 
 
 @nki.jit
 def matmul_tiled(lhs_t, rhs):
-    """Both operand tiles are loaded before every product."""
+    """Loads both operand tiles before every product."""
     out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for m in range(lhs_t.shape[1] // TILE):
         for n in range(rhs.shape[1] // WIDE):
@@ -61,9 +62,10 @@ def matmul_tiled(lhs_t, rhs):
 
 @nki.jit
 def matmul_free_blocks(lhs_t, rhs, m_tiles, n_tiles):
-    """Blocks of ``m_tiles`` x ``n_tiles`` results share operands, loaded for all of K at once.
+    """Computes blocks of ``m_tiles`` x ``n_tiles`` tiles; loads their operands once for all of K.
 
-    One tile each is the version that hoists the loads out of the innermost loop.
+    With one tile each, this is the published version that hoists the loads out of the innermost
+    loop.
     """
     out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for m in range(lhs_t.shape[1] // (m_tiles * TILE)):
@@ -81,7 +83,7 @@ def matmul_free_blocks(lhs_t, rhs, m_tiles, n_tiles):
 
 
 def load_columns(source: Any, first: int, count: int, width: int) -> Any:
-    """SBUF tiles [128, width] of ``count`` columns of tiles from ``first``: by column and row."""
+    """Returns SBUF tiles [128, width] of ``count`` columns of tiles, by column, then by row."""
     found = []
     for column in range(first, first + count):
         tiles = []
@@ -92,7 +94,7 @@ def load_columns(source: Any, first: int, count: int, width: int) -> Any:
 
 
 def store_product(destination: Any, bank: Any) -> None:
-    """Evacuate a PSUM bank to HBM, in the output's dtype."""
+    """Evacuates a PSUM bank to HBM, in the output's dtype."""
     tile = nl.ndarray(bank.shape, dtype=destination.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
     store(destination, tile)
@@ -100,7 +102,7 @@ def store_product(destination: Any, bank: Any) -> None:
 
 @nki.jit
 def matmul_blocks(lhs_t, rhs, m_tiles, n_tiles, k_tiles):
-    """Blocks in all three dimensions; VectorE adds the partial sums of a K block in SBUF."""
+    """Blocks all three dimensions; VectorE adds the partial sums of each K block in SBUF."""
     rows, columns = lhs_t.shape[1] // TILE, n_tiles * WIDE
     out = nl.ndarray((lhs_t.shape[1], rhs.shape[1]), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for n in range(rhs.shape[1] // columns):
@@ -130,7 +132,7 @@ def matmul_blocks(lhs_t, rhs, m_tiles, n_tiles, k_tiles):
 
 
 def load_rows(source: Any, first: int, count: int, columns: slice) -> Any:
-    """``count`` SBUF tiles of 128 rows each, of the given columns."""
+    """Returns ``count`` SBUF tiles of 128 rows each, with the given columns."""
     tiles = []
     for k in range(first, first + count):
         tiles.append(load(source[part(k, TILE), columns]))
@@ -138,20 +140,21 @@ def load_rows(source: Any, first: int, count: int, columns: slice) -> Any:
 
 
 def add_products(total: Any, left: Any, rows: slice, right: Any, columns: slice) -> None:
-    """total += sum over the tiles of left[:, rows].T @ right[:, columns]."""
+    """Adds the sum over all tiles of left[:, rows].T @ right[:, columns] to total."""
     bank = nl.ndarray((TILE, WIDE), dtype=nl.float32, buffer=nl.psum)
     for k in range(len(left)):
         nisa.nc_matmul(dst=bank, stationary=left[k][:, rows], moving=right[k][:, columns])
     nisa.tensor_tensor(dst=total, data1=total, data2=bank, op=nl.add)
 
 
-# Selective state space layer of Mamba. delta and u [channels, length], a [channels, states],
-# b and c [states, length]: y = sum over states of c h, h_t = exp(a delta_t) h_(t-1) + b u delta.
+# The selective state space layer of Mamba, with delta and u [channels, length], a [channels,
+# states], b and c [states, length]: y = sum over states of c h, where h_t = exp(a delta_t) h_(t-1)
+# + b u delta.
 
 
 @nki.jit
 def mamba_states_outside(delta, u, a, b, c):
-    """States outside, channels inside: delta and u are loaded again for every state."""
+    """Loops over states outside, over channels inside; loads delta and u again for every state."""
     channels, length = delta.shape
     out = nl.ndarray((channels, length), dtype=delta.dtype, buffer=nl.shared_hbm)
     ones = ones_row()
@@ -174,10 +177,11 @@ def mamba_states_outside(delta, u, a, b, c):
 
 @nki.jit
 def mamba_channels_outside(delta, u, a, b, c, step):
-    """Channels outside: delta and u are loaded once. The sequence in parts of ``step``.
+    """Loops over channels outside, so that delta and u are loaded once.
 
-    The compiler takes delta * u out of the loop over states: VectorE's 39695 events of the
-    profile with 8192 points are five a part and state, the last of them the copy of the carry.
+    The sequence is cut into parts of ``step`` points. The compiler moves delta * u out of the loop
+    over states. The profile with 8192 points shows it: VectorE has 39695 events, five for each part
+    and state, the last of which copies the carry.
     """
     channels, length = delta.shape
     out = nl.ndarray((channels, length), dtype=delta.dtype, buffer=nl.shared_hbm)
@@ -214,23 +218,24 @@ def mamba_channels_outside(delta, u, a, b, c, step):
 
 
 def zeros(length: int) -> Any:
-    """An SBUF tile of zeros, [128, length]."""
+    """Returns an SBUF tile of zeros, [128, length]."""
     tile = nl.ndarray((TILE, length), dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=tile, value=0.0, engine=nisa.engine.vector)
     return tile
 
 
 def ones_row() -> Any:
-    """SBUF tile [1, 128] of ones: what a row is multiplied by to stand on every partition."""
+    """Returns an SBUF tile [1, 128] of ones; a product with it copies a row to every partition."""
     ones = nl.ndarray((1, TILE), dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=ones, value=1.0, engine=nisa.engine.gpsimd)
     return ones
 
 
 def on_all_partitions(ones: Any, row: Any) -> Any:
-    """Tile [128, length] with the row [1, length] on every partition: ones times it.
+    """Returns a tile [128, length] with the row [1, length] on every partition: ones times row.
 
-    In PSUM where one bank holds it. VectorE reads one bank at a time, so more is copied to SBUF.
+    The tile is in PSUM where one bank can hold it. Longer rows are copied to SBUF, because VectorE
+    reads one bank at a time.
     """
     length = row.shape[1]
     if length <= WIDE:
@@ -243,14 +248,14 @@ def on_all_partitions(ones: Any, row: Any) -> Any:
 
 
 def repeated(ones: Any, row: Any) -> Any:
-    """The product of ones and a row, in a bank of PSUM."""
+    """Returns the product of ones and a row, in a bank of PSUM."""
     bank = nl.ndarray((TILE, row.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=bank, stationary=ones, moving=row)
     return bank
 
 
 def product(left: Any, right: Any) -> Any:
-    """A new SBUF tile with left * right."""
+    """Returns a new SBUF tile with left * right."""
     tile = new_like(left)
     nisa.tensor_tensor(dst=tile, data1=left, data2=right, op=nl.multiply)
     return tile
@@ -259,7 +264,7 @@ def product(left: Any, right: Any) -> Any:
 def add_state(
     total: Any, delta: Any, drive: Any, scale: Any, b_rows: Any, c_rows: Any, carry: Any
 ) -> Any:
-    """Add one state's part of the output; returns its last state, [128, 1]."""
+    """Adds one state's part to the output, and returns the last value of the state, [128, 1]."""
     decay, state = new_like(delta), new_like(delta)
     nisa.activation(dst=decay, op=nl.exp, data=delta, scale=scale)
     driven = product(drive, b_rows)
@@ -273,7 +278,7 @@ def add_state(
 
 
 def new_like(tile: Any) -> Any:
-    """An SBUF tile of the same shape."""
+    """Returns a new SBUF tile of the same shape."""
     return nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
 
 
@@ -282,7 +287,10 @@ def new_like(tile: Any) -> Any:
 
 @nki.jit
 def exponential(x):
-    """exp of one tile [P <= 128, F]: a load, one instruction of ScalarE, a store. Software DGE."""
+    """Computes exp of one tile [P <= 128, F]: a load, one instruction of ScalarE, a store.
+
+    The DMAs use software DGE.
+    """
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.activation(dst=result, op=nl.exp, data=load(x, nisa.dge_mode.swdge))
@@ -292,7 +300,7 @@ def exponential(x):
 
 @nki.jit
 def load_tiles(x):
-    """Loads x [tiles, 128, F], one DMA a tile; returns the last tile. Software DGE."""
+    """Loads x [tiles, 128, F] by one DMA a tile with software DGE; returns the last tile."""
     out = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(x.shape[0] - 1):
         load(x[i], nisa.dge_mode.swdge)
@@ -302,7 +310,7 @@ def load_tiles(x):
 
 @nki.jit
 def dependent_scalars(x, count):
-    """x + count for x [128, 1]: ``count`` instructions of ScalarE, each reads the one before."""
+    """Returns x + count for x [128, 1], by ``count`` dependent instructions of ScalarE."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     one = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.memset(dst=one, value=1.0)
@@ -317,7 +325,7 @@ def dependent_scalars(x, count):
 
 @nki.jit
 def add(x, y):
-    """x + y, tiles [P <= 128, F], by one instruction of VectorE."""
+    """Returns x + y of tiles [P <= 128, F], by one instruction of VectorE."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     total = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     left, right = load(x), load(y)

@@ -1,9 +1,10 @@
 """Published measurements of NKI kernels on NeuronCores, each with its source.
 
-Those of AWS's documentation and of Autocomp; `device_records` and `labs_records` have the others.
-Paths are those of github.com/aws-neuron/aws-neuron-sdk at the commit given. What was read off a
-figure says so. Each is compared with the modelled time of the kernel, which `published_kernels`
-rebuilds. The seed article's times stand apart, in bench/seed_article/figures.py.
+The figures here are those of AWS's documentation and of Autocomp; `device_records` and
+`labs_records` have the others. Paths belong to github.com/aws-neuron/aws-neuron-sdk at the named
+commit. A comment says where a value was read off a figure. Each value is compared with the modelled
+time of the kernel that `published_kernels` rebuilds. The seed article's times are in
+bench/seed_article/figures.py.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ ABOUT = {
     **labs_records.ABOUT,
 }
 
-# Bytes a partition: pixels of the point above the axis of nki-dma-intro-1.jpg, whose throughput has
-# no scale; times for a byte are taken against the last point. The page's other figures are of trn2.
+# Bytes a partition, and the height in pixels of the point above the axis of nki-dma-intro-1.jpg.
+# Its throughput has no scale, so that times for a byte are relative to the last point. The page's
+# other figures are of trn2.
 PAYLOAD_PIXELS = {
     32: 5.5,
     64: 11,
@@ -62,7 +64,7 @@ PAYLOAD_PIXELS = {
     32768: 417,
 }
 
-# software_dge_ns lies between the time of the shortest rows and others.
+# software_dge_ns lies between the time of the shortest rows and other times.
 _PAYLOAD = tuple(
     Measurement(
         PAYLOAD,
@@ -77,9 +79,9 @@ _PAYLOAD = tuple(
     if size < 32768
 )
 
-# Durations of single transfers are printed in the page and its figure 5; the others were read off
-# figures 3 and 5, from the trigger to the last byte, to about 0.01 us. The loads set dma_start_ns
-# and dma_finish_ns, the long transfer how many engines four rows use, exp activation_table_ns.
+# The page and its figure 5 print the times of "transfer"; the others were read off figures 3 and 5,
+# to about 0.01 us. dma_start_ns and dma_finish_ns come from the loads, the number of engines for
+# four rows from the long transfer, activation_table_ns from exp.
 _DMA = (
     Measurement(DMA, "[4, 4096]: transfer", "trn2", 1.416, "us", DMA_OVERVIEW, INPUT),
     Measurement(DMA, "[128, 128]: transfer", "trn2", 0.097, "us", DMA_OVERVIEW),
@@ -91,7 +93,7 @@ _DMA = (
     ),
 )
 
-# The first three read rows a power of two apart, and show what such strides cost on v2.
+# The first three versions read rows a power of two apart, and show the cost of such strides on v2.
 _MATMUL_TRN1 = whole_kernels(
     Measurement(MATMUL_TRN1, "tiled", "trn1", 51800, "us", MATMUL, INPUT),
     Measurement(MATMUL_TRN1, "loads hoisted", "trn1", 42960, "us", MATMUL, INPUT),
@@ -100,9 +102,9 @@ _MATMUL_TRN1 = whole_kernels(
     Measurement(MATMUL_TRN1, "tiled, Autocomp", "trn1", 20990, "us", AUTOCOMP),
 )
 
-# DMA engine: "Dma Packet Time" over 16 engines. The first two versions show descriptors, that
-# strides of a power of two are not slow on this chip, and what software DGE takes; TensorE and
-# VectorE their rates.
+# "DMA engine" is "Dma Packet Time" divided by 16 engines. The first two versions show the cost of
+# descriptors and of software DGE, and that strides of a power of two are not slow on this chip;
+# TensorE and VectorE show their rates.
 _MATMUL_TRN2 = (
     *whole_kernels(
         Measurement(MATMUL_TRN2, "tiled", "trn2", 39895, "us", OPTIMIZATION, INPUT),
@@ -118,9 +120,9 @@ _MATMUL_TRN2 = (
     Measurement(MATMUL_TRN2, "all blocked: VectorE", "trn2", 2990, "us", OPTIMIZATION, INPUT),
 )
 
-# float32, batch 1, 16 states; the page names no chip, NKI ran on NeuronCore-v2 only when it was
-# written. v1: states outside; v2: channels outside; v3: the sequence in parts of 512. That v2 costs
-# more a point above 512 showed that rows longer than a bank of PSUM are copied to SBUF.
+# float32, batch 1; the page names no chip, but NKI then ran on NeuronCore-v2 only. v1 loops over
+# states outside, v2 over channels, v3 splits the sequence into 512 points. The cost of v2 above 512
+# points showed that rows longer than a PSUM bank are copied to SBUF.
 _MAMBA = whole_kernels(
     Measurement(MAMBA_TRN1, "v1, 256 x 512", "trn1", 172.93, "us", MAMBA),
     Measurement(MAMBA_TRN1, "v1, 4096 x 512", "trn1", 2340, "us", MAMBA),

@@ -1,4 +1,4 @@
-"""Modelled against measured in tables: every point, the spread, and what is left out."""
+"""Tables of the check: every point, the spread of the ratios, and the figures that are left out."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from bench.model_check.modelled_labs import launch_us
 from bench.model_check.points import Point, seed_overhead
 from bench.model_check.published_measurements import ABOUT, LEFT_OUT
 
-NEAR, FAR = 1.25, 2.0  # factors that modelled and measured should be within
+NEAR, FAR = 1.25, 2.0  # factors within which modelled and measured values should lie
 
 
 def number(value: float) -> str:
-    """Three digits, or all of them before the point."""
+    """Returns three digits, or all digits before the decimal point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def group_table(group: str, points: Iterable[Point]) -> Table:
-    """One row a point."""
+    """Returns a table with one row for each point."""
     table = Table(title=f"{group}: {ABOUT[group]}", title_justify="left")
     for heading in ("", "chip", "measured", "modelled", "ratio", "use"):
         is_number = heading in ("measured", "modelled", "ratio")
@@ -35,7 +35,7 @@ def group_table(group: str, points: Iterable[Point]) -> Table:
 
 
 def spread_table(points: list[Point]) -> Table:
-    """Modelled over measured of the points held out: per group, of whole kernels and in all."""
+    """Returns the ratios of the points held out: for each group, for whole kernels, and for all."""
     table = Table(title="modelled over measured, points held out", title_justify="left")
     table.add_column("", no_wrap=True)
     for heading in ("points", "geometric mean", "least", "most", "within 25%", "within 2x"):
@@ -53,17 +53,17 @@ def spread_table(points: list[Point]) -> Table:
 
 
 def held_out_of(points: list[Point]) -> list[Point]:
-    """The points that the model does not know."""
+    """Returns the points that the model does not use."""
     return [point for point in points if point.measurement.use == HELD_OUT]
 
 
 def whole_kernels_of(points: list[Point]) -> list[Point]:
-    """The points that are times of whole kernels, on the chip."""
+    """Returns the points that are times of whole kernels, on the chip."""
     return [point for point in points if point.measurement.is_whole_kernel]
 
 
 def spread(ratios: list[float]) -> list[str]:
-    """Count, geometric mean, least, most, and how many are within 25 percent and a factor of 2."""
+    """Returns the count, geometric mean, least, largest, and the counts within both factors."""
     logs = np.log(ratios)
     values = [np.exp(logs.mean()), min(ratios), max(ratios)]
     near = [count_within(ratios, limit) for limit in (NEAR, FAR)]
@@ -71,13 +71,16 @@ def spread(ratios: list[float]) -> list[str]:
 
 
 def count_within(ratios: list[float], factor: float) -> int:
-    """How many ratios are between 1 / factor and factor."""
+    """Returns how many ratios are between 1 / factor and factor."""
     return int((np.abs(np.log(ratios)) <= np.log(factor) + 1e-9).sum())
 
 
 def goal(points: list[Point]) -> str:
-    """How far the goal is reached: four fifths of the points held out are within 25 percent,
-    nineteen of twenty within a factor of 2, and all whole kernels within 25 percent."""
+    """Returns how far the goal is reached, in words.
+
+    Of the points held out, four fifths should be within 25 percent, nineteen of twenty within a
+    factor of 2, and all whole kernels within 25 percent.
+    """
     held_out = held_out_of(points)
     every = [point.ratio for point in held_out]
     whole = [point.ratio for point in whole_kernels_of(held_out)]
@@ -94,7 +97,7 @@ def goal(points: list[Point]) -> str:
 
 
 def left_out_table() -> Table:
-    """Published figures that are not compared, and why."""
+    """Returns the published figures that are not compared, with the reasons."""
     table = Table(title="left out", title_justify="left", show_header=False)
     for what, why in LEFT_OUT.items():
         table.add_row(what, why)
@@ -102,7 +105,7 @@ def left_out_table() -> Table:
 
 
 def show(points: list[Point], console: Console) -> None:
-    """Print every point, the overhead of the seed's launches, what is left out, and the spread."""
+    """Prints every point, the overhead of launches, figures left out, the spread and the goal."""
     for group in dict.fromkeys(point.measurement.group for point in points):
         members = [point for point in points if point.measurement.group == group]
         console.print(group_table(group, members))
@@ -111,10 +114,10 @@ def show(points: list[Point], console: Console) -> None:
     overhead = seed_overhead()
     console.print(
         f"seed article: {overhead.per_transform_us:.0f} us a transform and "
-        f"{overhead.per_launch_us:.0f} us a launch are fitted, the time on the chip is modelled"
+        f"{overhead.per_launch_us:.0f} us a launch are fitted; the time on the chip is modelled"
     )
     console.print(
-        f"labs: {launch_us():.1f} us a launch are fitted, the time on the chip is modelled"
+        f"labs: {launch_us():.1f} us a launch are fitted; the time on the chip is modelled"
     )
     console.print(left_out_table())
     console.print(spread_table(points))

@@ -1,1 +1,1 @@
-"""The seed article, "FFT is a GEMM, and then it isn't": its figures, its structure rebuilt."""
+"""The seed article, "FFT is a GEMM, and then it isn't": its figures, and its structure, rebuilt."""

@@ -1,18 +1,18 @@
 """FFT as a chain of small launches: the structure of the article "FFT is a GEMM", rebuilt.
 
-Every stage is three launches, each of which reads all points from HBM and writes them back: a
-permute, an element-wise twiddle product, and a radix-8 product with W8 on the Tensor engine or a
-radix-4 butterfly on VectorE. It is the baseline of bench/test_seed_structure_bench.py, and the
-model check predicts the article's times with it. With Z_i[K, m] of nki_kernels/kernels/stockham.py,
-K = output digits so far, m = (j, m'):
+Every stage has three launches, each of which reads all points from HBM and writes them back: a
+permute, an element-wise twiddle product, and either a radix-8 product with W8 on the Tensor engine
+or a radix-4 butterfly on VectorE. The chain is the baseline of bench/test_seed_structure_bench.py,
+and the model check predicts the article's times with it. With Z_i[K, m] of
+nki_kernels/kernels/stockham.py, K = output digits so far, and m = (j, m'):
 
     radix 8   state [K, m', j] for the stage, [K, m', k] after it: s + 1 permutes for s stages
     radix 4   state [j, K, m'] for the stage, [k, K, m'] after it, which is natural: s - 1 permutes
 
-Tiles are full and rows whole where the article leaves it open. Two costs follow from the simulator
-and decide the total: a strided DMA pays for every contiguous run, and a transposing load of
-[128, 8] fills 8 partitions, which one of the 16 DMA engines serves. Tables are resident in HBM, and
-neither launch overhead nor anything between launches is counted.
+Where the article says nothing, tiles are full and hold whole rows. Two costs in the simulator
+decide the total: a strided DMA pays for every contiguous run, and a transposing load of [128, 8]
+fills 8 partitions, which one of the 16 DMA engines serves. Tables are resident in HBM. The times
+contain neither the overhead of launches nor the time between launches.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products
 
 @nki.jit
 def permute(x_re, x_im, sizes, axes, permuted):
-    """Rows [B, N] seen as [B, sizes...], axes reordered. ``permuted``: the sizes reordered."""
+    """Reorders the axes of rows [B, N], seen as [B, sizes...].
+
+    ``permuted`` has the sizes in their new order.
+    """
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_im.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    # One DMA a part, HBM to HBM, both in one launch, so that only the first one's latency shows.
+    # One DMA from HBM to HBM moves each part. Both are in one launch, so that only the latency of
+    # the first one shows.
     nisa.dma_copy(dst=y_re.reshape_dim(1, permuted), src=x_re.reshape_dim(1, sizes).permute(axes))
     nisa.dma_copy(dst=y_im.reshape_dim(1, permuted), src=x_im.reshape_dim(1, sizes).permute(axes))
     return y_re, y_im
@@ -43,12 +47,12 @@ def permute(x_re, x_im, sizes, axes, permuted):
 
 @nki.jit
 def twiddle(x_re, x_im, w_re, w_im):
-    """Complex product of every row of [B, N] with the row [1, N], on VectorE."""
+    """Multiplies every row of [B, N] by the complex row [1, N], on VectorE."""
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    # Transforms on partitions and whole rows: the widest runs, without the gaps at which DMA runs
-    # at half rate. The table is one row, not an expanded [B, N], and is read once.
+    # Partitions hold transforms, in whole rows: such runs are the widest, without the gaps at which
+    # DMA runs at half rate. The table is one row, not an expanded [B, N], and is read once.
     rows = min(PARTITIONS, batch)
     re_table = nl.load(w_re.broadcast(0, rows))
     im_table = nl.ndarray((rows, n), dtype=nl.float32, buffer=nl.sbuf)
@@ -59,7 +63,7 @@ def twiddle(x_re, x_im, w_re, w_im):
             nisa.dma_copy(dst=im_table, src=w_im.broadcast(0, rows))
         im = nl.load(x_im[start:stop])
         c, s = re_table[0 : stop - start], im_table[0 : stop - start]
-        # In the order in which the loads end: VectorE starts after the first two of four.
+        # The products follow the order in which the loads end: VectorE starts after two of four.
         re_c, re_s = product(re, c), product(re, s)
         y = nl.ndarray((stop - start, 2, n), dtype=nl.float32, buffer=nl.sbuf)
         im_c = product(im, c)
@@ -72,7 +76,7 @@ def twiddle(x_re, x_im, w_re, w_im):
 
 
 def product(a: Any, b: Any) -> Any:
-    """SBUF tile a * b, element by element."""
+    """Returns an SBUF tile with a * b, element by element."""
     result = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_tensor(dst=result, data1=a, data2=b, op=nl.multiply)
     return result
@@ -80,7 +84,10 @@ def product(a: Any, b: Any) -> Any:
 
 @nki.jit
 def radix8(x_re, x_im, w8):
-    """Every row of [groups, 8] times W8, on the Tensor engine. w8: [3, 8, 8], Wr, Wi and -Wi."""
+    """Multiplies every row of [groups, 8] by W8, on the Tensor engine.
+
+    w8: [3, 8, 8], the matrices Wr, Wi and -Wi.
+    """
     groups = x_re.shape[0]
     y_re = nl.ndarray((groups, 8), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((groups, 8), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -105,19 +112,19 @@ def radix8(x_re, x_im, w8):
 
 @nki.jit
 def radix4(x_re, x_im):
-    """Butterflies over the first digit of [B, 4, N / 4], on VectorE: sixteen sums a group."""
+    """Computes butterflies over the first digit of [B, 4, N / 4] on VectorE: sixteen sums each."""
     batch, _, quarter = x_re.shape
     y_re = nl.ndarray((batch, 4, quarter), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, 4, quarter), dtype=nl.float32, buffer=nl.shared_hbm)
-    # The digit is outermost, not innermost: unit strides on VectorE and fewer, wider permutes.
-    # Whole rows as in ``twiddle``; VectorE starts when the real parts are there.
+    # The digit is outermost, not innermost, for unit strides on VectorE and fewer, wider permutes.
+    # Rows are whole as in ``twiddle``; VectorE starts when it has the real parts.
     for start in range(0, batch, PARTITIONS):
         stop = min(start + PARTITIONS, batch)
         re_sum, re_difference = halves(nl.load(x_re[start:stop]))
         im_sum, im_difference = halves(nl.load(x_im[start:stop]))
         re = nl.ndarray((stop - start, 4, quarter), dtype=nl.float32, buffer=nl.sbuf)
         im = nl.ndarray((stop - start, 4, quarter), dtype=nl.float32, buffer=nl.sbuf)
-        # y1 = d0 - i d1 and y3 = d0 + i d1: sign flips instead of products.
+        # y1 = d0 - i d1 and y3 = d0 + i d1 need sign flips instead of products.
         add_and_subtract(re[:, 0], re[:, 2], re_sum[:, 0], re_sum[:, 1])
         add_and_subtract(re[:, 1], re[:, 3], re_difference[:, 0], im_difference[:, 1])
         nisa.dma_copy(dst=y_re[start:stop], src=re)
@@ -128,7 +135,7 @@ def radix4(x_re, x_im):
 
 
 def halves(x: Any) -> Any:
-    """SBUF tiles (x0 + x2, x1 + x3) and (x0 - x2, x1 - x3) of one part [P, 4, F]."""
+    """Returns SBUF tiles (x0 + x2, x1 + x3) and (x0 - x2, x1 - x3) of one part [P, 4, F]."""
     shape = (x.shape[0], 2, x.shape[2])
     total = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
     difference = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
@@ -137,14 +144,14 @@ def halves(x: Any) -> Any:
 
 
 def add_and_subtract(total: Any, difference: Any, a: Any, b: Any) -> None:
-    """a + b and a - b."""
+    """Computes a + b and a - b."""
     nisa.tensor_tensor(dst=total, data1=a, data2=b, op=nl.add)
     nisa.tensor_tensor(dst=difference, data1=a, data2=b, op=nl.subtract)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel of a (real, imaginary) pair of ``shape`` and of what else it takes."""
+    """A kernel, the shape of its (real, imaginary) pair, and its other arguments."""
 
     kernel: Any
     shape: tuple[int, ...]
@@ -152,14 +159,15 @@ class Launch:
 
     @property
     def kind(self) -> str:
-        """permute, twiddle, radix8 or radix4."""
+        """The kind of the launch: permute, twiddle, radix8 or radix4."""
         return str(self.kernel.__name__)
 
 
 def launches(n: int, radix: int, batch: int) -> list[Launch]:
-    """The launches of ``batch`` transforms of length n = 8^k or 4^k, in order.
+    """Returns the launches of ``batch`` transforms of length n = 8^k or 4^k, in order.
 
-    Raises ValueError for another radix or length, or one beyond 4096.
+    Raises:
+        ValueError: the radix is not 4 or 8, or the length is no power of it or longer than 4096.
     """
     if radix not in (4, 8):
         raise ValueError(f"radix {radix}: must be 4 or 8")
@@ -173,15 +181,15 @@ def launches(n: int, radix: int, batch: int) -> list[Launch]:
         left = n // (done * radix)
         digits = (done, radix, left)
         if radix == 4:
-            # [K, j, m'] to [j, K, m']; nothing to move in the first stage.
+            # [K, j, m'] to [j, K, m']; the first stage has nothing to move.
             if done > 1:
                 found.append(_permute(batch, digits, (1, 0, 2)))
         elif done == 1:
             found.append(_permute(batch, (radix, left), (1, 0)))
         else:
-            # [K', j, m', k] to [k, K', m', j], the digits of K being (k, K').
+            # [K', j, m', k] to [k, K', m', j], where (k, K') are the digits of K.
             found.append(_permute(batch, (done // radix, radix, left, radix), (3, 0, 2, 1)))
-        # Twiddles of the first stage are all one: skipped.
+        # All twiddles of the first stage are one.
         if done > 1:
             found.append(Launch(twiddle, (batch, n), _factors(digits)))
         if radix == 8:
@@ -202,7 +210,10 @@ def _permute(batch: int, sizes: tuple[int, ...], axes: tuple[int, ...]) -> Launc
 
 @functools.lru_cache
 def _factors(digits: tuple[int, int, int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """exp(-2 pi i j K / R) over [K, m', j] (radix 8) or [j, K, m'] (radix 4), as rows [1, N]."""
+    """Returns exp(-2 pi i j K / R) as rows [1, N].
+
+    The factors are ordered [K, m', j] for radix 8 and [j, K, m'] for radix 4.
+    """
     done, radix, left = digits
     j, outputs = np.arange(radix), np.arange(done)
     if radix == 8:
@@ -220,7 +231,7 @@ def _w8() -> np.ndarray[Any, Any]:
     return np.stack([np.cos(angle), -np.sin(angle), np.sin(angle)]).astype(np.float32)
 
 
-# Rules that the article's structure breaks. It stays as it was published.
+# The article's structure breaks these rules, and stays as it was published.
 AS_PUBLISHED = (
     "psum-bank-groups",
     "stationary-dimensions",
@@ -231,7 +242,7 @@ AS_PUBLISHED = (
 
 
 def transform(x: np.ndarray[Any, Any], radix: int) -> np.ndarray[Any, Any]:
-    """FFT of every row of the complex [B, N], launch by launch in the simulator."""
+    """Returns the FFT of every row of the complex [B, N], launch by launch in the simulator."""
     batch, n = x.shape
     re = np.ascontiguousarray(x.real, dtype=np.float32)
     im = np.ascontiguousarray(x.imag, dtype=np.float32)
@@ -243,14 +254,14 @@ def transform(x: np.ndarray[Any, Any], radix: int) -> np.ndarray[Any, Any]:
 
 
 def timelines(n: int, radix: int, batch: int) -> list[tuple[str, simulator.Timeline]]:
-    """(kind, modelled timeline) of every launch, without data."""
+    """Returns (kind, modelled timeline) of every launch, without data."""
     found = []
     stage = None
     for launch in launches(n, radix, batch):
         spec = (launch.shape, "float32")
         with simulator.allow(*AS_PUBLISHED):
             if launch.kernel is radix8:
-                # The same in every stage: modelled once.
+                # The launch is the same in every stage, so that it is modelled once.
                 stage = stage or simulator.dry_run(radix8, spec, spec, *launch.arguments)
                 found.append((launch.kind, stage))
             else:
