@@ -67,8 +67,11 @@ WORDS = (
     "１",
 )
 OPTIONS = {
-    "spectrum": ("--out", "--target"),
-    "bloom": ("--psf", "--size", "--strength", "--padding", "--out"),
+    "spectrum": ("--out", "--frame", "--column", "--target", "--lnc"),
+    "bloom": (
+        "--psf", "--size", "--strength", "--highlights", "--exposure", "--padding", "--target",
+        "--lnc", "--out",
+    ),
     "plan": (
         "--shape", "--real", "--inverse", "--padded-from", "--batch", "--target", "--lnc",
         "--precision", "--all", "--perfetto", "--plot",

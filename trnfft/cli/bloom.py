@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PSF_NAMES = ("star", "gaussian", "heart")
 MOST_STOPS = 32.0
-HIGHLIGHTS = 50.0
+HIGHLIGHTS, MOST_HIGHLIGHTS = 50.0, 1000.0
 
 
 def bloom(
@@ -143,7 +143,7 @@ def check_highlights(highlights: float | None, picture: Picture) -> None:
             f"argument '--highlights' is {highlights:g}, allowed only for PNG and JPEG pictures: "
             f"{picture.name} holds light of any range; leave it out"
         )
-    check_range("--highlights", highlights, 1, LARGEST)
+    check_range("--highlights", highlights, 1, MOST_HIGHLIGHTS)
 
 
 def exposure_factor(picture: Picture, stops: float) -> float:

@@ -288,7 +288,7 @@ def test_backend_that_cannot(run, lights, monkeypatch):
         (["lights.npy", "--exposure", "nan"], "'--exposure' is nan, allowed is -32 to 32"),
         (["bright.npy", "--exposure", 5], "which makes light of 3.2e+30, allowed is up to 1e+30"),
         (["lights.npy", "--highlights", 9], "'--highlights' is 9, allowed only for PNG and JPEG"),
-        (["a.png", "--highlights", 0.5], "'--highlights' is 0.5, allowed is 1 to 1e+30"),
+        (["a.png", "--highlights", 0.5], "'--highlights' is 0.5, allowed is 1 to 1000"),
         (["lights.npy", "--target", "trn9"], "target 'trn9' is not known"),
         (["lights.npy", "--lnc", 2, "--target", "trn1"], "is 2, allowed is 1"),
         (["lights.npy", "--padding", "wrap"], "'padding' is 'wrap', allowed are"),
