@@ -77,7 +77,7 @@ def model(program: str, measured: dict[str, Any], out: Path, say: Callable[[str]
     target, cores = str(measured["target"]), str(measured["cores"])
     say(
         f"modelling the cases of {program} for {target}, LNC={cores} on this machine, which takes "
-        "about a minute; Ctrl-C leaves that out"
+        "about a minute if the machine is idle; Ctrl-C leaves that out"
     )
     command = [sys.executable, "-m", program, "--backend", "nki-sim", "--target", target]
     environment = {**os.environ, LNC_VARIABLE: cores}
