@@ -14,8 +14,8 @@ from trnfft.backends.torch_native import TorchNative
 
 COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 
-# Returns what computes in place of a backend, while trnfft.model_check runs a model as a NeuronCore
-# would. Of the whole process, as compiled code cannot look into context-local settings.
+# While trnfft.model_check runs a model as a NeuronCore would, this function returns the replacement
+# of a backend, for the whole process: compiled code cannot read context-local settings.
 STAND_IN: Callable[[Backend], Backend] | None = None
 
 
@@ -72,7 +72,7 @@ def named(name: str) -> Backend:
 
 
 def _made(name: str) -> Backend:
-    """As `named`, whatever stands in."""
+    """Returns the backend of a name, without a replacement. Raises as `named`."""
     if name == "torch":
         return TorchNative()
     if name == "matmul":

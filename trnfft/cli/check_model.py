@@ -1,4 +1,4 @@
-"""`trnfft check-model`: which operations of a PyTorch model fail on Trainium, and its launches."""
+"""`trnfft check-model`: operations of a PyTorch model that fail on Trainium, and launches."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def check_model(
 
 
 class BadModel(Exception):
-    """The model cannot be run; the message says why, in one line or several."""
+    """The model cannot be run. The message gives the reason, in one or several lines."""
 
 
 # Where the model comes from
 
 
 def loaded(spec: str) -> Callable[..., Any]:
-    """The function, or the model, that MODULE:FUNCTION names."""
+    """Returns the function, or the model, that MODULE:FUNCTION names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise BadModel(
@@ -107,13 +107,13 @@ def loaded(spec: str) -> Callable[..., Any]:
 
 
 def is_builder(module: Any, name: str, value: Any) -> bool:
-    """Whether a module's own function or class, of which a message may tell."""
+    """Returns whether a name of a module is a public function or class of its own."""
     is_own = getattr(value, "__module__", None) == module.__name__
     return callable(value) and is_own and not name.startswith("_")
 
 
 def module_of_file(path: Path) -> Any:
-    """The module in a file, whose folder comes first on the path, as where Python runs it."""
+    """Imports a file, with its folder first on the path, as when Python runs the file."""
     if not path.is_file():
         raise BadModel(f"there is no file {path}; name a Python file, my_model.py:build")
     path = path.resolve()
@@ -130,7 +130,7 @@ def module_of_file(path: Path) -> Any:
 
 
 def module_by_name(name: str) -> Any:
-    """The module of this name, from the working folder or from an installed package."""
+    """Imports a module from the working folder or from an installed package."""
     sys.path.insert(0, str(Path.cwd()))
     with as_bad_model(f"the module {name} cannot be imported"):
         return importlib.import_module(name)
@@ -138,7 +138,7 @@ def module_by_name(name: str) -> Any:
 
 @contextmanager
 def as_bad_model(what: str) -> Iterator[None]:
-    """What the block raises as a BadModel with the line of the user's that raised it."""
+    """Raises errors of the block as a BadModel with the line of the user's program."""
     try:
         yield
     except BadModel:
@@ -148,7 +148,7 @@ def as_bad_model(what: str) -> Iterator[None]:
 
 
 def lines_of(error: BaseException) -> list[str]:
-    """The inmost line of the program that an error came through, and the error."""
+    """Returns the inmost line of the user's program in a traceback, and the error, as text."""
     from trnfft.model_check import sites
 
     stack = [
@@ -167,7 +167,7 @@ def lines_of(error: BaseException) -> list[str]:
 
 
 def parse_input(text: str) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype of 8x1000 or 8x1000:float64."""
+    """Returns the shape and the dtype of 8x1000 or 8x1000:float64."""
     shape, _, dtype = text.partition(":")
     sizes = shape.split("x")
     if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
@@ -183,7 +183,7 @@ def parse_input(text: str) -> tuple[tuple[int, ...], str]:
 def build(
     function: Callable[..., Any], spec: str, given: list[tuple[tuple[int, ...], str]], device: str
 ) -> tuple[Callable[..., Any], Any]:
-    """The model, and its inputs: a tuple, or a dictionary of arguments by name."""
+    """Returns the model and its inputs: a tuple, or a dictionary of arguments by name."""
     import torch
 
     name = spec.rpartition(":")[2]
@@ -219,12 +219,12 @@ def build(
 
 
 def on_meta(device: str) -> str:
-    """What a message adds where there is no data, which may be the reason."""
+    """Returns the words that a message adds for the device meta."""
     return " on device meta, where no tensor has data (try --device cpu)" * (device == "meta")
 
 
 def tensor_of(shape: tuple[int, ...], dtype: str, device: str) -> Any:
-    """Random numbers, the same in each run; of integers zeros, which are indices into anything."""
+    """Returns random numbers, the same in each run; zeros for integers, which may be indices."""
     import torch
 
     kind = getattr(torch, dtype)
@@ -244,7 +244,7 @@ def run(
     target: str | None,
     lnc: int | None,
 ) -> Report:
-    """What a run of the model shows."""
+    """Runs the model and returns the report."""
     from trnfft import model_check
 
     args, kwargs = ((), inputs) if isinstance(inputs, Mapping) else (inputs, {})
@@ -318,7 +318,7 @@ def show_launches(report: Report, phase: str) -> None:
 
 
 def show_row(text: str, count: str, time: str) -> None:
-    """Prints a line of two columns of numbers, which has the end of a text that is too long."""
+    """Prints a text and two columns of numbers, which follow the text's last line."""
     lines = textwrap.wrap(printable(text), WIDTH - 22, subsequent_indent="    ")
     *first, last = lines
     for line in first:
@@ -327,12 +327,12 @@ def show_row(text: str, count: str, time: str) -> None:
 
 
 def in_us(ns: float) -> str:
-    """A modelled time, as `trnfft plan` prints it."""
+    """Returns a modelled time in microseconds, as text."""
     return f"{ns / 1e3:.4g} us"
 
 
 def work_of(one: Launches) -> str:
-    """What a launch computes, and by which algorithm."""
+    """Returns the work of a launch and its algorithm, as text."""
     from trnfft.planner.algorithms import ALGORITHMS
     from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
 
@@ -345,12 +345,12 @@ def work_of(one: Launches) -> str:
 
 
 def number_of(count: int, what: str) -> str:
-    """So many: "1 row", "2 rows"."""
+    """Returns a number of things, as text: "1 row", "2 rows"."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def totals(report: Report) -> list[str]:
-    """Sentences on the launches of all passes, and on what is beside them."""
+    """Returns sentences about the launches of all passes and about the other operators."""
     lines = []
     count = report.launch_count()
     if count:
@@ -369,7 +369,7 @@ def totals(report: Report) -> list[str]:
 
 
 def show_findings(title: str, findings: Sequence[Finding]) -> None:
-    """Prints what was found, with the line that it comes from."""
+    """Prints findings with the lines that they come from."""
     typer.echo()
     typer.echo(f"{title}: {len(findings) or 'nothing'}")
     for one in findings:

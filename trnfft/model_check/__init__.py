@@ -1,10 +1,12 @@
-"""Which operations of a model run on Trainium, from one run of the model without a NeuronCore.
+"""Finds the operations of a model that fail on Trainium, by one run without a NeuronCore.
 
-runner.py      runs the model, forward and backward
-watch.py       what torch calls meanwhile: refusals, native complex tensors, operators
-stand_in.py    in place of the backends: plans and counts launches, computes by torch.fft
-sites.py       the line of the program that a call comes from
-findings.py    the report
+The files of this package:
+
+    runner.py      runs the model, forward and backward
+    watch.py       sees all calls of torch: refusals, native complex tensors, operators
+    stand_in.py    replaces the backends: plans and counts launches, computes by torch.fft
+    sites.py       finds the line of the program that a call comes from
+    findings.py    the report
 """
 
 from trnfft.model_check.findings import Finding, Launches, Report

@@ -1,4 +1,4 @@
-"""What a check has found, as immutable data that travels as JSON."""
+"""The report of a check, as immutable data that can be written as JSON."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ FORWARD, BACKWARD = "forward", "backward"
 
 @dataclass(frozen=True)
 class Launches:
-    """Launches of one kernel by one line of the program.
+    """Equal launches of one kernel that come from one line of the program.
 
     Attributes:
         phase: FORWARD or BACKWARD.
-        site: the line; of the backward pass the one whose derivative it is.
-        operation: what was called there.
-        points: lengths of the transforms, or the shape of a weight.
-        batch: how many of them one launch transforms.
-        recipe: what the planner has chosen, as text.
-        algorithm: the name of its kernel.
-        count: launches.
-        predicted_ns: modelled time of one; None where the kernel cannot be priced.
+        site: the line; in the backward pass, the line whose derivative is computed.
+        operation: the function or layer that the line calls.
+        points: lengths of the transforms, or the shape of a block circulant weight.
+        batch: the number of transforms, convolutions or rows in one launch.
+        recipe: the planner's choice, as text.
+        algorithm: the name of the kernel's algorithm.
+        count: the number of launches.
+        predicted_ns: the modelled time of one launch; None where the kernel has no price.
     """
 
     phase: str
@@ -40,14 +40,14 @@ class Launches:
 
 @dataclass(frozen=True)
 class Finding:
-    """An operation that does not run on the device, or not as one kernel there.
+    """An operation that does not run on the device, or does not run there as one kernel.
 
     Attributes:
         phase: FORWARD or BACKWARD.
-        site: the line that calls it.
-        operation: its name.
-        message: what happens, and what to write instead.
-        count: how often.
+        site: the line that calls the operation.
+        operation: the operation's name.
+        message: the reason, with a replacement where there is one.
+        count: the number of calls.
     """
 
     phase: str
@@ -59,18 +59,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run of a model has shown.
+    """The launches and findings of one run of a model.
 
     Attributes:
         target, cores: the chip and the degree of LNC that the launches are planned for.
-        device: "cpu" or "meta", where the run was.
+        device: "cpu" or "meta", the device of the run.
         launches: of kernels, in the order of their first calls.
-        refused: what is not supported on a device without complex dtypes.
-        fallbacks: what runs on the host, or by torch's operators in place of one kernel.
-        operators: by phase, how many operators of torch run on the device beside the kernels.
-        complex_operations: how many functions of torch had complex numbers.
+        refused: operations that are not supported on a device without complex dtypes.
+        fallbacks: operations that run on the host, or by operators of torch in place of a kernel.
+        operators: by phase, the number of torch's operators that run beside the kernels.
+        complex_operations: the number of calls of torch's functions with complex numbers.
         has_backward: whether a backward pass was run.
-        ended: why the run ended before the end of the model; "" where it did not.
+        ended: the reason why the run ended before the end of the model; "" for a whole run.
     """
 
     target: str
@@ -86,29 +86,29 @@ class Report:
 
     @property
     def is_supported(self) -> bool:
-        """Whether every operation runs."""
+        """Returns whether every operation is supported."""
         return not self.refused and not self.ended
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the model has neither transforms nor complex numbers."""
+        """Returns whether the model has neither transforms nor complex numbers."""
         return not (self.launches or self.refused or self.fallbacks or self.complex_operations)
 
     def launch_count(self, phase: str = "") -> int:
-        """Launches of a pass; of all passes by default."""
+        """Returns the number of launches in a pass, by default in all passes."""
         return sum(one.count for one in self._of(phase))
 
     def predicted_ns(self, phase: str = "") -> float:
-        """Modelled time of the kernels of a pass; of all passes by default."""
+        """Returns the modelled time of the kernels in a pass, by default in all passes."""
         return sum(one.count * (one.predicted_ns or 0.0) for one in self._of(phase))
 
     def with_launches_ns(self, phase: str = "") -> float:
-        """About the time of these kernels with what their launches add, which others measured."""
+        """Returns `predicted_ns` plus the time of the launches, which others measured."""
         chip = hardware.chip(self.target)
         return chip.with_launches_ns(self.predicted_ns(phase), self.launch_count(phase))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Returns the report as JSON types."""
         phases = (FORWARD, BACKWARD) if self.has_backward else (FORWARD,)
         return {
             "supported": self.is_supported,
@@ -135,7 +135,7 @@ class Report:
 
 
 def _entry(one: Launches | Finding) -> dict[str, Any]:
-    """The fields, with the site as the file, the line and the module."""
+    """Returns the fields, with the file, line and module of the site among them."""
     site = one.site
     fields = {name: value for name, value in vars(one).items() if name != "site"}
     return {"file": site.file, "line": site.line, "module": site.module, **fields}

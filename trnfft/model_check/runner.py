@@ -1,4 +1,4 @@
-"""Runs a model once, as a NeuronCore would, and tells what happened.
+"""Runs a model once, as a NeuronCore would run it, and reports the run.
 
 The frame that calls the model is in this file: `sites` looks for the user's lines inside of it.
 """
@@ -34,7 +34,7 @@ class NotAllowed(ValueError):
     """An argument of `check_model` is not allowed."""
 
 
-_lock = threading.Lock()  # of what stands in for the backends of the whole process
+_lock = threading.Lock()  # the stand-in for backends holds for the whole process
 
 
 def check_model(
@@ -47,12 +47,12 @@ def check_model(
     target: str | None = None,
     cores: int | None = None,
 ) -> Report:
-    """Runs a model once and tells what of it runs on Trainium, and as how many launches.
+    """Runs a model once and returns its unsupported operations, its fallbacks and its launches.
 
-    The run is on the CPU, or without data on the device "meta", with `trnfft.patch_torch` and with
+    The run is on the CPU, or without data on the device "meta". It uses `trnfft.patch_torch`, and
     ComplexTensors wherever a device without complex dtypes has them. No kernel runs: the planner
     is asked as the backend "nki" asks it, and torch.fft computes the numbers. A module is moved to
-    the device for that, and its complex parameters become ComplexTensors.
+    the device, and its complex parameters become ComplexTensors.
 
     Args:
         model: a module or a function.
@@ -63,8 +63,8 @@ def check_model(
         cores: the degree of LNC. Default: `hardware.degree()`.
 
     Raises:
-        NotAllowed: an argument is not allowed, or nothing has a derivative.
-        Exception: what the model itself raises.
+        NotAllowed: an argument is not allowed, or no result of the model has a derivative.
+        Exception: the model raises an error of its own.
     """
     if device not in DEVICES:
         raise NotAllowed(
@@ -94,7 +94,7 @@ def check_model(
 
 
 def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str:
-    """Both passes; why they ended early, or ""."""
+    """Runs both passes; returns the reason why they ended early, or ""."""
     try:
         with watch.running(), _uncompiled():
             with nullcontext() if watch.has_backward else torch.no_grad():
@@ -112,12 +112,12 @@ def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str
     except Exception as error:
         if not _is_refusal(error, watch):
             raise
-        return "the model needs the result of what was refused last, and nothing after was seen"
+        return "the model cannot go on without the last result that was refused"
     return ""
 
 
 def _is_refusal(error: Exception, watch: Watch) -> bool:
-    """Whether this library refuses what the model asks for; if so, that is noted."""
+    """Returns whether this library has refused an operation of the model, and notes it."""
     if error is watch.hopeless:
         return True
     stack = traceback.extract_tb(error.__traceback__)
@@ -134,7 +134,7 @@ def _is_refusal(error: Exception, watch: Watch) -> bool:
 
 
 def _names_of(model: Any) -> dict[int, str]:
-    """How a reader finds each module: its name in the model, and its class."""
+    """Returns the name of each module in the model, with its class, by the module's id."""
     if not isinstance(model, torch.nn.Module):
         return {}
     found = {}
@@ -147,7 +147,7 @@ def _names_of(model: Any) -> dict[int, str]:
 def _on_device(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments on the device, as `patch_torch` brings them there; the model moves itself."""
+    """Moves the model and the arguments to the device, as `patch_torch` moves them there."""
     with patch.patch_torch():
         if isinstance(model, torch.nn.Module):
             model.to(device)
@@ -156,7 +156,7 @@ def _on_device(
 
 
 def _ask_for_gradients(model: Any, inputs: Any) -> None:
-    """Gradients of the inputs, for what has no parameters to train."""
+    """Asks for gradients of the inputs where the model has no parameters to train."""
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
     if any(parameter.requires_grad for parameter in parameters):
         return
@@ -173,7 +173,7 @@ def _has_derivative(x: Any) -> bool:
 
 @contextmanager
 def _unpatched() -> Iterator[None]:
-    """A block without what `patch_torch().start()` does to torch itself, which hides calls."""
+    """Undoes `patch_torch().start()` in a block, as its functions hide calls from the modes."""
     count = patch._started
     for _ in range(count):
         patch.patch_torch().stop()
@@ -186,7 +186,7 @@ def _unpatched() -> Iterator[None]:
 
 @contextmanager
 def _standing_in(watch: Watch) -> Iterator[None]:
-    """A block in which every device stands for a NeuronCore."""
+    """Lets every device stand for a NeuronCore in a block."""
     choice.STAND_IN = lambda backend: in_place_of(backend, watch)
     try:
         with config.backend("nki-sim"):  # it is replaced; "nki" needs the real package
@@ -199,7 +199,7 @@ def _standing_in(watch: Watch) -> Iterator[None]:
 def _launches_for(
     target: str | None, cores: int | None
 ) -> Iterator[tuple[hardware.NeuronCore, int]]:
-    """A block in which launches are planned for a chip and a degree of LNC."""
+    """Plans launches for a chip and a degree of LNC in a block, and yields both."""
     try:
         chip = hardware.current() if target is None else hardware.chip(target)
         named = None if target is None else chip
@@ -219,7 +219,7 @@ def _launches_for(
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """A block in which compiled functions run as they are written, which modes can see."""
+    """Runs compiled functions as they are written in a block, so that modes see their calls."""
     if "torch._dynamo" not in sys.modules:  # it takes seconds to import
         yield
         return

@@ -1,4 +1,4 @@
-"""Which line of the user's program a call comes from, and under which name it was called."""
+"""Finds the line of the user's program that a call comes from, and the name that it calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK = _folder(__file__)
 _RUNNER = os.path.join(_CHECK, "runner.py")
 _TORCH = (_folder(torch.__file__), _folder(cachetools.__file__))
 _STDLIB = os.path.join(sysconfig.get_paths()["stdlib"], "")
-# From torch's functions to those of trnfft that take their place.
+# These frames lie between a function of torch and the function of trnfft that replaces it.
 _ON_THE_WAY = {
     patch.patch_torch.__torch_function__.__code__,
     *(function.__code__ for function in transforms.OF_TORCH.values()),  # type: ignore[attr-defined]
@@ -36,7 +36,7 @@ _ON_THE_WAY = {
 
 @dataclass(frozen=True)
 class Site:
-    """A line of the user's program, or the name of a module where no such line was on the way."""
+    """A line of the user's program, or the name of a module of the model where there is none."""
 
     file: str = ""
     line: int = 0
@@ -48,12 +48,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a call comes from.
+    """The place that a call comes from.
 
     Attributes:
         site: the line.
-        name: of the function or layer of this library that was called there; "" where none was.
-        functions: names of this library's functions on the way, the innermost first.
+        name: of the function or layer that the line calls; "" where it is not known.
+        functions: names of this library's functions between the line and the call, inmost first.
     """
 
     site: Site
@@ -62,7 +62,7 @@ class Origin:
 
 
 def short(file: str) -> str:
-    """The path from the working folder; of a file that lies elsewhere its last two parts."""
+    """Returns the path from the working folder, or the last two parts of a path elsewhere."""
     path = Path(file)
     if path.is_relative_to(Path.cwd()):
         return path.relative_to(Path.cwd()).as_posix()
@@ -70,34 +70,34 @@ def short(file: str) -> str:
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is this library's, or torch's, or Python's: none that the user has written."""
+    """Returns whether a file belongs to this library, to torch or to Python itself."""
     if file.startswith((_TRNFFT, *_TORCH, "<frozen ")):
         return True
     return file.startswith(_STDLIB) and "site-packages" not in file
 
 
 def frames() -> Iterator[FrameType]:
-    """The frames around the caller that are neither torch's nor of what watches, inmost first."""
+    """Yields the frames around the caller, inmost first, without torch's and this package's."""
     return (each for each in _outwards() if not each.f_code.co_filename.startswith(_TORCH))
 
 
 def public(name: str) -> str:
-    """The name of a function of this library, as users write it."""
+    """Returns the name of a function of this library as users write it."""
     return f"trnfft.{name}" if hasattr(trnfft, name) else name
 
 
 def is_own(file: str) -> bool:
-    """Whether a file is this library's."""
+    """Returns whether a file belongs to this library."""
     return file.startswith(_TRNFFT)
 
 
 def is_internal(frame: FrameType | None) -> bool:
-    """Whether a frame is of this library's code."""
+    """Returns whether a frame runs code of this library."""
     return frame is not None and is_own(frame.f_code.co_filename)
 
 
 def origin(modules: dict[int, str]) -> Origin:
-    """Where the caller was called from.
+    """Returns the place in the user's program that the caller was called from.
 
     Args:
         modules: names of the model's modules, by their ids.
@@ -120,7 +120,7 @@ def origin(modules: dict[int, str]) -> Origin:
 
 
 def _outwards() -> Iterator[FrameType]:
-    """The frames inside of the one that runs the model, but those of what watches it."""
+    """Yields the frames around the caller up to the one that runs the model, inmost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != _RUNNER:
         file = frame.f_code.co_filename

@@ -1,8 +1,8 @@
-"""What computes in place of the backends while a model is checked.
+"""Replaces the backends while a model is checked.
 
-In place of the kernels there is `Planned`: it asks the planner as the backend "nki" does, notes
-each launch in the one place where kernels are called, and computes the numbers by torch.fft. What
-the kernels refuse it notes, too, and computes it all the same, so that the model goes on.
+`Planned` replaces the kernels: it asks the planner as the backend "nki" does, notes each launch in
+the one method that calls kernels, and computes the numbers by torch.fft. It also notes and computes
+the transforms that the kernels refuse, so that the model goes on.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, CIRCULANT, CONVOLUTION, R2C
 
-NAMES = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, for those who read a report
+NAMES = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, in the report
 
 
 class Listener(Protocol):
-    """Who is told what happens."""
+    """The object that the replaced backends report to."""
 
     def launched(self, recipe: Recipe, points: tuple[int, ...], batch: int, kind: str) -> None:
         """Notes the launch of a kernel."""
 
     def refused_by_kernels(self, kind: str, error: Exception) -> None:
-        """Notes that no kernel does a transform, and why."""
+        """Notes that no kernel computes a transform, and why."""
 
     def falls_back(self, kind: str, message: str) -> None:
-        """Notes that something else does a transform than one kernel."""
+        """Notes that something other than one kernel computes a transform."""
 
     def on_the_device(self) -> AbstractContextManager[Any]:
-        """A block in which operators of torch count as the device's."""
+        """Counts the operators of torch in a block as the device's."""
 
     def apart(self) -> AbstractContextManager[Any]:
-        """A block of which nothing is noted, and in which torch's functions are torch's own."""
+        """Notes nothing in a block, in which the functions of torch are torch's own."""
 
 
 def in_place_of(backend: Backend, listener: Listener) -> Backend:
-    """What computes in place of a backend, and tells the listener."""
+    """Returns the replacement of a backend, which reports to the listener."""
     if isinstance(backend, Nki):
         return Planned(listener)
     return OnTheHost(listener) if isinstance(backend, TorchNative) else Products(listener)
 
 
 class Planned(Nki):
-    """The moves of the kernels, with torch.fft in their place."""
+    """Moves data as the backend "nki" does, with torch.fft in place of the kernels."""
 
     def __init__(self, listener: Listener) -> None:
         super().__init__("nki")
         self.listener = listener
-        self.asked = ""  # the kind of transform, which a kernel of another kind may do
+        self.asked = ""  # the transform; a kernel of another kind may compute it
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         return self._unless_refused(C2C, super().c2c, parts, call)
@@ -71,7 +71,7 @@ class Planned(Nki):
         return self._unless_refused(C2R, super().c2r, parts, call)
 
     def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        return Backend.prepared(self, kind, like, call)  # without a plan, which may be refused
+        return Backend.prepared(self, kind, like, call)  # without a plan, which may raise
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -111,7 +111,7 @@ class Planned(Nki):
         return recipe
 
     def _check(self, x: torch.Tensor) -> None:
-        """TypeError for other parts than float32; any device stands for a NeuronCore."""
+        """Raises a TypeError for other parts than float32; any device stands for a NeuronCore."""
         try:
             Nki._check(Nki("nki-sim"), x)
         except TypeError as error:
@@ -119,7 +119,7 @@ class Planned(Nki):
 
 
 class OnTheHost(TorchNative):
-    """torch.fft, which computes on the host in the precision "double"."""
+    """Transforms by torch.fft, which in the precision "double" runs on the host."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
@@ -146,14 +146,14 @@ class OnTheHost(TorchNative):
             return method(parts, call)
 
     def _note(self, kind: str, precision: str) -> None:
-        message = 'backend "torch" was chosen: torch.fft, which needs complex numbers on the device'
+        message = 'backend "torch" was chosen: torch.fft needs complex numbers on the device'
         if precision == "double":
-            message = 'precision "double" is computed on the host; the others use kernels'
+            message = 'precision "double" runs on the host; the other precisions run as kernels'
         self.listener.falls_back(kind, message)
 
 
 class Products(Matmul):
-    """Matrix products by torch's operators."""
+    """Transforms by matrix products of torch."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
@@ -179,7 +179,7 @@ class Products(Matmul):
 
 
 def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:
-    """Lengths of the transforms of a launch; of block circulant products the weight's shape."""
+    """Returns the lengths of a launch's transforms, or the shape of a block circulant weight."""
     if kind == CONVOLUTION:
         rows = recipe.passes
         return (rows[1].recipe.n, rows[0].recipe.n) if rows else (recipe.n,)
@@ -192,7 +192,7 @@ def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:
 
 
 def _computed(recipe: Recipe, x: Parts, call: Call) -> list[torch.Tensor]:
-    """The results of a launch, of the shapes that the kernel's have."""
+    """Computes the results of a launch, in the shapes of the kernel's results."""
     kind = ALGORITHMS[recipe.algorithm].kind
     if kind in NAMES:
         return list(getattr(TorchNative(), kind)(x, call))
@@ -209,11 +209,11 @@ def _convolved_rows(recipe: Recipe, x: Parts) -> torch.Tensor:
 
 
 def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
-    """Images [B, h, w] by spectra [filters, N // 2 + 1, M], which image i takes modulo filters."""
+    """Convolves images [B, h, w]: image i by spectrum i modulo F of [F, N // 2 + 1, M]."""
     images, *parts = x
     columns, rows = recipe.passes[1], recipe.passes[2]
     size = columns.recipe.n, rows.recipe.n
-    # Columns are in the order that their two stages leave: see ops.convolution.
+    # The columns of the spectra are in the order of `ops.convolution.spectrum_for_images`.
     first, second = columns.recipe.radices
     real, imag = (
         part.unflatten(-1, (first, second)).mT.flatten(-2).transpose(-2, -1) for part in parts
@@ -224,7 +224,7 @@ def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
 
 
 def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
-    """Rows [B, q, k] times a weight [p, q, k] plus a bias [1, p, k], and the spectra of both."""
+    """Multiplies rows [B, q, k] by a weight [p, q, k] and adds a bias; returns spectra, too."""
     rows, weight, bias = x
     of_x, of_w = (_slots(matrix) for matrix in (rows, weight))
     y = _blocks(_products("jsi,jsb->isb", of_w, of_x), bias.shape[-1]) + bias
@@ -232,7 +232,7 @@ def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
 
 
 def _circulant_gradients(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
-    """Gradients of the rows and of the weight, from [B, p, k] and the spectra of both."""
+    """Returns the gradients of rows and weight from that of the result, [B, p, k]."""
     grad, of_x, of_w = x
     batch, p, k = grad.shape
     of_x, of_w, of_grad = of_x[..., :batch], of_w[..., :p], _slots(grad)
@@ -242,26 +242,26 @@ def _circulant_gradients(recipe: Recipe, x: Parts) -> list[torch.Tensor]:
 
 
 def _slots(matrix: torch.Tensor) -> torch.Tensor:
-    """Spectra [blocks, (part, slot), rows] of a matrix [rows, blocks, k], by the kernels' table."""
+    """Returns the spectra [blocks, (part, slot), rows] of a matrix [rows, blocks, k]."""
     there, _ = _tables(matrix.shape[-1], matrix.device)
     return (matrix @ there).permute(1, 2, 0)
 
 
 def _blocks(spectra: torch.Tensor, k: int) -> torch.Tensor:
-    """The inverse of `_slots`."""
+    """Computes the inverse of `_slots`."""
     _, back = _tables(k, spectra.device)
     return spectra.permute(2, 0, 1) @ back
 
 
 def _tables(k: int, device: torch.device) -> list[torch.Tensor]:
-    """The kernels' transform of one block, and its inverse: they do several side by side."""
+    """Returns the kernels' matrices for one block, of which their tables hold several."""
     there, back = block_circulant_tables(k)
     height = spectra_shape(1, k, 1)[1]
     return [torch.from_numpy(part).to(device) for part in (there[:k, :height], back[:height, :k])]
 
 
 def _products(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
-    """Products of x, or of its conjugate, and y; the parts of slot 0 are two real frequencies."""
+    """Multiplies x, or its conjugate, by y; the parts of slot 0 are two real frequencies."""
     (a, b), (c, d) = x.chunk(2, 1), y.chunk(2, 1)
     ac, bd, ad, bc = (torch.einsum(sum, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
     real, imag = (ac + bd, ad - bc) if conj else (ac - bd, ad + bc)
@@ -270,7 +270,7 @@ def _products(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) ->
 
 
 def _padded(spectra: torch.Tensor, k: int) -> torch.Tensor:
-    """With the gaps between rows that the kernels leave."""
+    """Returns the spectra with the gaps between rows that the kernels leave."""
     blocks, _, rows = spectra.shape
     pitch = spectra_shape(blocks, k, rows)[2]
     return torch.nn.functional.pad(spectra, (0, pitch - rows))

@@ -1,7 +1,7 @@
 """Watches a model while it runs: functions of torch above autograd, operators of ATen below it.
 
-What a ComplexTensor refuses is noted, then computed with native complex tensors, whose results
-become ComplexTensors again: one run finds all that is refused.
+An operation that a ComplexTensor refuses is noted. Then it is computed with native complex tensors,
+and its results become ComplexTensors again, so that one run finds all refused operations.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from trnfft.planner.plan import Recipe
 
 aten = torch.ops.aten
 
-MANY = 100  # operators of torch that one function takes, from which on it is noted
-_TAG = "trnfft.model_check"  # in the metadata of autograd's nodes: the Origin of each
+MANY = 100  # operators of torch: a function that takes as many is noted
+_TAG = "trnfft.model_check"  # the key of a node's Origin in the metadata of autograd
 _TRANSFORMS = {function.__name__ for function in transforms.OF_TORCH.values()}
 _MAKING_COMPLEX = (torch.complex, torch.polar, torch.view_as_complex)
 _TO_COMPLEX = ComplexTensor.to_complex.__code__
 _READING = (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.tolist)
-# Beside views: what makes tensors without numbers in them, or changes what torch knows of one.
+# These operators compute nothing. Nor do views.
 _WITHOUT_WORK = {
     aten._local_scalar_dense,
     aten._unsafe_view,
@@ -63,7 +63,7 @@ _INSTEAD_OF_A_PRODUCT = (
     "spectra take the place of one launch; kernels take float32 and blocks of up to 256"
 )
 
-# Functions of trnfft.ops that compute by transforms what else is one launch.
+# These functions of trnfft.ops use transforms where no kernel does the work in one launch.
 _SLOWER_WAYS = {
     "filtered_rows": _INSTEAD_OF_A_CONVOLUTION,
     "matrix_of": _INSTEAD_OF_A_PRODUCT,
@@ -71,18 +71,18 @@ _SLOWER_WAYS = {
 
 
 class Watch:
-    """What a run has shown so far. It is the listener of what stands in for the backends.
+    """The launches and findings of a run so far. The replaced backends report to it.
 
     Attributes:
         phase: of the run, FORWARD or BACKWARD.
-        launches: with a count of 1 each, and how many there are.
-        refused, fallbacks: likewise.
-        operators: of torch, on the device, by phase.
-        complex_operations: functions of torch with complex numbers.
-        events: how many launches and findings there are.
+        launches: the number of each launch, whose own count is 1.
+        refused, fallbacks: the number of each finding, likewise.
+        operators: by phase, the number of torch's operators on the device.
+        complex_operations: the number of calls of torch's functions with complex numbers.
+        events: the number of launches and findings.
         has_backward: whether a backward pass follows.
-        function: of torch, which the program has called at the moment.
-        hopeless: an error that was noted, as torch has no native result in its place either.
+        function: the name of torch's function that the program is calling.
+        hopeless: a noted error of a function that torch itself does not have for complex numbers.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Watch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A block in which the model runs."""
+        """Enters the modes for a block in which the model runs."""
         with ExitStack() as stack:
             stack.enter_context(self._operators)
             stack.enter_context(patch.patch_torch())
@@ -161,7 +161,7 @@ class Watch:
     # As the modes tell it
 
     def origin(self) -> Origin:
-        """Where the call of the moment comes from; in the backward pass, what it differentiates."""
+        """Returns the origin of a call, or in the backward pass, of the differentiated call."""
         if self.phase == BACKWARD:
             node: Any = torch._C._current_autograd_node()
             if node is not None and _TAG in node.metadata:
@@ -170,16 +170,17 @@ class Watch:
         return Origin(found.site, self.function or found.name, found.functions)
 
     def note(self, findings: dict[Finding, int], origin: Origin, message: str) -> None:
-        """Adds a finding, or counts it once more."""
+        """Adds a finding, or counts it again."""
         finding = Finding(self.phase, origin.site, origin.name, message, 1)
         self.events += 1
         findings[finding] = findings.get(finding, 0) + 1
 
     def tag(self, values: Iterable[Any], origin: Origin | None = None) -> None:
-        """Writes where they come from into those nodes of autograd's graph that have no such note.
+        """Writes the origin of tensors into their nodes of autograd's graph that have none yet.
 
-        origin: by default that of the last launch, as torch tells of no other nodes than those
-            that its functions make.
+        Args:
+            values: tensors, and other values, which are skipped.
+            origin: by default that of the last launch, as the modes do not see its nodes.
         """
         if not self.has_backward or self.phase == BACKWARD:
             return
@@ -191,7 +192,7 @@ class Watch:
                 nodes.extend(each for each, _ in node.next_functions)
 
     def _origin_of(self, kind: str) -> tuple[Origin, tuple[str, ...]]:
-        """That of a transform, with its kind in the name where that does not say it."""
+        """Returns the origin of a transform, named with its kind, and the functions on the way."""
         here = self.origin()
         is_said = self.phase == BACKWARD or here.name.rpartition(".")[2] in _TRANSFORMS
         short = "" if is_said else NAMES.get(kind, "")
@@ -208,7 +209,7 @@ class Watch:
 
 
 class _Functions(TorchFunctionMode):
-    """Functions of torch, which the program or this library calls, with the mode set aside."""
+    """Sees the functions of torch that the program or this library calls."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -219,12 +220,12 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         kwargs, watch = kwargs or {}, self.watch
         caller = None if watch.is_apart else next(sites.frames(), None)
-        # Derivatives of torch's own, which it computes with or without the mode by its release.
+        # Some releases of torch compute derivatives with the mode, others without.
         is_engine = watch.phase == BACKWARD and caller is None
         if watch.is_apart or is_engine:
             return func(*args, **kwargs)
         if caller is not None and sites.is_internal(caller):
-            if func in _MAKING_COMPLEX:  # native tensors, which are for the host
+            if func in _MAKING_COMPLEX:  # these are native tensors, for the host
                 if caller.f_code is _TO_COMPLEX and not watch.function:
                     here = Origin(watch.origin().site, "ComplexTensor.to_complex")
                     watch.note(watch.fallbacks, here, _IS_NATIVE)
@@ -238,7 +239,7 @@ class _Functions(TorchFunctionMode):
             watch.function = before
 
     def _of_program(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A function that the program has called."""
+        """Calls a function for the program, and notes what the device cannot do."""
         watch = self.watch
         named = {x for x in (*args, *kwargs.values()) if isinstance(x, str)}
         if func in _READING or (func is torch.Tensor.to and "cpu" in named):
@@ -262,7 +263,7 @@ class _Functions(TorchFunctionMode):
         return result
 
     def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The function, or what native complex tensors give where it refuses."""
+        """Calls a function, and where it refuses, calls it with native complex tensors."""
         watch = self.watch
         watch.tag(tree_leaves((args, kwargs)))
         try:
@@ -276,7 +277,7 @@ class _Functions(TorchFunctionMode):
     def _instead(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
     ) -> Any:
-        """The function of native tensors; the error where torch itself has none to give."""
+        """Calls a function with native tensors; raises the error where torch refuses these, too."""
         watch = self.watch
         split = [x for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)]
         if not split and func not in patch._REPLACEMENTS:
@@ -304,7 +305,7 @@ class _Functions(TorchFunctionMode):
 
 
 class _Operators(TorchDispatchMode):
-    """Operators of ATen, counted. Of ComplexTensors those of real parts that they are made of."""
+    """Counts operators of ATen; an operator of ComplexTensors counts as those on its parts."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -313,7 +314,7 @@ class _Operators(TorchDispatchMode):
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """A block in which the mode works, which torch sets aside to call what is in it."""
+        """Enters the mode again for a block, where torch has set the mode aside."""
         if self in _get_current_dispatch_mode_stack():
             yield
             return
@@ -340,7 +341,7 @@ class _Operators(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _differentiated(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator of a derivative's formula, computed with native tensors where refused."""
+        """Calls an operator in a derivative, and where it refuses, calls it with native tensors."""
         watch = self.watch
         self._is_inside = True
         try:
@@ -358,13 +359,13 @@ class _Operators(TorchDispatchMode):
 
 
 def _body_of(func: Any) -> Callable[..., Any]:
-    """What an operator of this library does, on device meta, too, where torch asks for shapes."""
+    """Returns the body of an operator of this library, which torch skips on device meta."""
     found = _maybe_get_opdef(func)
     return func if found is None else found._init_fn  # type: ignore[no-any-return]
 
 
 def _name_of(func: Callable[..., Any]) -> str:
-    """As the program has written it, about: `torch.special.erfinv`."""
+    """Returns the public name of a function of torch, such as `torch.special.erfinv`."""
     name = resolve_name(func) or getattr(func, "__name__", str(func))
     return name.removesuffix(".__get__").replace("torch.functional.", "torch.")
 
@@ -383,7 +384,7 @@ def _computable(dtype: torch.dtype) -> torch.dtype:
 
 
 def _with_split(result: Any) -> Any:
-    """The result with ComplexTensors in place of native complex tensors."""
+    """Returns the result with ComplexTensors in place of native complex tensors."""
 
     def split(x: torch.Tensor) -> torch.Tensor:
         return ComplexTensor.from_complex(x) if _is_native(x) else x
