@@ -1,21 +1,24 @@
-"""Transforms of tensors that many devices hold: DTensor in, DTensor out.
+"""Transforms of tensors that many devices hold: a DTensor gives a DTensor.
 
-The functions and layers of `trnfft` take DTensors, too, and ComplexTensors of DTensors; results
-have the placements of the input. Dimensions that they do not work along may be split, at no
-communication. Those that they work along are made whole by all-to-alls, which split others in their
-place, and bring back afterwards what was split. Where a tensor has no others, only Fourier
-transforms and `convolve` are computed across devices; the rest raises a NotImplementedError.
+The functions and layers of `trnfft` also accept DTensors, and ComplexTensors of DTensors. Results
+have the placements of the input. Devices may split the dimensions along which a function does not
+work, at no communication. All-to-all exchanges make the other dimensions whole, split further
+dimensions in their place, and restore the placements afterwards. If a tensor has no further
+dimensions, only Fourier transforms and `convolve` are computed across devices, and the other
+functions raise a NotImplementedError.
 
-What else a function takes, as filters, windows and parameters of layers, every device has a copy
-of, as a DTensor or not: gradients of these are sums over all devices. Layers whose parameters are
-split compute DTensors by torch's own rules.
+Every device has a copy of the other tensors that a function needs, such as filters, windows and
+parameters of layers, as a DTensor or as a tensor. Their gradients are sums over all devices. Layers
+whose parameters are split compute DTensors by torch's own rules.
 
-Here are transforms with an argument more, `out_placements`: other placements of the result, which
-may save an exchange. `plan` says what a transform over many devices would take.
+The functions of this module have one argument more than those of `trnfft`, `out_placements`. It
+gives the result other placements, which may save an exchange. `plan` models what a transform over
+many devices would do.
 
-All processes of a mesh call them alike. Before the first exchange they compare what they were
-asked for: where that differs, or one has died, all raise a RuntimeError. For one that is late they
-wait for the timeout that init_process_group was given, by default 60 s on CPUs.
+All processes of a mesh must make the same calls. Before the first exchange they compare their
+arguments. If the arguments differ, or a process has died, all processes raise a RuntimeError. They
+wait for a late process until the timeout that init_process_group was given, by default 60 s on
+CPUs.
 """
 
 from trnfft.distributed import strategies as _strategies  # noqa: F401

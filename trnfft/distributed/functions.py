@@ -1,4 +1,4 @@
-"""The public transforms with other placements of the result."""
+"""The public transforms of DTensors, with other placements of the result."""
 
 from __future__ import annotations
 
@@ -28,22 +28,41 @@ def fftn(
     *,
     out_placements: Placements = None,
 ) -> ComplexTensor:
-    """`trnfft.fftn` of a DTensor, with the placements of the result.
+    """Returns `trnfft.fftn` of a DTensor, in the given placements.
+
+    torch has no counterpart: `torch.fft.fftn` does not accept such tensors. See
+    `docs/distributed.md`.
 
     Args:
-        input: DTensor, real or complex, or ComplexTensor of two, of any shape.
-        s, dim, norm: as there.
-        out_placements: of the result, one for each dimension of the mesh: a Shard where `input`
-            has one, and Replicate where it has that. Default: those of `input`. Those that the last
-            transform leaves save exchanges: of a tensor of three dimensions, all transformed, with
-            [Shard(0)], a result with [Shard(1)] needs one in place of two.
+        input: a real or complex DTensor, or a ComplexTensor of two DTensors, of any shape.
+        s, dim, norm: as for `trnfft.fftn`.
+        out_placements: placements of the result, one for each dimension of the mesh: a Shard where
+            `input` has a Shard, and Replicate where it has Replicate. Default: the placements of
+            `input`. The placements that the last transform leaves save exchanges. For example, a
+            tensor of three dimensions with [Shard(0)], all transformed, needs one exchange in place
+            of two for a result with [Shard(1)].
 
     Returns:
-        ComplexTensor of DTensors, of the shape of `input` with the lengths in place of `dim`.
+        ComplexTensor of DTensors with the shape of `input`, in which the lengths replace the sizes
+        of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: see `trnfft.transforms`; also for
-            placements that are none, or a mesh on which no other dimension can be split.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.fftn`. TypeError also
+            for placements of another type; RuntimeError also where the processes were asked for
+            different transforms; NotImplementedError also for a mesh on which no other dimension
+            can be split.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> from torch.distributed import HashStore, destroy_process_group, init_process_group
+        >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+        >>> init_process_group("gloo", store=HashStore(), rank=0, world_size=1)  # one process
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+        >>> X = trnfft.distributed.fftn(x, out_placements=[Shard(1)])
+        >>> X.shape, X.placements
+        (torch.Size([4, 4]), (Shard(dim=1),))
+        >>> destroy_process_group()
     """
     return _transformed("fftn", transforms.FFT, input, s, dim, norm, out_placements)
 
@@ -56,16 +75,30 @@ def ifftn(
     *,
     out_placements: Placements = None,
 ) -> ComplexTensor:
-    """`trnfft.ifftn` of a DTensor, with the placements of the result.
+    """Returns `trnfft.ifftn` of a DTensor, in the given placements.
+
+    See `docs/distributed.md`.
 
     Args:
-        input, s, dim, norm, out_placements: as for `fftn`.
+        input, s, dim, norm, out_placements: as for `trnfft.distributed.fftn`.
 
     Returns:
-        ComplexTensor of DTensors, of the shape of `input` with the lengths in place of `dim`.
+        ComplexTensor of DTensors, as `trnfft.distributed.fftn` returns it.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `fftn`.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> from torch.distributed import HashStore, destroy_process_group, init_process_group
+        >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+        >>> init_process_group("gloo", store=HashStore(), rank=0, world_size=1)  # one process
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+        >>> y = trnfft.distributed.ifftn(trnfft.distributed.fftn(x))
+        >>> y.full_tensor().real[0]
+        tensor([1., 1., 1., 1.])
+        >>> destroy_process_group()
     """
     return _transformed("ifftn", transforms.IFFT, input, s, dim, norm, out_placements)
 
@@ -78,18 +111,31 @@ def rfftn(
     *,
     out_placements: Placements = None,
 ) -> ComplexTensor:
-    """`trnfft.rfftn` of a DTensor, with the placements of the result.
+    """Returns `trnfft.rfftn` of a DTensor, in the given placements.
+
+    See `docs/distributed.md`.
 
     Args:
-        input: real DTensor, of any shape with these dimensions.
-        s, dim, norm, out_placements: as for `fftn`.
+        input: a real DTensor of any shape that has the dimensions `dim`.
+        s, dim, norm, out_placements: as for `trnfft.distributed.fftn`.
 
     Returns:
-        ComplexTensor of DTensors, of the shape of `input` with the lengths in place of `dim`; for
-        the last length, n, it is n // 2 + 1.
+        ComplexTensor of DTensors, as `trnfft.distributed.fftn` returns it, in which the last
+        length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `fftn`.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> from torch.distributed import HashStore, destroy_process_group, init_process_group
+        >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+        >>> init_process_group("gloo", store=HashStore(), rank=0, world_size=1)  # one process
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+        >>> trnfft.distributed.rfftn(x).shape
+        torch.Size([4, 3])
+        >>> destroy_process_group()
     """
     return _transformed("rfftn", transforms.RFFT, input, s, dim, norm, out_placements)
 
@@ -102,18 +148,33 @@ def irfftn(
     *,
     out_placements: Placements = None,
 ) -> DTensor:
-    """`trnfft.irfftn` of a DTensor, with the placements of the result.
+    """Returns `trnfft.irfftn` of a DTensor, in the given placements.
+
+    See `docs/distributed.md`.
 
     Args:
-        input: DTensor or ComplexTensor of two: the first n // 2 + 1 of n Hermitian numbers along
-            the last of `dim`.
-        s, dim, norm, out_placements: as for `fftn`; the last length is that of the result.
+        input: a DTensor, or a ComplexTensor of two DTensors. It holds the first n // 2 + 1 of n
+            Hermitian numbers along the last of `dim`.
+        s, dim, norm, out_placements: as for `trnfft.distributed.fftn`. The last length is that of
+            the result.
 
     Returns:
-        DTensor of the shape of `input` with the lengths in place of `dim`.
+        A real DTensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `fftn`.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> from torch.distributed import HashStore, destroy_process_group, init_process_group
+        >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+        >>> init_process_group("gloo", store=HashStore(), rank=0, world_size=1)  # one process
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(0)])
+        >>> y = trnfft.distributed.irfftn(trnfft.distributed.rfftn(x))
+        >>> y.full_tensor()[0]
+        tensor([1., 1., 1., 1.])
+        >>> destroy_process_group()
     """
     return _transformed("irfftn", transforms.IRFFT, input, s, dim, norm, out_placements)
 
@@ -140,7 +201,11 @@ def _transformed(
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
-    """TypeError for what is no DTensor, nor made of such."""
+    """Checks that an argument is a DTensor, or a ComplexTensor of DTensors.
+
+    Raises:
+        TypeError: it is something else.
+    """
     if not is_sharded(x):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed are DTensor and "
@@ -149,7 +214,12 @@ def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
 
 
 def _placements(given: Any) -> tuple[Placement, ...]:
-    """TypeError for what is no sequence of placements, RuntimeError for none."""
+    """Returns the argument `out_placements` as a tuple.
+
+    Raises:
+        TypeError: it is not a sequence of placements.
+        RuntimeError: it is empty.
+    """
     found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for placement in found:
         if not isinstance(placement, Placement):
