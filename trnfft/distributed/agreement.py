@@ -1,10 +1,10 @@
-"""Before devices exchange numbers they compare what they were asked for.
+"""A check, before devices exchange numbers, that all of them were asked for the same.
 
-A device with another shape, dtype or version would wait for others that never send, or get their
-numbers in the wrong places. So each sends a description of 64 bits, its digest, to all others along
-each dimension of the mesh. Where these differ, all exchange the texts, too, and all raise an error
-that says in what. What is found along one dimension of the mesh goes on along the next, so that
-every device of the mesh learns of it.
+A device with another shape, dtype or version would wait for devices that never send, or get their
+numbers in the wrong places. So each device sends a digest of 64 bits of its description to all
+others along each dimension of the mesh. Where the digests differ, all exchange the full texts, too,
+and all raise an error that says what differs. A difference along one dimension of the mesh is
+passed on along the next, so that every device of the mesh learns of it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,27 @@ from torch.distributed.tensor import DTensor
 from trnfft import config
 from trnfft.distributed import turns
 
-_TEXT_BYTES = 32768  # of a description: 20 values of characters that JSON doubles
-_MOST_CHARACTERS = 700  # in a value
+_TEXT_BYTES = 32768  # size of a description: 20 values, whose characters JSON may double
+_MOST_CHARACTERS = 700  # of a value
 _PATIENCE = datetime.timedelta(seconds=60)
 _CALLS = "calls over this process group so far"
 _FOUND = "found"  # the key of a description that is an error
 
 
 def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
-    """RuntimeError on all devices of a mesh unless they were asked for the same, of such an input.
-
-    Also where another one does not come within the time of `patience`.
+    """Checks that all devices of a mesh were asked for the same, for such an input.
 
     Args:
-        parts: of the input, as they were given; the devices of the mesh of the first one call this
-            at the same time. Their ranks ascend along each dimension, as their numbers in the
-            groups of torch do: else the RuntimeError is about that.
-        asked: what has to be equal besides it and the configuration, by names for the error.
+        parts: the parts of the input, as they were given. All devices of the first part's mesh call
+            this function at the same time. Their ranks have to ascend along each dimension, as
+            their numbers in torch's groups do.
+        asked: what else has to be equal, by names for the error. The input and the configuration
+            are always compared.
+
+    Raises:
+        RuntimeError: on all devices, if they differ, if another device does not come within the
+            time
+            of `patience`, or if the ranks do not ascend.
     """
     from trnfft import __version__  # here: it imports this package
 
@@ -71,11 +75,12 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
 
 
 def patience(device_type: str) -> datetime.timedelta:
-    """How long devices wait for others: the timeout of init_process_group; on CPUs 60 s by default.
+    """Returns how long devices wait for others: the timeout of init_process_group, or a default.
 
-    torch's own default of half an hour is for collectives that move data, in programs that are
-    right; whoever expects that a process comes late gives a timeout. Other devices keep torch's,
-    as one may be compiling a kernel that the others have.
+    The default is 60 s on CPUs. torch's own default of half an hour is for collectives that move
+    data in programs without errors; a user who expects that a process comes late gives a timeout.
+    Other devices keep torch's default, because one device may be compiling a kernel that the others
+    have.
     """
     assert dist.group.WORLD is not None
     backend = dist.group.WORLD._get_backend(torch.device(device_type))
@@ -85,7 +90,7 @@ def patience(device_type: str) -> datetime.timedelta:
 
 
 def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
-    """As `_compared`, with an error that says for what the others did not come."""
+    """Calls `_compared`; its error says for what the others did not come."""
     try:
         return _compared(mesh, along, own)
     except RuntimeError as error:
@@ -93,14 +98,14 @@ def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict
         ranks = dist.get_process_group_ranks(mesh.get_group(along))
         seconds = patience(mesh.device_type).total_seconds()
         raise RuntimeError(
-            f"a process among {_ranks(ranks)} has died, or was asked for something else, in which "
-            f"it does not compare this with rank {dist.get_rank()} within {seconds:g} s: {asked}; "
-            f"where one may be later, give init_process_group a longer timeout"
+            f"rank {dist.get_rank()} has waited {seconds:g} s for all of {_ranks(ranks)}: a "
+            f"process has died, or was asked for something else than this: {asked}; if a process "
+            f"may come later, give init_process_group a longer timeout"
         ) from error
 
 
 def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
-    """The description that all along this dimension have, or of the error where they differ."""
+    """Returns the description that all devices along a dimension have, or that of a difference."""
     group = mesh.get_group(along)
     count = dist.get_world_size(group)
     told = {**own, _CALLS: str(turns.calls_over(group))}
@@ -120,7 +125,7 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
 
 
 def _shortened(value: str) -> str:
-    """A value that fits, and differs from others that only begin alike."""
+    """Returns a value that fits, and that differs from other values with the same beginning."""
     value = value.encode("ascii", "backslashreplace").decode()
     if len(value) <= _MOST_CHARACTERS:
         return value
@@ -129,7 +134,7 @@ def _shortened(value: str) -> str:
 
 
 def _sent(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """What each of the group has sent to this one, of as many equal pieces."""
+    """Returns what each device of the group has sent to this one; all pieces have equal sizes."""
     received = torch.empty_like(x)
     options = dist.AllToAllOptions()
     options.timeout = patience(x.device.type)
@@ -139,7 +144,7 @@ def _sent(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
 
 
 def _difference(descriptions: list[dict[str, str]], ranks: list[int]) -> str:
-    """An error that names what differs, and where."""
+    """Returns an error message that names what differs, and on which ranks."""
     first = descriptions[0]
     found = []
     for name in first:

@@ -1,16 +1,18 @@
 """Transforms of a shard in chunks and blocks, with the exchanges before and after them.
 
-Rows along the dimensions of a transform are independent, so that along another one a shard can be
-cut into chunks. While the all-to-all of one is under way the device works on the next:
+Rows along the dimensions of a transform are independent, so that a shard can be cut into chunks
+along another dimension. While the all-to-all of one chunk is under way, the device works on the
+next chunk:
 
     exchange before    start 0, wait 0, start 1, transform 0, wait 1, start 2, transform 1, ...
     exchange after     transform 0, start 0, transform 1, wait 0, start 1, transform 2, wait 1, ...
 
-How many is up to `overlap.py`. A chunk is transformed in blocks of a few MiB, which is enough for a
-backend to be as fast, as one may take several times the memory of what it transforms; torch.fft
-does so. Blocks come out of the buffer of one exchange and go into that of the other, without a
-copy of the shard between them. No more than one chunk is under way at a time after a transform,
-so that what a device holds stays within three shards: what it had, what has arrived, and chunks.
+`overlap.py` decides the number of chunks. A chunk is transformed in blocks of a few MiB. This is
+enough for a backend to reach its full speed, and limits the memory: a backend may need several
+times the memory of what it transforms, as torch.fft does. Blocks are read from the buffer of one
+exchange and written to the buffer of the other, without a copy of the shard in between. After a
+transform at most one chunk is under way at a time, so that a device holds at most three shards:
+what it had, what has arrived, and chunks.
 """
 
 from __future__ import annotations
@@ -37,19 +39,20 @@ from trnfft.distributed.exchange import (
 )
 from trnfft.distributed.layout import Interval
 
-Held = list[torch.Tensor]  # parts; who gets such a list empties it when it needs them no more
+# parts; a function that gets such a list empties it when it no longer needs the parts
+Held = list[torch.Tensor]
 
-_BLOCK = 8 << 20  # bytes
+_BLOCK = 8 << 20  # bytes of a block
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A transform of what this device has, and how to cut that.
+    """A transform of what this device has, and how to cut its input.
 
     Attributes:
-        function: the parts of the result of those of some rows, which are this interval.
-        dims: a dimension that the function does not work along, as its argument has it, and as its
-            result does; None where there is none.
+        function: maps the parts of some rows, and their interval, to the parts of the result.
+        dims: a dimension along which the function does not work, in its argument and in its result;
+            None where there is none.
         chunks: the number of exchanges in place of one.
     """
 
@@ -61,10 +64,10 @@ class Rows:
 def of_last(
     function: Callable[[Any], Any], dims: Sequence[int]
 ) -> Callable[[Held, Interval], Held]:
-    """A function of a tensor, or of a ComplexTensor, as one of parts, wherever their rows are.
+    """Returns a function of parts, wherever their rows are, from one of a tensor or ComplexTensor.
 
-    It gets these dimensions as the last ones. That is how kernels need them, and in its result they
-    are back by a view: exchanges bring them into an order in memory anyway.
+    The function gets the given dimensions as the last ones, as kernels need them. In its result
+    they are moved back by a view, because exchanges change the order in memory anyway.
     """
     ends = range(-len(dims), 0)
 
@@ -81,14 +84,14 @@ def of_last(
 def transformed(
     parts: Held, rows: Rows, before: Exchange | None = None, after: Exchange | None = None
 ) -> Held:
-    """The parts of an exchange, a transform and an exchange. Differentiable.
+    """Returns the parts after an exchange, a transform and an exchange. Differentiable.
 
     Args:
-        parts: of what this device has; the list is emptied.
-        rows: the transform, with a dimension that neither exchange makes whole or splits, but for
-            the sources of the one after.
-        before, after: the exchanges, None for none. Along `rows.dims` what this device has between
-            them is the same box.
+        parts: the parts of what this device has; the list is emptied.
+        rows: the transform. Neither exchange makes its dimension `dims` whole or splits it, except
+            for the sources of the exchange after it.
+        before, after: the exchanges, or None. Between them, what this device has is the same
+            interval along `rows.dims`.
     """
     if rows.dims is None:
         held = exchanged(parts, before) if before else taken(parts)
@@ -113,7 +116,7 @@ def _followed(
     before: Exchange | None,
     after: Exchange | None,
 ) -> Held:
-    """With operations that autograd knows, each of a whole chunk."""
+    """Does the work with operations that autograd knows, each on a whole chunk."""
     count = rows.chunks
     chunks = [own.chunk(index, count) for index in range(count)]
     given = taken(parts)
@@ -150,7 +153,7 @@ def _in_blocks(
     before: Exchange | None,
     after: Exchange | None,
 ) -> Held:
-    """Without autograd, in memory that is given back as soon as can be."""
+    """Does the work without autograd, in memory that is given back as soon as possible."""
     count, held = rows.chunks, taken(parts)
     source = _Source(held, before, dims[0], own, count)
     target = _Target(after, dims[1], own, count)
@@ -171,7 +174,7 @@ def _in_blocks(
 
 
 class _Source:
-    """What is transformed: the shard of this device, or what comes by an exchange."""
+    """The input of the transform: the shard of this device, or what arrives by an exchange."""
 
     def __init__(
         self, parts: Held, exchange: Exchange | None, dim: int, own: Interval, count: int
@@ -182,7 +185,7 @@ class _Source:
         self._following: Flight | None = None
 
     def start(self, index: int) -> None:
-        """Sends what is exchanged for a chunk, if there is one of this index."""
+        """Starts the exchange for the chunk of this index, if there is one."""
         if self._exchange and index < self._count:
             exchange = self._exchange.of_targets(self._dim, index, self._count)
             self._following = Flight(exchange, len(self._parts), self._parts[0])
@@ -192,7 +195,7 @@ class _Source:
             self._following.start()
 
     def next(self, index: int) -> None:
-        """Waits for a chunk, and sends that which follows."""
+        """Waits for a chunk, and starts the exchange of the next one."""
         if self._exchange:
             self._flight, self._following = self._following, None
             assert self._flight is not None
@@ -200,7 +203,7 @@ class _Source:
             self.start(index + 1)
 
     def block(self, block: Interval) -> Held:
-        """The parts of an interval of the chunk."""
+        """Returns the parts of an interval of the chunk."""
         if self._flight is None:
             narrowed = block.start - self._own.start, block.size
             return [part.narrow(self._dim, *narrowed) for part in self._parts]
@@ -210,13 +213,13 @@ class _Source:
         return made
 
     def clear(self) -> None:
-        """Nothing more is needed."""
+        """Frees the input, because nothing more is needed."""
         self._parts.clear()
         self._flight = None
 
 
 class _Target:
-    """Where results go: parts of a shard, or the buffers of an exchange."""
+    """The place of the results: the parts of a shard, or the buffers of an exchange."""
 
     def __init__(self, exchange: Exchange | None, dim: int, own: Interval, count: int) -> None:
         self._exchange, self._dim, self._own, self._count = exchange, dim, own, count
@@ -224,7 +227,7 @@ class _Target:
         self._flights: list[Flight] = []
 
     def put(self, results: Held, block: Interval, index: int) -> None:
-        """The results of an interval, which is in the chunk of this index."""
+        """Stores the results of an interval, which is in the chunk of this index."""
         if self._exchange:
             if len(self._flights) == index:
                 exchange = self._exchange.of_sources(self._dim, index, self._count)
@@ -242,26 +245,26 @@ class _Target:
             whole.narrow(self._dim, block.start - self._own.start, block.size).copy_(part)
 
     def start(self, index: int) -> None:
-        """Sends the chunk of this index, when the one before has arrived."""
+        """Sends the chunk of this index, when the chunk before it has arrived."""
         if self._exchange:
             if index:
                 self._flights[index - 1].wait()
             self._flights[index].start()
 
     def parts(self) -> Held:
-        """All results."""
+        """Returns all results."""
         return unpacked(self._flights) if self._exchange else self._parts
 
 
 def _step(parts: Held, before: Exchange | None, size: int) -> int:
-    """How much of a dimension of this size a block takes."""
+    """Returns the length of a block along a dimension of this size."""
     numbers = elements(before.target) if before else parts[0].numel()
     held = len(parts) * parts[0].element_size() * numbers
     return max(1, size) if held < 2 * _BLOCK else max(1, size * _BLOCK // held)
 
 
 def taken(parts: Held) -> Held:
-    """The parts in a list of one's own, the given one emptied."""
+    """Returns the parts in a new list, and empties the given list."""
     taken = list(parts)
     parts.clear()
     return taken

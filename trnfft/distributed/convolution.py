@@ -2,9 +2,9 @@
 
     y = F^-1 (F x . F h)
 
-The product cares not where a frequency is: spectra stay where the last forward transform leaves
-them, and the inverse starts there. Of a slab decomposition that is one exchange each, in place of
-two.
+The product does not depend on where a frequency is stored: spectra stay where the last forward
+transform leaves them, and the inverse starts there. With a slab decomposition each transform takes
+one exchange in place of two.
 """
 
 from __future__ import annotations
@@ -43,23 +43,35 @@ def convolve(
     mode: str = "full",
     dims: int | Iterable[int] | None = None,
 ) -> Any:
-    """`trnfft.convolve` of a DTensor.
+    """Returns `trnfft.convolve` of a DTensor.
+
+    See `docs/distributed.md`.
 
     Args:
-        input: DTensor, real or complex, or ComplexTensor of two.
-        filter: likewise on the same mesh, or a tensor that every device has a copy of.
-        mode: as there.
-        dims: as there.
+        input: a real or complex DTensor, or a ComplexTensor of two DTensors.
+        filter: the same on the same mesh, or a tensor of which every device has a copy.
+        mode, dims: as for `trnfft.convolve`.
 
     Returns:
-        With the placements of `input`, and its shape but along `dims`: a real DTensor, or, where an
-        operand is complex, a ComplexTensor of two.
+        A tensor with the placements of `input` and its shape, except along `dims`: a real DTensor
+        or, where an operand is complex, a ComplexTensor of two DTensors.
 
     Raises:
-        TypeError: an argument is of the wrong type, or `input` is no DTensor.
+        TypeError: an argument has the wrong type, or `input` is not a DTensor.
         IndexError, ValueError, NotImplementedError: as `trnfft.convolve`; ValueError also for a
             filter on another mesh.
         RuntimeError: as `trnfft.distributed.fftn`.
+
+    Examples:
+        >>> import torch, trnfft
+        >>> from torch.distributed import HashStore, destroy_process_group, init_process_group
+        >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+        >>> init_process_group("gloo", store=HashStore(), rank=0, world_size=1)  # one process
+        >>> mesh = init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(torch.ones(2, 8), mesh, [Shard(0)])
+        >>> trnfft.distributed.convolve(x, torch.ones(3), dims=1).shape
+        torch.Size([2, 10])
+        >>> destroy_process_group()
     """
     check_sharded("input", input)
     if torch.compiler.is_compiling():
@@ -70,7 +82,7 @@ def convolve(
 
 
 def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
-    """As `convolve`, also inside of a graph."""
+    """Computes `convolve`, also inside a graph."""
     check_choice("mode", mode, local.MODES)
     x, h, axes = given = local.operands(input, filter, "full", dims)
     mesh, placements = _placed(x)
@@ -80,7 +92,8 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
     if x is not given[0] and _are_copies(x):
         x = _shards_of_copies(x, mesh, placements)
     split = {p.dim % x.ndim for p in _placed(x)[1] if isinstance(p, Shard)}
-    axes.sort(key=lambda dim: dim not in split)  # the last one comes first, and is better whole
+    # the last of these is transformed first, and should be whole
+    axes.sort(key=lambda dim: dim not in split)
     kept = local.kept_of(mode, x, h, axes)
     sizes = tuple(local.fast_length(x.shape[dim] + h.shape[dim] - 1, x.device) for dim in axes)
     is_real = not x.is_complex() and not h.is_complex()
@@ -100,16 +113,16 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
 
 
 def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
-    """The spectrum of the input times that of the filter, with the placements of the former.
+    """Returns the spectrum of the input times that of the filter, placed as the former.
 
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
-    numbers than there are devices, as half a spectrum easily has: it is for operands of which one
-    has a single number, on one device, for those that the other has on many.
+    numbers than there are devices, as half a spectrum easily has. It is used only where one operand
+    has a single number, on one device, for many numbers of the other operand on many devices.
 
     Args:
-        spectrum: of the input.
+        spectrum: the spectrum of the input.
         h: the filter, a DTensor on the same mesh or a tensor that every device has.
-        transformed: what is asked for of it, but for the placements.
+        transformed: makes the transform's arguments from placements.
     """
     mesh, placements = _placed(spectrum)
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
@@ -132,17 +145,17 @@ def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
 
 
 def _is_shared(one: Any, other: Any, split: set[int]) -> bool:
-    """Whether along a split dimension `one` has a single number for many of `other`."""
+    """Returns whether along a split dimension `one` has a single number for many of `other`."""
     return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
 
 
 def _are_copies(x: Any) -> bool:
-    """Whether all devices have all of a tensor."""
+    """Returns whether all devices have all of a tensor."""
     return not is_sharded(x) or all(isinstance(p, Replicate) for p in _placed(x)[1])
 
 
 def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
-    """A tensor that all devices have as a DTensor with these placements."""
+    """Returns a tensor that all devices have as a DTensor with these placements."""
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
     kind = Kind.in_rows(mesh, placements, x.shape)
     own = _own_part(local_copy_of(x, mesh, owners), kind)
@@ -152,9 +165,9 @@ def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement])
 
 
 def _own_part(copy: Any, kind: Kind) -> Any:
-    """Of a copy of a tensor what belongs to this device's shard of a DTensor.
+    """Returns the part of a tensor's copy that belongs to this device's shard of a DTensor.
 
-    Dimensions of which it has a single number for many are left as they are, as they broadcast.
+    Dimensions with a single number for many stay as they are, because they broadcast.
     """
     layout = layout_of("input", kind.placements, tuple(kind.mesh.shape), kind.shape)
     box = layout.box(kind.shape, coordinate_of(kind.mesh))
@@ -165,8 +178,13 @@ def _own_part(copy: Any, kind: Kind) -> Any:
 
 
 def _check_filter(h: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
-    """Errors for a filter that is neither copies nor split along the dimensions of the mesh that
-    split the input, which has these placements.
+    """Checks the filter's placements for an input with these placements.
+
+    Raises:
+        ValueError: the filter is on another mesh.
+        NotImplementedError: the filter is neither copies, nor split along the dimensions of the
+            mesh
+            that split the input.
     """
     if not is_sharded(h):
         return
@@ -189,6 +207,6 @@ def _check_filter(h: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> 
 
 
 def _placed(x: torch.Tensor | ComplexTensor) -> tuple[DeviceMesh, tuple[Placement, ...]]:
-    """The mesh of DTensors, and their placements once pending sums are done."""
+    """Returns the mesh of DTensors, and their placements after pending sums are carried out."""
     part = dtensors_of(x)[0]
     return part.device_mesh, summed_placements(part)

@@ -1,6 +1,6 @@
-"""From DTensors to the shards of this device and back, with derivatives of every order.
+"""Conversions of DTensors to the shards of this device and back, with derivatives of every order.
 
-torch's own `to_local` and `from_local` have, in some versions, first derivatives only.
+In some versions torch's own `to_local` and `from_local` have only first derivatives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trnfft.distributed.layout import Layout
 
 
 class Kind(NamedTuple):
-    """What a DTensor is besides its numbers."""
+    """The properties of a DTensor other than its numbers."""
 
     mesh: DeviceMesh
     placements: tuple[Placement, ...]
@@ -30,26 +30,26 @@ class Kind(NamedTuple):
 
     @staticmethod
     def in_rows(mesh: DeviceMesh, placements: Iterable[Placement], shape: Sequence[int]) -> Kind:
-        """That of a contiguous tensor."""
+        """Returns the kind of a contiguous tensor."""
         return Kind(mesh, tuple(placements), torch.Size(shape), _contiguous_strides(shape))
 
 
 def local_of(x: torch.Tensor) -> torch.Tensor:
-    """The shard of a DTensor. Differentiable."""
+    """Returns the shard of a DTensor. Differentiable."""
     if torch.compiler.is_compiling():
         return x.to_local()  # type: ignore[attr-defined]
     return _ToLocal.apply(x)
 
 
 def distributed(local: torch.Tensor, kind: Kind) -> DTensor:
-    """The DTensor of which this device has this shard. Differentiable."""
+    """Returns the DTensor of which this device has the given shard. Differentiable."""
     if torch.compiler.is_compiling():
         return _made(local, kind)
     return _FromLocal.apply(local, kind)
 
 
 def split(x: DTensor) -> ComplexTensor:
-    """A complex DTensor as two real ones. Differentiable.
+    """Returns a complex DTensor as a ComplexTensor of two real DTensors. Differentiable.
 
     x.real would bring all numbers of uneven shards to all devices.
     """
@@ -58,7 +58,7 @@ def split(x: DTensor) -> ComplexTensor:
 
 
 def replicated(x: torch.Tensor, mesh: DeviceMesh) -> Any:
-    """A tensor that all devices have as a DTensor, its parts in place of complex numbers."""
+    """Returns a tensor that all devices have as a DTensor, complex numbers as two parts."""
     parts = parts_of(x) if x.is_complex() else (x,)
     kind = Kind.in_rows(mesh, (Replicate(),) * mesh.ndim, x.shape)
     made = [distributed(part.contiguous(), kind) for part in parts]
@@ -66,13 +66,13 @@ def replicated(x: torch.Tensor, mesh: DeviceMesh) -> Any:
 
 
 def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> torch.Tensor:
-    """This device's copy of a tensor that all have, for work that others share. Differentiable.
+    """Returns this device's copy of a tensor that all devices have. Differentiable.
 
     Args:
         x: a DTensor of copies, or this device's tensor.
         mesh: the devices.
-        split: the dimensions of the mesh along which devices do different parts of the work: the
-            gradient is the sum along these.
+        split: the dimensions of the mesh along which devices do different parts of the work. The
+            gradient is the sum along these dimensions.
 
     Raises:
         NotImplementedError: x is a DTensor that is split, or on another mesh.
@@ -98,15 +98,15 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
 
 
 def misfit(parts: Sequence[DTensor], layout: Layout) -> str:
-    """What is wrong with this device's shards of such a layout; "" if nothing.
+    """Returns what is wrong with this device's shards for a layout, or "" where nothing is.
 
-    DTensor.from_local believes what it is told.
+    DTensor.from_local does not check what it is told.
     """
     if len({(part.device_mesh, summed_placements(part)) for part in parts}) > 1:
         both = " and ".join(f"{part.placements} on {part.device_mesh}" for part in parts)
         return (
-            f"parts with the placements {both}, allowed are equal ones; use "
-            f".redistribute(placements=...) of one before"
+            f"parts with the placements {both}, allowed are equal placements; use "
+            f".redistribute(placements=...) of one part before"
         )
     box = layout.box(parts[0].shape, coordinate_of(parts[0].device_mesh))
     wanted = tuple(interval.size for interval in box)
@@ -114,35 +114,39 @@ def misfit(parts: Sequence[DTensor], layout: Layout) -> str:
         shape = tuple(part._local_tensor.shape)
         if shape != wanted:
             return (
-                f"a shard of shape {shape} in place of {wanted}, which its placements stand for: "
-                f"chunks of torch.chunk; give DTensor.from_local these, and the shape of the whole"
+                f"a shard of shape {shape} in place of {wanted}, the chunk of torch.chunk that its "
+                f"placements mean; give DTensor.from_local such chunks, and the shape of the whole"
             )
     return ""
 
 
 def check_fits(wrong: str) -> None:
-    """RuntimeError for what `misfit` has found."""
+    """Checks the result of `misfit`.
+
+    Raises:
+        RuntimeError: something is wrong.
+    """
     if wrong:
         raise RuntimeError(f"argument 'input' has {wrong}")
 
 
 def summed_placements(x: DTensor) -> tuple[Placement, ...]:
-    """Those that a DTensor has once its pending sums are done."""
+    """Returns the placements of a DTensor after its pending sums are carried out."""
     return tuple(Replicate() if isinstance(p, Partial) else p for p in x.placements)
 
 
 def is_pending(x: Any) -> bool:
-    """Whether x is a DTensor of which sums are pending."""
+    """Returns whether x is a DTensor with pending sums."""
     return isinstance(x, DTensor) and any(isinstance(p, Partial) for p in x.placements)
 
 
 def without_partial(x: DTensor) -> DTensor:
-    """The DTensor itself, or where sums are pending the one with these done."""
+    """Returns the DTensor, or where sums are pending, the DTensor with the sums carried out."""
     return x.redistribute(placements=summed_placements(x)) if is_pending(x) else x
 
 
 def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Those of a tensor of this shape in rows."""
+    """Returns the strides of a contiguous tensor of this shape."""
     strides, stride = [], 1
     for size in reversed(shape):
         strides.append(stride)
@@ -170,7 +174,7 @@ class _Copy(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """The derivative of `_Copy`, whose own it is."""
+    """The derivative of `_Copy`, which is the derivative of `_Sum` in turn."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> Any:
@@ -191,10 +195,11 @@ class _Sum(torch.autograd.Function):
 class _ToLocal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: DTensor) -> torch.Tensor:
-        ctx.set_materialize_grads(False)  # which would not be a DTensor's
+        ctx.set_materialize_grads(False)  # materialized gradients would not be DTensors
         ctx.kind = Kind(x.device_mesh, tuple(x.placements), x.shape, x.stride())
         local = x.to_local()
-        return local.view_as(local)  # as what autograd notes is not to be noted at that of x
+        # a view, because autograd must not note anything at the tensor of x
+        return local.view_as(local)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor | None) -> Any:  # type: ignore[override]

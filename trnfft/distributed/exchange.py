@@ -1,15 +1,15 @@
-"""The one exchange that all distributed transforms are made of: from some boxes to others.
+"""The exchange of which all distributed transforms consist: from some boxes to others.
 
     device i holds box S_i and needs box T_i:    i sends to j what S_i and T_j have in common
 
-With S_i rows and T_j columns of a matrix it is the transpose of a slab decomposition; with two
-chunkings of one dimension it pads, trims or aligns. What no S_i has is zero. The numbers for all
-devices, of both parts of complex ones, are packed into one buffer by one copy, go through one
-all-to-all with uneven splits, and come out of the received buffer by one copy. Nobody ever holds
-more than its own boxes. The derivative is the exchange back.
+With S_i rows and T_j columns of a matrix, it is the transpose of a slab decomposition. With two
+chunkings of one dimension, it pads, trims or aligns. Numbers that no S_i has are zero. The numbers
+for all devices, of both parts of complex numbers, are packed into one buffer by one copy, go
+through one all-to-all with uneven splits, and leave the received buffer by one copy. No device ever
+holds more than its own boxes. The derivative is the exchange in the opposite direction.
 
-Between its start and its end other work goes on: `blocks.py` starts the exchange of one chunk of a
-box, and transforms the next.
+Between its start and its end, other work goes on: `blocks.py` starts the exchange of one chunk of a
+box, and transforms the next chunk.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Parts = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Exchange:
-    """What one device does.
+    """The part of one device in an exchange.
 
     Attributes:
         group: the devices, in the order of the boxes.
-        rank: of this one among them.
-        sources, targets: the boxes that each has and gets.
-        last: the dimensions that what arrives has last in memory; of others their order stays.
+        rank: the rank of this device among them.
+        sources, targets: the boxes that each device has and gets.
+        last: the dimensions that the received box has last in memory; the others keep their order.
     """
 
     group: ProcessGroup
@@ -51,39 +51,39 @@ class Exchange:
     def of_layouts(
         mesh: DeviceMesh, along: int, shape: Sequence[int], before: Layout, after: Layout
     ) -> Exchange:
-        """That along a dimension of the mesh, between two layouts of a tensor of this shape."""
+        """Returns the exchange along a mesh dimension between two layouts of such a tensor."""
         coordinate = coordinate_of(mesh)
         held, needed = (tuple(x.boxes(shape, coordinate, along)) for x in (before, after))
         return Exchange(mesh.get_group(along), coordinate[along], held, needed)
 
     @property
     def source(self) -> Box:
-        """The box that this device has."""
+        """Returns the box that this device has."""
         return self.sources[self.rank]
 
     @property
     def target(self) -> Box:
-        """The box that this device gets."""
+        """Returns the box that this device gets."""
         return self.targets[self.rank]
 
     def back(self) -> Exchange:
-        """The exchange in the opposite direction."""
+        """Returns the exchange in the opposite direction."""
         return Exchange(self.group, self.rank, self.targets, self.sources)
 
     def of_sources(self, dim: int, index: int, count: int) -> Exchange:
-        """Of each device's box the chunk of this index, of so many along a dimension."""
+        """Returns the exchange of one of `count` chunks of each device's box."""
         return replace(self, sources=tuple(chunk_of(x, dim, index, count) for x in self.sources))
 
     def of_targets(self, dim: int, index: int, count: int) -> Exchange:
-        """Of what each device gets the chunk of this index, of so many along a dimension."""
+        """Returns the exchange of one of `count` chunks of what each device gets."""
         return replace(self, targets=tuple(chunk_of(x, dim, index, count) for x in self.targets))
 
     def sent(self) -> list[Box]:
-        """What each device gets of this one."""
+        """Returns what this device sends to each device."""
         return [_overlap(self.source, target) for target in self.targets]
 
     def received(self) -> list[Box]:
-        """What this device gets of each."""
+        """Returns what this device gets from each device."""
         return [_overlap(source, self.target) for source in self.sources]
 
 
@@ -91,19 +91,19 @@ class Flight:
     """An exchange under way: packed, started, and unpacked when it has arrived."""
 
     def __init__(self, exchange: Exchange, count: int, like: torch.Tensor) -> None:
-        """For so many parts, of the dtype and device of `like`."""
+        """Prepares an exchange of `count` parts with the dtype and device of `like`."""
         self.exchange, self.count, self._like = exchange, count, like.new_empty(0)
         self._sent, self._received = exchange.sent(), exchange.received()
         self._numbers: Any = like.new_empty(count * sum(map(elements, self._sent)))
         self._views = list(_views(self._numbers, self._sent, count))
 
     def pack(self, parts: Sequence[torch.Tensor], box: Box) -> None:
-        """Copies what is sent of this box, which is some or all of this device's."""
+        """Copies what is sent of this box, which is some or all of this device's box."""
         for (piece, i), packed in zip(_pieces(self._sent, self.count), self._views, strict=True):
             _copy(parts[i], box, packed, piece)
 
     def start(self) -> None:
-        """Sends it, and returns at once."""
+        """Starts the exchange, and returns at once."""
         sent, received = (
             [self.count * elements(box) for box in boxes] for boxes in (self._sent, self._received)
         )
@@ -114,7 +114,7 @@ class Flight:
             self._numbers = collectives.all_to_all_single(self._numbers, received, sent, group)
 
     def wait(self) -> None:
-        """Returns when all has arrived, and the memory of what was sent is free."""
+        """Returns when everything has arrived, and the memory of what was sent is free."""
         if not self._views:
             with turns.interrupted(self.exchange.group):
                 self._numbers = collectives.wait_tensor(self._numbers)
@@ -122,14 +122,14 @@ class Flight:
             self._views = list(_views(self._numbers, self._received, self.count))
 
     def unpack(self, parts: Sequence[torch.Tensor], box: Box) -> None:
-        """Copies what has arrived of this box, which is some or all of this device's."""
+        """Copies what has arrived of this box, which is some or all of this device's box."""
         self.wait()
         pieces = _pieces(self._received, self.count)
         for (piece, i), packed in zip(pieces, self._views, strict=True):
             _copy(packed, piece, parts[i], box)
 
     def made(self, box: Box, others: Sequence[Flight] = ()) -> list[torch.Tensor]:
-        """The parts of a box of this device, empty, or zero where the flights do not fill it."""
+        """Allocates the parts of a box of this device, zero where the flights do not fill it."""
         brought = sum(elements(piece) for x in (self, *others) for piece in x._received)
         order = [dim for dim in range(len(box)) if dim not in self.exchange.last]
         order += self.exchange.last
@@ -140,9 +140,9 @@ class Flight:
         return [new(shape).permute(back) for _ in range(self.count)]
 
     def nothing(self) -> torch.Tensor | None:
-        """0 that depends on the exchange, in a graph where it brings this device nothing.
+        """Returns a 0 that depends on the exchange, in a graph where it brings this device nothing.
 
-        The graph would leave it out else, while the other devices wait.
+        Otherwise the graph would leave the exchange out, while the other devices wait.
         """
         if torch.compiler.is_compiling() and not any(map(elements, self._received)):
             return self._numbers.sum()
@@ -150,22 +150,27 @@ class Flight:
 
 
 def coordinate_of(mesh: DeviceMesh) -> tuple[int, ...]:
-    """Where this process is on a mesh; RuntimeError where it is none of it."""
+    """Returns the coordinates of this process on a mesh.
+
+    Raises:
+        RuntimeError: the mesh does not include this process.
+    """
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise RuntimeError(
-            "argument 'input' is on a mesh that this process is none of; call it on those only"
+            "argument 'input' is on a mesh that does not include this process; call the function "
+            "only on the processes of the mesh"
         )
     return tuple(coordinate)
 
 
 def exchanged(parts: list[torch.Tensor], exchange: Exchange) -> list[torch.Tensor]:
-    """The box that this device needs, of each part of the one that it has. Differentiable.
+    """Returns the box that this device needs, for each part of the box that it has. Differentiable.
 
     Args:
         parts: tensors of the shape of its box in `exchange.sources`, of one dtype. The list is
             emptied, so that their memory is free once they are packed.
-        exchange: of all devices the same, but for the rank.
+        exchange: the exchange, which is the same on all devices except for the rank.
 
     Returns:
         As many tensors of the shape of its box in `exchange.targets`.
@@ -183,14 +188,15 @@ def exchanged(parts: list[torch.Tensor], exchange: Exchange) -> list[torch.Tenso
 
 
 def is_followed(parts: Sequence[torch.Tensor]) -> bool:
-    """Whether autograd, or a trace, takes note of what is done with them."""
+    """Returns whether autograd, or a trace, records operations on the parts."""
     is_differentiated = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     return is_differentiated or torch.compiler.is_compiling()
 
 
 def unpacked(flights: list[Flight]) -> list[torch.Tensor]:
-    """The box of this device, of which each flight brings some; the list is emptied."""
-    for flight in flights:  # what was sent is free before there is room for what was received
+    """Returns the box of this device, of which each flight brings some; the list is emptied."""
+    # what was sent is freed before memory for what was received is allocated
+    for flight in flights:
         flight.wait()
     box = flights[0].exchange.target
     made = flights[0].made(box, flights[1:])
@@ -205,14 +211,14 @@ def unpacked(flights: list[Flight]) -> list[torch.Tensor]:
 class Passage:
     """One exchange for autograd, with a start and an end.
 
-    What is between them is no tensor of its own: the start gives a token, an empty tensor, and the
-    end takes it. So the derivative of the end can start the exchange back, of other sizes, and that
-    of the start can end it, while derivatives of other chunks are computed between them.
+    Between them there is no tensor: the start returns a token, an empty tensor, and the end takes
+    it. The derivative of the end can therefore start the exchange back, of other sizes, and the
+    derivative of the start can end it, while derivatives of other chunks are computed in between.
 
     Attributes:
-        exchange: what it is.
-        count: of parts.
-        flight: from its start to its end.
+        exchange: the exchange.
+        count: the number of parts.
+        flight: the flight, from its start to its end.
         back: the passage of the derivative, from its start to its end.
     """
 
@@ -222,14 +228,14 @@ class Passage:
         self.back: Passage | None = None
 
     def taken(self) -> Flight:
-        """The flight, which is no longer here."""
+        """Returns the flight, and removes it from here."""
         flight, self.flight = self.flight, None
         assert flight is not None
         return flight
 
 
 class Start(torch.autograd.Function):
-    """The start of some passages, of the same parts; a token for each."""
+    """The start of some passages of the same parts; it returns a token for each."""
 
     @staticmethod
     def forward(ctx: Any, passages: tuple[Passage, ...], *parts: torch.Tensor) -> Parts:
@@ -246,7 +252,7 @@ class Start(torch.autograd.Function):
 
 
 class End(torch.autograd.Function):
-    """The end of some passages to the same box: its parts."""
+    """The end of some passages to the same box; it returns the parts of the box."""
 
     @staticmethod
     def forward(ctx: Any, passages: tuple[Passage, ...], *tokens: torch.Tensor) -> Parts:
@@ -257,42 +263,42 @@ class End(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         for passage in ctx.passages:
             passage.back = Passage(passage.exchange.back(), passage.count)
-        # Derivatives are computed from the last chunk on, so it starts first.
+        # Derivatives are computed from the last chunk on, so its exchange starts first.
         backs = tuple(passage.back for passage in reversed(ctx.passages))
         return None, *reversed(Start.apply(backs, *grads))
 
 
 def chunk_of(box: Box, dim: int, index: int, count: int) -> Box:
-    """The chunk of this index of a box, of so many along a dimension."""
+    """Returns one of `count` chunks of a box along a dimension."""
     return within(box, dim, box[dim].chunk(index, count))
 
 
 def within(box: Box, dim: int, interval: Interval) -> Box:
-    """The box with another interval along a dimension."""
+    """Returns the box with another interval along a dimension."""
     return (*box[:dim], interval, *box[dim + 1 :])
 
 
 def _pieces(boxes: list[Box], count: int) -> Iterator[tuple[Box, int]]:
-    """The box and the part of each piece of a buffer, in their order."""
+    """Yields the box and the part of each piece of a buffer, in the buffer's order."""
     return ((box, i) for box in boxes for i in range(count))
 
 
 def _views(buffer: torch.Tensor, boxes: list[Box], count: int) -> Iterator[torch.Tensor]:
-    """The pieces of a buffer, each in the shape of its box."""
+    """Yields the pieces of a buffer, each in the shape of its box."""
     sizes = [elements(box) for box, _ in _pieces(boxes, count)]
     for (box, _), piece in zip(_pieces(boxes, count), buffer.split(sizes), strict=True):
         yield piece.view([interval.size for interval in box])
 
 
 def _copy(source: torch.Tensor, source_box: Box, target: torch.Tensor, target_box: Box) -> None:
-    """What the boxes of two tensors have in common, from one to the other."""
+    """Copies what the boxes of two tensors have in common from one to the other."""
     common = _overlap(source_box, target_box)
     if elements(common):
         _part(target, target_box, common).copy_(_part(source, source_box, common))
 
 
 def _part(x: torch.Tensor, own: Box, piece: Box) -> torch.Tensor:
-    """The numbers of `piece`, in coordinates of the whole, of a tensor that is the box `own`."""
+    """Returns the numbers of `piece`, a box of the whole, of a tensor that is the box `own`."""
     for dim, (outer, inner) in enumerate(zip(own, piece, strict=True)):
         if inner != outer:
             x = x.narrow(dim, inner.start - outer.start, inner.size)
@@ -304,5 +310,5 @@ def _overlap(first: Box, second: Box) -> Box:
 
 
 def elements(box: Box) -> int:
-    """How many numbers a box has."""
+    """Returns how many numbers a box has."""
     return math.prod(interval.size for interval in box)

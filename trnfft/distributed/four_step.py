@@ -1,21 +1,22 @@
-"""One transform that many devices hold together: the four-step algorithm across p devices.
+"""A transform that many devices hold together: the four-step algorithm across p devices.
 
 Mathematics.  With n = P Q points, j = j1 Q + j2 and k = k1 + P k2,
 
     X[k1 + P k2] = sum_j2 W_Q^(j2 k2) W_n^(j2 k1) sum_j1 W_P^(j1 k1) x[j1 Q + j2],
 
-with W_n = exp(-2 pi i / n): columns of P points, twiddles, and rows of Q points, of the matrix
-x[j1, j2].
+with W_n = exp(-2 pi i / n). These are columns of P points, twiddle factors, and rows of Q points,
+of the matrix x[j1, j2].
 
-Layout.  A device has some rows of the matrix, which is what the chunks of DTensor are where p
-divides P; an exchange makes them columns, another one rows again. There, at k1 Q + k2, frequency
-k1 + P k2 is left: the planned order, of two exchanges. For the natural order a third one brings
-together all k1 of some k2. An inverse of the planned order goes the same way back. Chunks that are
-no rows, of other lengths or to be padded, are aligned by exchanges between neighbours.
+Layout.  A device has some rows of the matrix, which are the chunks of DTensor where p divides P.
+One exchange makes them columns, and another exchange makes them rows again. After these two
+exchanges frequency k1 + P k2 is at k1 Q + k2: this is the planned order. For the natural order, a
+third exchange brings all k1 of some k2 together. An inverse from the planned order takes the same
+steps backwards. Chunks that are not rows, because they have other lengths or are to be padded, are
+aligned by exchanges between neighbours.
 
-Other lengths.  n without such factors is Bluestein's convolution, of a length m >= 2n - 1 with
-them:  X[k] = c[k] sum_j (c[j] x[j]) conj c[k - j],  c[j] = e^(-pi i j^2 / n).  Both transforms of
-length m are in planned order, as their product cares for none.
+Other lengths.  A length n without such factors is Bluestein's convolution, of a length m >= 2n - 1
+that has them:  X[k] = c[k] sum_j (c[j] x[j]) conj c[k - j],  c[j] = e^(-pi i j^2 / n).  Both
+transforms of length m are in planned order, because the product does not depend on the order.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from trnfft.distributed.split import is_split, split_of
 from trnfft.ops import transforms as ops
 from trnfft.planner.factorization import next_smooth_number
 
-LONGEST = 2**40  # points; products of indices in 64 bits
+LONGEST = 2**40  # points; products of indices need 64 bits
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Devices:
     """The devices that hold a transform together.
 
     Attributes:
-        group: them.
-        rank: of this one.
+        group: the process group of these devices.
+        rank: the rank of this device.
         mesh: the shape of the mesh of all devices.
-        along: the dimension of it that they are along.
+        along: the dimension of the mesh along which these devices lie.
     """
 
     group: ProcessGroup
@@ -60,20 +61,20 @@ class Devices:
 
     @property
     def count(self) -> int:
-        """How many they are."""
+        """Returns the number of devices."""
         return self.mesh[self.along]
 
 
 @dataclass(frozen=True)
 class Long:
-    """What is done along the last dimension.
+    """The transform along the last dimension.
 
     Attributes:
         n: the length.
         inverse: the sign of the exponent, as in `trnfft.ops.transforms`.
         norm: as there.
         planned: whether the frequencies are in planned order.
-        rows: how many such transforms the devices with the most of them do.
+        rows: the number of such transforms on the devices with the most of them.
     """
 
     n: int
@@ -84,18 +85,25 @@ class Long:
 
 
 def frequencies(n: int, devices: int) -> torch.Tensor:
-    """The frequency at each position of the planned order across devices.
+    """Returns the frequency at each position of the planned order across devices.
+
+    See `docs/distributed.md`; `trnfft.order` is about the planned order on one device.
 
     Args:
         n: length of the transform.
         devices: how many devices split its dimension.
 
     Returns:
-        int64, [n]: planned = natural[frequencies(n, devices)].
+        int64 tensor of shape [n]: planned = natural[frequencies(n, devices)].
 
     Raises:
-        TypeError: an argument is no int.
-        ValueError: it is less than 1.
+        TypeError: an argument is not an int.
+        ValueError: an argument is less than 1.
+
+    Examples:
+        >>> import trnfft
+        >>> trnfft.distributed.frequencies(16, devices=4)
+        tensor([ 0,  4,  8, 12,  1,  5,  9, 13,  2,  6, 10, 14,  3,  7, 11, 15])
     """
     check_positive(n=n, devices=devices)
     if devices == 1 or not is_split(n, devices):
@@ -105,13 +113,13 @@ def frequencies(n: int, devices: int) -> torch.Tensor:
 
 
 def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
-    """The transform along the last dimension, which the devices hold in chunks.
+    """Transforms along the last dimension, which the devices hold in chunks.
 
     Args:
         parts: real and imaginary part [..., chunk of `given`]; the list is emptied.
         given: the length of the input, which is trimmed or padded to that of the transform.
-        long: what to do.
-        devices: which have its chunks.
+        long: the transform.
+        devices: the devices that have the chunks.
 
     Returns:
         Both parts [..., chunk of long.n].
@@ -122,23 +130,27 @@ def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 
 
 def check_longest(n: int) -> None:
-    """NotImplementedError for a length whose indices have too many bits."""
+    """Checks that indices of a length have few enough bits.
+
+    Raises:
+        NotImplementedError: the length is too long.
+    """
     if n > LONGEST:
         raise NotImplementedError(
-            f"the length of a transform is {n}, allowed across devices are those up to "
-            f"2^40 = {LONGEST}; split it"
+            f"the length of a transform is {n}, allowed across devices are lengths up to "
+            f"2^40 = {LONGEST}; split the transform"
         )
 
 
 def chunks(n: int, count: int) -> list[Interval]:
-    """What each of so many devices has of a dimension, as DTensor splits it."""
+    """Returns what each of `count` devices has of a dimension, as DTensor splits it."""
     return [Interval(0, n).chunk(index, count) for index in range(count)]
 
 
 def aligned(
     parts: Held, sources: list[Interval], targets: list[Interval], devices: Devices
 ) -> Held:
-    """From some intervals of the last dimension to others."""
+    """Exchanges from some intervals of the last dimension to others."""
     if sources == targets:
         return taken(parts)
     lead = _whole(parts[0].shape[:-1])
@@ -148,7 +160,7 @@ def aligned(
 
 @functools.lru_cache(1024)
 def padded_length(n: int, devices: int) -> int:
-    """The length of Bluestein's convolution: p^2 times a number with small factors."""
+    """Returns the length of Bluestein's convolution: p^2 times a number with small factors."""
     square = devices * devices
     return square * next_smooth_number(-(-(2 * n - 1) // square))
 
@@ -170,13 +182,13 @@ def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
         x = blocks.transformed(x, by_columns, after=to_rows)
         return aligned(_flat(x), matrix.flat_rows(), wanted, devices)
     by_columns = Rows(_along(-2, long, matrix), (column, column), first)
-    to_columns = replace(to_columns, last=(row,))  # as these are transformed
+    to_columns = replace(to_columns, last=(row,))  # because these are transformed
     x = blocks.transformed(x, by_columns, before=to_columns, after=to_rows)
     by_rows = Rows(_along(-1, long), (row, row), second)
     if long.planned:
         x = blocks.transformed(x, by_rows)
         return aligned(_flat(x), matrix.flat_rows(), wanted, devices)
-    turned = matrix.turned()  # whose rows are k2, and the columns k1
+    turned = matrix.turned()  # its rows are k2, and its columns k1
     by_rows = Rows(_transposed(by_rows.function), (row, column), second)
     x = blocks.transformed(x, by_rows, after=turned.to_rows(lead))
     return aligned(_flat(x), turned.flat_rows(), wanted, devices)
@@ -185,11 +197,11 @@ def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 def chunks_of_exchanges(
     long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
 ) -> tuple[int, ...]:
-    """In how many chunks the exchanges of a transform are.
+    """Returns into how many chunks the exchanges of a transform are cut.
 
     Args:
         long: the transform.
-        mesh, along: as of `Devices`.
+        mesh, along: as in `Devices`.
         device: the type of the devices.
         itemsize: bytes of a real number.
     """
@@ -203,7 +215,7 @@ def chunks_of_exchanges(
 def _chunks(
     long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
 ) -> tuple[int, int]:
-    """In how many chunks the exchanges around transforms of columns are, and those around rows."""
+    """Returns the numbers of chunks of the exchanges around transforms of columns, and of rows."""
     rows, columns = split_of(long.n, mesh[along])
     own_rows, own_columns = (Interval(0, n).chunk(0, mesh[along]).size for n in (rows, columns))
 
@@ -237,19 +249,19 @@ class _Matrix:
         return self.turned().own_rows()
 
     def flat_rows(self) -> list[Interval]:
-        """The rows of each device, as intervals of the length."""
+        """Returns the rows of each device, as intervals of the length."""
         return [
             Interval(interval.start * self.columns, interval.stop * self.columns)
             for interval in chunks(self.rows, self.devices.count)
         ]
 
     def of_flat(self, parts: Held) -> Held:
-        """Numbers [..., rows * columns] as matrices."""
+        """Returns numbers [..., rows * columns] as matrices."""
         own = self.own_rows().size
         return [part.reshape(*part.shape[:-1], own, self.columns) for part in parts]
 
     def to_columns(self, lead: Box) -> Exchange:
-        """From all of some rows to all of some columns, with these dimensions before them."""
+        """Returns the exchange from whole rows to whole columns, after the dimensions `lead`."""
         count = self.devices.count
         rows, columns = Interval(0, self.rows), Interval(0, self.columns)
         by_rows = tuple((*lead, own, columns) for own in chunks(self.rows, count))
@@ -257,11 +269,11 @@ class _Matrix:
         return Exchange(self.devices.group, self.devices.rank, by_rows, by_columns)
 
     def to_rows(self, lead: Box) -> Exchange:
-        """The way back."""
+        """Returns the exchange in the opposite direction."""
         return self.to_columns(lead).back()
 
     def twiddles(self, dim: int, own: Interval, inverse: bool) -> Twiddles:
-        """Those of rows of columns, where rows (dim -1) or columns (dim -2) were transformed."""
+        """Returns the twiddles after transforms of rows (dim -1) or columns (dim -2)."""
         rows = own if dim == -1 else Interval(0, self.rows)
         columns = own if dim == -2 else Interval(0, self.columns)
         return Twiddles(rows, columns, self.rows * self.columns, 1 if inverse else -1)
@@ -289,7 +301,7 @@ def _bluestein(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 
 
 def _transforms_of_bluestein(long: Long, devices: int) -> tuple[Long, Long]:
-    """Of the length of the convolution: one factor there for `norm`, none else."""
+    """Returns both transforms of the convolution's length; `norm` is a factor elsewhere."""
     padded = padded_length(long.n, devices)
     forward = Long(padded, False, "backward", planned=True, rows=long.rows)
     return forward, replace(forward, inverse=True)
@@ -299,7 +311,7 @@ def _transforms_of_bluestein(long: Long, devices: int) -> tuple[Long, Long]:
 def _filter_spectrum(
     like: torch.Tensor, n: int, sign: int, forward: Long, devices: Devices
 ) -> Held:
-    """The transform of the conjugate chirp, around the circle of the convolution."""
+    """Returns the transform of the conjugate chirp, around the circle of the convolution."""
     own = chunks(forward.n, devices.count)[devices.rank]
     chirp = Chirp(own, n, -sign, period=forward.n)
     parts = [part[:, 0] for part in factors(chirp, like.dtype, like.device)]
@@ -307,14 +319,15 @@ def _filter_spectrum(
 
 
 def _times(parts: Held, chirp: Chirp) -> Held:
-    """Numbers [..., n] times those of a chirp."""
+    """Multiplies numbers [..., n] by those of a chirp."""
     made = rotated([part.unsqueeze(-1) for part in parts], chirp)
     return [part.squeeze(-1) for part in made]
 
 
 def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Held, Interval], Held]:
-    """Transforms of columns (dim -2) or rows (dim -1), by the chosen backend, times the twiddles of
-    a matrix.
+    """Returns a function that transforms columns (dim -2) or rows (dim -1) by the chosen backend.
+
+    It also multiplies by the twiddles of a matrix, if one is given.
     """
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -328,12 +341,12 @@ def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Hel
 
 
 def _transposed(function: Callable[[Held, Interval], Held]) -> Callable[[Held, Interval], Held]:
-    """The function with matrices as its results that are transposed, by views."""
+    """Returns the function with its results, which are matrices, transposed by views."""
     return lambda parts, own: [part.mT for part in function(parts, own)]
 
 
 def _flat(parts: Held) -> Held:
-    """Matrices in rows; the list is emptied."""
+    """Returns matrices as rows; the list is emptied."""
     made = [part.flatten(-2) for part in parts]
     parts.clear()
     return made

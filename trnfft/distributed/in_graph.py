@@ -1,8 +1,8 @@
-"""What graphs of torch.compile take whole, without a look inside: what exchanges numbers.
+"""Functions that exchange numbers, which graphs of torch.compile call without looking inside.
 
-The graph that becomes of it has the operators of each device: transforms of its shard, as operators
-of torch.library, and functional all-to-alls. Imported where code is compiled only, as it loads
-torch's compiler.
+The resulting graph has the operators of each device: transforms of its shard, as operators of
+torch.library, and functional all-to-alls. This module loads torch's compiler, and is imported only
+where code is compiled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trnfft.distributed import convolution, shards, transforms
 
 @torch.compiler.allow_in_graph
 def transform(x: torch.Tensor, *asked: Any) -> Any:
-    """As there, for these sizes alone: the route depends on them."""
+    """Calls `transforms.transform` for these sizes only, because the route depends on them."""
     operation, sizes, *rest = asked
     with _compiling():
         return transforms.transform(x, transforms.Asked(operation, tuple(map(int, sizes)), *rest))
@@ -26,28 +26,31 @@ def transform(x: torch.Tensor, *asked: Any) -> Any:
 
 @torch.compiler.allow_in_graph
 def convolve(*asked: Any) -> Any:
-    """As in `convolution`."""
+    """Calls `convolution.convolved`."""
     with _compiling():
         return convolution.convolved(*asked)
 
 
 @torch.compiler.allow_in_graph
 def to_whole(along: tuple[int, ...], *parts: Any) -> Any:
-    """As in `shards`."""
+    """Calls `shards.to_whole`."""
     with _compiling():
         return shards.to_whole(along, *parts)
 
 
 @torch.compiler.allow_in_graph
 def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> Any:
-    """As in `shards`."""
+    """Calls `shards.from_whole`."""
     with _compiling():
         return shards.from_whole(along, like, *local)
 
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """What torch.compiler.is_compiling is False inside of such functions, and True around them."""
+    """A context in which torch.compiler.is_compiling is True, as it is around such functions.
+
+    Inside them it would be False.
+    """
     before = torch.compiler._is_compiling_flag
     torch.compiler._is_compiling_flag = True
     try:

@@ -1,8 +1,8 @@
-"""Which part of a tensor each device holds: a box, an interval of every dimension.
+"""The part of a tensor that each device holds: a box, which is an interval of every dimension.
 
-Along a dimension that devices split, these have the chunks of torch.chunk, as with DTensor:
-ceil(n / p) numbers each, the last ones fewer or none. Where several dimensions of the mesh split
-one dimension of the tensor, each splits the chunks of the ones before.
+Devices that split a dimension have the chunks of torch.chunk, as with DTensor: ceil(n / p) numbers
+each, the last ones fewer or none. Where several dimensions of the mesh split one dimension of the
+tensor, each of them splits the chunks of the ones before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import NamedTuple
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement, _StridedShard
 
-Owners = tuple[tuple[int, ...], ...]  # the mesh dimensions that split each dimension, in order
+# for each dimension, the mesh dimensions that split it, in order
+Owners = tuple[tuple[int, ...], ...]
 
 
 class Interval(NamedTuple):
@@ -29,12 +30,12 @@ class Interval(NamedTuple):
         return self.stop - self.start
 
     def overlap(self, other: Interval) -> Interval:
-        """What both have, of size 0 where that is nothing."""
+        """Returns the common part of two intervals, of size 0 where there is none."""
         start = max(self.start, other.start)
         return Interval(start, max(start, min(self.stop, other.stop)))
 
     def chunk(self, index: int, count: int) -> Interval:
-        """The chunk of this index, of so many."""
+        """Returns one of `count` chunks."""
         size = -(-self.size // count)
         start = min(self.start + index * size, self.stop)
         return Interval(start, min(start + size, self.stop))
@@ -49,7 +50,7 @@ class Layout:
 
     Attributes:
         mesh: the shape of the mesh.
-        owners: for each dimension of the tensor the mesh dimensions that split it, in this order.
+        owners: for each dimension of the tensor, the mesh dimensions that split it, in this order.
             A mesh dimension that occurs nowhere holds copies, or has a single device.
     """
 
@@ -57,7 +58,7 @@ class Layout:
     owners: Owners
 
     def box(self, shape: Sequence[int], coordinate: Sequence[int]) -> Box:
-        """What the device at these coordinates of the mesh holds of a tensor of this shape."""
+        """Returns what the device at these coordinates of the mesh holds of such a tensor."""
         box = []
         for size, owners in zip(shape, self.owners, strict=True):
             interval = Interval(0, size)
@@ -67,31 +68,31 @@ class Layout:
         return tuple(box)
 
     def boxes(self, shape: Sequence[int], coordinate: Sequence[int], along: int) -> list[Box]:
-        """The boxes of all devices along one dimension of the mesh, through these coordinates."""
+        """Returns the boxes of all devices along one mesh dimension, through these coordinates."""
         return [
             self.box(shape, (*coordinate[:along], index, *coordinate[along + 1 :]))
             for index in range(self.mesh[along])
         ]
 
     def largest(self, shape: Sequence[int]) -> int:
-        """The most numbers that a device holds, which the first one does."""
+        """Returns the most numbers that any device holds; the first device holds as many."""
         return math.prod(interval.size for interval in self.box(shape, (0,) * len(self.mesh)))
 
     def moved(self, source: int, target: int) -> Layout:
-        """The last owner of one dimension as the last one of another."""
+        """Returns the layout with the last owner of one dimension as the last one of another."""
         owners = list(self.owners)
         owners[target] = (*owners[target], owners[source][-1])
         owners[source] = owners[source][:-1]
         return Layout(self.mesh, tuple(owners))
 
     def moves(self) -> Iterator[tuple[int, int]]:
-        """The dimensions between which an owner can move."""
+        """Yields the pairs of dimensions between which an owner can move."""
         for source, owners in enumerate(self.owners):
             if owners:
                 yield from ((source, target) for target in range(len(self.owners)))
 
     def placements(self) -> tuple[Placement, ...]:
-        """As DTensor has it, where the owners of each dimension are sorted."""
+        """Returns the placements of DTensor, for owners that are sorted in each dimension."""
         found: list[Placement] = [Replicate()] * len(self.mesh)
         for dim, owners in enumerate(self.owners):
             for owner in owners:
@@ -102,15 +103,22 @@ class Layout:
 def layout_of(
     name: str, placements: Sequence[Placement], mesh: tuple[int, ...], shape: Sequence[int]
 ) -> Layout:
-    """The layout of DTensor's placements, those of the argument of this name, of this shape.
+    """Returns the layout of DTensor's placements for a tensor of this shape.
 
-    Of _StridedShard, which FSDP makes of parameters that are split already, the split factor says
-    after how many shards of later mesh dimensions it comes.
+    FSDP makes a _StridedShard of parameters that are split already. Its split factor is the number
+    of shards of later mesh dimensions after which it comes.
+
+    Args:
+        name: the argument that has these placements.
+        placements: one for each dimension of the mesh.
+        mesh: the shape of the mesh.
+        shape: the shape of the tensor.
 
     Raises:
-        NotImplementedError: one is neither Shard nor Replicate, or is a _StridedShard that others
-            say nothing of, or that is uneven: torch has other shards of these than FSDP.
-        RuntimeError: they are not as many as the mesh has dimensions.
+        NotImplementedError: a placement is neither Shard nor Replicate, or is a _StridedShard whose
+            factor does not fit the others, or that is uneven: for these torch has other shards than
+            FSDP.
+        RuntimeError: there are not as many placements as the mesh has dimensions.
         IndexError: there is no such dimension.
     """
     ndim = len(shape)
@@ -140,9 +148,9 @@ def layout_of(
         if factor not in before or factor > 1 and shape[dim] % count:
             raise NotImplementedError(
                 f"argument '{name}' has the placements {tuple(placements)}, allowed is a "
-                f"_StridedShard of {shape[dim]} numbers only where the shards of later dimensions "
-                f"of the mesh, here {before[-1]}, are its split factor and all are equal; use "
-                f"x.redistribute(placements=...) before"
+                f"_StridedShard of {shape[dim]} numbers only where all shards are equal and its "
+                f"split factor is the number of shards of later dimensions of the mesh, here "
+                f"{before[-1]}; use x.redistribute(placements=...) before"
             )
         if mesh[owner] > 1:
             at = before.index(factor)

@@ -1,16 +1,16 @@
-"""What an all-to-all exchange takes: the model of the network, which is small.
+"""The modelled time of an all-to-all exchange, by a small model of the network.
 
-Devices are numbered as a mesh numbers them, the last axis fastest, and fill chips, then instances.
-Each device of a group of g sends to the g - 1 others, through the innermost link that joins the
-two: HBM inside a chip, NeuronLink inside an instance, EFA between instances. Where shards are even
-that is (g - 1) / g of its own, an equal part to each. All groups exchange at once and share the
+Devices have the numbers of a mesh, whose last axis counts fastest. They fill chips, then instances.
+Each device of a group of g sends to the g - 1 others through the innermost link that joins the two:
+HBM inside a chip, NeuronLink inside an instance, EFA between instances. Where shards are even, it
+sends (g - 1) / g of its shard, an equal part to each. All groups exchange at once and share the
 links evenly. Then
 
     time = start + latency + messages * time of a message + the slowest link's bytes / its rate.
 
-The links carry data side by side. Messages without bytes count as others. Packing is no part of
-it: that is up to the kernels around it.
-Constants of the chips are fields of `nki_kernels.hardware.NeuronCore`, with their sources.
+The links carry data side by side. A message without bytes counts like any other. Packing is not
+part of the time, but of the kernels around the exchange. The constants of the chips are fields of
+`nki_kernels.hardware.NeuronCore`, which has their sources.
 """
 
 from __future__ import annotations
@@ -30,26 +30,33 @@ HBM, NEURONLINK, EFA = "HBM", "NeuronLink", "EFA"
 
 @dataclass(frozen=True)
 class Link:
-    """What joins devices: all those of one chip, of one instance, or all there are."""
+    """A link that joins devices: those of one chip, those of one instance, or all."""
 
     name: str
-    devices: float  # so many with consecutive numbers; infinity for all
-    bytes_per_ns: float  # that each of them sends, when all do
-    latency_ns: float = 0.0  # of the first byte
+    devices: float  # number of devices with consecutive numbers that it joins; infinity for all
+    bytes_per_ns: float  # rate at which each device sends while all of them do
+    latency_ns: float = 0.0  # time until the first byte
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices and the links between them, the innermost first."""
+    """Devices and the links between them, the innermost link first."""
 
     links: tuple[Link, ...]
-    start_ns: float  # of an all-to-all, however small
-    message_ns: float  # of every message
+    start_ns: float  # time of an all-to-all of any size
+    message_ns: float  # time of every message
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the slowest device of an exchange sends over one link."""
+    """The data that the slowest device of an exchange sends over one link.
+
+    Attributes:
+        link: name of the link: "HBM", "NeuronLink" or "EFA".
+        messages: number of messages.
+        bytes: number of bytes.
+        ns: modelled time in ns.
+    """
 
     link: str
     messages: int
@@ -59,19 +66,26 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Exchange:
-    """An all-to-all between `devices`, in `chunks` parts, each while the next one is transformed.
+    """An all-to-all exchange between devices, in parts, each while the next part is transformed.
 
-    `dimensions` are those that change: the first is whole afterwards, the second split. Without
-    any the positions of one long dimension are exchanged.
+    Attributes:
+        mesh_axis: axis of the mesh along which the devices lie.
+        devices: number of devices of a group.
+        dimensions: the dimension that is whole afterwards, and the dimension that is split
+            afterwards. Empty where the positions of one long dimension are exchanged.
+        traffic: the data that is sent, for each link.
+        fixed_ns: time of each chunk for start, latency and messages, in ns.
+        chunks: number of parts.
+        hidden_ns: time that passes while kernels run, in ns.
     """
 
     mesh_axis: int
-    devices: int  # of a group
+    devices: int  # devices of a group
     dimensions: tuple[int, ...]
     traffic: tuple[Traffic, ...]
-    fixed_ns: float  # of each chunk: start, latency and messages
+    fixed_ns: float  # time of each chunk for start, latency and messages
     chunks: int = 1
-    hidden_ns: float = 0.0  # that passes while kernels run
+    hidden_ns: float = 0.0  # time that passes while kernels run
 
     @property
     def wire_ns(self) -> float:
@@ -80,12 +94,12 @@ class Exchange:
 
     @property
     def ns(self) -> float:
-        """Modelled time from the first byte to the last, with what is hidden."""
+        """Modelled time from the first byte to the last, also of the part beside kernels."""
         return self.chunks * self.fixed_ns + self.wire_ns
 
     @property
     def total_ns(self) -> float:
-        """Modelled time without what is hidden."""
+        """Modelled time without the part that passes while kernels run."""
         return self.ns - self.hidden_ns
 
     @property
@@ -96,7 +110,7 @@ class Exchange:
 
 
 def machine_of(chip: NeuronCore, cores: int) -> Machine:
-    """The instances of a chip, with devices of so many cores, joined by EFA."""
+    """Returns the instances of a chip, with devices of `cores` cores, joined by EFA."""
     per_chip = chip.cores_per_chip // cores
     per_instance = per_chip * chip.chips_per_instance
     outward = chip.neuronlink_chip_bytes_per_ns * chip.neuronlink_reached / chip.neuronlink_hops
@@ -116,14 +130,14 @@ def all_to_all(
     shard_bytes: float,
     dimensions: tuple[int, ...] = (),
 ) -> Exchange:
-    """The exchange along one axis of a mesh, of even shards of so many bytes.
+    """Returns the exchange of even shards along one axis of a mesh.
 
     Args:
         machine: devices and links.
-        mesh_shape: of all devices.
-        mesh_axis: the groups are lines along it.
-        shard_bytes: what each device holds.
-        dimensions: of the tensor, see `Exchange`.
+        mesh_shape: the shape of the mesh of all devices.
+        mesh_axis: the axis along which the groups lie.
+        shard_bytes: the bytes that each device holds.
+        dimensions: dimensions of the tensor, as in `Exchange`.
     """
     piece = shard_bytes / mesh_shape[mesh_axis]
     return _slowest(machine, mesh_shape, mesh_axis, dimensions, lambda a, b: (b - a) * piece)
@@ -138,13 +152,13 @@ def between_boxes(
     number_bytes: int,
     dimensions: tuple[int, ...] = (),
 ) -> Exchange:
-    """The exchange along one axis of a mesh from some boxes to others, which may be uneven.
+    """Returns the exchange along one axis of a mesh from some boxes to others, which may be uneven.
 
     Args:
         machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
         sources, targets: what each device of a group has, and gets, in the group that has the
-            most. Targets of devices that follow one another are one box together.
-        number_bytes: of each number.
+            most. The targets of consecutive devices together are one box.
+        number_bytes: bytes of each number.
     """
     held, needed = np.array(sources), np.array(targets)  # [device, dimension, start and stop]
 
@@ -163,12 +177,13 @@ def _slowest(
     dimensions: tuple[int, ...],
     sent: Callable[[Any, Any], Any],
 ) -> Exchange:
-    """The exchange of the device whose links take the longest.
+    """Returns the exchange of the device whose links take the longest.
 
     Args:
         machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
-        sent: the bytes that each device of a group sends to those from one to another, itself
-            included; of arrays [group, device], the end is that after the last.
+        sent: the bytes that each device of a group sends to the devices from a first one up to an
+            end, which is not included; it may send to itself. The arguments are arrays [group,
+            device].
     """
     size, stride = mesh_shape[mesh_axis], math.prod(mesh_shape[mesh_axis + 1 :])
     devices = np.arange(math.prod(mesh_shape)).reshape(-1, size, stride)
@@ -192,11 +207,11 @@ def _slowest(
 
 
 def _joined(link: Link, groups: Any, stride: int) -> tuple[Any, Any]:
-    """Start and end, in its group, of what each device reaches by the link or one inside it."""
+    """Returns first and end of the devices that each reaches by the link or one inside it."""
     size = groups.shape[1]
     if math.isinf(link.devices):
         return np.zeros_like(groups), np.full_like(groups, size)
     width = int(link.devices)
-    start = groups // width * width - groups[:, :1]  # of the chip or instance
+    start = groups // width * width - groups[:, :1]  # start of the chip or instance
     first, end = (-(-x // stride) for x in (start, start + width))
     return np.maximum(first, 0), np.minimum(end, size)

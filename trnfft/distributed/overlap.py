@@ -1,13 +1,13 @@
-"""In how many chunks an exchange is, so that it passes while a transform computes.
+"""The number of chunks of an exchange, so that it passes while a transform computes.
 
-While one chunk is exchanged, the next is transformed; each costs a start. With t the time of the
-transform, l that of its launch, f the fixed one of an exchange and w that of its bytes, c chunks
-take
+While one chunk is exchanged, the next one is transformed; each chunk costs a start. With t the time
+of the transform, l the time of its launch, f the fixed time of an exchange and w the time of its
+bytes, c chunks take
 
     t + c l + c f + w - (c - 1) min(f + w / c, t / c + l).
 
-The same rule for `plan`, which models what a cluster would take, and for transforms that run. All
-devices of a mesh find the same number, as it follows from shapes, mesh and configuration alone.
+The rule is the same for `plan`, which models a cluster, and for transforms that run. All devices of
+a mesh find the same number, because it follows from shapes, mesh and configuration alone.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 MOST_CHUNKS = 64
 
-# Processes with gloo and one thread each: 2 and 4 on one computer had starts of 42 and 142 us at
-# best, 106 and 311 in the middle, 0.6 to 2 bytes a ns, and 1.4 to 2 ns in torch.fft. Ethernet of 10
-# Gbit/s has 1.25 bytes a ns. Starts and messages keep the host busy, which computes, too.
+# Measured for gloo with one thread each: 2 and 4 processes on one computer had starts of 42 and 142
+# us at best, 106 and 311 in the middle, 0.6 to 2 bytes a ns, and 1.4 to 2 ns in torch.fft. Ethernet
+# of 10 Gbit/s has 1.25 bytes a ns. Starts and messages keep the host busy, which computes, too.
 HOSTS = Machine((Link("TCP", math.inf, 1.0),), start_ns=100e3, message_ns=50e3)
-HOST_NS = 1.5  # of a point and a factor of 2 of the length
+HOST_NS = 1.5  # for a point and a factor of 2 of the length
 
 
 def best_chunks(
@@ -41,15 +41,15 @@ def best_chunks(
     busy_ns: float = 0.0,
     launch_ns: float = 0.0,
 ) -> tuple[int, float]:
-    """The number of chunks that takes the least time, a power of two, and what it hides.
+    """Returns the number of chunks that takes the least time, a power of two, and the hidden time.
 
     Args:
-        fixed_ns: of each chunk: start, latency and messages.
-        wire_ns: of the bytes of all chunks.
-        computed_ns: of the transforms of all chunks.
-        most: rows that can be cut.
-        busy_ns: of each chunk, too, but while it passes nothing is computed.
-        launch_ns: of the transforms of each chunk, before they compute.
+        fixed_ns: time of each chunk for start, latency and messages.
+        wire_ns: time of the bytes of all chunks.
+        computed_ns: time of the transforms of all chunks.
+        most: number of rows that can be cut.
+        busy_ns: further time of each chunk, during which nothing is computed.
+        launch_ns: time of each chunk's launches, before the transforms compute.
     """
     fixed = fixed_ns + busy_ns + launch_ns
     best, hides = 1, 0.0
@@ -65,14 +65,14 @@ def best_chunks(
 
 @dataclass(frozen=True)
 class Work:
-    """A transform and the exchanges around it, as the device with the most numbers does it.
+    """A transform and the exchanges around it, for the device with the most numbers.
 
     Attributes:
         device: the type of the devices.
         mesh: the shape of their mesh.
-        exchanges: of each the dimension of the mesh, and the bytes that the device holds of it.
-        lengths: of the transforms.
-        rows: how many of these.
+        exchanges: for each exchange, the dimension of the mesh and the bytes that the device holds.
+        lengths: the lengths of the transforms.
+        rows: the number of transforms.
         is_real: whether they are of real numbers.
         most: the numbers along the dimension that is cut.
     """
@@ -87,9 +87,9 @@ class Work:
 
 
 def chunks_of(work: Work) -> int:
-    """The number of chunks of a transform and its exchanges, for the settings of this context.
+    """Returns the number of chunks of a transform and its exchanges, for this context's settings.
 
-    1 on devices of which no record is known.
+    It is 1 on devices for which no times are known.
     """
     if not work.exchanges:
         return 1
@@ -101,13 +101,13 @@ def chunks_of(work: Work) -> int:
 
     try:
         return _priced(work, checked_launches(None, None, None))
-    except NotImplementedError:  # a length or a precision that has no price
+    except NotImplementedError:  # a length or a precision has no price
         return 1
 
 
 @functools.lru_cache(1024)
 def _priced(work: Work, launches: Launches | None) -> int:
-    """The number of chunks, on hosts where there are no launches."""
+    """Returns the number of chunks; on hosts there are no launches."""
     machine = machine_of(hardware.chip(launches.target), launches.cores) if launches else HOSTS
     exchanges = [all_to_all(machine, work.mesh, along, held) for along, held in work.exchanges]
     fixed = sum(exchange.fixed_ns for exchange in exchanges)
@@ -116,7 +116,7 @@ def _priced(work: Work, launches: Launches | None) -> int:
     if not launches:
         computed = HOST_NS * points * math.log2(max(2, math.prod(work.lengths)))
         return best_chunks(0.0, wire, computed, work.most, busy_ns=fixed)[0]
-    if best_chunks(fixed, wire, math.inf, work.most)[0] == 1:  # whatever the kernels take
+    if best_chunks(fixed, wire, math.inf, work.most)[0] == 1:  # for any time of the kernels
         return 1
     kernels = launches.transforms(work.lengths, points, work.is_real)
     computed, launch = (sum(getattr(k, name) for k in kernels) for name in ("ns", "launches_ns"))

@@ -1,8 +1,8 @@
-"""Factors exp(2 pi i m / M) for integers m: made where they are used, exact in their angle.
+"""Factors exp(2 pi i m / M) for integers m, with exact angles, made where they are used.
 
-m is a product of two indices, reduced modulo M in integers, so that at 2^40 points the angle is as
-accurate as at 16. They are made in float64 for some rows at a time, rounded once, and never kept:
-a table would be as large as the data.
+m is a product of two indices, which is reduced modulo M in integers, so that at 2^40 points the
+angle is as accurate as at 16. The factors are computed in float64 for some rows at a time, rounded
+once, and never kept: a table would be as large as the data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from trnfft.distributed.layout import Interval
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 
-_BLOCK = 1 << 18  # factors at a time: 2 MiB in float64
-_DIGIT = 20  # bits of a factor that a product of 64 bits takes at a time
+_BLOCK = 1 << 18  # factors that are computed at a time: 2 MiB in float64
+_DIGIT = 20  # bits of a factor that are multiplied at a time, in a product of 64 bits
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Twiddles:
     Attributes:
         rows, columns: the indices; rows * columns < 2^63.
         modulus: the length of the transform.
-        sign: of the exponent.
+        sign: the sign of the exponent.
     """
 
     rows: Interval
@@ -38,7 +38,7 @@ class Twiddles:
     sign: int
 
     def turns(self, start: int, stop: int, device: torch.device) -> torch.Tensor:
-        """The angles of rows `start` to `stop` of this matrix, as shares of a turn: float64."""
+        """Returns the angles of rows `start` to `stop` of this matrix in turns, float64."""
         rows = torch.arange(self.rows.start + start, self.rows.start + stop, device=device)
         columns = torch.arange(self.columns.start, self.columns.stop, device=device)
         return _turns(rows[:, None] * columns % self.modulus, self.modulus) * self.sign
@@ -46,14 +46,15 @@ class Twiddles:
 
 @dataclass(frozen=True)
 class Chirp:
-    """exp(sign 2 pi i j^2 / (2 n)), for indices j, of a column with one number in a row.
+    """exp(sign 2 pi i j^2 / (2 n)), for indices j, as a column with one number in each row.
 
     Attributes:
         rows: the indices j; |j| < 2^40.
         n: the length, below 2^40.
-        sign: of the exponent.
-        period: j counts modulo this, from -period / 2 on; from n on and to -n the factor is 0.
-            None: j is the index itself.
+        sign: the sign of the exponent.
+        period: j counts modulo this number, from -period / 2 on; the factor is 0 for |j| >= n.
+            None:
+            j is the index itself.
     """
 
     rows: Interval
@@ -66,7 +67,7 @@ class Chirp:
         return Interval(0, 1)
 
     def turns(self, start: int, stop: int, device: torch.device) -> torch.Tensor:
-        """As of `Twiddles`; NaN where the factor is 0."""
+        """Returns the angles as for `Twiddles`, and NaN where the factor is 0."""
         j = torch.arange(self.rows.start + start, self.rows.start + stop, device=device)
         if self.period is not None:
             j = torch.minimum(j, self.period - j)
@@ -78,17 +79,17 @@ Phases = Twiddles | Chirp
 
 
 def conjugate(phases: Phases) -> Phases:
-    """The factors with the opposite sign."""
+    """Returns the factors with the opposite sign."""
     return replace(phases, sign=-phases.sign)
 
 
 def rotated(parts: list[torch.Tensor], phases: Phases) -> list[torch.Tensor]:
-    """Both parts of complex numbers [..., rows, columns] times the factors. Differentiable."""
+    """Multiplies the parts of complex numbers [..., rows, columns] by factors. Differentiable."""
     return list(_Rotate.apply(*parts, phases))
 
 
 def factors(phases: Phases, dtype: torch.dtype, device: torch.device) -> Pair:
-    """The factors themselves, as two parts [rows, columns]."""
+    """Returns the factors, as two parts [rows, columns]."""
     return _factors(phases, 0, phases.rows.size, torch.empty(0, dtype=dtype, device=device))
 
 
@@ -113,7 +114,7 @@ class _Rotate(torch.autograd.Function):
 
 
 def _factors(phases: Phases, start: int, stop: int, like: torch.Tensor) -> Pair:
-    # On the host where the device may have no float64.
+    # They are computed on the host where the device may have no float64.
     device = like.device if like.device.type in FLOAT64_DEVICES else torch.device("cpu")
     angles = 2 * math.pi * phases.turns(start, stop, device)
     nothing = angles.isnan()
@@ -123,13 +124,13 @@ def _factors(phases: Phases, start: int, stop: int, like: torch.Tensor) -> Pair:
 
 
 def _turns(numerators: torch.Tensor, modulus: int) -> torch.Tensor:
-    """Shares of a turn, between -1/2 and 1/2."""
+    """Returns angles in turns, between -1/2 and 1/2."""
     near = torch.where(2 * numerators > modulus, numerators - modulus, numerators)
     return near.double() / modulus
 
 
 def _square_modulo(j: torch.Tensor, modulus: int) -> torch.Tensor:
-    """j * j modulo a number below 2^41, for |j| below 2^40: squares have more than 64 bits."""
+    """Returns j * j modulo a number below 2^41, for |j| < 2^40, whose squares exceed 64 bits."""
     j = j.abs() % modulus
     high, low = j >> _DIGIT, j & ((1 << _DIGIT) - 1)
     return ((j * high % modulus << _DIGIT) + j * low) % modulus

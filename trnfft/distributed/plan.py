@@ -1,17 +1,20 @@
-"""What a transform over many devices does and takes: decomposition, exchanges, kernels, time.
+"""Plans of transforms over many devices: decomposition, exchanges, kernels, modelled time.
 
-A tensor of d dimensions on a mesh of m < d axes has its first m dimensions split. The others are
-transformed first; then each axis of the mesh exchanges a dimension that it splits for another one,
-which makes the first one whole. That is a slab for m = 1, a pencil for m = 2. In natural order as
-many exchanges restore the placements of the input. Which follow one another is up to `route.py`,
-as where it runs.
+A tensor of d dimensions on a mesh of m < d axes has its first m dimensions split. The other
+dimensions are transformed first. Then each axis of the mesh exchanges a dimension that it splits
+for another one, which makes the first one whole. This is a slab decomposition for m = 1, and a
+pencil decomposition for m = 2. In natural order as many exchanges restore the placements of the
+input. `route.py` decides the order of the exchanges, as it does for transforms that run.
 
 One dimension of N = N1 N2 points is split by the four-step algorithm, x[n1 N2 + n2]: an exchange
-makes n1 whole, transforms of N1, twiddle factors, an exchange that makes n2 whole, transforms of
-N2. Frequency k1 + N1 k2 is then on the device of k1, the planned order; one exchange more makes it
-natural. A length without such factors is Bluestein's convolution, three transforms of one that has
-them; chunks that are no rows are aligned by an exchange: `four_step.py`. Times are modelled:
-kernels by the planner, exchanges by `network`. What a launch takes is what others measured.
+makes n1 whole, then follow transforms of N1, twiddle factors, an exchange that makes n2 whole, and
+transforms of N2. Frequency k1 + N1 k2 is then on the device of k1, in planned order; one more
+exchange makes the order natural. A length without such factors is Bluestein's convolution, three
+transforms of a length that has them. Chunks that are not rows are aligned by an exchange:
+`four_step.py`.
+
+Times are modelled: kernels by the planner, exchanges by `network`. The time of a launch was
+measured by others.
 """
 
 from __future__ import annotations
@@ -36,18 +39,30 @@ if TYPE_CHECKING:
 
 NATURAL, PLANNED = "natural", "planned"
 LOCAL, SLAB, PENCIL = "local", "slab", "pencil"
-SHARDS_HELD = 3  # on a device: data, and what is sent and received of it
+SHARDS_HELD = 3  # shards on a device: data, and what is sent and received of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedPlan:
     """A transform of `shape` over a mesh of devices: its steps in their order, with modelled times.
 
-    A device is what a process of torch.distributed has: a NeuronCore, of degree `cores` of LNC.
-    `split` are the two lengths of the four-step algorithm, of Bluestein's convolution for
-    "bluestein", empty for other decompositions. `alone_ns` is the time of the quickest way of one
-    device that has all the data, and the memory, whatever the mesh: of kernels for more or fewer
-    dimensions at once.
+    `trnfft.distributed.plan` returns it. A device is what a process of torch.distributed has: a
+    NeuronCore, whose degree of LNC is `cores`.
+
+    Attributes:
+        shape: shape of the tensor.
+        mesh_shape: numbers of devices along the axes of the mesh.
+        real: whether the data is real.
+        order: "natural" or "planned".
+        target: name of the chip.
+        cores: the degree of LNC.
+        precision: the precision mode.
+        decomposition: "local", "slab", "pencil", or the algorithm for one split dimension.
+        split: the two lengths of the four-step algorithm, which are those of Bluestein's
+            convolution for "bluestein". Empty for other decompositions.
+        steps: kernels and exchanges in their order.
+        alone_ns: time of the quickest way of one device with all the data and enough memory, in ns,
+            whatever the mesh. It may use kernels for more or fewer dimensions at once.
     """
 
     shape: tuple[int, ...]
@@ -64,17 +79,17 @@ class DistributedPlan:
 
     @property
     def devices(self) -> int:
-        """Devices of the mesh."""
+        """Number of devices of the mesh."""
         return math.prod(self.mesh_shape)
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All-to-all exchanges, first to last."""
+        """The all-to-all exchanges, first to last."""
         return tuple(step for step in self.steps if isinstance(step, Exchange))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """What each device computes, first to last."""
+        """The kernels that each device runs, first to last."""
         return tuple(step for step in self.steps if not isinstance(step, Exchange))
 
     @property
@@ -84,12 +99,12 @@ class DistributedPlan:
 
     @property
     def launches_ns(self) -> float:
-        """About the time of the launches, of each chunk by itself."""
+        """About the time of the launches, counted for each chunk."""
         return sum(kernel.launches_ns for kernel in self.kernels)
 
     @property
     def exchanges_ns(self) -> float:
-        """Modelled time of the exchanges, without what passes while kernels run."""
+        """Modelled time of the exchanges, without the part that passes while kernels run."""
         return sum(exchange.total_ns for exchange in self.exchanges)
 
     @property
@@ -99,12 +114,12 @@ class DistributedPlan:
 
     @property
     def efficiency(self) -> float:
-        """Time of one device with all the data over `devices` times the total."""
+        """Time of one device with all the data, divided by `devices` times the total."""
         return self.alone_ns / (self.devices * self.total_ns) if self.total_ns else 1.0
 
     @property
     def bound(self) -> str:
-        """What most of the time goes to: "kernels", "launches", a link, "start" of exchanges."""
+        """What most of the time goes to: "kernels", "launches", a link, or "start" of exchanges."""
         times = {"kernels": self.kernels_ns, "launches": self.launches_ns}
         for exchange in self.exchanges:
             times[exchange.bound] = times.get(exchange.bound, 0.0) + exchange.ns
@@ -112,21 +127,21 @@ class DistributedPlan:
 
     @property
     def shard_bytes(self) -> int:
-        """What a device holds of the data as complex numbers."""
+        """Bytes of the data, as complex numbers, that a device holds."""
         return COMPLEX_BYTES * -(-math.prod(self.shape) // self.devices)
 
     @property
     def fits(self) -> bool:
-        """Whether HBM holds the shard, and what is sent and received of it."""
+        """Whether HBM holds the shard, and the data that is sent and received."""
         chip = hardware.chip(self.target)
         memory = chip.chip_memory_bytes // chip.cores_per_chip * self.cores
         computed = [COMPLEX_BYTES * math.prod(step.lengths) * step.batch for step in self.kernels]
-        # Of Bluestein's, the spectrum of the data waits for that of the filter.
+        # In Bluestein's algorithm, the spectrum of the data waits for that of the filter.
         shards = SHARDS_HELD + (self.decomposition == BLUESTEIN)
         return shards * max([self.shard_bytes, *computed]) <= memory
 
     def link_bytes(self) -> dict[str, float]:
-        """Bytes that a device sends over each link, in all exchanges."""
+        """Returns the bytes that a device sends over each link, in all exchanges."""
         sent: dict[str, float] = {}
         for exchange in self.exchanges:
             for part in exchange.traffic:
@@ -134,7 +149,7 @@ class DistributedPlan:
         return sent
 
     def tree(self) -> str:
-        """Readable text: what is computed, its modelled time, and the steps."""
+        """Returns readable text: the transform, its modelled time, and its steps."""
         data = "real" if self.real else "complex"
         size, mesh = (" x ".join(map(str, sizes)) for sizes in (self.shape, self.mesh_shape))
         split = f" {' x '.join(map(str, self.split))}" if self.split else ""
@@ -156,7 +171,7 @@ class DistributedPlan:
     __str__ = tree
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types: the fields, and the times that follow from them."""
+        """Returns the fields, and the times that follow from them, as JSON types."""
         steps = [
             {"step": "exchange" if isinstance(step, Exchange) else "kernel", **asdict(step)}
             for step in self.steps
@@ -177,26 +192,40 @@ def plan(
     target: str | None = None,
     cores: int | None = None,
 ) -> DistributedPlan:
-    """How a float32 tensor on a mesh of devices is transformed, and the modelled time of that.
+    """Returns how a float32 tensor on a mesh of devices is transformed, and the modelled time.
 
-    Nothing runs, and torch.distributed need not be initialised. Exchanges are done in as many
-    chunks as make the modelled time the shortest, each while the kernel before computes the next.
-    One device takes the quickest way that it has. The inverse takes as long.
+    Nothing runs, and torch.distributed need not be initialised. Exchanges are done in chunks, each
+    while the kernel before computes the next chunk. The number of chunks is the one with the
+    shortest modelled time. One device uses the quickest way that it has. The inverse takes as long.
+    See `docs/distributed.md` and `docs/scaling_model.md`.
 
     Args:
-        shape: of the tensor; all of its dimensions are transformed.
-        mesh_shape: devices along each axis of the mesh. The tensor is split along its first
-            dimension by the first axis, along its second by the second; devices may be without
-            data. One axis or two, fewer than dimensions; one for a tensor of one dimension.
-        real: whether the data is real, and the result half a spectrum, but for one dimension in
+        shape: shape of the tensor; all of its dimensions are transformed.
+        mesh_shape: numbers of devices along each axis of the mesh. The first axis splits the first
+            dimension of the tensor, the second axis the second. Some devices may have no data.
+            There are one or two axes, fewer than dimensions, and one axis for a tensor of one
+            dimension.
+        real: whether the data is real, and the result half a spectrum, except for one dimension in
             planned order. One dimension over several devices is transformed as complex numbers.
-        order: "natural" leaves the result placed and ordered as the input, "planned" where the
-            last transform does, which saves half of the exchanges, or one of three.
+        order: "natural" leaves the result placed and ordered as the input. "planned" leaves it
+            where the last transform does, which saves half of the exchanges, or one of three.
         precision, target, cores: as for `trnfft.plan`.
 
+    Returns:
+        A `DistributedPlan`.
+
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: a dimension, or a part of its split, is longer than any kernel takes.
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: a dimension, or a part of its split, is longer than any kernel
+            computes.
+
+    Examples:
+        >>> import trnfft
+        >>> plan = trnfft.distributed.plan((64, 64, 64), (8,), target="trn2")
+        >>> plan.decomposition, len(plan.kernels), len(plan.exchanges)
+        ('slab', 2, 2)
+        >>> len(trnfft.distributed.plan((64, 64, 64), (8,), order="planned").exchanges)
+        1
     """
     from trnfft.distributed.prices import checked_launches
     from trnfft.planner.problem import checked_shape
@@ -231,7 +260,11 @@ def plan(
 
 
 def _check_axes(shape: tuple[int, ...], mesh: tuple[int, ...]) -> None:
-    """ValueError where the mesh has more axes than there are decompositions for."""
+    """Checks the number of axes of the mesh.
+
+    Raises:
+        ValueError: there are more axes than decompositions exist for.
+    """
     axes = min(2, max(1, len(shape) - 1))
     if len(mesh) > axes:
         allowed = "one size" if axes == 1 else "one or two sizes"
@@ -242,8 +275,8 @@ def _check_axes(shape: tuple[int, ...], mesh: tuple[int, ...]) -> None:
 
 
 def _problem(shape: tuple[int, ...], mesh: tuple[int, ...], real: bool, planned: bool) -> Problem:
-    """What a transform of all dimensions asks for."""
-    across = planned and len(shape) == 1  # and with all its frequencies
+    """Returns the routing problem of a transform of all dimensions."""
+    across = planned and len(shape) == 1  # and the result has all frequencies
     halved = real and not across
     kept = (*shape[:-1], shape[-1] // 2 + 1 if halved else shape[-1])
     lines = tuple(Line(n, n, (0, left)) for n, left in zip(shape, kept, strict=True))
@@ -258,7 +291,10 @@ def _decomposition(mesh: tuple[int, ...]) -> str:
 
 
 def _chunked(group: Group) -> Group:
-    """While one chunk is exchanged the kernels compute the next; each chunk costs a start."""
+    """Returns the steps of a group in chunks; one is exchanged while kernels compute the next.
+
+    Each chunk costs a start.
+    """
     kernels = [step for step in group if not isinstance(step, Exchange)]
     exchanges = [step for step in group if isinstance(step, Exchange)]
     if not kernels or not exchanges:
@@ -280,7 +316,7 @@ def _chunked(group: Group) -> Group:
 
 
 def _lines(step: Kernel | Exchange) -> list[str]:
-    """A step of a plan as text."""
+    """Returns a step of a plan as lines of text."""
     if not isinstance(step, Exchange):
         text = f"kernel: {step.recipe}, batch {step.batch}, {_us(step.ns)}, bound by {step.bound}"
         return [f"{text}; with {in_words(step.launches)}, about {about(step.total_ns)}"]
@@ -307,7 +343,7 @@ def _us(ns: float) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """Tuples as lists, all the way down."""
+    """Returns a value with all tuples, at any depth, as lists."""
     if isinstance(value, dict):
         return {name: _listed(item) for name, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -9,15 +9,15 @@ from nki_kernels import hardware
 from trnfft.planner import planner
 from trnfft.planner.plan import Plan
 
-PRICED_POINTS = 2**24  # from which on time grows as the batch does, within five percent
+PRICED_POINTS = 2**24  # from here on, time grows in proportion to the batch, within five percent
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Transforms on one device, without communication: a launch, of so many rows.
+    """Transforms on one device, without communication: launches of kernels for `batch` rows.
 
-    `ns` is the modelled time of the kernel. Each of its `launches` takes `launch_ns` more, which
-    others measured; where it is done in chunks, each of them is launched.
+    `ns` is the modelled time of the kernel. Each of its `launches` takes a further `launch_ns`,
+    which others measured. Where the work is done in chunks, each chunk is launched.
     """
 
     lengths: tuple[int, ...]
@@ -30,18 +30,18 @@ class Kernel:
 
     @property
     def launches_ns(self) -> float:
-        """What the launches take."""
+        """Returns the time of the launches."""
         return self.launches * self.launch_ns
 
     @property
     def total_ns(self) -> float:
-        """With the launches."""
+        """Returns the time with the launches."""
         return self.ns + self.launches_ns
 
 
 @dataclass(frozen=True)
 class Launches:
-    """What launches are planned for: the arguments of `trnfft.plan` that all of them share."""
+    """Settings of launches: the arguments of `trnfft.plan` that all of them share."""
 
     target: str
     cores: int
@@ -49,16 +49,16 @@ class Launches:
 
     @property
     def launch_ns(self) -> float:
-        """What a launch takes on this chip, beside the kernel."""
+        """Returns the time of a launch on this chip, without the kernel."""
         return hardware.chip(self.target).launches.eager.about_ns
 
     def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
-        """Transforms of the last dimensions of so many points: in one launch where one can.
+        """Returns kernels that transform the last dimensions of data, in one launch if possible.
 
         Args:
-            lengths: of the dimensions.
-            points: of the data before, real ones where `real`.
-            real: whether the data is real; then the last length gives half a spectrum.
+            lengths: lengths of these dimensions.
+            points: points of the data before, which are real numbers where `real` is true.
+            real: whether the data is real; the last length then gives half a spectrum.
 
         Raises:
             NotImplementedError: a length has no price.
@@ -79,15 +79,15 @@ class Launches:
         return sum(others, last)
 
     def product(self, name: str, points: int, point_bytes: int) -> Kernel:
-        """An elementwise product that reads and writes so many bytes a point, at the DMA floor.
+        """Returns an elementwise product that moves `point_bytes` a point, at the DMA floor.
 
-        Factors that are computed where they are used cost none. It counts as one launch.
+        Factors that are computed where they are used cost nothing. It counts as one launch.
         """
         floor = hardware.chip(self.target).dma_floor_ns(points, point_bytes, self.cores)
         return Kernel((), points, name, "dma", floor, self.launch_ns)
 
     def _kernel(self, lengths: tuple[int, ...], batch: int, real: bool) -> Kernel:
-        """A launch: its price grows in proportion beyond the largest batch that has one."""
+        """Returns a launch; beyond the largest batch with a price, its price is in proportion."""
         most = 1 << max(0, (PRICED_POINTS // math.prod(lengths)).bit_length() - 1)
         found = self._plan(lengths, min(most, batch), real)
         ns = (found.predicted_ns or 0.0) * batch / found.batch
@@ -107,11 +107,11 @@ class Launches:
 
 
 def checked_launches(target: str | None, cores: int | None, precision: str | None) -> Launches:
-    """What launches are for, by the rules of `trnfft.plan`.
+    """Returns the settings of launches, by the rules of `trnfft.plan`.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type, out of range or not known.
-        NotImplementedError: the precision is that of the host, which is not modelled.
+        TypeError, ValueError: an argument has the wrong type, is out of range or is not known.
+        NotImplementedError: the precision is computed on the host, which is not modelled.
     """
     found = planner.plan(2, target=target, cores=cores, precision=precision)
     if found.predicted_ns is None:

@@ -1,16 +1,16 @@
-"""The cheapest way through a transform: which dimensions to bring together when, and how.
+"""The cheapest way through a transform: the order in which dimensions become whole, and how.
 
-A dimension is transformed where one device has all of it. Others get there by exchanges: the last
-mesh dimension that splits it splits another dimension instead. Slab and pencil decompositions, the
-order of their exchanges, and results that stay where the last transform left them
-(`out_placements`) are all paths in one small graph:
+A dimension is transformed where one device has all of it. Other dimensions become whole by
+exchanges: the last mesh dimension that splits such a dimension splits another dimension instead.
+Slab and pencil decompositions, the order of their exchanges, and results that stay where the last
+transform left them (`out_placements`) are all paths in one small graph:
 
     node    the layout, and which dimensions are transformed
     edge    an exchange, then every transform that has become possible     cost: numbers received
             a transform across devices (`four_step.py`), where no other dimension can be split
 
-and the cheapest path is Dijkstra's. Which numbers a device receives follows from shapes alone, so
-that all devices find the same.
+Dijkstra's algorithm finds the cheapest path. The numbers that a device receives follow from shapes
+alone, so that all devices find the same path.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from trnfft.distributed.four_step import padded_length
 from trnfft.distributed.layout import Layout
 from trnfft.distributed.split import is_split
 
-# The most by which a move may increase what the fullest device holds; more is nearly a gather,
-# unless input or result are as uneven.
+# The factor by which a move may increase what the fullest device holds. More would nearly be a
+# gather, unless input or result are as uneven.
 _MOST_UNEVEN = 2
 
 
@@ -36,9 +36,9 @@ class Line:
 
     Attributes:
         given: the size before.
-        length: of the transform, None where there is none.
-        kept: the start and the size of what is kept after it: half of a spectrum, or a part of
-            a convolution.
+        length: the length of the transform, or None where there is none.
+        kept: the start and the size of what is kept afterwards: half of a spectrum, or a part of a
+            convolution.
     """
 
     given: int
@@ -47,22 +47,22 @@ class Line:
 
     @property
     def left(self) -> int:
-        """The size after."""
+        """Returns the size after the transform."""
         return self.kept[1]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked.
+    """A transform for which a route is wanted.
 
     Attributes:
-        operation: "c2c", "r2c" or "c2r"; or "whole", for all of `dims` at once, whatever follows.
-        lines: of every dimension.
-        dims: those to transform; the last one is that which halves, or gets back, a spectrum.
-        is_real: whether the input is.
-        across: whether the only dimension is to be transformed across devices, whatever it costs:
+        operation: "c2c", "r2c" or "c2r"; or "whole", for all of `dims` being whole at once.
+        lines: a Line for every dimension.
+        dims: the dimensions to transform; the last one halves a spectrum, or gets it back.
+        is_real: whether the input is real.
+        across: whether the only dimension is to be transformed across devices at any cost, because
             its frequencies are in planned order.
-        source, target: layouts of input and result; None for whichever is the cheapest.
+        source, target: layouts of input and result, or None for the cheapest.
     """
 
     operation: str
@@ -76,7 +76,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """The step that the owner `along` of dimension `source` becomes one of `target`."""
+    """The step in which the owner `along` of dimension `source` becomes one of `target`."""
 
     along: int
     source: int
@@ -105,7 +105,7 @@ Step = Exchanged | Transformed | Across
 
 @dataclass(frozen=True)
 class _Node:
-    """Where a path is."""
+    """The state of a path."""
 
     layout: Layout
     done: frozenset[int]
@@ -113,14 +113,14 @@ class _Node:
 
 @functools.lru_cache(1024)
 def route(problem: Problem) -> tuple[Step, ...]:
-    """The steps of the cheapest way.
+    """Returns the steps of the cheapest way.
 
     Raises:
-        NotImplementedError: there is none.
+        NotImplementedError: there is no way.
     """
     first = _Node(problem.source, frozenset())
     start, steps = (first, ()) if problem.across else _transformed(problem, first)
-    counter = itertools.count()  # of equally cheap ones the first
+    counter = itertools.count()  # of equally cheap paths, the first is taken
     heap: list[tuple[int, int, _Node, tuple[Step, ...]]] = [(0, next(counter), start, steps)]
     seen: set[_Node] = set()
     while heap:
@@ -136,14 +136,13 @@ def route(problem: Problem) -> tuple[Step, ...]:
         f"argument 'input' has the placements {problem.source.placements()} on a mesh of shape "
         f"{problem.source.mesh} and dimensions of sizes {tuple(x.given for x in problem.lines)}: "
         f"there is no dimension to split instead of {problem.dims}, along which it is transformed; "
-        f"split one more dimension before, as of a batch, or use a mesh of fewer dimensions (one "
-        f"that mesh._flatten() makes of several), or copies, x.redistribute(placements="
-        f"[Replicate()])"
+        f"split another dimension before, such as a batch, or use a mesh of fewer dimensions "
+        f"(mesh._flatten() makes one), or copies: x.redistribute(placements=[Replicate()])"
     )
 
 
 def _is_target(problem: Problem, layout: Layout) -> bool:
-    if problem.target is None:  # any that placements can say
+    if problem.target is None:  # any layout that placements can express
         return problem.operation == "whole" or all(
             owners == tuple(sorted(owners)) for owners in layout.owners
         )
@@ -151,7 +150,7 @@ def _is_target(problem: Problem, layout: Layout) -> bool:
 
 
 def final_layout(problem: Problem) -> Layout:
-    """Where the cheapest way ends."""
+    """Returns the layout at the end of the cheapest way."""
     layout = problem.source
     for step in route(problem):
         if isinstance(step, Exchanged):
@@ -160,7 +159,7 @@ def final_layout(problem: Problem) -> Layout:
 
 
 def _edges(problem: Problem, node: _Node) -> Iterator[tuple[int, _Node, tuple[Step, ...]]]:
-    """Cost, node and steps of what can follow."""
+    """Yields cost, node and steps of each possible continuation."""
     sizes = sizes_of(problem, node.done)
     held = node.layout.largest(sizes)
     ends = [layout.largest(sizes) for layout in (problem.source, problem.target) if layout]
@@ -187,7 +186,7 @@ def _edges(problem: Problem, node: _Node) -> Iterator[tuple[int, _Node, tuple[St
 
 
 def _price_across(problem: Problem, held: int, dim: int, devices: int) -> int:
-    """The numbers that a device receives: three exchanges of both parts, or Bluestein's."""
+    """Returns the numbers that a device receives: three exchanges of both parts, or Bluestein's."""
     line = problem.lines[dim]
     length = line.length or 1
     times = 1 if is_split(length, devices) else 3 * padded_length(length, devices) // length
@@ -195,7 +194,7 @@ def _price_across(problem: Problem, held: int, dim: int, devices: int) -> int:
 
 
 def _transformed(problem: Problem, node: _Node) -> tuple[_Node, tuple[Step, ...]]:
-    """What follows with all transforms that are possible, and these."""
+    """Returns the node after all transforms that are possible, and these transforms."""
     whole = {dim for dim in problem.dims if not node.layout.owners[dim]}
     steps: list[Step] = []
     done = node.done
@@ -208,9 +207,10 @@ def _transformed(problem: Problem, node: _Node) -> tuple[_Node, tuple[Step, ...]
 def _possible(
     problem: Problem, done: frozenset[int], whole: set[int] | frozenset[int]
 ) -> tuple[int, ...]:
-    """The dimensions among `whole` that could be transformed now, in the order of `dims`.
+    """Returns the dimensions among `whole` that could be transformed now, in the order of `dims`.
 
-    Real numbers become complex by the last of `dims`, first of all, and real again by it at last.
+    The last of `dims` makes real numbers complex, before all others, or real again, after all
+    others.
     """
     left = [dim for dim in problem.dims if dim not in done]
     found = [dim for dim in left if dim in whole]
@@ -229,12 +229,12 @@ def _operation(problem: Problem, dims: tuple[int, ...]) -> str:
 
 
 def _parts(problem: Problem, node: _Node) -> int:
-    """How many real tensors the numbers are in."""
+    """Returns the number of real tensors that hold the numbers."""
     if problem.operation == "c2r":
         return 1 if len(node.done) == len(problem.dims) else 2
     return 1 if problem.is_real and not node.done else 2
 
 
 def sizes_of(problem: Problem, done: frozenset[int]) -> tuple[int, ...]:
-    """The shape of the whole, some dimensions transformed."""
+    """Returns the shape of the whole tensor after some dimensions are transformed."""
     return tuple(line.left if dim in done else line.given for dim, line in enumerate(problem.lines))

@@ -1,8 +1,8 @@
-"""Functions of DTensors that each device computes of what it has, and how it gets all that takes.
+"""Functions of DTensors that each device computes on its own part, and exchanges around them.
 
-A function works along some dimensions. Where these are whole on every device, each computes its
-shard, at no communication. Where they are split, exchanges split other dimensions in their place
-(`route.py`), and after the function they bring back what was split before:
+A function works along some dimensions. Where these are whole on every device, each device computes
+its shard, without communication. Where they are split, exchanges split other dimensions in their
+place (`route.py`), and after the function they restore the former splits:
 
     x, split along what is transformed -> all-to-all -> function of shards -> all-to-all -> y
 """
@@ -42,30 +42,32 @@ from trnfft.distributed.route import Exchanged, Line, Problem, route
 from trnfft.distributed.transforms import dtensors_of
 from trnfft.distributed.turns import turn
 
-_SETTINGS = (bool, int, float, str, tuple, dict, type(None))  # whose texts all processes have alike
+# types whose texts are the same in all processes
+_SETTINGS = (bool, int, float, str, tuple, dict, type(None))
 
 
 def apply(
     function: Callable[..., Any], x: Any, dims: Iterable[int], *arguments: Any, **named: Any
 ) -> Any:
-    """`function` of a DTensor, or of a ComplexTensor of two: each device computes its shard.
+    """Applies `function` to a DTensor, or a ComplexTensor of two: each device computes its shard.
 
     Args:
-        function: of a tensor, then `arguments` and `named`; it works along `dims` alone. It keeps
-            the dimensions before them, and all dimensions where it returns as many. Of a module it
-            is `forward`. Tensors among the arguments, parameters and buffers are such that every
-            device has a copy of, as DTensors or not.
+        function: a function of a tensor, `arguments` and `named`, which works along `dims` only. It
+            keeps the dimensions before them, and all dimensions if it returns as many. For a module
+            it is `forward`. Every device has a copy of the tensors among the arguments, parameters
+            and buffers, as DTensors or not.
         x: the tensor.
-        dims: dimensions of x, which may count from the end; those that it has not are for
-            `function` to refuse.
+        dims: dimensions of x, which may be counted from the end. Dimensions that x does not
+            have are
+            left for `function` to refuse.
 
     Returns:
-        What `function` does, of DTensors with the placements of x. Of a result with fewer
-        dimensions the last one is split in place of those that it has not.
+        The result of `function`, as DTensors with the placements of x. If the result has fewer
+        dimensions, its last one is split in place of the missing ones.
 
     Raises:
-        NotImplementedError: `dims` are split, and no other dimension can be in their place; or
-            an argument is split.
+        NotImplementedError: `dims` are split, and no other dimension can take their place; or an
+            argument is split.
         RuntimeError: exchanges are needed, and the devices were not asked for the same, or one of
             them has failed.
     """
@@ -76,7 +78,7 @@ def apply(
     ndim = parts[0].ndim
     along = tuple(sorted({d % ndim for d in dims if isinstance(d, int) and -ndim <= d < ndim}))
     call = _Call(function, arguments, named)
-    if torch.compiler.is_compiling():  # no graph holds what is compared
+    if torch.compiler.is_compiling():  # a graph cannot contain the comparison
         return _applied(call, along, parts, given)
     way = _Way.of(parts[0], along, len(parts))
     held = (*parts, *tree_leaves((_held(function), arguments, named)))
@@ -88,7 +90,7 @@ def apply(
 
 
 class _Call(NamedTuple):
-    """A function, or a module, and what it takes besides the tensor."""
+    """A function, or a module, and its arguments besides the tensor."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -96,13 +98,13 @@ class _Call(NamedTuple):
 
 
 def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: Any) -> Any:
-    """What `apply` returns, for a tensor of these parts, of the kind of `given`."""
+    """Returns the result of `apply` for a tensor with these parts, of the kind of `given`."""
     function, arguments, named = call
     ndim = parts[0].ndim
     parts = [without_partial(part) for part in parts]
     like = parts[0]
     local = _to_whole(along, *parts)
-    # Some functions refuse tensors without numbers, which a shard of a small tensor may be.
+    # Some functions refuse empty tensors, and a shard of a small tensor may be empty.
     empty = [d for d in range(ndim) if local[0].shape[d] == 0 < like.shape[d]]
     for dim in empty:
         local = tuple(lengthened(part, dim, 1) for part in local)
@@ -127,13 +129,14 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: A
 
 
 def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """`forward` of a module without children, with copies of its parameters and buffers."""
+    """Returns `forward` of a module without children, with copies of its parameters and buffers."""
     given = {**module._parameters, **module._buffers}
     copies = {name: own(x) for name, x in given.items() if x is not None}
-    if torch.compiler.is_compiling():  # which traces no copy of a module; this calls hooks again
+    # the compiler traces no copy of a module; this call runs hooks again
+    if torch.compiler.is_compiling():
         return lambda *args, **named: torch.func.functional_call(module, copies, args, named)
     if all(copies.get(name) is x for name, x in given.items()):
-        return module.forward  # which may keep what it has computed of them
+        return module.forward  # the module may keep what it has computed from them
     twin = copy.copy(module)
     for kind in ("_parameters", "_buffers"):
         twin.__dict__[kind] = {name: copies.get(name) for name in getattr(module, kind)}
@@ -141,7 +144,11 @@ def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) 
 
 
 def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _Way) -> None:
-    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
+    """Checks that all devices of exchanges or pending sums were asked for the same.
+
+    Raises:
+        RuntimeError: they were not.
+    """
     described = {
         **_described(call.function, (call.arguments, call.named)),
         "dimensions": str(along),
@@ -151,9 +158,11 @@ def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _
 
 
 def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
-    """The shards of DTensors, rearranged so that some dimensions are whole.
+    """Returns the shards of DTensors, rearranged so that some dimensions are whole.
 
-    RuntimeError where they are not as placed, or the parts not placed alike.
+    Raises:
+        RuntimeError: the shards do not fit their placements, or the parts have different
+            placements.
     """
     way = _Way.of(parts[0], along, len(parts))
     check_fits(misfit(parts, way.source))
@@ -161,7 +170,7 @@ def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
 
 
 def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
-    """DTensors placed as `like`, of what has become of its shards by `to_whole`."""
+    """Returns DTensors placed as `like`, from results for the shards that `to_whole` returned."""
     way = _Way.of(like, along, 1)
     return way.back(list(local))
 
@@ -184,12 +193,12 @@ def _from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tupl
 
 @dataclass(frozen=True)
 class _Way:
-    """How dimensions become whole.
+    """The exchanges that make dimensions whole.
 
     Attributes:
-        mesh, placements, shape: of the DTensor.
-        source, layout: before and after.
-        steps: between them.
+        mesh, placements, shape: those of the DTensor.
+        source, layout: the layouts before and after.
+        steps: the exchanges between them.
     """
 
     mesh: DeviceMesh
@@ -201,11 +210,11 @@ class _Way:
 
     @staticmethod
     def of(like: DTensor, along: tuple[int, ...], count: int) -> _Way:
-        """That for `count` DTensors like this one.
+        """Returns the way for `count` DTensors like this one.
 
         Raises:
-            NotImplementedError: there is none, or a placement is not known.
-            RuntimeError: this process is none of the mesh.
+            NotImplementedError: there is no way, or a placement is not known.
+            RuntimeError: the mesh does not include this process.
         """
         coordinate_of(like.device_mesh)
         shape = tuple(map(int, like.shape))
@@ -218,11 +227,11 @@ class _Way:
         return _Way(like.device_mesh, placements, shape, source, layout, steps)
 
     def there(self, parts: list[torch.Tensor]) -> Parts:
-        """The shards of the source as those with dimensions whole."""
+        """Exchanges the shards of the source for shards with whole dimensions."""
         return _rearranged(parts, self.shape, self.source, self.steps, self.mesh)
 
     def back(self, parts: list[torch.Tensor]) -> tuple[DTensor, ...]:
-        """DTensors with the placements, of what has become of such shards."""
+        """Returns DTensors with the placements, from results for such shards."""
         ndim = parts[0].ndim
         more = ((),) * (ndim - len(self.shape))
         layout = Layout(self.layout.mesh, (*self.layout.owners[:ndim], *more))
@@ -245,7 +254,7 @@ def _steps(
     source: Layout,
     target: Layout | None,
 ) -> tuple[Exchanged, ...]:
-    """The cheapest exchanges after which `along` are whole, or that end at a layout."""
+    """Returns the cheapest exchanges after which `along` are whole, or that end at a layout."""
     if source == target or not any(source.owners[dim] for dim in along) and target is None:
         return ()
     lines = tuple(Line(size, None, (0, size)) for size in shape)
@@ -260,7 +269,7 @@ def _rearranged(
     steps: Iterable[Exchanged],
     mesh: DeviceMesh,
 ) -> Parts:
-    """This device's shards of tensors of this shape, after some exchanges."""
+    """Returns this device's shards of tensors of this shape, after some exchanges."""
     for step in steps:
         after = layout.moved(step.source, step.target)
         parts = exchanged(parts, Exchange.of_layouts(mesh, step.along, shape, layout, after))
@@ -269,21 +278,21 @@ def _rearranged(
 
 
 def _within(placement: Placement, ndim: int) -> Placement:
-    """A placement for a tensor of so many dimensions, which may be fewer."""
+    """Returns a placement for a tensor of `ndim` dimensions, which may be fewer."""
     if getattr(placement, "dim", 0) < ndim:
         return placement
     return Shard(ndim - 1)
 
 
 def _held(function: Any) -> dict[str, torch.Tensor]:
-    """Parameters and buffers of a module; of another function nothing."""
+    """Returns the parameters and buffers of a module; {} for another function."""
     if not isinstance(function, torch.nn.Module):
         return {}
     return {**dict(function.named_parameters()), **dict(function.named_buffers())}
 
 
 def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
-    """A call in words, tensors by what they are without their numbers."""
+    """Returns a call as texts, with tensors described without their numbers."""
     known = getattr(function, "__dict__", {})
     public = {name: x for name, x in known.items() if not name.startswith("_")}
     settings = {name: x for name, x in public.items() if isinstance(x, _SETTINGS)}

@@ -1,6 +1,6 @@
-"""How a length that devices hold together is split into rows and columns: n = P Q.
+"""The split of a length that devices hold together into rows and columns: n = P Q.
 
-One rule for what runs, `four_step.py`, and for what is planned, `plan.py`.
+There is one rule for transforms that run, `four_step.py`, and for plans, `plan.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from trnfft.planner.factorization import prime_factors
 
 @functools.lru_cache(1024)
 def split_of(n: int, devices: int) -> tuple[int, int]:
-    """The rows and columns P, Q with P Q = n; (1, n) where there are none.
+    """Returns the rows and columns P, Q with P Q = n, or (1, n) where there are none.
 
-    Those that the devices divide evenly come first, as they need no alignment; then equal ones,
-    and of two pairs alike the one with fewer rows.
+    Pairs that the devices divide evenly come first, because they need no alignment; then equal
+    numbers; and of two pairs alike, the one with fewer rows.
     """
     found = [
         (n // q, q) for q in _divisors(n) if q >= devices and n // q >= devices and devices > 1
@@ -31,7 +31,7 @@ def split_of(n: int, devices: int) -> tuple[int, int]:
 
 
 def is_split(n: int, devices: int) -> bool:
-    """Whether n is a product of two numbers, neither below the number of devices."""
+    """Returns whether n is a product of two numbers, neither below the number of devices."""
     return split_of(n, devices) != (1, n)
 
 

@@ -1,7 +1,7 @@
 """The steps of a route in stages: a transform with the exchanges that pass while it is computed.
 
-An exchange goes with the transform before it; where there is none, or it is across devices, with
-the one after it. In how many chunks a stage is, `overlap.py` says.
+An exchange belongs to the transform before it. If there is none, or if it is across devices, the
+exchange belongs to the transform after it. `overlap.py` decides the number of chunks of a stage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trnfft.distributed.route import (
     sizes_of,
 )
 
-_ENOUGH = 16  # numbers along a dimension, to cut it in chunks and blocks
+_ENOUGH = 16  # numbers along a dimension that suffice to cut it into chunks and blocks
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Stage:
     """Steps that are done together.
 
     Attributes:
-        layout: before all of them.
-        done: the dimensions that are transformed by then.
+        layout: the layout before all of them.
+        done: the dimensions that are transformed before.
         before: the exchange before the transform.
         step: the transform.
         after: the exchange after it.
-        dim: that is cut, None where none can be.
-        chunks: in how many.
-        long: what is transformed across devices.
+        dim: the dimension that is cut, or None where none can be.
+        chunks: the number of chunks.
+        long: the transform across devices.
     """
 
     layout: Layout
@@ -53,12 +53,12 @@ class Stage:
 
     @property
     def between(self) -> Layout:
-        """The layout after the exchange before."""
+        """Returns the layout after the exchange before the transform."""
         return _moved(self.layout, self.before)
 
     @property
     def following(self) -> Stage:
-        """An empty stage after it."""
+        """Returns an empty stage that follows this one."""
         dims = set[int]()
         if self.step:
             dims = {self.step.dim} if isinstance(self.step, Across) else set(self.step.dims)
@@ -67,10 +67,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Stages:
-    """How to make stages of steps.
+    """The stages of a route.
 
     Attributes:
-        problem: what is asked.
+        problem: the transform that is wanted.
         inverse, norm: of the transforms, as in `trnfft.ops.transforms`.
         device: the type of the devices.
         itemsize: bytes of a real number.
@@ -83,7 +83,7 @@ class Stages:
     itemsize: int
 
     def __iter__(self) -> Iterator[Stage]:
-        """What is done one after the other.
+        """Yields the stages, one after the other.
 
         Raises:
             NotImplementedError: there is no way.
@@ -100,7 +100,7 @@ class Stages:
             stage = stage.following
 
     def _across(self, stage: Stage, step: Across) -> Stage:
-        """The stage with the number of chunks of its exchanges."""
+        """Returns the stage with the number of chunks of its exchanges."""
         line, mesh = self.problem.lines[step.dim], stage.layout.mesh
         sizes = sizes_of(self.problem, stage.done)
         box = stage.layout.box(sizes, (0,) * len(mesh))
@@ -110,7 +110,7 @@ class Stages:
         return replace(stage, long=long, chunks=four_step.chunks_of_exchanges(*arguments))
 
     def _cut(self, stage: Stage, step: Transformed) -> Stage:
-        """The stage with a dimension that is whole in all of it, and the number of chunks."""
+        """Returns the stage with a dimension that is whole during all of it, and its chunks."""
         mesh = stage.layout.mesh
         sizes = [sizes_of(self.problem, x.done) for x in (stage, stage.following)]
         box = stage.between.box(sizes[0], (0,) * len(mesh))
@@ -122,7 +122,8 @@ class Stages:
         others = [dim for dim in range(len(box)) if dim not in needed]
         if not others:
             return stage
-        # The first with enough numbers, as what is cut along the last lies in many small pieces.
+        # The first dimension with enough numbers: cutting along the last one gives many small
+        # pieces.
         dim = min(others, key=lambda dim: (-min(box[dim].size, _ENOUGH), dim))
         held = [
             (stage.before, stage.layout, sizes[0], 1 if step.operation == "r2c" else 2),
@@ -145,7 +146,7 @@ class Stages:
 
 
 def _with_steps(stage: Stage, left: list[Step]) -> Stage:
-    """The stage with the first of these steps, which are taken from them."""
+    """Returns the stage with the first of these steps, which are removed from the list."""
     step = left.pop(0)
     if isinstance(step, Exchanged):
         stage = replace(stage, before=step)

@@ -1,9 +1,9 @@
 """The steps of a transform as it runs on many devices, with modelled times.
 
-Dimensions come together by the route of `route.py`, in the stages of `stages.py`; one that stays
-split is transformed as `four_step.py` does. Each step is that of the devices that have the most:
-kernels have the prices of the planner and a launch, exchanges those of `network.py` for the boxes
-that they move.
+Dimensions become whole by the route of `route.py`, in the stages of `stages.py`. A dimension that
+stays split is transformed as in `four_step.py`. Each step is that of the devices that have the
+most: kernels have the prices of the planner and a launch, exchanges the times of `network.py` for
+the boxes that they move.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 COMPLEX_BYTES = 8  # two float32
 FOUR_STEP, BLUESTEIN = "four-step", "bluestein"
-_LONG = 2**16  # points of a row: shorter ones one launch does faster than two with a pass between
+_LONG = 2**16  # points of a row, below which one launch is faster than two with a pass between them
 
-Group = tuple["Kernel | Exchange", ...]  # exchanges that may pass while the kernels run
+Group = tuple["Kernel | Exchange", ...]  # exchanges may pass while the kernels run
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Way:
     """How a transform is done.
 
     Attributes:
-        groups: of steps that are done together, in their order.
-        algorithm: of a dimension that is transformed in rows and columns, "" where none is.
-        split: their lengths, of Bluestein's convolution where it is that.
+        groups: groups of steps that are done together, in their order.
+        algorithm: the algorithm of a dimension that is transformed in rows and columns, or "".
+        split: their lengths; in Bluestein's algorithm, those of the convolution.
     """
 
     groups: tuple[Group, ...]
@@ -46,18 +46,18 @@ class Way:
 
     @property
     def ns(self) -> float:
-        """Modelled time, one step after the other, with the launches."""
+        """Returns the modelled time of the steps, one after the other, with the launches."""
         return sum(step.total_ns for group in self.groups for step in group)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The devices of a mesh, and what joins them.
+    """The devices of a mesh, and the links that join them.
 
     Attributes:
-        launches: what kernels are planned for.
+        launches: the settings for which kernels are planned.
         machine: the links.
-        mesh: its shape.
+        mesh: the shape of the mesh.
     """
 
     launches: Launches
@@ -65,7 +65,7 @@ class Cluster:
     mesh: tuple[int, ...]
 
     def way(self, problem: Problem) -> Way:
-        """That by which a transform of a DTensor runs.
+        """Returns the way by which a transform of a DTensor runs.
 
         Raises:
             NotImplementedError: a length has no price.
@@ -89,7 +89,7 @@ class Cluster:
     def _together(
         self, problem: Problem, stage: Stage, step: Transformed | None
     ) -> Iterator[Kernel | Exchange]:
-        """Transforms of dimensions that are whole, and the exchanges before and after them."""
+        """Yields transforms of whole dimensions, and the exchanges before and after them."""
         sizes = sizes_of(problem, stage.done)
         number_bytes = COMPLEX_BYTES // (2 if problem.is_real and not stage.done else 1)
         if stage.before:
@@ -112,9 +112,10 @@ class Cluster:
 
 
 def way_alone(launches: Launches, machine: Machine, shape: tuple[int, ...], real: bool) -> Way:
-    """The quickest way of one device that has all the data.
+    """Returns the quickest way on one device that has all the data.
 
-    The last dimensions are one launch, however many, and those before them follow one by one.
+    One launch transforms some of the last dimensions, and the dimensions before them follow one by
+    one.
 
     Raises:
         NotImplementedError: a length has no price.
@@ -136,7 +137,7 @@ def way_alone(launches: Launches, machine: Machine, shape: tuple[int, ...], real
 
 
 def _line_alone(launches: Launches, machine: Machine, n: int, points: int, real: bool) -> Way:
-    """One dimension of so many points: in one launch, or in rows and columns."""
+    """Returns the way of one dimension of so many points: in one launch, or in rows and columns."""
     ways = []
     if n <= _longest():
         ways.append(Way((launches.transforms((n,), points, real),)))
@@ -149,7 +150,7 @@ def _line_alone(launches: Launches, machine: Machine, n: int, points: int, real:
 
 
 def _in_turn(ways: Sequence[Way]) -> Way:
-    """One way after the other."""
+    """Returns one way after the other as one."""
     split = next((way for way in ways if way.split), ways[0])
     groups = tuple(group for way in ways for group in way.groups)
     return Way(groups, split.algorithm, split.split)
@@ -157,7 +158,7 @@ def _in_turn(ways: Sequence[Way]) -> Way:
 
 @dataclass(frozen=True)
 class _Across:
-    """Transforms of a dimension that the devices along one axis of a mesh have chunks of."""
+    """Transforms of a dimension of which the devices along one axis of a mesh have chunks."""
 
     launches: Launches
     machine: Machine
@@ -169,19 +170,19 @@ class _Across:
         return self.mesh[self.along]
 
     def own(self, n: int) -> list[Interval]:
-        """The chunks of the devices."""
+        """Returns the chunks of the devices."""
         return chunks(n, self.count)
 
     def algorithm(self, n: int) -> str:
         return FOUR_STEP if is_split(n, max(2, self.count)) else BLUESTEIN
 
     def split(self, n: int) -> tuple[int, int]:
-        """The rows and columns of this length, or of that to which it is padded."""
+        """Returns the rows and columns of this length, or of the length to which it is padded."""
         length = n if self.algorithm(n) == FOUR_STEP else padded_length(n, max(2, self.count))
         return split_of(length, max(2, self.count))
 
     def transformed(self, long: Long, given: int) -> Iterator[Group]:
-        """As `four_step.transformed`."""
+        """Yields the steps of `four_step.transformed`."""
         if self.algorithm(long.n) == FOUR_STEP:
             return self._four_steps(long, given)
         return self._bluestein(long, given)
@@ -189,7 +190,7 @@ class _Across:
     def aligned(
         self, lead: int, sources: list[Interval], targets: list[Interval]
     ) -> Iterator[Group]:
-        """As `four_step.aligned`, of so many rows."""
+        """Yields the steps of `four_step.aligned`, for `lead` rows."""
         if sources != targets:
             rows = Interval(0, lead)
             yield self._exchange([(rows, own) for own in sources], [(rows, own) for own in targets])
@@ -223,7 +224,7 @@ class _Across:
         yield from self.aligned(long.rows, self.own(given), wanted)
         yield (product("chirp", long.rows * points, 16),)
         yield from self._four_steps(forward, long.n)
-        yield (product("filter", spectrum, 8),)  # which is made, of a chirp
+        yield (product("filter", spectrum, 8),)  # the filter, which is made from a chirp
         yield from self._four_steps(replace(forward, rows=1), padded)
         yield (product("spectrum of the filter", long.rows * spectrum, 24),)
         yield from self._four_steps(replace(forward, inverse=True), padded)
@@ -241,7 +242,7 @@ class _Across:
 
 
 def _flat(rows: Sequence[Interval], columns: int) -> list[Interval]:
-    """Rows of so many numbers each, as intervals of these."""
+    """Returns rows of `columns` numbers each, as intervals of these numbers."""
     return [Interval(own.start * columns, own.stop * columns) for own in rows]
 
 

@@ -1,8 +1,8 @@
-"""Which placements the operators of torch.library take: splits of all dimensions but the last ones.
+"""Placements that the operators of torch.library accept: splits of all but the last dimensions.
 
-Along the others, rows are independent: each device transforms its own, at no communication. Public
-functions compute with shards before it comes to operators; these rules are for operators that get
-DTensors by themselves, as from a program of torch.export.
+Along the other dimensions rows are independent: each device transforms its own rows, without
+communication. Public functions work with shards before they call operators. These rules are for
+operators that get DTensors themselves, for example from a program of torch.export.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from torch.distributed.tensor.experimental import register_sharding
 
 from trnfft.ops import block_circulant, convolution  # noqa: F401  (which make the operators)
 
-Rule = tuple[list[Any], list[Any]]  # placements of results and of arguments, None for no tensor
+# placements of results and of arguments; None for an argument that is not a tensor
+Rule = tuple[list[Any], list[Any]]
 
 operators: Any = torch.ops.trnfft
 
-_OF_ROWS = Shard(2)  # of the spectra that block_circulant makes of its rows
+_OF_ROWS = Shard(2)  # placement of the spectra that block_circulant makes from its rows
 
 
 def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
-    """All copies, or all split along one of the first `batch` dimensions."""
+    """Returns rules for copies, and for splits along one of the first `batch` dimensions."""
     placements: list[Any] = [Replicate(), *(Shard(dim) for dim in range(batch))]
     return [([p] * results, [p] * tensors + [None] * others) for p in placements]
 
@@ -56,7 +57,7 @@ def _convolve_images(
 
 
 def _filtered(x: Any, spectrum: Any, last: int) -> list[Rule]:
-    """Splits of x but for the `last` dimensions, by spectra that broadcast before these."""
+    """Returns rules for splits of x, except its `last` dimensions, and spectra that broadcast."""
     rules = _rules(3, 1, 3, 0)
     more = max(spectrum.ndim - x.ndim, 0)
     for dim in range(x.ndim - last):
@@ -80,7 +81,7 @@ def _block_circulant(x: Any, weight: Any, bias: Any, backend: str) -> list[Rule]
 @register_sharding(operators.block_circulant_gradients.default)
 def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend: str) -> list[Rule]:
     rules: list[Rule] = []
-    # Spectra of rows are packed device by device: they can be neither gathered nor split.
+    # Spectra of rows are packed by each device: they can be neither gathered nor split.
     if Replicate() in of_x.placements:
         rules.append(([Replicate()] * 2, [Replicate()] * 3 + [None] * 2))
     if _OF_ROWS in of_x.placements:
@@ -90,5 +91,5 @@ def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend:
 
 
 def _dims(rest: tuple[Any, ...], index: int) -> int:
-    """The argument `dims` of an operator, which is 1 where it is left out."""
+    """Returns the argument `dims` of an operator, which is 1 where it is left out."""
     return rest[index] if len(rest) > index else 1

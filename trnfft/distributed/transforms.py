@@ -1,11 +1,11 @@
-"""Transforms of DTensors: each device has a shard, none ever more than a few of that size.
+"""Transforms of DTensors: each device has a shard, and never more than a few of that size.
 
     route          which dimensions to bring together when: `route.py`
     exchanges      all-to-all between the devices along one dimension of the mesh: `exchange.py`
     transforms     of what a device has whole: `trnfft.ops`, by the chosen backend
     four steps     of one dimension that stays split: `four_step.py`
 
-Dimensions that are not transformed may be split in any way, at no communication. All devices
+Dimensions that are not transformed may be split in any way, without communication. All devices
 compare what they were asked for before the first exchange: `agreement.py`.
 """
 
@@ -55,13 +55,13 @@ from trnfft.ops import transforms as ops
 
 @dataclass(frozen=True)
 class Asked:
-    """A transform, as `trnfft.ops.transforms` takes it.
+    """The arguments of a transform, as those of `trnfft.ops.transforms`.
 
     Attributes:
         operation: "c2c", "r2c" or "c2r".
         sizes, dims, inverse, norm, planned: as there.
-        placements: of the result; None for those of the input, () for whichever are the cheapest.
-        kept: for some dimensions the start and the size of what is kept of the result.
+        placements: placements of the result; None for those of the input, () for the cheapest.
+        kept: for some dimensions, the start and the size of what is kept of the result.
     """
 
     operation: str
@@ -75,18 +75,18 @@ class Asked:
 
 
 def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
-    """The transform of a DTensor, or of a ComplexTensor whose parts are DTensors. Differentiable.
+    """Transforms a DTensor, or a ComplexTensor whose parts are DTensors. Differentiable.
 
     Args:
-        x: with parts in float32 or float64.
-        asked: what to do.
+        x: the input, with parts in float32 or float64.
+        asked: the arguments of the transform.
 
     Returns:
-        For "c2r" a DTensor, else a ComplexTensor of two.
+        A DTensor for "c2r", else a ComplexTensor of two.
 
     Raises:
-        NotImplementedError: a placement is not known, no decomposition is left, or the backend
-            cannot do a length.
+        NotImplementedError: a placement is not known, no decomposition is possible, or the backend
+            cannot transform a length.
         RuntimeError: the devices were not asked for the same, or one of them has failed.
     """
     given = dtensors_of(x)
@@ -95,7 +95,7 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     steps = route(job.problem)
     meets = any(not isinstance(step, Transformed) for step in steps) or any(map(is_pending, given))
     with turn(job.mesh, meets):
-        if meets and not torch.compiler.is_compiling():  # no graph holds what is compared
+        if meets and not torch.compiler.is_compiling():  # a graph cannot contain the comparison
             _check(given, job, wrong)
         check_fits(wrong)
         made = job.run([local_of(without_partial(part)) for part in given])
@@ -106,27 +106,27 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
-    """The one or two DTensors of an input."""
+    """Returns the one or two DTensors of an input."""
     parts = parts_of(x) if isinstance(x, ComplexTensor) else (x,)
     found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
-            "argument 'input' has one part that is a DTensor and one that is none, allowed are "
-            "two; distribute the other one, with torch.distributed.tensor.distribute_tensor"
+            "argument 'input' has one part that is a DTensor and one that is not, allowed are two "
+            "DTensors; distribute the other part, with torch.distributed.tensor.distribute_tensor"
         )
     return found
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What this device does, one step after the other.
+    """The work of this device, one step after the other.
 
     Attributes:
-        asked: the transform.
-        problem, stages: the route and what it is for.
+        asked: the arguments of the transform.
+        problem, stages: the routing problem, and the stages of its route.
         mesh: the devices.
-        coordinate: of this one.
-        placements: of the result.
+        coordinate: the coordinates of this device.
+        placements: the placements of the result.
     """
 
     asked: Asked
@@ -138,7 +138,7 @@ class _Job:
 
     @staticmethod
     def of(parts: Sequence[DTensor], asked: Asked) -> _Job:
-        """The job for these DTensors."""
+        """Returns the job for these DTensors."""
         like = parts[0]
         mesh, placements = like.device_mesh, summed_placements(like)
         coordinate = coordinate_of(mesh)
@@ -166,8 +166,8 @@ class _Job:
         return _Job(asked, problem, stages, mesh, coordinate, wanted)
 
     def run(self, parts: Held) -> Parts:
-        """Both or the one part of the result, of those of this device's shard."""
-        if not self.stages:  # nothing to transform: complex numbers of real ones
+        """Returns the one or two parts of the result, from those of this device's shard."""
+        if not self.stages:  # there is nothing to transform: real numbers become complex
             function = functools.partial(ops.c2c, sizes=(), dims=(), inverse=False, norm="backward")
             parts = blocks.transformed(parts, Rows(of_last(function, ()), None))
         for stage in self.stages:
@@ -184,7 +184,7 @@ class _Job:
         return Exchange.of_layouts(self.mesh, step.along, sizes, before, after)
 
     def _transformed(self, parts: Held, stage: Stage, step: Transformed) -> Held:
-        """Transforms of dimensions that are here, and of their results what is kept."""
+        """Transforms dimensions that this device has whole; returns what is kept of the results."""
         asked = self.asked
         lengths = dict(zip(asked.dims, asked.sizes, strict=True))
         sizes = tuple(lengths[dim] for dim in step.dims)
@@ -216,7 +216,7 @@ class _Job:
         return blocks.transformed(parts, rows, before, after)
 
     def _across(self, parts: Held, stage: Stage, step: Across) -> Held:
-        """The transform of a dimension of which every device along the mesh has a chunk."""
+        """Transforms a dimension of which every device along the mesh has a chunk."""
         line = self.problem.lines[step.dim]
         shape = self.problem.source.mesh
         group = self.mesh.get_group(step.along)
@@ -243,9 +243,9 @@ class _Job:
 
 
 def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
-    """Half a spectrum such that the real part of its transform is that of the whole one.
+    """Weights half a spectrum so that the real part of its transform is that of the whole one.
 
-    Those numbers count twice whose conjugates are not there.
+    Numbers whose conjugates are not there count twice.
     """
     half = length // 2 + 1
     wanted = chunks(half, devices.count)
@@ -257,7 +257,7 @@ def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
 
 
 def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
-    """What happens along each dimension."""
+    """Returns what happens along each dimension."""
     lines = [Line(size, None, (0, size)) for size in shape]
     for dim, length in zip(asked.dims, asked.sizes, strict=True):
         is_half = asked.operation == "r2c" and dim == asked.dims[-1]
@@ -269,7 +269,11 @@ def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
 def _check_copies(
     given: Sequence[Placement], wanted: Sequence[Placement], mesh: Sequence[int]
 ) -> None:
-    """RuntimeError where copies are to become shards, or the other way round."""
+    """Checks that shards stay shards and copies stay copies.
+
+    Raises:
+        RuntimeError: copies are to become shards, or shards copies.
+    """
     for owner, (before, after) in enumerate(zip(given, wanted, strict=True)):
         is_same = isinstance(before, Replicate) == isinstance(after, Replicate)
         if not is_same and mesh[owner] > 1:
@@ -283,7 +287,11 @@ def _check_copies(
 def _check_fits(
     part: torch.Tensor, before: torch.Size, dims: Sequence[int], sizes: Sequence[int]
 ) -> None:
-    """RuntimeError where this device has no memory for its part of the result."""
+    """Checks that this device has the memory for its part of the result.
+
+    Raises:
+        RuntimeError: it does not.
+    """
     shape = list(before)
     for dim, size in zip(dims, sizes, strict=True):
         shape[dim] = size
@@ -296,7 +304,11 @@ def _check_fits(
 
 
 def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
-    """RuntimeError unless all devices of exchanges or pending sums were asked for the same."""
+    """Checks that all devices of exchanges or pending sums were asked for the same.
+
+    Raises:
+        RuntimeError: they were not.
+    """
     asked = job.asked
     described = {
         "transform": f"{asked.operation}, inverse={asked.inverse}",

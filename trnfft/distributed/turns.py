@@ -1,12 +1,12 @@
-"""Calls that exchange over a process group, one at a time: what is in their way is an error.
+"""Calls that exchange over a process group take turns; a call that is in their way is an error.
 
 All processes have to exchange in the same order. Two threads that exchange over one group at the
-same time do not, and who was interrupted, as by Ctrl-C, has left out what the others wait for: the
-next exchange would bring something else than was asked for, or, with gloo, end the process. So the
-first thread has its turn and the second one an error, and a group of which an exchange was
-interrupted is not used again.
+same time do not. A process that was interrupted, for example by Ctrl-C, has left out an exchange
+for which the others wait: the next exchange would bring other numbers than expected or, with gloo,
+end the process. So the first thread has its turn and the second one gets an error, and a group of
+which an exchange was interrupted is not used again.
 
-Nothing is noted in graphs of torch.compile, which exchange without this package.
+Nothing is recorded in graphs of torch.compile, which exchange without this package.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from torch.distributed.device_mesh import DeviceMesh
 
 
 class _Turns:
-    """What is known of a group.
+    """The state of a group.
 
     Attributes:
-        thread: that has its turn, None where none has.
-        depth: calls of it, of which one is in the other.
+        thread: the thread that has its turn, or None.
+        depth: the number of its calls that are nested.
         flights: exchanges that have started and not arrived.
-        passes: the backward passes with exchanges that have not ended, and their threads.
-        calls: so far, also those that were refused.
+        passes: backward passes with exchanges that have not ended, and their threads.
+        calls: calls so far, including those that were refused.
         is_broken: whether a call was interrupted.
     """
 
@@ -42,19 +42,19 @@ class _Turns:
         self.is_broken = False
 
     def leave(self) -> None:
-        """The turn ends where nothing is left of it."""
+        """Ends the turn if nothing is left of it."""
         if not self.depth and not self.flights:
             self.thread = None
 
 
 _GROUPS: WeakKeyDictionary[ProcessGroup, _Turns] = WeakKeyDictionary()
-_NONE = -1  # the number of no backward pass
-_LOCK = threading.Lock()  # of all that is above, for a few instructions
+_NONE = -1  # the number that stands for no backward pass
+_LOCK = threading.Lock()  # guards all of the above, for a few instructions at a time
 
 
 @contextmanager
 def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
-    """For a call that exchanges along the dimensions of a mesh, or, not `exchanges`, does not.
+    """A context for a call that exchanges along the dimensions of a mesh, if `exchanges` is true.
 
     Raises:
         RuntimeError: another thread has its turn, or a call was interrupted.
@@ -66,7 +66,7 @@ def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
     found = _entered(groups)
     try:
         yield
-    except Exception:  # of all processes alike, or these find out by the next comparison
+    except Exception:  # all processes have the same error, or find out by the next comparison
         for turns in found:
             turns.flights = 0
         raise
@@ -83,7 +83,7 @@ def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
 
 @contextmanager
 def interrupted(group: ProcessGroup) -> Iterator[None]:
-    """What breaks a group where it is interrupted."""
+    """A context that marks a group as broken where it is interrupted."""
     try:
         yield
     except Exception:
@@ -95,7 +95,7 @@ def interrupted(group: ProcessGroup) -> Iterator[None]:
 
 
 def start(group: ProcessGroup) -> None:
-    """Notes that an exchange starts; errors as of `turn`."""
+    """Records that an exchange starts; raises the errors of `turn`."""
     if torch.compiler.is_compiling():
         return
     with _LOCK:
@@ -106,13 +106,13 @@ def start(group: ProcessGroup) -> None:
         backward = torch._C._current_graph_task_id()
         if backward != _NONE and backward not in turns.passes:
             turns.passes[backward] = threading.get_ident()
-            # Called when the whole pass has ended, but not where that was by an error.
+            # This is called when the whole pass has ended, except by an error.
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(functools.partial(turns.passes.pop, backward, None))
 
 
 def arrive(group: ProcessGroup) -> None:
-    """Notes that an exchange has arrived."""
+    """Records that an exchange has arrived."""
     if torch.compiler.is_compiling():
         return
     with _LOCK:
@@ -122,12 +122,12 @@ def arrive(group: ProcessGroup) -> None:
 
 
 def calls_over(group: ProcessGroup) -> int:
-    """How many calls have wanted to exchange over a group, of all its processes the same."""
+    """Returns how many calls have wanted to exchange over a group, equal on all its processes."""
     return _of(group).calls
 
 
 def _entered(groups: list[ProcessGroup]) -> list[_Turns]:
-    """The turns of groups, of which this thread has its."""
+    """Takes the turns of groups for this thread, and returns them."""
     own = threading.get_ident()
     with _LOCK:
         found = [_of(group) for group in groups]
@@ -143,13 +143,16 @@ def _entered(groups: list[ProcessGroup]) -> list[_Turns]:
 
 
 def _check_passes(turns: _Turns) -> None:
-    """RuntimeError where a backward pass has not ended, which makes exchanges between others.
+    """Checks that no backward pass is open, which would make exchanges between others.
 
-    One of this thread, or of one that has ended, has left out exchanges: in an error, or
-    interrupted where no function of this package could note it. That breaks the group.
+    An open pass of this thread, or of a thread that has ended, has left out exchanges: by an error,
+    or by an interrupt that no function of this package could record. This breaks the group.
+
+    Raises:
+        RuntimeError: a backward pass of another thread has not ended.
     """
     if not turns.passes or torch._C._current_graph_task_id() != _NONE:
-        return  # where it computes again, as a checkpoint does, a pass goes on
+        return  # a pass goes on where it computes again, as a checkpoint does
     others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     for thread in turns.passes.values():
         if thread in others:
@@ -163,7 +166,11 @@ def _of(group: ProcessGroup) -> _Turns:
 
 
 def _check(turns: _Turns) -> None:
-    """RuntimeError where this thread may not exchange."""
+    """Checks that this thread may exchange.
+
+    Raises:
+        RuntimeError: it may not.
+    """
     if turns.is_broken:
         raise RuntimeError(
             "argument 'input' is on a process group of which an exchange was interrupted or has "

@@ -178,8 +178,11 @@ def test_a_process_that_does_not_come(tmp_path):
         outcomes = processes.outcomes(missing, within=60)
         assert not outcomes[1].error
         for outcome in (outcomes[0], outcomes[2], outcomes[3]):
-            assert "RuntimeError: a process among ranks 0, 1, 2, 3 has died, or" in outcome.error
-            assert "within 1 s" in outcome.error and "shape of 'input': (8, 6, 4)" in outcome.error
+            assert "s for all of ranks 0, 1, 2, 3: a process has died, or" in outcome.error
+            assert (
+                "has waited 1 s for" in outcome.error
+                and "shape of 'input': (8, 6, 4)" in outcome.error
+            )
     finally:
         processes.close()
 
@@ -241,7 +244,7 @@ def from_outside(rank):
 
 
 def test_processes_that_are_none_of_the_mesh(four):
-    inside, outside = [], ["argument 'input' is on a mesh that this process is none of"] * 3
+    inside, outside = [], ["argument 'input' is on a mesh that does not include this process"] * 3
     for found, wanted in zip(four.run(from_outside), [inside] * 2 + [outside] * 2, strict=True):
         assert [text.partition(";")[0] for text in found] == wanted
 
@@ -361,4 +364,4 @@ def test_meshes(four):
         assert of_filter[0] == "ValueError" and "argument 'filter' is on" in of_filter[1]
         for kind, text in outside:
             assert kind == ("none" if rank < 2 else "RuntimeError"), text
-            assert rank < 2 or "this process is none of" in text
+            assert rank < 2 or "does not include this process" in text

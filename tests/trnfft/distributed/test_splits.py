@@ -147,7 +147,7 @@ def test_refusals(four):
         ("NotImplementedError", "allowed is a _StridedShard of 7 numbers only where"),
         ("NotImplementedError", "an argument or parameter of shape (1, 4) has the placements"),
         ("NotImplementedError", "argument 'filter' has 2 dimensions"),
-        ("NotImplementedError", "argument 'filter' is a DTensor and argument 'input' is none"),
+        ("NotImplementedError", "argument 'filter' is a DTensor and argument 'input' is not"),
         ("NotImplementedError", "argument 'psf' is a DTensor"),
         ("ValueError", "argument 'device' is 'cpu'"),
         ("RuntimeError", "this plan allows shape (8, 6)"),

@@ -5,5 +5,5 @@
     stopwatch    how long operators of each kind take, and what is sent to whom
     self_test    the transforms that are compared and timed, and the links between processes
 
-`trnfft check` is the same; the table that both print is of `trnfft.cli.check`.
+`trnfft check` is the same command; both print a table of `trnfft.cli.check`.
 """

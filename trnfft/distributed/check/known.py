@@ -1,12 +1,12 @@
-"""Signals whose spectra are known, so that a process can make its part of both by itself.
+"""Signals whose spectra are known, so that a process can compute its part of both by itself.
 
-Along a dimension of an even size n a chirp, which starts at a,
+Along a dimension of an even size n, the signal is a chirp that starts at a,
 
     x[j] = exp(pi i (j - a)^2 / n),    X[k] = sqrt(n) e^(pi i / 4) exp(-pi i (k^2 + 2 a k) / n),
 
-and products of such along several; no number is 0, and none has the place of another one. With
-angles from integers both are exact to the rounding of float64. The real part of a signal has the
-spectrum (X[k] + conj X[-k]) / 2.
+and along several dimensions a product of such chirps. No number is 0, and none has the place of
+another one. With angles from integers both are exact to the rounding of float64. The real part of a
+signal has the spectrum (X[k] + conj X[-k]) / 2.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from trnfft.distributed.layout import Box, Interval
 
 
 def signal(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
-    """The numbers of a box; outside of the shape they are 0.
+    """Returns the numbers of a box of the signal; outside the shape they are 0.
 
     Args:
         shape: even sizes, up to 2^40.
-        box: where.
-        is_real: whether only the real part is asked for.
+        box: the box.
+        is_real: whether only the real part is returned.
 
     Returns:
         complex128 or float64, of the sizes of the box.
@@ -37,7 +37,7 @@ def signal(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
 
 
 def spectrum(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
-    """The unnormalized transform of `signal`, of all dimensions: a box of that, complex128."""
+    """Returns a box of the unnormalized transform of `signal`, of all dimensions, in complex128."""
     found = _product([_spectrum(n, dim, box[dim], 1) for dim, n in enumerate(shape)])
     if not is_real:
         return found
@@ -46,13 +46,13 @@ def spectrum(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
 
 
 def small_filter(dimensions: int) -> torch.Tensor:
-    """A filter of three numbers along each dimension, none like another: float64."""
+    """Returns a filter of three numbers along each dimension, all different, in float64."""
     count = 3**dimensions
     return (torch.arange(count, dtype=torch.float64) / count - 0.3).cos().view([3] * dimensions)
 
 
 def convolved(shape: Sequence[int], box: Box) -> torch.Tensor:
-    """The real `signal` convolved with `small_filter`, as long as the signal: a box of that."""
+    """Returns a box of the real `signal` convolved with `small_filter`, as long as the signal."""
     wider = tuple(Interval(interval.start - 1, interval.stop + 1) for interval in box)
     x, h = signal(shape, wider, is_real=True), small_filter(len(shape))
     sizes = [interval.size for interval in box]
@@ -66,7 +66,7 @@ def convolved(shape: Sequence[int], box: Box) -> torch.Tensor:
 
 
 def _start(n: int, dim: int) -> int:
-    """Where the chirp of a dimension starts, somewhere else in each."""
+    """Returns where the chirp of a dimension starts, which differs between dimensions."""
     return n // 3 + 5 * dim + 1
 
 
@@ -77,7 +77,7 @@ def _chirp(n: int, dim: int, interval: Interval) -> torch.Tensor:
 
 
 def _spectrum(n: int, dim: int, interval: Interval, sign: int) -> torch.Tensor:
-    """At each index k of an interval that at sign * k."""
+    """Returns the spectrum at sign * k, for each k of an interval."""
     k = sign * torch.arange(interval.start, interval.stop) % n
     start = torch.tensor(_start(n, dim))
     turned = _turned(_square(start, 2 * n) - _square(k + start, 2 * n), n)  # -(k^2 + 2 a k)
@@ -85,18 +85,18 @@ def _spectrum(n: int, dim: int, interval: Interval, sign: int) -> torch.Tensor:
 
 
 def _square(j: torch.Tensor, modulus: int) -> torch.Tensor:
-    """j * j modulo a number up to 2^41, for |j| up to 2^41: by halves, as squares have 82 bits."""
+    """Returns j * j modulo a number up to 2^41, for |j| up to 2^41, whose squares have 82 bits."""
     j = j.abs()
     high, low = j >> 20, j & ((1 << 20) - 1)
     return ((j * high % modulus << 20) + j * low) % modulus
 
 
 def _turned(numerators: torch.Tensor, n: int) -> torch.Tensor:
-    """exp(pi i numerator / n)."""
+    """Returns exp(pi i numerator / n)."""
     angles = math.pi * (numerators % (2 * n)).double() / n
     return torch.polar(torch.ones_like(angles), angles)
 
 
 def _product(lines: list[torch.Tensor]) -> torch.Tensor:
-    """The outer product, one dimension each."""
+    """Returns the outer product, one dimension for each line."""
     return functools.reduce(lambda x, line: x[..., None] * line, lines)

@@ -1,8 +1,8 @@
-"""Processes that do the same work together, and what each returns; or why one did not.
+"""Processes that do the same work together, and what each returns, or why one of them did not.
 
-Each tells one store what has become of it: a report, or an error. So that which failed first is
-known even where the others only see that they are alone, and nobody waits for one that has died:
-all exchanges have a time limit, after which they raise an error, too.
+Each process tells one store what has become of it: a report, or an error. So the first failure is
+known even where the other processes only see that they are alone, and nobody waits for a process
+that has died: all exchanges have a time limit, after which they raise an error, too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-LIMIT = 60.0  # s that processes wait for each other
-COMPILING_LIMIT = 1800.0  # where kernels may have to be compiled first
-_GRACE = 3.0  # s in which others tell what has become of them, after the first error
-_PAUSE = 0.05  # s between looks at the store
+LIMIT = 60.0  # seconds that processes wait for each other
+COMPILING_LIMIT = 1800.0  # the same where kernels may have to be compiled first
+_GRACE = 3.0  # seconds in which other processes report, after the first error
+_PAUSE = 0.05  # seconds between looks at the store
 
-Work = Callable[..., Any]  # of the device and further arguments; returns JSON types
+# a function of the device and further arguments, which returns JSON types
+Work = Callable[..., Any]
 
 
 class Failure(Exception):
@@ -35,22 +36,25 @@ class Failure(Exception):
 
 
 class Member(NamedTuple):
-    """Who a process is, and where the store is."""
+    """A process, and where the store is."""
 
     rank: int
-    size: int  # of the world
+    size: int  # processes of the world
     host: str
     port: int
 
 
 def started(work: Work, count: int, device: str, *arguments: Any) -> list[Any]:
-    """What so many processes on this computer return, in their order; Failure for errors.
+    """Returns what `count` processes on this computer return, in their order.
 
     Args:
         work: a function of a module.
-        count: of processes, which share the cores of the CPU.
-        device: its type.
-        arguments: for `work`, after the device.
+        count: the number of processes, which share the cores of the CPU.
+        device: the type of their device.
+        arguments: arguments of `work`, after the device.
+
+    Raises:
+        Failure: a process has failed.
     """
     server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = _context(device)
@@ -73,16 +77,17 @@ def started(work: Work, count: int, device: str, *arguments: Any) -> list[Any]:
 
 
 def is_launched() -> bool:
-    """Whether torchrun, or what works like it, has started this process."""
+    """Returns whether torchrun, or a program that works like it, has started this process."""
     return dist.is_torchelastic_launched() or {"RANK", "WORLD_SIZE"} <= os.environ.keys()
 
 
 def together(work: Work, device: str, *arguments: Any) -> list[Any] | None:
-    """What the processes of torchrun return, on the first of them, and None on others.
+    """Returns what the processes of torchrun return, on the first of them, and None on the others.
 
-    All call this. Those but the first end here if they fail; the first raises a Failure.
+    All processes call this function. If they fail, processes other than the first end here.
 
     Raises:
+        Failure: on the first process, where a process has failed.
         ValueError: there is no such device, or the environment does not say where to meet.
     """
     try:
@@ -96,21 +101,21 @@ def together(work: Work, device: str, *arguments: Any) -> list[Any] | None:
         return None
     signal.signal(signal.SIGTERM, _terminated)
     thread = threading.Thread(target=_report, args=(member, work, device, arguments), daemon=True)
-    thread.start()  # so that this one can tell what the others have told
+    thread.start()  # so that this thread can pass on what the others have told
     return _collected(_words(_client(member, device)), member.size, device, dict)
 
 
 def _terminated(*_: Any) -> None:
     raise Failure(
-        "another process has failed or died, so that the launcher ends all: see its report"
+        "another process has failed or died, and the launcher ends all of them: see its report"
     )
 
 
 def backend_of(device: str) -> str:
-    """The backend of torch.distributed for a type of device.
+    """Returns the backend of torch.distributed for a type of device.
 
     Raises:
-        ValueError: there is none, or no such device here.
+        ValueError: there is no such backend, or no such device here.
     """
     here = {
         name: str(backend)
@@ -134,14 +139,14 @@ def _is_here(device: str) -> bool:
 
 
 def cores() -> int:
-    """Of the CPU, that this process may use."""
+    """Returns the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _context(device: str) -> Any:
-    """How processes start: forked by one that has imported torch, where no device minds that."""
+    """Returns how processes start: forked by one that has imported torch, if devices allow it."""
     if device != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -150,8 +155,9 @@ def _context(device: str) -> Any:
 
 
 def _serve(member: Member, work: Work, device: str, arguments: tuple[Any, ...]) -> None:
-    """A process of `started`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the one that has started it to heed
+    """Runs a process of `started`."""
+    # the process that has started it handles the interrupt
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(max(1, cores() // member.size))
     _report(member, work, device, arguments, is_started=True)
 
@@ -159,7 +165,7 @@ def _serve(member: Member, work: Work, device: str, arguments: tuple[Any, ...]) 
 def _report(
     member: Member, work: Work, device: str, arguments: tuple[Any, ...], is_started: bool = False
 ) -> None:
-    """Does the work and tells what has become of it; ends this process where that is an error."""
+    """Does the work and tells the store what has become of it; an error ends this process."""
     client = _client(member, device)
     words = _words(client)
     try:
@@ -176,14 +182,16 @@ def _report(
         words.set(f"error/{member.rank}", f"{type(error).__name__}: {error}")
         words.add("errors", 1)
         if member.rank or is_started:
-            time.sleep(2 * _GRACE)  # who ends takes the others with it, before they can tell
+            # a process that ends takes the others with it, before they can report
+            time.sleep(2 * _GRACE)
             os._exit(1)
         return
     words.set(f"report/{member.rank}", report)
     words.add("reports", 1)
     if is_started:
         with contextlib.suppress(RuntimeError):
-            client.wait(["never"])  # until this process is ended, or the one with the store is gone
+            # until this process is ended, or the process with the store is gone
+            client.wait(["never"])
 
 
 def _client(member: Member, device: str) -> dist.TCPStore:
@@ -201,7 +209,11 @@ def _limit(device: str) -> timedelta:
 def _collected(
     words: dist.Store, count: int, device: str, ended: Callable[[], dict[int, str]]
 ) -> list[Any]:
-    """The reports of all, as they come; Failure where one has failed, ended or come to a halt."""
+    """Returns the reports of all processes, as they come.
+
+    Raises:
+        Failure: a process has failed, ended or come to a halt.
+    """
     since = time.monotonic()
     before = 0
     while (told := words.add("reports", 0)) < count:
@@ -216,7 +228,7 @@ def _collected(
 
 
 def _reasons(words: dist.Store, count: int, ended: Callable[[], dict[int, str]]) -> str:
-    """What is known of those that failed, and of those that are silent while others are not."""
+    """Returns what is known of processes that failed, and of those that are silent alone."""
     start = time.monotonic()
     known: dict[int, str] = {}
     while time.monotonic() - start < _GRACE and len(known) < count:
@@ -235,8 +247,8 @@ def _reasons(words: dist.Store, count: int, ended: Callable[[], dict[int, str]])
     lines = [f"rank {_listed(ranks)}: {text}" for text, ranks in by_text.items()]
     told = {rank for rank in range(count) if words.check([f"report/{rank}"])}
     silent = set(range(count)) - told - known.keys()
-    if not known or len(silent) < len(known):  # else they wait for the one that failed
-        lines += [f"rank {_listed(silent)}: no word"] * bool(silent)
+    if not known or len(silent) < len(known):  # otherwise they wait for the one that failed
+        lines += [f"rank {_listed(silent)}: no report"] * bool(silent)
     return "\n".join(lines)
 
 
@@ -245,7 +257,7 @@ def _listed(ranks: Iterable[int]) -> str:
 
 
 def _ended(processes: list[BaseProcess]) -> dict[int, str]:
-    """How those processes ended that did so."""
+    """Returns how processes ended, for those that did."""
     return {
         rank: _end(process.exitcode)
         for rank, process in enumerate(processes)

@@ -28,14 +28,14 @@ from trnfft.distributed.convolution import convolve
 from trnfft.distributed.dtensor import Kind, distributed
 from trnfft.distributed.layout import Box, layout_of
 
-ROUNDS = 3  # of which the fastest counts
-LINK_BYTES = 1 << 23  # that each process sends at a time
+ROUNDS = 3  # rounds, of which the fastest counts
+LINK_BYTES = 1 << 23  # bytes that each process sends at a time
 UNEVEN = (66, 50, 36)  # sizes that few numbers of processes divide
 CHIP, HOST, NETWORK = "inside a chip", "inside a host", "between hosts"
 
 
 class Place(NamedTuple):
-    """Where a process is: the name of its computer, and the number of its chip there."""
+    """The place of a process: the name of its computer, and the number of its chip there."""
 
     rank: int
     host: str
@@ -47,11 +47,11 @@ class Case:
     """A transform of a tensor that is split along some dimensions.
 
     Attributes:
-        function: of `trnfft.distributed`, or "fft".
-        shape: of the signal.
-        mesh: of all processes.
-        split: the dimension that each dimension of the mesh splits.
-        out: likewise of the result.
+        function: a function of `trnfft.distributed`, or "fft".
+        shape: the shape of the signal.
+        mesh: the shape of the mesh of all processes.
+        split: for each dimension of the mesh, the dimension of the input that it splits.
+        out: the same for the result.
     """
 
     function: str
@@ -70,18 +70,18 @@ class Case:
 
     @property
     def half(self) -> tuple[int, ...]:
-        """The sizes of the spectrum."""
+        """Returns the sizes of the spectrum."""
         if self.function in ("rfftn", "irfftn"):
             return (*self.shape[:-1], self.shape[-1] // 2 + 1)
         return self.shape
 
 
 def cases(count: int, points: int) -> Iterator[Case]:
-    """All of them.
+    """Yields all cases.
 
     Args:
-        count: of processes.
-        points: of each process, about.
+        count: the number of processes.
+        points: about the number of points of each process.
     """
     line, (a, b) = (count,), _factors(count)
     total = 1 << max(6, math.ceil(math.log2(points * count)))
@@ -101,14 +101,14 @@ def cases(count: int, points: int) -> Iterator[Case]:
 
 
 def run(device: str, points: int) -> dict[str, Any]:
-    """What this process has found: of itself, of each case, of each link.
+    """Returns what this process has found: about itself, each case and each link.
 
     Args:
-        device: its type; torch.distributed is initialised for it.
-        points: of each process, about.
+        device: the type of its device, for which torch.distributed is initialised.
+        points: about the number of points of each process.
     """
     rank, count = dist.get_rank(), dist.get_world_size()
-    init_device_mesh(device, (count,))  # which gives each process of a host a device of its own
+    init_device_mesh(device, (count,))  # this gives each process of a host a device of its own
     places = _places(device)
     with torch.no_grad():
         found = [_tried(case, device, places) for case in cases(count, points)]
@@ -126,7 +126,7 @@ def run(device: str, points: int) -> dict[str, Any]:
 
 
 def transform(case: Case, x: Any) -> Any:
-    """The case's function of a DTensor."""
+    """Calls the case's function on a DTensor."""
     if case.function == "fft":
         return trnfft.fft(x)
     if case.function == "convolve":
@@ -138,7 +138,7 @@ def transform(case: Case, x: Any) -> Any:
 
 
 def given(case: Case, device: str) -> Any:
-    """The argument of the case's function: a DTensor, or a ComplexTensor of two."""
+    """Returns the argument of the case's function: a DTensor, or a ComplexTensor of two."""
     mesh = init_device_mesh(device, case.mesh)
     shape = case.half if case.is_inverse else case.shape
     box = _box(shape, case.split, mesh)
@@ -153,7 +153,10 @@ def given(case: Case, device: str) -> Any:
 
 
 def _tried(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
-    """What is found of a case; its name in errors. What no process can do is no error."""
+    """Returns what is found of a case; errors have its name.
+
+    A transform that no process can do is not an error.
+    """
     try:
         return asdict(case) | _measured(case, device, places)
     except NotImplementedError as error:
@@ -166,7 +169,7 @@ def _tried(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
 
 
 def _measured(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
-    """Squares of the error and of the result, times by round, bytes sent over each link."""
+    """Returns squares of the error and of the result, times by round, and bytes over each link."""
     x = given(case, device)
     difference, norm, problem = _compared(case, transform(case, x))
     rounds = []
@@ -190,7 +193,7 @@ def _measured(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
 
 
 def _compared(case: Case, y: Any) -> tuple[float, float, str]:
-    """Sums of squares of this process's errors and numbers, and what is wrong besides."""
+    """Returns sums of squares of this process's errors and numbers, and any other problem."""
     parts: tuple[Any, ...] = parts_of(y) if isinstance(y, ComplexTensor) else (y,)
     part = parts[0]
     shape = case.shape if case.is_inverse or case.function == "convolve" else case.half
@@ -212,7 +215,7 @@ def _compared(case: Case, y: Any) -> tuple[float, float, str]:
 
 
 def _link(name: str, device: str, places: list[Place]) -> dict[str, float]:
-    """Bytes that this process sends to all that it reaches by a link, and the seconds of it."""
+    """Returns the bytes that this process sends over a link, and the seconds that this takes."""
     is_joined = [[a != b and _between(a, b) == name for b in places] for a in places]
     piece = LINK_BYTES // 4 // max(map(sum, is_joined))
     splits = [piece * joined for joined in is_joined[dist.get_rank()]]
@@ -228,7 +231,7 @@ def _link(name: str, device: str, places: list[Place]) -> dict[str, float]:
 
 
 def _places(device: str) -> list[Place]:
-    """Where each process is."""
+    """Returns the place of each process."""
     hosts: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(hosts, socket.gethostname())
     per_chip = 1
@@ -241,13 +244,13 @@ def _places(device: str) -> list[Place]:
 
 
 def _links(places: Sequence[Place]) -> list[str]:
-    """Those that join any two processes."""
+    """Returns the links that join any two processes."""
     found = {_between(a, b) for a in places for b in places if a != b}
     return [name for name in (CHIP, HOST, NETWORK) if name in found]
 
 
 def _between(a: Place, b: Place) -> str:
-    """The link that joins two processes."""
+    """Returns the link that joins two processes."""
     if a.host != b.host:
         return NETWORK
     return CHIP if a.chip == b.chip else HOST
@@ -258,18 +261,18 @@ def _placements(dims: Sequence[int]) -> tuple[Placement, ...]:
 
 
 def _box(shape: Sequence[int], split: Sequence[int], mesh: DeviceMesh) -> Box:
-    """What this process has of a tensor."""
+    """Returns what this process has of a tensor."""
     layout = layout_of("split", _placements(split), tuple(mesh.shape), shape)
     return layout.box(shape, mesh.get_coordinate() or ())
 
 
 def _factors(count: int) -> tuple[int, int]:
-    """Two numbers with this product, as close as can be."""
+    """Returns two numbers with this product, as close to each other as possible."""
     first = next(d for d in range(math.isqrt(count), 0, -1) if count % d == 0)
     return first, count // first
 
 
 def cube(points: int) -> tuple[int, ...]:
-    """Three sizes with this product, a power of two."""
+    """Returns three sizes with this product, a power of two."""
     exponent = points.bit_length() - 1
     return tuple(1 << (exponent + 2 - i) // 3 for i in range(3))

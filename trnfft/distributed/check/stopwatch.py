@@ -14,19 +14,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 TRANSFORMS, EXCHANGE, COPIES = "transforms", "exchange", "copies"
 
-# The last ones bring complex numbers together and take them apart, for backends with such.
+# The last two join and split complex numbers, for backends that have them.
 _COPYING = ("copy_", "clone", "_to_copy", "complex", "unbind_copy")
 
 _functional: Any = torch.ops._c10d_functional
 
 
 class Stopwatch(TorchDispatchMode):
-    """While it is on, every operator of torch is waited for, timed, and counted to its kind.
+    """A mode that waits for every operator of torch, times it, and adds the time to its kind.
 
     Attributes:
-        seconds: by kind: transforms, with products of matrices that they may be made of;
-            exchange, with waiting for other processes, without what passes while this one computes;
-            copies, which pack and unpack. Other operators are of no kind.
+        seconds: by kind: transforms, with matrix products of which they may consist; exchange, with
+            waiting for other processes, without what passes while this process computes; copies,
+            which pack and unpack. Other operators have no kind.
         sent: bytes by process of the world, without this one.
     """
 
@@ -39,7 +39,7 @@ class Stopwatch(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if types:  # those of DTensors and ComplexTensors come back as operators of their parts
+        if types:  # operators of DTensors and ComplexTensors come back as operators of their parts
             return NotImplemented
         start = time.perf_counter()
         result = func(*args, **(kwargs or {}))
@@ -60,9 +60,10 @@ class Stopwatch(TorchDispatchMode):
 
 
 def synchronizer(device: str) -> Callable[[], None]:
-    """What waits until a device has done all it was asked for.
+    """Returns a function that waits until a device has done all that it was asked for.
 
-    Times are taken around it: events of torch_neuronx return much the same whatever runs.
+    Times are taken around this function: events of torch_neuronx return much the same time whatever
+    runs.
     """
     if device == "cpu":
         return lambda: None

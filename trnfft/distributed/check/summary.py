@@ -1,4 +1,4 @@
-"""What the reports of all processes say together."""
+"""A summary of the reports of all processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnfft.planner.accuracy import MAX_ERRORS
 OK, WRONG, REFUSED = "ok", "wrong", "refused"
 OTHER = "other"
 KINDS = (TRANSFORMS, EXCHANGE, COPIES, OTHER)
-_ROUNDING = 1e-7  # of float32, relative
+_ROUNDING = 1e-7  # relative rounding error of float32
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Result:
     """A transform by all processes.
 
     Attributes:
-        function, shape, mesh, split, out: as of `self_test.Case`.
+        function, shape, mesh, split, out: as in `self_test.Case`.
         status: "ok", "wrong", or "refused" where the backend cannot do it.
-        error: relative L2 error; None where nothing could be compared.
-        problem: what is wrong besides, or why it is refused.
-        seconds: of the process that took the longest, in the fastest round.
-        shares: of its time by what it went to, the mean of all processes.
-        sent: bytes that a process sends over each link, the most of all.
+        error: relative L2 error, or None where nothing could be compared.
+        problem: what else is wrong, or why it is refused.
+        seconds: time of the process that took the longest, in the fastest round.
+        shares: shares of the time by kind, the mean of all processes.
+        sent: bytes that a process sends over each link, the most of all processes.
     """
 
     function: str
@@ -43,14 +43,14 @@ class Result:
 
     @property
     def compute_to_exchange(self) -> float | None:
-        """Time of all else than exchanges over that of exchanges."""
+        """Returns the time of everything but exchanges, divided by the time of exchanges."""
         if not self.shares or not self.shares[EXCHANGE]:
             return None
         return (1 - self.shares[EXCHANGE]) / self.shares[EXCHANGE]
 
     @property
     def bytes_per_second(self) -> float | None:
-        """That a process sends while it exchanges."""
+        """Returns the rate at which a process sends while it exchanges."""
         if not self.sent or not self.shares or not self.seconds:
             return None
         return sum(self.sent.values()) / (self.shares[EXCHANGE] * self.seconds)
@@ -58,7 +58,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Link:
-    """What joins processes: bytes that each sends to all others that it reaches by it, and when."""
+    """A link: bytes that each process sends to all that it reaches by the link, and seconds."""
 
     name: str
     bytes: int
@@ -66,14 +66,14 @@ class Link:
 
 
 def results_of(reports: list[dict[str, Any]]) -> list[Result]:
-    """The result of each transform, of what every process found."""
+    """Returns the result of each transform, from what every process found."""
     allowed = 4 * max(MAX_ERRORS[reports[0]["precision"]], _ROUNDING)
     each = zip(*(report["cases"] for report in reports), strict=True)
     return [_result(list(found), allowed) for found in each]
 
 
 def links_of(reports: list[dict[str, Any]]) -> list[Link]:
-    """Each link, as the slowest process found it."""
+    """Returns each link, as the slowest process found it."""
     found = []
     for name in reports[0]["links"]:
         each = [report["links"][name] for report in reports]
@@ -111,7 +111,7 @@ def _result(found: list[dict[str, Any]], allowed: float) -> Result:
 
 
 def shares_of(results: list[Result]) -> dict[str, float]:
-    """What the time of all transforms together went to; {} where none was done."""
+    """Returns the shares of the time of all transforms together by kind; {} if none was done."""
     timed = [one for one in results if one.seconds and one.shares]
     total = sum(one.seconds or 0.0 for one in timed)
     return {
