@@ -44,7 +44,7 @@ class LazyCommand(TyperCommand):
         name = str(self.name).replace("-", "_")
         function = getattr(import_module(f"trnfft.cli.{name}"), name)
         own = typer.Typer(add_completion=False)
-        own.command(self.name)(with_package(function))
+        own.command(self.name, help=paragraphs(function.__doc__))(with_package(function))
         return typer.main.get_command(own)  # type: ignore[return-value]
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
@@ -80,6 +80,11 @@ def main(
     ] = False,
 ) -> None:
     """Fast Fourier transforms for AWS Trainium."""
+
+
+def paragraphs(text: str) -> str:
+    """Returns a docstring with one line a paragraph, as typer keeps the line breaks inside."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def with_package(function: Callable[..., None]) -> Callable[..., None]:

@@ -45,6 +45,7 @@ def spectrum(
     file: Annotated[
         Path | None,
         typer.Argument(
+            metavar="RECORDING",
             help="Recording: a .wav, .npy or .csv file. Default: an electrocardiogram.",
             show_default=False,
         ),

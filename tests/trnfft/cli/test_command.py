@@ -118,6 +118,10 @@ def test_every_argument_has_help_of_whole_sentences(name):
 def test_help_fits_80_columns(arguments):
     result = CliRunner().invoke(cli.app, [*arguments, "--help"], env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
-    assert max(map(len, result.stdout.splitlines())) <= 80
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    for line, after in zip(lines, lines[1:], strict=False):  # no line ends early
+        if line.startswith(" ") and after.startswith(" ") and "Usage" not in line:
+            assert len(line) + len(after.split()[0]) >= 78, line
     for name in [] if arguments else cli.COMMANDS:
         assert f" {name} " in result.stdout
