@@ -1,4 +1,4 @@
-"""The fake AWS, a small repository to run, and scripts/hw_bench.py with short waits."""
+"""Fixtures: a fake AWS, a small repository to run, and scripts/hw_bench.py with short waits."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ PACE = {
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_and_quiet():
-    """botocore reads its large models and makes equal clients once, and moto logs no requests."""
+    """Makes botocore read its large models once and make equal clients once, and silences moto."""
     load = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
     make, made = boto3.Session.client, {}
 
     def client(self, *arguments, config=None, **options):
         credentials = self.get_credentials()
         if credentials is None or credentials.method != "env":
-            # A dry run, whose clients have handlers of their own.
+            # This is a dry run, whose clients have handlers of their own.
             return make(self, *arguments, config=config, **options)
         chosen = getattr(config, "_user_provided_options", None)
         settings = [(key, value) for key, value in os.environ.items() if key.startswith("AWS_")]
@@ -66,7 +66,7 @@ def quick_and_quiet():
 
 @pytest.fixture(scope="session")
 def moto(quick_and_quiet):
-    """One moto for all tests."""
+    """Returns one moto for all tests."""
     with pytest.MonkeyPatch.context() as patch:
         set_environment(patch)
         return Moto()
@@ -74,7 +74,7 @@ def moto(quick_and_quiet):
 
 @pytest.fixture(scope="session")
 def proxy():
-    """One port for all tests."""
+    """Yields one proxy, with one port, for all tests."""
     proxy = Proxy()
     yield proxy
     proxy.close()
@@ -82,14 +82,14 @@ def proxy():
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory):
-    """One Python for the commands of all instances."""
+    """Yields one Python for the commands of all instances."""
     server = PythonServer(tmp_path_factory.mktemp("python"), worker_archive())
     yield server
     server.close()
 
 
 def set_environment(patch):
-    """No credentials, files or endpoints of anybody."""
+    """Removes credentials, files and endpoints of the user from the environment."""
     others = ("AWS_PROFILE", "AWS_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL")
     for name in (*others, "PIP_CONFIG_FILE"):
         patch.delenv(name, raising=False)
@@ -108,13 +108,13 @@ def set_environment(patch):
 
 @pytest.fixture(autouse=True)
 def dummy_environment(monkeypatch):
-    """Nothing of anybody is read or called."""
+    """Makes tests read no files of the user and call no real AWS."""
     set_environment(monkeypatch)
 
 
 @pytest.fixture
 def aws(moto, proxy, python, dummy_environment, monkeypatch, tmp_path):
-    """A fresh AWS that boto3 finds through the environment."""
+    """Yields a fresh AWS that boto3 finds through the environment."""
     fake = FakeAws(moto, proxy, python, tmp_path / "aws")
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
     yield fake
@@ -123,7 +123,7 @@ def aws(moto, proxy, python, dummy_environment, monkeypatch, tmp_path):
 
 @pytest.fixture(scope="session")
 def first_commit(tmp_path_factory):
-    """A repository with one commit, to be copied."""
+    """Returns a repository with one commit, for copies."""
     root = tmp_path_factory.mktemp("repository")
     (root / "pyproject.toml").write_text("[project]\n")
     for arguments in (
@@ -139,13 +139,13 @@ def first_commit(tmp_path_factory):
 
 @pytest.fixture
 def repository(first_commit, tmp_path):
-    """A checked-out repository with one commit."""
+    """Returns a checked-out repository with one commit."""
     return Path(shutil.copytree(first_commit, tmp_path / "repository"))
 
 
 @pytest.fixture
 def hw_bench(repository, monkeypatch):
-    """The module scripts/hw_bench.py, at work in the small repository and without long waits."""
+    """Returns the module hw_bench, which works in the small repository and without long waits."""
     import hw_bench
     from remote import pace
 
@@ -161,7 +161,7 @@ def hw_bench(repository, monkeypatch):
 
 @pytest.fixture
 def call(hw_bench, aws, tmp_path):
-    """Runs a command of hw_bench with the output folder tmp_path/out and the fake environment."""
+    """Returns a function that runs a command of hw_bench with the output folder tmp_path/out."""
 
     def run(command: str, *arguments: str, venv: bool = True):
         options = ["--out", str(tmp_path / "out")]
@@ -181,7 +181,7 @@ def wait_for(condition):
 
 @pytest.fixture(scope="session")
 def programs():
-    """What processes of hw_bench are forked by."""
+    """Yields the server from which processes of hw_bench are forked."""
     server = ProgramServer()
     yield server
     server.close()
@@ -189,7 +189,7 @@ def programs():
 
 @pytest.fixture
 def process(aws, programs, tmp_path, repository):
-    """Starts hw_bench as a process of its own."""
+    """Yields a function that starts hw_bench as a process of its own."""
     started = []
 
     def start(*arguments: str) -> Program:

@@ -117,7 +117,7 @@ class Fault:
 
 
 def error(code: str, status: int = 400) -> FaultFunction:
-    """An error of AWS, in the words of the service's protocol."""
+    """Returns a fault that answers with an error of AWS, in the protocol of the service."""
 
     def strike(request: Request, forward: Forward) -> Response:
         if request.service == "ssm":
@@ -144,7 +144,7 @@ def lose_answer(request: Request, forward: Forward) -> None:
 
 
 def invocation(**changes: Any) -> FaultFunction:
-    """GetCommandInvocation, with some fields changed; a function changes what was there."""
+    """Returns a fault that changes fields of GetCommandInvocation, by values or functions."""
 
     def strike(request: Request, forward: Forward) -> Response | None:
         response = forward(request)
@@ -158,7 +158,7 @@ def invocation(**changes: Any) -> FaultFunction:
 
 
 def body(change: Callable[[bytes], bytes]) -> FaultFunction:
-    """An answer whose body is changed on its way."""
+    """Returns a fault that changes the body of an answer on its way."""
 
     def strike(request: Request, forward: Forward) -> Response | None:
         response = forward(request)
@@ -169,7 +169,7 @@ def body(change: Callable[[bytes], bytes]) -> FaultFunction:
 
 
 def flip(text: str) -> str:
-    """Text with one character changed, in the middle."""
+    """Returns a text with the character in its middle changed."""
     middle = len(text) // 2
     return text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1 :]
 
@@ -181,7 +181,7 @@ class Raw:
         self.content = content
 
     def stream(self, *arguments: Any, **options: Any) -> Iterator[bytes]:
-        """The whole body, once."""
+        """Yields the whole body once."""
         yield self.content
 
 
@@ -194,7 +194,7 @@ class Moto:
         self.s3 = self.client("s3")
 
     def ask(self, request: Request) -> Response:
-        """moto's answer."""
+        """Returns moto's answer."""
         url = urlsplit(request.path)
         # Without a type, the body would be called a form, and moto would take it apart.
         headers = {"Content-Type": "application/octet-stream", **request.headers}
@@ -209,7 +209,7 @@ class Moto:
         return Response(int(status.split()[0]), b"".join(body), dict(answered))
 
     def client(self, service: str) -> Any:
-        """A client for what tests arrange and look at, past the proxy and its faults."""
+        """Returns a client for tests, which does not go through the proxy and its faults."""
 
         def send(request: AWSPreparedRequest, **_: Any) -> AWSResponse:
             url = urlsplit(request.url)
@@ -233,12 +233,12 @@ class Moto:
 
 
 def text(value: str | bytes) -> str:
-    """A header as text."""
+    """Returns a header as text."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 class Proxy:
-    """The port of the fake AWS, for the AWS of one test after the other."""
+    """The port of the fake AWS, which all tests use, one after another."""
 
     def __init__(self) -> None:
         self.aws: FakeAws | None = None
@@ -248,16 +248,16 @@ class Proxy:
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """Gives the port back."""
+        """Closes the port."""
         self.server.shutdown()
         self.server.server_close()
 
     def respond(self, request: Request) -> Response | None:
-        """The answer of the AWS of this test."""
+        """Returns the answer of the AWS of this test."""
         return self.aws.respond(request) if self.aws else None
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
-        """The class that serves requests."""
+        """Returns the class that serves requests."""
         proxy = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -298,7 +298,7 @@ class Proxy:
 
 
 class FakeAws:
-    """The instances' disks, what is answered to requests, and the faults."""
+    """A fake AWS: the disks of its instances, its answers to requests, and the faults."""
 
     def __init__(self, moto: Moto, proxy: Proxy, python: PythonServer, folder: Path) -> None:
         self.moto = moto
@@ -318,7 +318,7 @@ class FakeAws:
         proxy.aws = self
 
     def close(self) -> None:
-        """Answers nothing any more, and ends all that the instances still run."""
+        """Stops answering, and ends all processes of the instances."""
         self.proxy.aws = None
         for disk in (self.folder / "instances").glob("*"):
             self.kill(disk.name)
@@ -326,7 +326,7 @@ class FakeAws:
     # What tests arrange
 
     def make_venv(self) -> None:
-        """The environment of the Neuron SDK: its python plays programs."""
+        """Makes the environment of the Neuron SDK, whose python plays programs."""
         binaries = self.venv / "bin"
         binaries.mkdir(parents=True)
         (binaries / "python").write_text(VENV_PYTHON.format(python=sys.executable))
@@ -335,12 +335,12 @@ class FakeAws:
         self.behave({})
 
     def behave(self, behaviour: dict[str, Any]) -> None:
-        """How the programs on the instance behave."""
+        """Sets how the programs on the instance behave."""
         (self.venv / "behaviour").write_text(repr(behaviour))
 
     @property
     def ran(self) -> list[str]:
-        """Programs that were started on instances."""
+        """Returns the programs that were started on instances."""
         log = self.venv / "ran.log"
         return log.read_text().splitlines() if log.exists() else []
 
@@ -359,7 +359,7 @@ class FakeAws:
         return fault
 
     def operations(self, *names: str) -> list[Request]:
-        """Requests that arrived, of some operations."""
+        """Returns the requests of some operations that arrived."""
         return [one for one in self.requests if one.operation in names]
 
     def new_instance(
@@ -369,7 +369,7 @@ class FakeAws:
         at_shutdown: str = "stop",
         **tags: str,
     ) -> str:
-        """An instance that exists before the run."""
+        """Makes an instance that exists before the run; returns its id."""
         answer = self.ec2.run_instances(
             ImageId="ami-12c6146b",
             InstanceType=kind,
@@ -391,7 +391,7 @@ class FakeAws:
         return identifier
 
     def new_template(self, name: str = "trnfft") -> str:
-        """A launch template."""
+        """Makes a launch template; returns its name."""
         self.ec2.create_launch_template(
             LaunchTemplateName=name,
             LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "trn1.2xlarge"},
@@ -401,17 +401,17 @@ class FakeAws:
     # What tests look at
 
     def state(self, identifier: str) -> str:
-        """State of an instance."""
+        """Returns the state of an instance."""
         answer = self.ec2.describe_instances(InstanceIds=[identifier])
         return answer["Reservations"][0]["Instances"][0]["State"]["Name"]
 
     def states(self) -> list[str]:
-        """States of all instances."""
+        """Returns the states of all instances."""
         answer = self.ec2.describe_instances()
         return [i["State"]["Name"] for r in answer["Reservations"] for i in r["Instances"]]
 
     def disk(self, identifier: str) -> Path:
-        """What stands for the home folder of root on an instance."""
+        """Returns the folder that stands for the home folder of root on an instance."""
         home = self.folder / "instances" / identifier
         if not home.exists():
             (home / "bin").mkdir(parents=True)
@@ -423,7 +423,7 @@ class FakeAws:
         return home
 
     def boot(self, identifier: str, user_data: str = "") -> None:
-        """What cloud-init runs: user data at the first boot, the scripts per boot at others."""
+        """Runs what cloud-init runs: user data at the first boot, scripts per boot at others."""
         home = self.disk(identifier)
         script = base64.b64decode(user_data).decode().replace("/var/lib/cloud", f"{home}/cloud")
         scripts = [script] if script else []
@@ -436,17 +436,17 @@ class FakeAws:
 
     @staticmethod
     def program(path: Path, line: str) -> None:
-        """A shell script."""
+        """Writes a shell script."""
         path.write_text(f"#!/bin/sh\n{line}\n")
         path.chmod(0o755)
 
     def shutdown_time(self, identifier: str) -> str | None:
-        """The "+minutes" that the instance was told to shut down in."""
+        """Returns the "+minutes" after which the instance was told to shut down."""
         file = self.disk(identifier) / "shutdown"
         return file.read_text().split()[-1] if file.exists() else None
 
     def let_time_pass(self, identifier: str) -> None:
-        """The moment at which an instance shuts itself down, if it was told to."""
+        """Lets the moment come at which an instance shuts itself down, if it was told to."""
         if self.shutdown_time(identifier) is None or self.state(identifier) != "running":
             return
         name = "instanceInitiatedShutdownBehavior"
@@ -458,12 +458,12 @@ class FakeAws:
             self.power_off(identifier, lose_disk=False)
 
     def terminate(self, identifier: str) -> None:
-        """Somebody else terminates an instance."""
+        """Terminates an instance, as somebody else would."""
         self.ec2.terminate_instances(InstanceIds=[identifier])
         self.power_off(identifier, lose_disk=True)
 
     def background(self, identifier: str) -> list[int]:
-        """Process ids of jobs that live on an instance."""
+        """Returns the process ids of jobs that run on an instance."""
         found = []
         for file in self.disk(identifier).glob("trnfft-jobs/*/pid"):
             pid = int(file.read_text())
@@ -478,7 +478,7 @@ class FakeAws:
             os.killpg(pid, signal.SIGKILL)
 
     def power_off(self, identifier: str, lose_disk: bool) -> None:
-        """What a stop or a termination does to processes and disk."""
+        """Does what a stop or a termination does to processes and disk."""
         self.kill(identifier)
         (self.disk(identifier) / "shutdown").unlink(missing_ok=True)
         if lose_disk:
@@ -488,7 +488,7 @@ class FakeAws:
     # What the proxy asks
 
     def respond(self, request: Request) -> Response | None:
-        """The answer to a request, through the first fault that strikes it."""
+        """Returns the answer to a request, through the first fault that strikes the request."""
         self.identify(request)
         with self.lock:
             self.requests.append(request)
@@ -496,7 +496,7 @@ class FakeAws:
         return fault.function(request, self.forward) if fault else self.forward(request)
 
     def due(self, request: Request) -> Fault | None:
-        """The fault that strikes a request, if any."""
+        """Returns the fault that strikes a request, if there is one."""
         for fault in self.faults:
             if fault.operation not in (request.operation, "*"):
                 continue
@@ -532,7 +532,7 @@ class FakeAws:
                 request.operation += " presigned"
 
     def forward(self, request: Request) -> Response | None:
-        """The answer of an AWS in which nothing goes wrong."""
+        """Returns the answer of an AWS in which nothing goes wrong."""
         operations = {
             "SendCommand": self.send_command,
             "GetCommandInvocation": self.get_command_invocation,
@@ -593,14 +593,14 @@ class FakeAws:
         found["StatusDetails"] = found["Status"] = "Failed" if done.returncode else "Success"
 
     def get_command_invocation(self, request: Request) -> Response | None:
-        """State and output of a command."""
+        """Returns the state and the output of a command."""
         found = self.invocations.get(request.parameters["CommandId"])
         if found is None:
             return error("InvocationDoesNotExist")(request, self.forward)
         return Response(200, json.dumps(found).encode())
 
     def describe_instance_information(self, request: Request) -> Response:
-        """Whether the SSM agent of an instance has reported."""
+        """Returns whether the SSM agent of an instance has reported."""
         (instance,) = request.parameters["Filters"][0]["Values"]
         known = self.is_online and self.state(instance) == "running"
         listed = [{"InstanceId": instance, "PingStatus": "Online"}] if known else []

@@ -1,4 +1,4 @@
-"""hw_bench in processes of their own, to be interrupted and killed.
+"""Runs hw_bench in processes of their own, which tests interrupt and kill.
 
 They are forks of one process that has imported hw_bench and boto3, which takes long. This is not
 the fork server of multiprocessing, of which there is one in a process, and which has torch.
@@ -19,7 +19,7 @@ SCRIPTS = Path(__file__).parents[3] / "scripts"
 
 
 class Program:
-    """A process that runs hw_bench, seen from the tests."""
+    """A process that runs hw_bench, as the tests see it."""
 
     def __init__(self, server: ProgramServer, pid: int) -> None:
         self.server = server
@@ -36,13 +36,13 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """The exit code, -9 after SIGKILL; None while the process runs."""
+        """Returns the exit code, which is -9 after SIGKILL; None while the process runs."""
         if self.exit_code is None:
             self.exit_code = self.server.ask("poll", self.pid)
         return self.exit_code
 
     def wait(self, seconds: float = 60) -> int:
-        """The exit code of a process that ends within some seconds."""
+        """Waits for the end of the process, within some seconds; returns its exit code."""
         deadline = time.monotonic() + seconds
         while self.poll() is None:
             assert time.monotonic() < deadline
@@ -52,7 +52,7 @@ class Program:
 
 
 class ProgramServer:
-    """The process that forks, seen from the tests."""
+    """The process that forks, as the tests see it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -64,7 +64,7 @@ class ProgramServer:
         )
 
     def ask(self, *words: Any) -> Any:
-        """The answer to a request."""
+        """Returns the answer to a request."""
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps(words) + "\n")
         self.process.stdin.flush()
@@ -83,7 +83,7 @@ class ProgramServer:
 
 
 def serve() -> None:
-    """Answers requests, a line each, until there are no more."""
+    """Answers requests, one on each line, until the input ends."""
     sys.path.insert(0, str(SCRIPTS))
     import hw_bench  # noqa: F401, the forks have it
 
@@ -106,7 +106,7 @@ def run(
     environment: dict[str, str],
     output: str,
 ) -> None:
-    """What a fork does, from its start to its end."""
+    """Does what a fork has to do, from its start to its end."""
     import hw_bench
     from remote import pace
 

@@ -50,7 +50,7 @@ remote.worker.main()
 
 
 class PythonServer:
-    """The server, seen from the tests."""
+    """The server, as the tests see it."""
 
     def __init__(self, folder: Path, worker: bytes) -> None:
         archive = folder / "worker.zip"
@@ -60,7 +60,7 @@ class PythonServer:
             opened.extractall(modules)
         requests = folder / "requests"
         os.mkfifo(requests)
-        # What the worker takes for Python, for its job in the background.
+        # The worker runs its job in the background by this program in place of Python.
         executable = folder / "python"
         background = folder / "background.py"
         background.write_text(BACKGROUND.format(modules=str(modules)))
@@ -99,18 +99,18 @@ def serve(requests: str, archive: str, modules: str, executable: str) -> None:
 
 
 def contents(archive: str) -> dict[str, bytes]:
-    """The files of an archive."""
+    """Returns the files of an archive."""
     with zipfile.ZipFile(archive) as opened:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
 def become(number: int, folder: Path, known: dict[str, bytes], executable: str) -> None:
-    """Does in this process what Python would do in the place of another one."""
+    """Does in this process what Python would do in another process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     process = Path(f"/proc/{number}")
     reply = os.open(folder / str(number), os.O_WRONLY)
     for stream, there in enumerate((3, 1, 2)):
-        # Otherwise a pipe that nobody writes to any more would be awaited, not at its end.
+        # Otherwise a read of a pipe without writers would wait in place of finding its end.
         way = (os.O_WRONLY if stream else os.O_RDONLY) | os.O_NONBLOCK
         lent = os.open(process / "fd" / str(there), way)
         os.set_blocking(lent, True)
@@ -129,7 +129,7 @@ def become(number: int, folder: Path, known: dict[str, bytes], executable: str) 
 
 
 def exit_status(arguments: list[str], known: dict[str, bytes], executable: str) -> int:
-    """The exit status of `python -IS` with arguments that these tests use."""
+    """Returns the exit status of `python -IS` with arguments that these tests use."""
     try:
         if arguments[0] == "-c":
             sys.argv = ["-c", *arguments[2:]]

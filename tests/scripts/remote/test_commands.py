@@ -1,4 +1,4 @@
-"""The other commands, the dry run, the exit codes, and ends that leave no time to tidy up."""
+"""The other commands, the dry run, the exit codes, and ends that leave no time to clean up."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_running_job_is_taken_up_again(process, call, aws, tmp_path):
 
 
 def test_status_fetch_and_stop(call, aws, tmp_path):
-    """A run with --keep that ends early goes on without us."""
+    """After an early end of a run with --keep, the job goes on without the script."""
     gate, out = tmp_path / "gate", tmp_path / "out"
     aws.behave({ACCURACY: {"until": str(gate)}, PARITY: {"print": "parity was here"}})
 
@@ -139,7 +139,7 @@ def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch,
     assert call("run", *options).exit_code == 0
 
     def distinct(operations):
-        """Each operation once: how often the job is polled is a matter of luck."""
+        """Returns each operation once, because the number of polls depends on the speed."""
         return list(dict.fromkeys(operations))
 
     ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
@@ -166,7 +166,7 @@ def test_every_exit_code_is_its_own_and_documented(hw_bench):
 
 
 def test_the_policy_in_the_documentation_allows_every_call(call, aws):
-    """The actions of the policy are those that the dry runs show, and those beside them."""
+    """The actions of the policy are those of the dry runs, and some that AWS also checks."""
     aws.s3.create_bucket(Bucket="results")
     text = DOCUMENTATION.read_text()
     policies = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
@@ -183,7 +183,7 @@ def test_the_policy_in_the_documentation_allows_every_call(call, aws):
 
 
 def test_the_policy_holds_launches_and_roles_to_what_is_meant():
-    """Conditions that keep a template from being overridden, and a role from other services."""
+    """Conditions of the policy keep launches to the template, and the role to EC2."""
     (policy,) = [
         json.loads(block)
         for block in re.findall(r"```json\n(.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
@@ -201,7 +201,7 @@ def test_the_documentation_launches_the_image_of_torch_neuronx_on_trn2():
     data = json.loads(re.search(r"--launch-template-data '(\{.*?\})'\n```", text, re.DOTALL)[1])
     assert re.fullmatch("ami-[0-9a-f]+", data["ImageId"]) and text.count(data["ImageId"]) == 2
     assert data["InstanceType"] == "trn2.3xlarge"
-    # No other parameter of AWS's images was read.
+    # This is the only parameter of AWS's images whose name is known.
     parameters = set(re.findall(r"/aws/service/neuron/[\w./-]+", text))
     assert parameters == {"/aws/service/neuron/dlami/base/ubuntu-24.04/latest/image_id"}
     for file in set(WHEELS.values()):

@@ -1,4 +1,4 @@
-"""What goes wrong: the exit code, what is left running, and what --resume brings back."""
+"""Runs that go wrong: the exit code, what is left running, and what --resume brings back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def gate(tmp_path, aws):
-    """Holds the accuracy set until the file exists: the run is midway, parity has finished."""
+    """Returns the file for which the accuracy set waits, after the parity set has finished."""
     path = tmp_path / "gate"
     aws.behave({ACCURACY: {"until": str(path)}})
     return path
@@ -43,15 +43,15 @@ def gate(tmp_path, aws):
 
 @pytest.fixture
 def midway(aws, out, gate):
-    """Whether the results of parity are here, and accuracy runs."""
+    """Returns a function: whether the results of parity are here, and accuracy runs."""
     return lambda: (out / "parity.json").exists() and ACCURACY in aws.ran
 
 
-# Faults that pass: nobody should notice
+# Faults that pass, which nobody should notice
 
 
 def change_output(change):
-    """A finished command whose output is damaged on its way."""
+    """Returns a fault that damages the output of a finished command on its way."""
     return invocation(StandardOutputContent=lambda text: change(text) if text else text)
 
 
@@ -110,7 +110,7 @@ def test_a_launch_that_never_answers_is_found_and_ended(call, aws):
     assert aws.states() == ["terminated"]
 
 
-# Faults that stay: the exit code of their kind, and --resume
+# Faults that stay, with the exit code of their kind, and --resume
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_systems_manager_fails_midway(call, aws, out, gate, midway, function, co
     ids=["expired credentials", "lost network"],
 )
 def test_nothing_can_be_called_any_more(call, aws, gate, out, function, code):
-    """Neither can the instance be stopped: it does so itself, and what it had is not lost."""
+    """The script cannot stop the instance: the instance stops itself, and no result is lost."""
     seen = []
 
     def strike(request, forward):
@@ -316,7 +316,7 @@ def test_s3_fails_and_recovers(call, aws, out, faults):
 
 @pytest.mark.sweep
 def test_instance_cannot_upload(call, aws, out):
-    """Its first URLs do not work; the one that it gets later does."""
+    """The first URLs of the instance do not work, and the URL that it gets later works."""
     aws.s3.create_bucket(Bucket="results")
     aws.inject("PutObject presigned", error("AccessDenied", 403), times=3)
     result = call("run", "--instance", aws.new_instance(), *S3)
@@ -512,7 +512,7 @@ def test_a_clock_that_is_right_is_not_blamed(call, aws):
 
 
 def test_time_limits_do_not_follow_a_clock_that_is_set(call, aws, monkeypatch):
-    """Between any two looks at it, the clock jumps by a day."""
+    """The clock jumps by a day between any two readings."""
     days = itertools.count()
 
     def later():
@@ -602,7 +602,7 @@ REGIONS = {
 @pytest.mark.parametrize(("variables", "expected"), REGIONS.values(), ids=REGIONS)
 @pytest.mark.parametrize("has_profile", [False, True], ids=["no file", "profile"])
 def test_region(call, aws, monkeypatch, tmp_path, variables, expected, has_profile):
-    """What the first request is signed for is the region that it goes to."""
+    """The first request is signed for the region that it goes to."""
     config = tmp_path / "config"
     if has_profile:
         config.write_text("[default]\nregion = eu-west-3\n")

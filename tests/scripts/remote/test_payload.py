@@ -1,4 +1,4 @@
-"""Sealed payloads: whole ones open, damaged ones never."""
+"""Sealed payloads: whole payloads can be opened, and damaged ones never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in which nothing goes wrong, and what they leave."""
+"""Runs in which nothing goes wrong, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_probes_are_a_set(call, aws, tmp_path):
 
 @pytest.fixture
 def wheels(repository):
-    """The pins of this repository, in the small one."""
+    """Copies the pins of this repository into the small one."""
     (repository / "scripts").mkdir()
     for file in SCRIPTS.glob("wheels-neuron-*.txt"):
         (repository / "scripts" / file.name).write_bytes(file.read_bytes())
@@ -209,7 +209,7 @@ def test_wheels_are_pinned_and_those_of_the_workflow():
         lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
         assert all(re.fullmatch(r"[\w-]+==[\d.]+", line) for line in lines)
         assert pins <= set(lines)
-        # All of them come from AWS's index: what others publish is no part of the list.
+        # All of them come from AWS's index. Packages of others are no part of the list.
         names = {line.partition("==")[0] for line in lines}
         assert names <= {"libneuronxla", "neuronx-cc", "nki", "nrtpy", "torch-neuronx"}
 

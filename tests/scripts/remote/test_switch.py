@@ -1,4 +1,4 @@
-"""The dead man's switch: whoever is killed when, no instance runs on for long."""
+"""The dead man's switch: whenever the script is killed, no instance runs on for long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def launched(aws):
     ("bucket", "end"), [((), "stopped"), (("--bucket", "results"), "terminated")]
 )
 def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
-    """Nothing can be called after the launch: as if the script was killed."""
+    """No call succeeds after the launch, as if the script had been killed."""
     aws.s3.create_bucket(Bucket="results")
     aws.inject("DescribeInstances", close, times=ALWAYS)
     aws.inject("DescribeInstanceInformation", close, times=ALWAYS)
