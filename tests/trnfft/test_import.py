@@ -84,7 +84,7 @@ def test_kernels_need_no_torch(module):
 
 
 def test_version_is_that_of_the_distribution():
-    assert trnfft.__version__ == version("trnfft")
+    assert trnfft.__version__ == version("trnfft-nki")
 
 
 def test_everything_exported_exists():
