@@ -1,20 +1,20 @@
 """Probes: small kernels that ask a chip what its records and documents leave open.
 
-    python -m bench.probes run --out probes.json    asks; in the simulator where there is no chip
-    python -m bench.probes propose probes.json      what the answers would change, and where
+    python -m bench.probes run --out probes.json    asks the chip, or the simulator without a chip
+    python -m bench.probes propose probes.json      shows what the answers would change, and where
 
-Each probe is a kernel with the construct in question, and a twin that computes the same by a way
-known to be right. Both are compared with NumPy in float64. Where it is known what a chip computes
-that takes the construct otherwise, that is compared, too. Where a probe times something, what
-counts is the difference of the two: how much longer the kernel gets with each repetition of what
-it asks about, which neither the launch nor the work of both has a part in.
+Each probe has a kernel with the construct in question, and a twin that computes the same result in
+a way that is known to be right. Both results are compared with NumPy in float64. Where the result
+of a different interpretation is known, the kernel's result is also compared with that result. A
+probe that times something measures how much longer the kernel gets than its twin with each
+repetition. This difference contains neither the launch nor the work that both kernels do.
 
-    probe.py            what a probe is
-    registry.py         all of them; beside it one file a topic, with the kernels
-    complex_tensors.py  the one that asks PyTorch on the device "neuron" instead of a kernel
-    launcher.py         the one place that launches: simulator, PyTorch-XLA, or the device "neuron"
+    probe.py            the parts of a probe
+    registry.py         all probes; beside it one file with kernels for each topic
+    complex_tensors.py  asks PyTorch on the device "neuron" instead of a kernel
+    launcher.py         the only place that launches: simulator, PyTorch-XLA or device "neuron"
     asking.py           runs a probe, on a chip in a process of its own
-    modelled.py         what the model says of a probe, and which value of a constant would say else
+    modelled.py         the model's time of a probe, and the constant that gives a measured time
     report.py           answers as JSON, checked when read, and as a table
-    proposals.py        from a report to changes of nki_kernels/hardware.py; it edits nothing
+    proposals.py        changes of nki_kernels/hardware.py that a report suggests; edits nothing
 """

@@ -1,4 +1,4 @@
-"""Asks probes and turns their answers into proposals: python -m bench.probes --help"""
+"""Asks probes, and turns their answers into proposals: python -m bench.probes --help"""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from nki_kernels.nki_api import REAL_NKI
 from nki_kernels.simulator.install import SIMULATOR_VARIABLE
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
-WIDTH = 160  # of tables, where no terminal says
+WIDTH = 160  # of tables, where the output is no terminal
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PROBE", help="All when left out.", show_default=False),
+    typer.Argument(metavar="PROBE", help="Names of probes. Default: all.", show_default=False),
 ]
-OutOption = Annotated[Path, typer.Option(help="The report to write, as JSON.")]
+OutOption = Annotated[Path, typer.Option(help="Report to write, as JSON.")]
 
 
 @app.callback()
@@ -65,7 +65,7 @@ def run(
 
 
 def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> report.Report:
-    """The report on these probes by these frameworks."""
+    """Returns the report on these probes by these frameworks."""
     answers, unasked = [], []
     is_chip = found != [SIMULATOR]
     model = modelled_answers(probes) if is_chip and probes else {}
@@ -85,12 +85,15 @@ def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> r
 
 
 def with_tensors(answered: report.Report, found: list[str]) -> report.Report:
-    """The report with answers of PyTorch's device "neuron", where a framework here has it."""
+    """Returns the report with answers of PyTorch's device "neuron".
+
+    Where no framework here has that device, the report says so.
+    """
     if not set(found) - {SIMULATOR, XLA}:
         reason = "nothing here has PyTorch's device 'neuron'"
         unasked = [*answered.unasked, report.Unasked(probe=report.COMPLEX, reason=reason)]
         return answered.model_copy(update={"unasked": unasked})
-    from bench.probes import complex_tensors  # the simulator does without torch
+    from bench.probes import complex_tensors  # the simulator needs no torch
 
     tensors = []
     for answer in complex_tensors.ask_all():
@@ -107,7 +110,7 @@ def tensor(
     setting: str,
     out: Annotated[Path, typer.Option()],
 ) -> None:
-    """One answer about complex tensors, for the process that collects them."""
+    """Writes one answer about complex tensors, for the process that collects them."""
     from bench.probes import complex_tensors
 
     save(complex_tensors.ask(name, cast(report.Mode, mode), cast(report.Setting, setting)), out)
@@ -119,7 +122,7 @@ def one(
     framework: Annotated[str, typer.Option()],
     out: Annotated[Path, typer.Option()],
 ) -> None:
-    """One answer, for the process that collects them."""
+    """Writes one answer, for the process that collects them."""
     save(ask(PROBES[name], framework), out)
 
 
@@ -139,13 +142,13 @@ def propose(
 
 
 def require_simulator() -> None:
-    """Ends the program where kernels are bound to another nki than the simulator's."""
+    """Ends the program where kernels use another nki than the simulator's."""
     if REAL_NKI:
         program.stop(f"this needs the simulator in place of nki: set {SIMULATOR_VARIABLE}=1", 2)
 
 
 def console() -> Console:
-    """A wide one where no terminal says how wide it is."""
+    """Returns a console, which is wide where the output is no terminal."""
     found = Console()
     return found if found.is_terminal else Console(width=WIDTH)
 

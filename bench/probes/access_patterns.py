@@ -1,7 +1,8 @@
 """`.ap` of a view: does a compiler count from the view, or from the whole tensor?
 
-AWS's documents say either: nki_kernels/simulator/access_patterns.py. "right" is what the docstring
-says. Where a chip follows nki-aps.rst the result is what the other reading has.
+AWS's documents contradict each other (nki_kernels/simulator/access_patterns.py). The verdict
+"right" means that the result agrees with the docstring. A chip that follows nki-aps.rst has the
+result of the other reading.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from bench.probes.probe import Arguments, Array, Probe, Reading, normal
 from nki_kernels import hardware
 from nki_kernels.nki_api import nisa, nki, nl
 
-N = 64  # numbers of a row
+N = 64  # numbers in a row
 HALF = N // 2
-PLACE = 5  # that the index counts to
+PLACE = 5  # the value of the index
 
 
 @nki.jit
 def of_a_slice(x, count):
-    """x [2 count, 64]: its last ``count`` rows, by a pattern of a slice."""
+    """Returns the last ``count`` rows of x [2 count, 64], by a pattern of a slice."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x[count : 2 * count].ap(pattern=[[N, count], [1, N]], offset=0))
     return stored(tile)
@@ -30,7 +31,7 @@ def of_a_slice(x, count):
 
 @nki.jit
 def of_a_slice_with_offset(x, count):
-    """x [4 count, 64]: its last ``count`` rows, by a pattern that begins inside of a slice."""
+    """Returns the last ``count`` rows of x [4 count, 64], by an offset in a pattern of a slice."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
     half = x[2 * count : 4 * count]
     nisa.dma_copy(dst=tile, src=half.ap(pattern=[[N, count], [1, N]], offset=count * N))
@@ -39,7 +40,7 @@ def of_a_slice_with_offset(x, count):
 
 @nki.jit
 def of_the_end(x, count):
-    """The same, by a pattern of the whole tensor."""
+    """Returns the same rows as `of_a_slice_with_offset`, by a pattern of the tensor."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=3 * count * N))
     return stored(tile)
@@ -47,7 +48,7 @@ def of_the_end(x, count):
 
 @nki.jit
 def of_the_tensor(x, count):
-    """The same, by a pattern of the whole tensor."""
+    """Returns the same rows as `of_a_slice`, by a pattern of the whole tensor."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=count * N))
     return stored(tile)
@@ -55,7 +56,7 @@ def of_the_tensor(x, count):
 
 @nki.jit
 def by_the_view(x, count):
-    """x [count, 64]: half rows from number 5 on, counted by an index of a reshaped tensor."""
+    """Returns half rows of x [count, 64] from number 5 on, by an index into a reshaped tensor."""
     index = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
     nisa.memset(dst=index, value=PLACE)
     tile = nl.ndarray((count, HALF), dtype=x.dtype, buffer=nl.sbuf)
@@ -68,7 +69,7 @@ def by_the_view(x, count):
 
 @nki.jit
 def by_a_number(x, count):
-    """The same, at an address that is known."""
+    """Returns the same half rows from an address that the compiler knows."""
     tile = nl.ndarray((count, HALF), dtype=x.dtype, buffer=nl.sbuf)
     pattern = [[HALF, count], [1, HALF]]
     nisa.dma_copy(dst=tile, src=x.ap(pattern=pattern, offset=PLACE * HALF))
@@ -112,7 +113,7 @@ def half_rows_from_row(x: Array, count: int) -> Array:
 
 
 def readings(relative: Any, absolute: Any) -> tuple[Reading, Reading]:
-    """Results by the two readings."""
+    """Returns the results of the two readings."""
     return (
         Reading(hardware.RELATIVE, relative, hardware.RELATIVE),
         Reading(hardware.ABSOLUTE, absolute, hardware.ABSOLUTE),
@@ -135,7 +136,7 @@ PROBES = (
     ),
     Probe(
         name="ap-of-slice-with-offset",
-        question="the same where .ap is given an offset of its own",
+        question="is an offset that .ap is given added to that of the view it is called on?",
         record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
         kernel=of_a_slice_with_offset,
         twin=of_the_end,

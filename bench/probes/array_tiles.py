@@ -17,7 +17,10 @@ LARGE = 128  # rows and columns of the array
 
 @nki.jit
 def small_product(left, right, is_column_tile):
-    """left.T @ right of [K, M] and [K, 128] as they are; or as a tile of 64 rows and columns."""
+    """Returns left.T @ right of [K, M] and [K, 128].
+
+    ``is_column_tile``: the product uses a tile of 64 rows and 64 columns of the array.
+    """
     stationary, moving = load(left), load(right)
     rows, columns = left.shape
     bank = nl.ndarray((columns, WIDTH), dtype=nl.float32, buffer=nl.psum)
@@ -37,7 +40,7 @@ def small_product(left, right, is_column_tile):
 
 @nki.jit
 def padded_product(left, right, is_column_tile):
-    """The same with zeros up to 128 rows and columns, so that the whole array works."""
+    """Returns the same product, padded by zeros so that all 128 rows and columns work."""
     rows, columns = left.shape
     bank = nl.ndarray((LARGE, WIDTH), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(
@@ -50,7 +53,7 @@ def padded_product(left, right, is_column_tile):
 
 
 def padded(source: Any, columns: int) -> Any:
-    """HBM [K, M] in a tile [128, columns] of zeros."""
+    """Copies HBM [K, M] into a tile [128, columns] of zeros."""
     tile = nl.ndarray((LARGE, columns), dtype=source.dtype, buffer=nl.sbuf)
     nisa.memset(dst=tile, value=0.0)
     loaded = load(source)
@@ -73,7 +76,7 @@ def exact(left: Array, right: Array, is_column_tile: bool) -> Array:
 
 
 def probe(name: str, rule: str, question: str, record: str, tile: tuple[int, int, bool]) -> Probe:
-    """A stationary operand of so many rows and columns."""
+    """Returns a probe whose stationary operand has the rows and columns of ``tile``."""
     rows, columns, is_column_tile = tile
     return Probe(
         name=name,
@@ -113,7 +116,7 @@ PROBES = (
     probe(
         "array-tile-columns",
         "column-tiles",
-        "tile_size of 64 rows and 64 columns, which the text and the prose differ on: right?",
+        "tile_size of 64 rows and 64 columns, on which the documents disagree: right?",
         "nki/api/nki/isa: nc_matmul, tile_size",
         (64, 64, True),
     ),

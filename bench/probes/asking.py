@@ -1,8 +1,8 @@
-"""Asks a probe: runs its kernel and its twin, compares and times them.
+"""Asks a probe: runs its kernel and its twin, and compares and times them.
 
-On a chip every probe has a process of its own: what is refused, hangs or crashes must not take the
-others with it, and a runtime knows one degree of LNC. Modelled times come from one more process, in
-which the simulator takes the place of the nki that is installed.
+On a chip every probe runs in a process of its own: a kernel that is refused, hangs or crashes must
+not disturb the others, and a runtime has only one degree of LNC. Modelled times come from another
+process, in which the simulator replaces the installed nki.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from bench.results import ResultsError, load_as
 from nki_kernels import hardware
 from nki_kernels.simulator.install import SIMULATOR_VARIABLE
 
-SEEDS = (0, 1, 2)  # a chip may be right by chance, or by its schedule
-TOLERANCE = 1e-5  # relative L2; float32 products have 2e-7, a lost term costs 0.1 and more
-NOT_FINITE = 1e30  # the error of what is not finite, which JSON does not have
-SECONDS = 900.0  # longest that a probe may take, compilations and all
-SHOWN = 400  # characters of a complaint
+SEEDS = (0, 1, 2)  # several, as a chip may be right by chance, or because of its schedule
+TOLERANCE = 1e-5  # relative L2; float32 products reach 2e-7, a lost term costs 0.1 or more
+NOT_FINITE = 1e30  # the error of results that are not finite; JSON has no infinity
+SECONDS = 900.0  # longest time of a probe, with all compilations
+SHOWN = 400  # characters of a refusal that are kept
 
 
 def ask(probe: Probe, framework: str) -> Answer:
-    """The answer to a probe, here and now, of the current chip."""
+    """Asks the current chip the probe's question in this process, and returns the answer."""
     kernel, results = tried(probe, framework, probe.kernel, probe.packed)
     twin, others = tried(probe, framework, probe.twin, unchanged)
     difference = None
@@ -65,7 +65,7 @@ def ask(probe: Probe, framework: str) -> Answer:
 
 
 def unanswered(probe: Probe, framework: str, reason: str) -> Answer:
-    """An answer that says nothing but why."""
+    """Returns an answer that contains only the reason why there is none."""
     return Answer(
         probe=probe.name,
         question=probe.question,
@@ -82,7 +82,11 @@ def unanswered(probe: Probe, framework: str, reason: str) -> Answer:
 def tried(
     probe: Probe, framework: str, kernel: Any, packed: Callable[[Arguments], Arguments]
 ) -> tuple[Tried, list[Array]]:
-    """The error of a kernel over several draws, and its results; whatever refuses it is told."""
+    """Runs a kernel with several draws, and returns its largest error and its results.
+
+    Where the compiler, the runtime or the framework refuses the kernel, there are no results, and
+    the first value contains the refusal.
+    """
     results, errors = [], []
     for seed in SEEDS:
         arguments = probe.drawn(seed)
@@ -97,7 +101,7 @@ def tried(
 
 
 def relative(result: Array, exact: Array) -> float:
-    """Relative L2 distance; NOT_FINITE where there is none, another shape included."""
+    """Returns the relative L2 distance; NOT_FINITE where it is not finite or the shapes differ."""
     if result.shape != exact.shape:
         return NOT_FINITE
     wide = exact.astype(np.float64)
@@ -107,7 +111,7 @@ def relative(result: Array, exact: Array) -> float:
 
 
 def reading_of(probe: Probe, results: list[Array]) -> str:
-    """The name of the reading that all results of the kernel agree with; "" where none does."""
+    """Returns the name of the reading with which all results of the kernel agree, or ""."""
     for reading in probe.readings:
         exact = [reading.exact(*probe.drawn(seed)) for seed in SEEDS]
         if max(map(relative, results, exact)) <= TOLERANCE:
@@ -116,7 +120,7 @@ def reading_of(probe: Probe, results: list[Array]) -> str:
 
 
 def judged(kernel: Tried, twin: Tried, difference: float | None) -> tuple[Verdict, str]:
-    """Verdict and reason."""
+    """Returns the verdict and its reason."""
     if twin.refusal:
         return UNANSWERED, f"the twin was refused, too: {twin.refusal}"
     if (twin.relative_error or 0.0) > TOLERANCE:
@@ -130,7 +134,10 @@ def judged(kernel: Tried, twin: Tried, difference: float | None) -> tuple[Verdic
 
 
 def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tried, Tried]:
-    """The two with times: the model's by the simulator, on a chip the least of many launches."""
+    """Returns kernel and twin with their times.
+
+    The times are modelled in the simulator; on a chip they are the least times of many launches.
+    """
     if framework == SIMULATOR:
         core = hardware.current()
         pairs = [modelled.times_us(probe, core, count) for count in probe.counts]
@@ -151,18 +158,21 @@ def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tri
 
 
 def measured_us(probe: Probe, framework: str, is_kernel: bool, count: int) -> float:
-    """Least microseconds of a launch with so many repetitions."""
+    """Returns the least microseconds of a launch with ``count`` repetitions."""
     arguments = probe.drawn(0, count)
     if is_kernel:
         call = launch(framework, probe.kernel, probe.lnc, probe.packed(arguments))
     else:
         call = launch(framework, probe.twin, probe.lnc, arguments)
-    call()  # compiles
+    call()  # the first call compiles
     return min(repeated(call))
 
 
 def ask_apart(probe: Probe, framework: str, seconds: float = SECONDS) -> Answer:
-    """The answer to a probe of a process of its own, whatever becomes of that process."""
+    """Asks a probe's question in a process of its own.
+
+    The answer is "unanswered" where the process takes longer than ``seconds`` or fails.
+    """
     words = ["one", probe.name, "--framework", framework]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "answer.json")
@@ -179,7 +189,10 @@ def ask_apart(probe: Probe, framework: str, seconds: float = SECONDS) -> Answer:
 
 
 def modelled_answers(probes: list[Probe], seconds: float = SECONDS) -> dict[str, Answer]:
-    """What the simulator answers, by probe; nothing where it does not."""
+    """Returns the simulator's answers by the name of the probe.
+
+    The dictionary is empty where the simulator's process takes longer than ``seconds`` or fails.
+    """
     words = ["run", *[probe.name for probe in probes]]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "modelled.json")
@@ -191,7 +204,7 @@ def modelled_answers(probes: list[Probe], seconds: float = SECONDS) -> dict[str,
 
 
 def with_model(answer: Answer, found: Answer | None) -> Answer:
-    """An answer with the modelled times of the simulator's."""
+    """Returns an answer with the modelled times of the simulator's answer."""
     if found is None:
         return answer
     kernel = answer.kernel.model_copy(update={"modelled_us": found.kernel.modelled_us})
@@ -202,9 +215,10 @@ def with_model(answer: Answer, found: Answer | None) -> Answer:
 def in_a_process(
     words: list[str], out: Path, seconds: float, variables: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """A command of this program for the current chip, its result in a file.
+    """Runs a command of this program for the current chip; the command writes its result to a file.
 
-    TimeoutExpired where it takes longer; then it is ended.
+    Raises:
+        TimeoutExpired: the command takes longer than ``seconds``; it is ended.
     """
     command = [sys.executable, "-m", "bench.probes", *words, "--out", str(out)]
     target = {hardware.TARGET_VARIABLE: hardware.current().name}

@@ -1,4 +1,4 @@
-"""`nisa.activation` with a column as scale, or as bias: is every row scaled by its own number?"""
+"""`nisa.activation` with a column as scale or as bias: is every row scaled by its own number?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS, WIDTH, RUNS = 128, 64, 4
 
 @nki.jit
 def scaled_by_activation(x, columns):
-    """x [128, 64] times the first of columns [128, 4], row by row, by ScalarE."""
+    """Multiplies x [128, 64] by the first of columns [128, 4], row by row, on ScalarE."""
     data, factors = load(x), load(columns)
     result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
     nisa.activation(dst=result, op=nl.copy, data=data, scale=factors[:, 0:1])
@@ -24,7 +24,7 @@ def scaled_by_activation(x, columns):
 
 @nki.jit
 def scaled_by_tensor_scalar(x, columns):
-    """The same by VectorE."""
+    """Computes the same on VectorE."""
     data, factors = load(x), load(columns)
     result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
     multiply(result, data, factors[:, 0:1])
@@ -33,7 +33,7 @@ def scaled_by_tensor_scalar(x, columns):
 
 @nki.jit
 def runs_scaled_by_activation(x, columns):
-    """Each of the 4 runs of x [128, 64] times a column of its own; the runs end up interleaved."""
+    """Multiplies each of the 4 runs of x [128, 64] by its own column, and interleaves the runs."""
     data, factors = load(x), load(columns)
     result = nl.ndarray((ROWS, WIDTH // RUNS, RUNS), dtype=data.dtype, buffer=nl.sbuf)
     for run in range(RUNS):
@@ -48,7 +48,7 @@ def runs_scaled_by_activation(x, columns):
 
 @nki.jit
 def runs_scaled_by_tensor_scalar(x, columns):
-    """The same by VectorE."""
+    """Computes the same on VectorE."""
     data, factors = load(x), load(columns)
     result = nl.ndarray((ROWS, WIDTH // RUNS, RUNS), dtype=data.dtype, buffer=nl.sbuf)
     for run in range(RUNS):
@@ -58,7 +58,7 @@ def runs_scaled_by_tensor_scalar(x, columns):
 
 @nki.jit
 def shifted_by_activation(x, columns):
-    """2 x plus the first column, by ScalarE."""
+    """Computes 2 x plus the first column on ScalarE."""
     data, terms = load(x), load(columns)
     result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
     nisa.activation(dst=result, op=nl.copy, data=data, bias=terms[:, 0:1], scale=2.0)
@@ -67,7 +67,7 @@ def shifted_by_activation(x, columns):
 
 @nki.jit
 def shifted_by_tensor_scalar(x, columns):
-    """The same by VectorE."""
+    """Computes the same on VectorE."""
     data, terms = load(x), load(columns)
     result = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
     nisa.tensor_scalar(
@@ -83,13 +83,13 @@ def shifted_by_tensor_scalar(x, columns):
 
 
 def run_of(data: Any, run: int) -> Any:
-    """Sixteen columns that follow each other."""
+    """Returns a run of sixteen contiguous columns."""
     width = WIDTH // RUNS
     return data[:, run * width : (run + 1) * width]
 
 
 def multiply(dst: Any, data: Any, column: Any) -> None:
-    """dst = data times a column, by VectorE."""
+    """Multiplies data by a column on VectorE, and writes to dst."""
     nisa.tensor_scalar(
         dst=dst, data=data, op0=nl.multiply, operand0=column, engine=nisa.engine.vector
     )
@@ -126,7 +126,7 @@ PROBES = (
     ),
     Probe(
         name="activation-column-views",
-        question="the same for runs of a tile, into a view with strides, as kernels here use it",
+        question="activation with a column as scale, on runs into a view with strides: right?",
         record=RECORD,
         kernel=runs_scaled_by_activation,
         twin=runs_scaled_by_tensor_scalar,

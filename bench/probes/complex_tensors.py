@@ -1,10 +1,10 @@
 """Complex tensors of PyTorch on the device "neuron": which operations are right there?
 
-trnfft assumes no complex storage on that device, unless `set_complex_storage` says so. TorchNeuron
-reads a variable when it is imported: with 1, the default of PyTorch 2.13 and later, its graphs have
-complex operations decomposed into real ones; with 0 the compiler lowers those that AWS has
-verified. So every operation is asked eagerly and compiled, with both values, in a process of its
-own. No kernel of NKI takes part.
+trnfft assumes that the device has no complex storage, unless `set_complex_storage` says otherwise.
+TorchNeuron reads the variable TORCH_NEURONX_COMPLEX_DECOMPOSE when it is imported. With 1, the
+default of PyTorch 2.13 and later, its graphs decompose complex operations into real ones; with 0
+the compiler lowers those operations that AWS has verified. So each operation is run eagerly and
+compiled, with both values, in a process of its own. No NKI kernel takes part.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from bench.probes.report import (
 from bench.results import ResultsError, load_as
 from trnfft.backends import torch_neuron
 
-DEVICE = "neuron"  # and the name of its compiler as a backend of torch.compile
-SIDE = 32  # of the matrices, which are symmetric in nothing
-# How warnings and logs say that the CPU computed.
+DEVICE = "neuron"  # also the name of its compiler as a backend of torch.compile
+SIDE = 32  # of the matrices, which have no symmetry
+# Words by which warnings and logs say that the CPU computed.
 FALLBACK = re.compile(r"fall(s|en|ing)?[ _-]?back", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What is asked.
+    """An operation on complex tensors.
 
     Attributes:
-        compute: from tensors on the device to one that is complex, or has parts as last dimension.
-        exact: the complex result in NumPy, of a complex matrix.
-        inputs: on the host, from the real and the imaginary part.
+        compute: from tensors on the device to a tensor that is complex, or whose last dimension
+            has the real and the imaginary part.
+        exact: the complex result by NumPy, from a complex matrix.
+        inputs: tensors on the host, from the real and the imaginary part.
     """
 
     compute: Callable[..., Any]
@@ -81,8 +82,8 @@ def fft_c2c(re: Any, im: Any) -> Any:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "complex": Operation(torch.complex, lambda z: z, parts),  # its result is stored
-    "view_as_real": Operation(torch.view_as_real, lambda z: z, whole),  # what it takes is stored
+    "complex": Operation(torch.complex, lambda z: z, parts),  # stores its result
+    "view_as_real": Operation(torch.view_as_real, lambda z: z, whole),  # needs a stored operand
     "mm": Operation(product, lambda z: z @ z, parts),
     "_fft_r2c": Operation(fft_r2c, lambda z: np.fft.rfft(z.real, axis=1), parts),
     "_fft_c2c": Operation(fft_c2c, lambda z: np.fft.fft(z, axis=1), parts),
@@ -92,14 +93,17 @@ OPERATIONS: dict[str, Operation] = {
 def ask(
     name: str, mode: Mode, setting: Setting, device: str = DEVICE, backend: str = DEVICE
 ) -> TensorAnswer:
-    """The answer of a device, here and now; the process has the variable's value already."""
+    """Runs an operation on a device in this process, and returns the answer.
+
+    The process must already have the variable's value.
+    """
     operation = OPERATIONS[name]
     generator = np.random.default_rng(0)
     re, im = generator.standard_normal((2, SIDE, SIDE), dtype=np.float32)
     compute = operation.compute
     try:
         if device == DEVICE:
-            torch_neuron.found("wrap_nki")  # its package tells torch of the device
+            torch_neuron.found("wrap_nki")  # its package makes the device known to torch
         if mode == "compiled":
             compute = torch.compile(compute, backend=backend, fullgraph=True, dynamic=False)
         given = operation.inputs(torch.from_numpy(re), torch.from_numpy(im))
@@ -124,19 +128,22 @@ def ask(
 
 
 def answer(name: str, mode: Mode, setting: Setting, verdict: Any, reason: str) -> TensorAnswer:
-    """An answer without a result."""
+    """Returns an answer without a result."""
     return TensorAnswer(operation=name, mode=mode, setting=setting, verdict=verdict, reason=reason)
 
 
 def first_line(problem: BaseException) -> str:
-    """The first line of an error; of what a compiler raised, where torch.compile wraps that."""
+    """Returns the first line of an error.
+
+    Where torch.compile wraps the error of a compiler, the line is that of the compiler's error.
+    """
     cause = getattr(problem, "inner_exception", problem)
     lines = str(cause).strip().splitlines() or [""]
     return f"{type(cause).__name__}: {lines[0]}"[:SHOWN]
 
 
 def as_parts(host: Any) -> Array:
-    """A result as an array whose last dimension is the real and the imaginary part."""
+    """Returns a result as an array whose last dimension has the real and the imaginary part."""
     return (torch.view_as_real(host) if host.is_complex() else host).numpy()
 
 
@@ -145,7 +152,10 @@ def parts_of(z: Array) -> tuple[Array, Array]:
 
 
 def ask_apart(name: str, mode: Mode, setting: Setting, seconds: float = SECONDS) -> TensorAnswer:
-    """The answer of a process of its own, whatever becomes of it."""
+    """Runs an operation in a process of its own, and returns the answer.
+
+    The answer is "unanswered" where the process takes longer than ``seconds`` or fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "answer.json")
         try:
@@ -167,7 +177,7 @@ def ask_apart(name: str, mode: Mode, setting: Setting, seconds: float = SECONDS)
 
 
 def ask_all() -> Iterator[TensorAnswer]:
-    """Every operation, eager and compiled, with both values of the variable."""
+    """Yields the answer of each operation, eager and compiled, with both values of the variable."""
     for name in OPERATIONS:
         for mode in MODES:
             for setting in SETTINGS:

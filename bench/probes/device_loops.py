@@ -1,4 +1,4 @@
-"""Loops on the device: right, nested, and what an iteration costs beside its body."""
+"""Loops on the device: whether they are right, nested or not, and what an iteration costs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
 SHAPE = (128, 64)
-OUTER = 4  # iterations of the loop around the other one
+OUTER = 4  # iterations of the outer loop
 
 
 @nki.jit
 def looped(x, count):
-    """x + count, by a loop on the device."""
+    """Returns x + count, by a loop on the device."""
     total = load(x)
 
     def step(_):
@@ -26,7 +26,7 @@ def looped(x, count):
 
 @nki.jit
 def looped_twice(x, count):
-    """x + count, by a loop of 4 iterations around one of count / 4."""
+    """Returns x + count, by a loop of 4 iterations around one of count / 4."""
     total = load(x)
 
     def step(_):
@@ -41,7 +41,7 @@ def looped_twice(x, count):
 
 @nki.jit
 def unrolled(x, count):
-    """The same, unrolled."""
+    """Returns x + count, by unrolled instructions."""
     total = load(x)
     for _ in range(count):
         nisa.tensor_scalar(dst=total, data=total, op0=nl.add, operand0=1.0)

@@ -1,4 +1,4 @@
-"""Copies whose address is known at run time: of one row, and of many rows from one base."""
+"""Copies with an address that is known only at run time: of one row, and of many rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from bench.probes.moves import load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
-ROWS, PITCH, WIDTH = 128, 96, 64  # rows of 64 numbers, 96 apart: no run is longer than a row
-BASES = 3  # that a loop on the device goes through
+# rows of 64 numbers, 96 apart, so that no run is longer than a row
+ROWS, PITCH, WIDTH = 128, 96, 64
+BASES = 3  # addresses, which a loop on the device goes through
 
 
 @nki.jit
 def sum_from_dynamic(x, rows):
-    """Sum of x[i : i + rows, 0:64] over the three i, loaded from addresses that a loop has."""
+    """Returns the sum of x[i : i + rows, 0:64] over the three i of a loop on the device."""
     total, tile = zeros(rows), zeros(rows)
 
     def step(i):
@@ -30,7 +31,7 @@ def sum_from_dynamic(x, rows):
 
 @nki.jit
 def sum_from_static(x, rows):
-    """The same, unrolled."""
+    """Returns the same sum, by unrolled instructions."""
     total, tile = zeros(rows), zeros(rows)
     for i in range(BASES):
         nisa.dma_copy(dst=tile, src=x[i : i + rows, 0:WIDTH])
@@ -40,7 +41,10 @@ def sum_from_static(x, rows):
 
 @nki.jit
 def stored_at_dynamic(x, rows):
-    """x [3 + rows, 96] without its last 32 columns, stored thrice: out[row, i] = x[row]."""
+    """Stores the first 64 columns of x [3 + rows, 96] three times: out[row, i] = x[row].
+
+    The address of a store is the counter of a loop on the device.
+    """
     tile = load(x[0:rows, 0:WIDTH])
     out = nl.ndarray((rows * BASES, WIDTH), dtype=x.dtype, buffer=nl.shared_hbm)
 
@@ -54,7 +58,7 @@ def stored_at_dynamic(x, rows):
 
 @nki.jit
 def stored_at_static(x, rows):
-    """The same, unrolled."""
+    """Stores the same, by unrolled instructions."""
     tile = load(x[0:rows, 0:WIDTH])
     out = nl.ndarray((rows * BASES, WIDTH), dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(BASES):
@@ -63,7 +67,7 @@ def stored_at_static(x, rows):
 
 
 def zeros(rows: int) -> Any:
-    """A tile [rows, 64] of zeros."""
+    """Returns a tile [rows, 64] of zeros."""
     tile = nl.ndarray((rows, WIDTH), dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=tile, value=0.0)
     return tile
@@ -92,7 +96,10 @@ RECORD = (
 
 
 def probe(name: str, question: str, kernel: Any, twin: Any, is_many: bool) -> Probe:
-    """Loads or stores at addresses of a loop; of one row they are the control."""
+    """Returns a probe that loads or stores at addresses of a loop.
+
+    The probes of one row are controls for those of many rows.
+    """
     return Probe(
         name=name,
         question=question,
@@ -116,21 +123,21 @@ PROBES = (
     ),
     probe(
         "dynamic-rows-load",
-        "128 rows loaded from such an address: the right ones?",
+        "128 rows loaded from an address that a loop on the device has: the right ones?",
         sum_from_dynamic,
         sum_from_static,
         True,
     ),
     probe(
         "dynamic-row-store",
-        "a row stored at such an address: at the right one?",
+        "a row stored at an address that a loop on the device has: in the right place?",
         stored_at_dynamic,
         stored_at_static,
         False,
     ),
     probe(
         "dynamic-rows-store",
-        "128 rows stored at such an address: at the right ones?",
+        "128 rows stored at an address that a loop on the device has: in the right places?",
         stored_at_dynamic,
         stored_at_static,
         True,

@@ -15,18 +15,18 @@ SHAPE = (128, 64)
 
 @nki.jit
 def computed_by_gpsimd(a, b):
-    """(a - b) b, by GpSimdE."""
+    """Returns (a - b) b, by GpSimdE."""
     return stored(computed(load(a), load(b), nisa.engine.gpsimd))
 
 
 @nki.jit
 def computed_by_vector(a, b):
-    """The same by VectorE."""
+    """Returns (a - b) b, by VectorE."""
     return stored(computed(load(a), load(b), nisa.engine.vector))
 
 
 def computed(a: Any, b: Any, engine: Any) -> Any:
-    """(a - b) b in a new tile."""
+    """Returns (a - b) b in a new tile."""
     tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
     result = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
     nisa.tensor_tensor(dst=tile, data1=a, data2=b, op=nl.subtract, engine=engine)

@@ -1,4 +1,4 @@
-"""What a launch and a helper take: tensors in tuples, and arguments left to their defaults."""
+"""Arguments of a launch and of a helper: tensors in tuples, and arguments with default values."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SHAPE = (128, 64)
 
 @nki.jit
 def difference_of_tuple(tensors):
-    """a - b of tensors (a, b), which are one argument."""
+    """Returns a - b of the tuple (a, b), which is one argument."""
     return stored(subtracted(load(tensors[0]), load(tensors[1])))
 
 
 @nki.jit
 def difference_of_nested(tensors):
-    """a - b of tensors (a, (), ((b,),)), which are one argument."""
+    """Returns a - b of (a, (), ((b,),)), which is one argument."""
     return stored(subtracted(load(tensors[0]), load(tensors[2][0][0])))
 
 
 @nki.jit
 def difference(a, b):
-    """a - b, each an argument of its own."""
+    """Returns a - b, where each is an argument of its own."""
     return stored(subtracted(load(a), load(b)))
 
 
 def subtracted(a: Any, b: Any) -> Any:
-    """a - b in a new tile."""
+    """Returns a - b in a new tile."""
     tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
     nisa.tensor_tensor(dst=tile, data1=a, data2=b, op=nl.subtract, engine=nisa.engine.vector)
     return tile
@@ -41,30 +41,30 @@ def subtracted(a: Any, b: Any) -> Any:
 
 @nki.jit
 def scaled_by_default(x):
-    """3 x, by a helper whose factor is left to its default."""
+    """Returns 3 x, by a helper whose factor has its default value."""
     return stored(scaled(load(x)))
 
 
 @nki.jit
 def scaled_by_keyword(x):
-    """6 x, by the same helper with the factor as a keyword."""
+    """Returns 6 x, by the same helper with the factor as a keyword."""
     return stored(scaled(load(x), factor=6.0))
 
 
 @nki.jit
 def tripled(x):
-    """3 x, by the same helper with every argument in its place."""
+    """Returns 3 x, by the same helper with positional arguments only."""
     return stored(scaled(load(x), 3.0))
 
 
 @nki.jit
 def sextupled(x):
-    """6 x, by the same helper with every argument in its place."""
+    """Returns 6 x, by the same helper with positional arguments only."""
     return stored(scaled(load(x), 6.0))
 
 
 def scaled(tile: Any, factor: float = 3.0) -> Any:
-    """The tile times a factor, in a new one."""
+    """Returns the tile times a factor, in a new tile."""
     result = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.sbuf)
     nisa.tensor_scalar(
         dst=result, data=tile, op0=nl.multiply, operand0=factor, engine=nisa.engine.vector
@@ -98,7 +98,7 @@ def nested(arguments: Arguments) -> Arguments:
 
 
 def of_tensors(name: str, kernel: Any, packed: Any, question: str) -> Probe:
-    """Tensors that are not arguments of their own."""
+    """Returns a probe whose tensors are not arguments of their own."""
     return Probe(
         name=name,
         question=question,
@@ -114,7 +114,7 @@ def of_tensors(name: str, kernel: Any, packed: Any, question: str) -> Probe:
 
 
 def of_helpers(name: str, kernel: Any, twin: Any, factor: float, question: str) -> Probe:
-    """A call of a helper that does not give every argument in its place."""
+    """Returns a probe of a helper that is called with less than all positional arguments."""
     return Probe(
         name=name,
         question=question,

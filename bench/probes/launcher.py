@@ -1,6 +1,6 @@
 """Launches of a kernel: in the simulator, by PyTorch-XLA, or on the device "neuron".
 
-On a device this never ran. Frameworks are named by the package that launches.
+The launches on a device never ran. A framework has the name of the package that launches.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from nki_kernels.simulator.device_rules import RULES
 
 SIMULATOR = "simulator"
 XLA = "torch_xla"
-DEVICE = Path("/dev/neuron0")  # where the driver shows the first device
+DEVICE = Path("/dev/neuron0")  # the driver's file of the first device
 
 Launched = Callable[[], Any]
 
 
 def frameworks() -> list[str]:
-    """What can launch on a chip here; the simulator alone where nothing can."""
+    """Returns the frameworks that can launch on a chip here; the simulator where there is none."""
     if not (REAL_NKI and DEVICE.exists()):
         return [SIMULATOR]
     found = []
@@ -40,29 +40,32 @@ def frameworks() -> list[str]:
 
 
 def _function(name: str) -> Any:
-    """One of the functions by which packages launch on the device "neuron"; None without it."""
-    from trnfft.backends import torch_neuron  # here: the simulator does without torch
+    """Returns a function by which a package launches on the device "neuron", or None without it."""
+    from trnfft.backends import torch_neuron  # here, as the simulator needs no torch
 
     return torch_neuron.found(name)
 
 
 def _caller(kernel: Any, lnc: int) -> Any:
-    """What launches a kernel there: its caller, or itself where no package has `wrap_nki`."""
+    """Returns a callable that launches a kernel on the device "neuron".
+
+    The callable is the kernel itself where no package has `wrap_nki`.
+    """
     wrap_nki = _function("wrap_nki")
     if wrap_nki is not None:
-        return wrap_nki(kernel)[(lnc,)]  # a tuple: torch_neuronx takes no plain number there
+        return wrap_nki(kernel)[(lnc,)]  # torch_neuronx accepts no plain number here
     os.environ[hardware.LNC_VARIABLE] = str(lnc)
     return kernel
 
 
 def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Launched:
-    """A function that launches the kernel, waits for the end and returns what it computed.
+    """Returns a function that launches the kernel, waits for its end, and returns its result.
 
-    Arrays are on the device when this returns, in tuples, too.
+    Arrays, also those in tuples, are on the device when `launch` returns.
     """
     if framework == SIMULATOR:
         return functools.partial(simulated, kernel, lnc, arguments)
-    # Before any tensor is moved: the packages tell torch of their devices.
+    # These imports make the devices known to torch before a tensor is moved.
     if framework == XLA:
         import torch_xla
 
@@ -83,23 +86,23 @@ def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) ->
 
 
 def simulated(kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Any:
-    """The kernel's result by the simulator, whatever rules it breaks."""
+    """Returns the kernel's result in the simulator, whatever rules the kernel breaks."""
     with warnings.catch_warnings(), simulator.allow(*RULES):
         warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
         return simulator.simulate(kernel).with_programs(lnc)(*arguments)
 
 
 def on_device(argument: Any, device: str) -> Any:
-    """Arrays as tensors of the device, in tuples, too; constants as they are."""
+    """Returns an array as a tensor of the device, also in tuples; constants stay as they are."""
     if isinstance(argument, tuple):
         return tuple(on_device(one, device) for one in argument)
     if not isinstance(argument, np.ndarray):
         return argument
-    import torch  # the simulator does without
+    import torch  # the simulator needs no torch
 
     return torch.from_numpy(argument).to(device)
 
 
 def on_host(result: Any) -> np.ndarray[Any, Any]:
-    """A result as an array."""
+    """Returns a result as an array."""
     return result if isinstance(result, np.ndarray) else result.cpu().numpy()

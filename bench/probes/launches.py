@@ -1,4 +1,4 @@
-"""What a launch costs, by framework: a kernel that does next to nothing."""
+"""The cost of a launch, by framework: a kernel that does next to nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from bench.probes.moves import load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
-LAUNCH = "launch"  # the probe's name: its time is part of every other time
+LAUNCH = "launch"  # name of the probe, whose time is a part of every other time
 
 
 @nki.jit
 def copied_directly(x):
-    """x [1, 64], from HBM to HBM."""
+    """Copies x [1, 64] from HBM to HBM."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=x)
     return out
@@ -21,7 +21,7 @@ def copied_directly(x):
 
 @nki.jit
 def copied_through_sbuf(x):
-    """The same by way of SBUF."""
+    """Copies x by way of SBUF."""
     return stored(load(x))
 
 

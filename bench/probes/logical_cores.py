@@ -1,4 +1,4 @@
-"""LNC: launches on one core and on two, and what it costs that two wait for each other."""
+"""LNC: launches on one core and on two, and the cost of a barrier at which two cores meet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ ROWS, WIDTH = 128, 64
 
 @nki.jit
 def exchanged(x, rounds):
-    """Row r of x [programs * 128, 64] moves to the next program's block, ``rounds`` times.
+    """Moves row r of x [programs * 128, 64] to the next program's block, ``rounds`` times.
 
-    Every program writes its block to HBM that all share, meets the other, and reads that one's.
+    In each round every program writes its block to shared HBM, waits for the other program at a
+    barrier, and reads the other's block.
     """
     programs, program = nl.num_programs(), nl.program_id(0)
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -34,9 +35,9 @@ def exchanged(x, rounds):
 
 @nki.jit
 def fetched(x, rounds):
-    """The same result without a meeting: each program reads its last block at once.
+    """Computes the same result without a barrier: each program reads its last block at once.
 
-    It writes to HBM and reads what it wrote as often.
+    The program then writes to HBM and reads its own data back as often as `exchanged` does.
     """
     programs, program = nl.num_programs(), nl.program_id(0)
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -50,13 +51,13 @@ def fetched(x, rounds):
 
 
 def block(tensor: Any, program: int) -> Any:
-    """The rows of one program."""
+    """Returns the rows of one program."""
     return tensor[program * ROWS : (program + 1) * ROWS, :]
 
 
 @nki.jit
 def copied(x, rounds):
-    """x, in a kernel that asks for no program."""
+    """Returns x, in a kernel that uses neither the number nor the count of programs."""
     return stored(load(x))
 
 

@@ -1,4 +1,4 @@
-"""What the model says of a probe, and which value of a constant would make it say else."""
+"""The model's time of a probe, and the value of a constant that gives a measured time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nki_kernels.hardware import NeuronCore
 from nki_kernels.simulator.device_rules import RULES
 
 STEPS = 12  # of the search for a constant; the model is piecewise linear in it
-NEAR = 1e-3  # relative, where the search ends
+NEAR = 1e-3  # relative error at which the search ends
 
 
 def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: NeuronCore) -> float:
-    """Modelled microseconds of one launch on a chip, whatever rules it breaks."""
+    """Returns modelled microseconds of one launch on a chip, whatever rules the kernel breaks."""
     with (
         warnings.catch_warnings(),
         simulator.allow(*RULES),
@@ -28,7 +28,7 @@ def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: Neuron
 
 
 def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[float, float]:
-    """Modelled microseconds of the kernel and of its twin."""
+    """Returns the modelled microseconds of the kernel and of its twin."""
     arguments = probe.drawn(0, count)
     return (
         total_us(probe, probe.kernel, probe.packed(arguments), core),
@@ -37,16 +37,17 @@ def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[
 
 
 def extra_ns(probe: Probe, core: NeuronCore) -> float:
-    """Modelled nanoseconds that the kernel gets longer than its twin with each repetition."""
+    """Returns modelled nanoseconds by which a repetition lengthens the kernel beyond its twin."""
     few, many = probe.counts[0], probe.counts[1]
     (first, first_twin), (last, last_twin) = (times_us(probe, core, n) for n in (few, many))
     return 1e3 * ((last - last_twin) - (first - first_twin)) / (many - few)
 
 
 def constant_for(probe: Probe, core: NeuronCore, measured_ns: float) -> float | None:
-    """The value of the probe's constant at which the model says what was measured.
+    """Returns the value of the probe's constant at which the model gives the measured time.
 
-    None where there is none: something else bounds the time, in the model or on the chip.
+    The value is None where there is no such constant, because something else bounds the time in the
+    model or on the chip.
     """
 
     def missed(value: float) -> float:

@@ -1,4 +1,4 @@
-"""Moves that kernels of probes share."""
+"""Copies that the kernels of several probes use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["evacuated", "load", "stored"]
 
 
 def evacuated(bank: Any) -> Any:
-    """A view of PSUM in a new SBUF tile, by VectorE."""
+    """Copies a view of PSUM to a new SBUF tile, by VectorE."""
     tile = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=tile, src=bank, engine=nisa.engine.vector)
     return tile

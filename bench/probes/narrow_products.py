@@ -1,9 +1,10 @@
 """Products of bfloat16 and tfloat32: does TensorE round them before PSUM adds them up in float32?
 
-A number of bfloat16 has 8 bits, so a product of two has up to 16, which float32 holds exactly. A
-chip that rounds it to bfloat16 before the sum is seen by these bits in a single product. In sums
-it is seen by split products: a float32 number is the sum of two or three numbers of bfloat16, and
-the product of two such sums is three or six products, if the smallest are left out.
+A bfloat16 number has 8 bits, so that a product of two has up to 16 bits, which float32 holds
+exactly. If a chip rounds a product to bfloat16 before the sum, a single product lacks the lower
+bits. A sum shows the rounding through split products: a float32 number is the sum of two or three
+bfloat16 numbers, and the product of two such sums consists of three or six products, without the
+smallest ones.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.simulator import dtypes
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128
-MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # of float32: the bits that are kept
+MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # the bits of float32 that the dtype keeps
 
 
 @nki.jit
 def narrow_product(left, right, name):
-    """left.T @ right of numbers that the narrow dtype ``name`` holds, converted to it."""
+    """Returns left.T @ right in the narrow dtype ``name``, which holds all numbers exactly."""
     bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(
         dst=bank,
@@ -37,7 +38,7 @@ def narrow_product(left, right, name):
 
 @nki.jit
 def wide_product(left, right, name):
-    """The same in float32."""
+    """Returns the same product in float32."""
     bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=bank, stationary=load(left), moving=load(right), accumulate=False)
     return stored(evacuated(bank))
@@ -45,7 +46,10 @@ def wide_product(left, right, name):
 
 @nki.jit
 def split_product(left, right, left_parts, right_parts, name):
-    """Sum of products of parts of left and right, which are made here: 0 and 0, 0 and 1, ..."""
+    """Returns the sum of products of parts of left and right: of parts 0 and 0, 0 and 1, and so on.
+
+    The kernel makes the parts.
+    """
     count = left_parts.shape[0]
     stationaries = parts_of(load(left), count, narrow(name))
     movings = parts_of(load(right), count, narrow(name))
@@ -54,7 +58,7 @@ def split_product(left, right, left_parts, right_parts, name):
 
 @nki.jit
 def product_of_parts(left, right, left_parts, right_parts, name):
-    """The same in float32, of parts that the host made: [count, 64, 64] and [count, 64, 128]."""
+    """Returns the same sum in float32, of the host's parts [count, 64, 64] and [count, 64, 128]."""
     stationaries, movings = [], []
     for index in range(left_parts.shape[0]):
         stationaries.append(load(left_parts[index]))
@@ -63,19 +67,19 @@ def product_of_parts(left, right, left_parts, right_parts, name):
 
 
 def narrow(name: str) -> Any:
-    """The dtype of NKI with that name."""
+    """Returns the dtype of NKI with that name."""
     return nl.tfloat32 if name == "tfloat32" else nl.bfloat16
 
 
 def converted(tile: Any, dtype: Any) -> Any:
-    """A tile in a dtype, by VectorE."""
+    """Converts a tile to a dtype, by VectorE."""
     result = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=result, src=tile, engine=nisa.engine.vector)
     return result
 
 
 def parts_of(tile: Any, count: int, dtype: Any) -> Any:
-    """Tiles of a narrow dtype whose sum is nearly a float32 tile, the largest first."""
+    """Returns tiles of a narrow dtype whose sum is nearly a float32 tile, the largest first."""
     parts = []
     rest = tile
     for index in range(count):
@@ -92,7 +96,7 @@ def parts_of(tile: Any, count: int, dtype: Any) -> Any:
 
 
 def sum_of_products(stationaries: Any, movings: Any) -> Any:
-    """Products of parts i and j with i + j below their number, added up in one PSUM bank."""
+    """Adds up products of parts i and j in one PSUM bank, for i + j below the number of parts."""
     count = len(stationaries)
     bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
     for i in range(count):
@@ -104,20 +108,20 @@ def sum_of_products(stationaries: Any, movings: Any) -> Any:
 
 
 def rounded(values: Array, name: str) -> Array:
-    """Values in a narrow dtype, to the nearest, as float32."""
+    """Rounds values to the nearest numbers of a narrow dtype; returns float32."""
     out = np.empty(values.shape, dtypes.numpy_type(name))
     dtypes.store(out, values.astype(np.float32), name)
     return out.astype(np.float32)
 
 
 def cut(values: Array, name: str) -> Array:
-    """Values in a narrow dtype, with the bits that it lacks cut off, as float32."""
+    """Cuts off the bits that a narrow dtype lacks; returns float32."""
     bits = values.astype(np.float32).view(np.uint32) & np.uint32(MASKS[name])
     return bits.view(np.float32)
 
 
 def host_parts(values: Array, count: int, name: str) -> Array:
-    """What `parts_of` makes, as float32 [count, ...]."""
+    """Returns the parts that `parts_of` makes, as float32 [count, ...]."""
     parts, rest = [], values
     for _ in range(count):
         parts.append(rounded(rest, name))
@@ -126,7 +130,7 @@ def host_parts(values: Array, count: int, name: str) -> Array:
 
 
 def single(generator: np.random.Generator, count: int, name: str) -> Arguments:
-    """Of a diagonal matrix: every element of the result is one product."""
+    """Returns a diagonal matrix and a matrix: every element of the result is one product."""
     factors = rounded(normal(generator, ROWS), name)
     return np.diag(factors), rounded(normal(generator, ROWS, WIDTH), name), name
 
@@ -155,7 +159,7 @@ def exact_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Ar
 
 
 def rounded_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
-    """The sum of products that are each rounded before."""
+    """Returns the sum of products that are each rounded before the sum."""
     count, total = len(left), np.zeros((COLUMNS, WIDTH))
     for i in range(count):
         for j in range(count - i):
@@ -165,7 +169,7 @@ def rounded_split(_: Array, __: Array, left: Array, right: Array, name: str) -> 
 
 
 def largest_parts(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
-    """What is left where the other parts are zeros."""
+    """Returns the product of the largest parts, as if the other parts were zeros."""
     return left[0].astype(float).T @ right[0]
 
 
@@ -178,7 +182,7 @@ RECORD = (
 
 
 def of_one(name: str) -> Probe:
-    """Single products of a narrow dtype."""
+    """Returns a probe of single products of a narrow dtype."""
     return Probe(
         name=f"{SHORT[name]}-product",
         question=f"one product of {name}: does it reach PSUM with all of its bits?",
@@ -197,7 +201,7 @@ def of_one(name: str) -> Probe:
 
 
 def of_split(name: str, parts: int, products: int) -> Probe:
-    """Sums of products of parts that the kernel makes."""
+    """Returns a probe of sums of products of parts that the kernel makes."""
     return Probe(
         name=f"{SHORT[name]}-split-{products}",
         question=f"{products} products of {name} parts made in the kernel: are all terms there?",

@@ -1,4 +1,4 @@
-"""What a probe is: a question, a kernel, and a twin without the hazard."""
+"""The parts of a probe: a question, a kernel, and a twin without the construct in doubt."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Arguments = tuple[Any, ...]
 
 
 def unchanged(arguments: Arguments) -> Arguments:
-    """The arguments as they are."""
+    """Returns the arguments as they are."""
     return arguments
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One thing that a construct may mean to a chip.
+    """One way in which a chip may interpret a construct.
 
     Attributes:
         name: a word or two, for reports.
-        exact: what the kernel computes then, in float64, from its arguments.
-        value: what the probe's field has on such a chip; None where no value of it says so.
+        exact: the kernel's result under this reading in float64, from its arguments.
+        value: the value of the probe's field that describes such a chip; None where no value does.
     """
 
     name: str
@@ -40,25 +40,26 @@ class Probe:
     """A question to a chip.
 
     Attributes:
-        name: of the probe.
-        question: what is asked, in a sentence.
-        record: where the doubt comes from: hardware records, documents.
-        kernel: has the construct in question.
-        twin: the same result, by a way known to be right; for times, without what is timed.
-        arguments: arrays and compile-time constants of both kernels, for so many repetitions.
-            Arrays are drawn from the generator.
+        name: name of the probe.
+        question: the question in words.
+        record: the source of the doubt: hardware records or documents.
+        kernel: a kernel with the construct in question.
+        twin: a kernel with the same result in a way that is known to be right. For times, it
+            lacks the work that is timed.
+        arguments: returns the arguments of both kernels, for a number of repetitions: arrays,
+            which the generator draws, and compile-time constants.
         exact: the result in float64, from the same arguments.
-        rule: of `device_rules.RULES`, whose verdict an answer settles; "" for none.
-        constant: field of `NeuronCore` that the time settles; "" where times settle nothing.
-        counts: repetitions: the first for correctness, all of them for the time.
-        values: those that the constant can have; any number where empty.
-        shown: field of `NeuronCore` whose value the kernel's result shows; "" for none.
-        readings: what the result may be, by values of that field, the right one first.
-        settles: in words, where it is neither a rule nor a constant.
-        packed: how the kernel, other than its twin, takes the arguments.
+        rule: the rule of `device_rules.RULES` whose verdict an answer settles; "" for none.
+        constant: the field of `NeuronCore` that the time settles; "" for none.
+        counts: numbers of repetitions. The first is used for correctness, all of them for the time.
+        values: the values that the constant can have; empty for any number.
+        shown: the field of `NeuronCore` whose value the kernel's result shows; "" for none.
+        readings: the possible results, by values of the field `shown`, the right one first.
+        settles: what an answer settles, in words, where it settles neither a rule nor a constant.
+        packed: turns the twin's arguments into those of the kernel.
         lnc: logical cores of a launch.
-        generations: of NeuronCores that can be asked.
-        per_framework: whether every framework is asked, instead of the first that is there.
+        generations: generations of NeuronCores that can be asked.
+        per_framework: whether every framework is asked, instead of the first one only.
     """
 
     name: str
@@ -81,18 +82,18 @@ class Probe:
     per_framework: bool = False
 
     def drawn(self, seed: int, count: int | None = None) -> Arguments:
-        """Arguments with random arrays; those of the first count unless one is given."""
+        """Returns arguments with random arrays, for `count` or else the first of `counts`."""
         return self.arguments(np.random.default_rng(seed), count or self.counts[0])
 
     def settles_on(self, core: NeuronCore) -> str:
-        """What an answer of a chip settles, with what is believed today, in a few words."""
+        """Returns in a few words what a chip's answer settles, with today's value."""
         rule = RULES[self.rule].field if self.rule else ""
         fields = [name for name in (rule, self.constant, self.shown) if name]
         today = [f"hardware.{name}, today {getattr(core, name)}" for name in fields]
         return "; ".join(today) or self.settles
 
     def why_not(self, core: NeuronCore) -> str:
-        """Why a chip cannot be asked; "" if it can."""
+        """Returns why a chip cannot be asked, or "" if it can."""
         if core.generation not in self.generations:
             return f"{core.name} does not have what it asks about"
         if self.lnc > core.programs_per_launch:
@@ -101,5 +102,5 @@ class Probe:
 
 
 def normal(generator: np.random.Generator, *shape: int) -> Array:
-    """Float32 numbers of a normal distribution."""
+    """Returns float32 numbers of a normal distribution."""
     return generator.standard_normal(shape, dtype=np.float32)

@@ -1,4 +1,7 @@
-"""From a report to changes of nki_kernels/hardware.py: what, where and why. Nothing is edited."""
+"""Changes of nki_kernels/hardware.py that a report suggests: what, where and why.
+
+This module edits nothing.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,13 @@ from nki_kernels.simulator.device_rules import RULES
 
 SOURCE = Path(hardware.__file__)
 SHOWN_SOURCE = "nki_kernels/hardware.py"
-NEAR = 0.05  # relative: times that repeat better than this are rare
-SHOWN = 100  # characters of a reason
-STORED = "trnfft.set_complex_storage(True)"  # what answers about complex tensors are for
+NEAR = 0.05  # relative; times rarely repeat better
+SHOWN = 100  # characters of a reason that are shown
+# the setting about which the answers on complex tensors inform
+STORED = "trnfft.set_complex_storage(True)"
 DIGITS = 3  # of a proposed constant
-# What a field says once all probes of its rule are right: one chip does not take back a record of
-# wrong results, it contradicts it.
+# The value of a field after all probes of its rule were right. One chip contradicts a record of
+# wrong results, but does not withdraw it.
 AFTER_RIGHT = {
     hardware.WRONG: hardware.CONTESTED,
     hardware.CONTESTED: hardware.FINE,
@@ -57,7 +61,7 @@ class Proposal:
 
 @dataclass
 class Findings:
-    """What a report comes to: changes, fields that stay, and what a person has to look at."""
+    """The results of a report: changes, fields that stay, and sentences for a person to judge."""
 
     changes: list[Proposal] = field(default_factory=list)
     agreed: list[str] = field(default_factory=list)
@@ -65,7 +69,10 @@ class Findings:
 
 
 def findings(report: Report) -> Findings:
-    """What a report from a chip comes to. One from the simulator comes to nothing but a note."""
+    """Returns the findings of a report from a chip.
+
+    A report from the simulator yields only a note.
+    """
     found = Findings()
     if report.is_modelled:
         found.notes.append(
@@ -100,12 +107,12 @@ def findings(report: Report) -> Findings:
 def weigh_rule(
     rule: str, answers: list[Answer], core: hardware.NeuronCore, found: Findings
 ) -> None:
-    """What the answers to the probes of a rule say of its verdict."""
+    """Adds what the answers to the probes of a rule say about its verdict."""
     name = RULES[rule].field
     today = getattr(core, name)
     is_whole = {a.probe for a in answers} == {p.name for p in PROBES.values() if p.rule == rule}
     why = ", ".join(in_words(answer) for answer in answers)
-    # A result that another value of a field explains is right, once the field has that value.
+    # A result that another value of a field explains is right once the field has that value.
     bad = [a for a in answers if a.verdict in (WRONG, REFUSED) and value_of(a) is None]
     if bad or len({value_of(answer) for answer in answers}) > 1:
         add(found, core, name, today, hardware.WRONG, why)
@@ -118,7 +125,7 @@ def weigh_rule(
 def weigh_readings(
     name: str, answers: list[Answer], core: hardware.NeuronCore, found: Findings
 ) -> None:
-    """What the results of all probes of a field say of its value: something if they agree."""
+    """Adds what the results of all probes of a field say about its value, if they agree."""
     why = ", ".join(in_words(answer) for answer in answers)
     values = {value_of(answer) for answer in answers}
     today = getattr(core, name)
@@ -131,7 +138,10 @@ def weigh_readings(
 
 
 def weigh_tensors(tensors: list[TensorAnswer], found: Findings) -> None:
-    """What answers about complex tensors say of complex storage, of which trnfft assumes none."""
+    """Adds what the answers about complex tensors say about complex storage.
+
+    trnfft assumes that the device has no complex storage.
+    """
     for mode, setting in itertools.product(MODES, SETTINGS):
         here = [one for one in tensors if (one.mode, one.setting) == (mode, setting)]
         others = [one for one in here if not one.is_of_device]
@@ -145,24 +155,25 @@ def weigh_tensors(tensors: list[TensorAnswer], found: Findings) -> None:
 
 
 def value_of(answer: Answer) -> Any:
-    """What a result shows of the field of its probe; None where no value of it has such results."""
+    """Returns the value of the probe's field that a result shows, or None where no value fits."""
     readings = PROBES[answer.probe].readings
     return {reading.name: reading.value for reading in readings}.get(answer.reading)
 
 
 def in_words(answer: Answer) -> str:
-    """An answer in one line, with its reading and the begin of its reason."""
+    """Returns an answer in one line, with its reading and the beginning of its reason."""
     reason = " ".join(answer.reason.split())[:SHOWN]
     details = "; ".join(part for part in (answer.reading, reason) if part)
     return f"{answer.probe} {answer.verdict} by {answer.framework}" + (details and f" ({details})")
 
 
 def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> None:
-    """What an answer says of a constant, or of what no field holds."""
+    """Adds what an answer says about a constant, or about something that no field holds."""
     probe = PROBES[answer.probe]
     if answer.verdict != RIGHT:
         asked = probe.constant or probe.settles
-        found.notes.append(f"{in_words(answer)}. Asked was {asked}; no field holds a verdict on it")
+        sentence = f"{in_words(answer)}. The question was {asked}; no field holds a verdict on it"
+        found.notes.append(sentence)
         return
     if not probe.constant:
         found.agreed.append(f"{answer.probe} is right by {answer.framework}: {probe.settles}")
@@ -174,7 +185,8 @@ def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> N
     value = constant_for(probe, core, measured)
     why = f"{answer.probe}: {measured:,.0f} ns a repetition, modelled {answer.modelled_ns:,.0f}"
     if value is None:
-        found.notes.append(f"{why}; no value of {probe.constant} gives that, see what bounds it")
+        sentence = f"{why}; no value of {probe.constant} gives that time: see what bounds it"
+        found.notes.append(sentence)
         return
     today = getattr(core, probe.constant)
     rounded = value if probe.values else float(f"{value:.{DIGITS}g}")
@@ -185,7 +197,7 @@ def weigh_other(answer: Answer, core: hardware.NeuronCore, found: Findings) -> N
 def add(
     found: Findings, core: hardware.NeuronCore, name: str, today: Any, proposed: Any, why: str
 ) -> None:
-    """A change, or a field that stays."""
+    """Adds a change, or a field that stays."""
     if today == proposed:
         found.agreed.append(f"{name} stays {today}: {why}")
     else:
@@ -194,7 +206,10 @@ def add(
 
 @dataclass(frozen=True)
 class Place:
-    """Where the source sets a field: the owner is a chip's name in capitals, or the class."""
+    """A place in the source that sets a field.
+
+    The owner is the name of a chip in capitals, or the class.
+    """
 
     owner: str
     line: int
@@ -202,7 +217,11 @@ class Place:
 
 
 def place_of(name: str, chip: str) -> Place:
-    """Where a chip has a field from: its own block, that of the chip it is made of, the class."""
+    """Returns the place from which a chip has a field.
+
+    The place is in the chip's own block, in that of the chip from which it is made, or in the
+    class.
+    """
     source = SOURCE.read_text("utf-8")
     lines, tree = source.splitlines(), ast.parse(source)
     blocks = {
@@ -226,12 +245,12 @@ def place_of(name: str, chip: str) -> Place:
 
 
 def in_source(value: Any) -> str:
-    """A value as hardware.py writes it: verdicts are names there."""
+    """Returns a value as hardware.py writes it, where verdicts are names of constants."""
     return value.upper() if isinstance(value, str) else repr(value)
 
 
 def difference(change: Proposal) -> list[str]:
-    """A change as lines of a diff: what the source has today, and what to write for the chip."""
+    """Returns a change as lines of a diff: the source's line today, and the line for the chip."""
     place = place_of(change.field, change.chip)
     owner = change.chip.upper()
     if place.owner == owner:
@@ -244,7 +263,7 @@ def difference(change: Proposal) -> list[str]:
 
 
 def show(report: Report, console: Console) -> None:
-    """Prints what a report comes to."""
+    """Prints the findings of a report."""
     found = findings(report)
     environment = report.environment
     console.print(

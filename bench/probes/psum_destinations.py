@@ -1,4 +1,4 @@
-"""Products that land in PSUM with strides: do they arrive where they should?"""
+"""Products that are written to PSUM with strides: do they arrive at the right places?"""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ROWS, COLUMNS, WIDTH = 64, 64, 64
 
 @nki.jit
 def strided_product(left, right, dimensions):
-    """left.T @ right, written to PSUM with strides; all of the bank is returned, [64, 128]."""
+    """Writes left.T @ right to PSUM with strides; returns all of the bank, [64, 128]."""
     bank = nl.ndarray((COLUMNS, 2 * WIDTH), dtype=nl.float32, buffer=nl.psum)
     stationary, moving = load(left), load(right)
-    for half in range(2):  # both halves, or part of the bank were never written
+    for half in range(2):  # both halves, so that no part of the bank stays unwritten
         dst = places(bank, dimensions, half)
         nisa.nc_matmul(dst=dst, stationary=stationary, moving=moving, accumulate=False)
     return stored(evacuated(bank))
@@ -27,7 +27,7 @@ def strided_product(left, right, dimensions):
 
 @nki.jit
 def spread_product(left, right, dimensions):
-    """The same with the product written without strides, and spread on its way to SBUF."""
+    """Computes the same, but spreads the product on its way from PSUM to SBUF."""
     bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=bank, stationary=load(left), moving=load(right), accumulate=False)
     tile = nl.ndarray((COLUMNS, 2 * WIDTH), dtype=nl.float32, buffer=nl.sbuf)
@@ -39,7 +39,7 @@ def spread_product(left, right, dimensions):
 
 
 def places(tile: Any, dimensions: int, half: int) -> Any:
-    """64 of 128 columns: every second one, or eight of every sixteen."""
+    """Returns 64 of 128 columns of a tile: every second one, or eight of every sixteen."""
     if dimensions == 1:
         return tile[:, half : 2 * WIDTH : 2]
     return tile.reshape((COLUMNS, 8, 16))[:, :, half * 8 : half * 8 + 8]
@@ -59,7 +59,7 @@ def exact(left: Array, right: Array, dimensions: int) -> Array:
 
 
 def probe(name: str, question: str, dimensions: int) -> Probe:
-    """A destination with so many free dimensions."""
+    """Returns a probe whose destination has so many free dimensions."""
     return Probe(
         name=name,
         question=question,

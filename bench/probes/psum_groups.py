@@ -1,6 +1,7 @@
 """Several accumulation groups in one PSUM bank: do they keep all of their terms?
 
-As in the records: five PSUM tiles of four sums, each of four products, evacuated after the last.
+As in the records, there are five PSUM tiles of four sums, each of four products, which are
+evacuated after the last product.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from bench.probes.moves import evacuated, load
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
-ROWS, COLUMNS = 64, 64  # of a stationary operand: neither so few that v2 might refuse them
+ROWS, COLUMNS = 64, 64  # of a stationary operand; enough that v2 does not refuse it as too small
 TILES, GROUPS, TERMS, WIDTH = 5, 4, 4, 128
 
 
 @nki.jit
 def sums_in_a_bank(stationaries, moving, is_given, is_interleaved):
-    """out[:, tile, group] = sum over terms of stationary.T @ moving; four sums share a bank.
+    """Computes out[:, tile, group] = sum over terms of stationary.T @ moving, four sums in a bank.
 
     stationaries [64, terms, 64], moving [64, tiles, groups, terms, 128]; returns [64, tiles, 512].
-    ``is_given``: accumulate is; else it is left out. ``is_interleaved``: all sums get their first
-    term before one gets its second.
+    ``is_given``: the argument accumulate is given instead of left out. ``is_interleaved``: all sums
+    get their first term before any sum gets its second.
     """
     left = load(stationaries)
     out = new_result()
@@ -52,7 +53,7 @@ def sums_in_a_bank(stationaries, moving, is_given, is_interleaved):
 
 @nki.jit
 def sums_in_banks(stationaries, moving, is_given, is_interleaved):
-    """The same, each sum in a bank of its own."""
+    """Computes the same, with a bank for each sum."""
     left = load(stationaries)
     out = new_result()
     for tile in range(TILES):
@@ -71,13 +72,13 @@ def sums_in_banks(stationaries, moving, is_given, is_interleaved):
 
 
 def new_result() -> Any:
-    """HBM for all sums."""
+    """Returns a tensor in HBM for all sums."""
     shape = (COLUMNS, TILES, GROUPS * WIDTH)
     return nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
 
 
 def store_bank(destination: Any, bank: Any) -> None:
-    """Copy PSUM to a view of HBM, by way of SBUF."""
+    """Copies PSUM to a view of HBM, by way of SBUF."""
     nisa.dma_copy(dst=destination, src=evacuated(bank))
 
 
@@ -95,7 +96,7 @@ def exact(left: Array, right: Array, *_: Any) -> Array:
 
 
 def probe(name: str, question: str, is_given: bool, is_interleaved: bool) -> Probe:
-    """One way to write the same sums."""
+    """Returns a probe of one way to write the same sums."""
     return Probe(
         name=name,
         question=question,
@@ -117,13 +118,13 @@ PROBES = (
     ),
     probe(
         "psum-groups-omitted",
-        "the same with accumulate left out, as nki-library writes it",
+        "four sums of four products in one PSUM bank, with accumulate left out: all terms there?",
         False,
         False,
     ),
     probe(
         "psum-groups-interleaved",
-        "the same with accumulate given, and the four sums open at once",
+        "four sums in one PSUM bank, all open at once, with accumulate given: all terms there?",
         True,
         True,
     ),

@@ -41,9 +41,12 @@ PROBES: dict[str, Probe] = {probe.name: probe for topic in TOPICS for probe in t
 
 
 def chosen(names: tuple[str, ...]) -> list[Probe]:
-    """Probes by name, all for none; ValueError for names that there are not.
+    """Returns the named probes, or all probes if there is no name.
 
-    COMPLEX, which is no kernel, is a name and not among them: see `asks_tensors`.
+    The name COMPLEX is allowed but yields no probe, because it is no kernel: see `asks_tensors`.
+
+    Raises:
+        ValueError: a name is not known.
     """
     known = (*PROBES, COMPLEX)
     unknown = [name for name in names if name not in known]
@@ -53,5 +56,5 @@ def chosen(names: tuple[str, ...]) -> list[Probe]:
 
 
 def asks_tensors(names: tuple[str, ...]) -> bool:
-    """Whether COMPLEX is among the names."""
+    """Returns whether COMPLEX is among the names, or there is no name."""
     return not names or COMPLEX in names

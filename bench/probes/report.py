@@ -21,20 +21,21 @@ RIGHT: Final = "right"
 WRONG: Final = "wrong"
 REFUSED: Final = "refused"
 UNANSWERED: Final = "unanswered"
-COMPLEX: Final = "complex-tensors"  # the probe of tensors, which is no kernel
+COMPLEX: Final = "complex-tensors"  # name of the probe of complex tensors, which is no kernel
 DECOMPOSE: Final = "TORCH_NEURONX_COMPLEX_DECOMPOSE"
 Mode = Literal["eager", "compiled"]
-Setting = Literal["0", "1"]  # of that variable
+Setting = Literal["0", "1"]  # values of the variable DECOMPOSE
 MODES: Final[tuple[Mode, ...]] = ("eager", "compiled")
 SETTINGS: Final[tuple[Setting, ...]] = ("0", "1")
 COLORS = {RIGHT: "green", WRONG: "red", REFUSED: "red", UNANSWERED: "yellow"}
 
 
 class Tried(Strict):
-    """What came of one of the two kernels; microseconds, one for each number of repetitions.
+    """The outcome of one of the two kernels, with microseconds for each number of repetitions.
 
-    `refusal` says why there is no result; `relative_error` is against NumPy in float64, the largest
-    of several draws. `measured_us` are whole launches by the host's clock; none in the simulator.
+    `refusal` says why there is no result. `relative_error` is the largest of several draws, against
+    NumPy in float64. `measured_us` are times of whole launches by the host's clock; the simulator
+    has none.
     """
 
     relative_error: FiniteFloat | None = None
@@ -44,11 +45,12 @@ class Tried(Strict):
 
 
 class Answer(Strict):
-    """What one framework said to one probe.
+    """The answer of one framework to one probe.
 
-    `difference` is the relative one between the results of kernel and twin. `reading` names that of
-    the probe's readings which the kernel's results agree with, where it has some. "unanswered":
-    even the twin failed, or the process ended without a word: nothing is known of the construct.
+    `difference` is the relative difference between the results of kernel and twin. `reading` is the
+    name of the probe's reading with which the kernel's results agree. The verdict "unanswered"
+    means that even the twin failed, or that the process ended without an answer, so that nothing is
+    known about the construct.
     """
 
     probe: str
@@ -67,20 +69,21 @@ class Answer(Strict):
 
     @property
     def measured_ns(self) -> float | None:
-        """Nanoseconds that the kernel is longer than its twin with each repetition, measured."""
+        """Measured nanoseconds by which each repetition lengthens the kernel more than its twin."""
         return per_repetition_ns(self.counts, self.kernel.measured_us, self.twin.measured_us)
 
     @property
     def modelled_ns(self) -> float | None:
-        """The same of the model."""
+        """The modelled value of `measured_ns`."""
         return per_repetition_ns(self.counts, self.kernel.modelled_us, self.twin.modelled_us)
 
 
 class TensorAnswer(Strict):
-    """What PyTorch on the device "neuron" said to one operation on complex tensors.
+    """The answer of PyTorch on the device "neuron" to one operation on complex tensors.
 
-    `fell_back`: the result is not on the device, or a warning or a log says that the CPU computed;
-    a fallback that nothing tells of is not seen. `reason` has these words, or the error's.
+    `fell_back` means that the result is not on the device, or that a warning or a log says that the
+    CPU computed. A silent fallback is not detected. `reason` contains the words of the warning, the
+    log or the error.
     """
 
     operation: str
@@ -93,7 +96,7 @@ class TensorAnswer(Strict):
 
     @property
     def is_of_device(self) -> bool:
-        """Whether it is right, and the device computed it as far as can be seen."""
+        """Whether the result is right, and the device computed it as far as can be seen."""
         return self.verdict == RIGHT and not self.fell_back
 
     @property
@@ -105,7 +108,7 @@ class TensorAnswer(Strict):
 
 
 class Unasked(Strict):
-    """A probe that the chip cannot be asked."""
+    """A probe that cannot be asked of the chip."""
 
     probe: str
     reason: str
@@ -120,18 +123,18 @@ class Report(Strict):
     environment: Environment
     answers: list[Answer]
     unasked: list[Unasked]
-    tensors: list[TensorAnswer] = []  # to COMPLEX
+    tensors: list[TensorAnswer] = []  # answers to COMPLEX
 
     @property
     def is_modelled(self) -> bool:
-        """Whether the simulator answered, of which nothing about a chip can be learned."""
+        """Whether the simulator answered, so that the report says nothing about a chip."""
         return any(answer.framework == SIMULATOR for answer in self.answers)
 
 
 def per_repetition_ns(
     counts: tuple[int, ...], kernel_us: tuple[float, ...], twin_us: tuple[float, ...]
 ) -> float | None:
-    """Slope of the difference over the counts, by least squares; None without two times."""
+    """Returns the slope of the difference over the counts; None without two times."""
     if len(counts) < 2 or not len(counts) == len(kernel_us) == len(twin_us):
         return None
     extra = np.subtract(kernel_us, twin_us)
@@ -139,12 +142,16 @@ def per_repetition_ns(
 
 
 def load(path: Path) -> Report:
-    """The report in a file; ResultsError where it holds none."""
+    """Returns the report in a file.
+
+    Raises:
+        ResultsError: the file holds no report that this version can read.
+    """
     return load_as(Report, path, f"{FORMAT} version {VERSION}")
 
 
 def table(report: Report) -> Table:
-    """A row for every answer: right or wrong, the time against the model, what it settles."""
+    """Returns a table with a row for every answer: its verdict, its times, and what it settles."""
     by = "the simulator, which settles nothing" if report.is_modelled else "the chip"
     shown = Table(title=f"Probes of {report.target}, answered by {by}", title_justify="left")
     for heading in ("probe", "by", "answer", "error", "twin's", "measured", "modelled", "settles"):
@@ -178,12 +185,12 @@ def table(report: Report) -> Table:
 
 
 def error_in_words(tried: Tried) -> str:
-    """The relative error; nothing where there was no result."""
+    """Returns the relative error, or "" where there was no result."""
     return "" if tried.relative_error is None else f"{tried.relative_error:.1e}"
 
 
 def launch_us(report: Report, framework: str) -> float:
-    """What a framework takes for a launch, 0 where nobody asked it."""
+    """Returns the microseconds of a launch by a framework, or 0 where they were not measured."""
     for answer in report.answers:
         if (answer.probe, answer.framework) == (LAUNCH, framework) and answer.kernel.measured_us:
             return answer.kernel.measured_us[0]
@@ -191,7 +198,11 @@ def launch_us(report: Report, framework: str) -> float:
 
 
 def times_in_words(answer: Answer, launch: float) -> tuple[str, str]:
-    """Measured and modelled: of a repetition, or of one launch without what any launch takes."""
+    """Returns the measured and the modelled time.
+
+    The times are those of a repetition, or of one launch; a measured launch is given without the
+    time of an almost empty launch.
+    """
     if answer.modelled_ns is not None:
         pair = answer.measured_ns, answer.modelled_ns
         measured, modelled = ("" if ns is None else f"{ns:,.0f} ns each" for ns in pair)

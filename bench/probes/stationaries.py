@@ -12,19 +12,19 @@ from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128
-SHAPE = (ROWS, 8, 4, 8)  # of which a view has 64 columns, in one, two or three free dimensions
+SHAPE = (ROWS, 8, 4, 8)  # views of it have 64 columns in one, two or three free dimensions
 
 
 @nki.jit
 def product_of_view(data, moving, dimensions):
-    """view(data).T @ moving, where the Tensor engine reads the view as it lies: [64, 128]."""
+    """Returns view(data).T @ moving, [64, 128]; the Tensor engine reads the view in place."""
     stationary = view(load(data), dimensions)
     return stored(product(stationary, load(moving)))
 
 
 @nki.jit
 def product_of_copy(data, moving, dimensions):
-    """The same with the view copied first, so that its columns follow each other."""
+    """Returns the same product of a copy of the view, whose columns are contiguous."""
     source = view(load(data), dimensions)
     stationary = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=stationary, src=source, engine=nisa.engine.vector)
@@ -32,7 +32,7 @@ def product_of_copy(data, moving, dimensions):
 
 
 def view(tile: Any, dimensions: int) -> Any:
-    """64 columns of a tile [64, 8, 4, 8] with so many free dimensions that do not merge."""
+    """Returns 64 columns of a tile [64, 8, 4, 8] in so many free dimensions that do not merge."""
     if dimensions == 1:
         return tile.reshape((ROWS, 256))[:, 0:128:2]
     if dimensions == 2:
@@ -41,7 +41,7 @@ def view(tile: Any, dimensions: int) -> Any:
 
 
 def product(stationary: Any, moving: Any) -> Any:
-    """stationary.T @ moving in a new SBUF tile, [64, 128]."""
+    """Returns stationary.T @ moving in a new SBUF tile, [64, 128]."""
     bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=bank, stationary=stationary, moving=moving, accumulate=False)
     return evacuated(bank)
@@ -57,7 +57,7 @@ def exact(data: Array, moving: Array, dimensions: int) -> Array:
 
 
 def probe(name: str, dimensions: int, rule: str, settles: str) -> Probe:
-    """A view with so many free dimensions."""
+    """Returns a probe of a view with so many free dimensions."""
     return Probe(
         name=name,
         question=f"a stationary operand of {dimensions} free dimension(s) with strides: right?",

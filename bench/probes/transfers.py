@@ -1,4 +1,4 @@
-"""What DMA costs: issuing a copy, rows apart in HBM, 64 partitions, strides of powers of two."""
+"""The cost of DMA: issue of a copy, rows apart in HBM, 64 partitions, strides of powers of two."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
 PARTITIONS = 128
-ROW = 128  # float32 numbers of a row whose copy costs little beside its issue
-SHORT = 256  # numbers of a row of 1 KiB: so long that a run is more than its least time
-APART = 3  # rows apart in HBM: not a power of two
-BLOCK = 1 << 18  # numbers of a transfer that keeps all engines busy: a MiB
+ROW = 128  # float32 numbers of a row, whose copy costs little beside its issue
+SHORT = 256  # numbers of a row of 1 KiB, long enough that a run exceeds its least time
+APART = 3  # distance of rows in HBM, no power of two
+BLOCK = 1 << 18  # numbers of a transfer of a MiB, which keeps all engines busy
 RING = 4
 RUN = 1024  # numbers of a row of 4 KiB
 
 
 @nki.jit
 def copied_by_rows(x, mode):
-    """x [count, 128] in HBM, copied row by row by ``mode``: software, hardware or static."""
+    """Copies x [count, 128] in HBM row by row.
+
+    ``mode`` says who writes the descriptors: software, hardware or static.
+    """
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(x.shape[0]):
         if mode == "hardware":
@@ -41,7 +44,7 @@ def copied_by_rows(x, mode):
 
 @nki.jit
 def copied_whole(x, mode):
-    """The same by one copy."""
+    """Copies x by one transfer."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=x)
     return out
@@ -49,18 +52,21 @@ def copied_whole(x, mode):
 
 @nki.jit
 def sum_of_spread(dense, spread, count):
-    """count * dense [128, 256], loaded each time from spread [384, 256], every third row."""
+    """Returns count * dense [128, 256], loaded each time from every third row of spread.
+
+    spread has the shape [384, 256].
+    """
     return stored(summed(spread[0 : APART * PARTITIONS : APART], count))
 
 
 @nki.jit
 def sum_of_dense(dense, spread, count):
-    """The same from rows that follow each other in HBM."""
+    """Returns the same, loaded from rows that follow each other in HBM."""
     return stored(summed(dense, count))
 
 
 def summed(source: Any, count: int) -> Any:
-    """``source`` loaded into one tile again and again, each time after the sum before took it."""
+    """Loads ``source`` into one tile ``count`` times, each time after a sum has read the tile."""
     tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
     total = nl.ndarray(source.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.memset(dst=total, value=0.0)
@@ -72,18 +78,18 @@ def summed(source: Any, count: int) -> Any:
 
 @nki.jit
 def copied_by_half(x):
-    """x [count, a MiB] through SBUF tiles of 64 partitions."""
+    """Copies x [count, a MiB] through SBUF tiles of 64 partitions."""
     return through(x, PARTITIONS // 2)
 
 
 @nki.jit
 def copied_by_all(x):
-    """The same through tiles of 128 partitions."""
+    """Copies x through SBUF tiles of 128 partitions."""
     return through(x, PARTITIONS)
 
 
 def through(x: Any, partitions: int) -> Any:
-    """x, loaded and stored a row at a time, each spread over so many partitions."""
+    """Loads and stores x row by row, with each row spread over so many partitions."""
     width = BLOCK // partitions
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     ring = new_ring((partitions, width), x.dtype)
@@ -96,18 +102,18 @@ def through(x: Any, partitions: int) -> Any:
 
 @nki.jit
 def sum_of_columns(even, padded, count):
-    """count times the first column of even [128, 2048], of which rows of 4 KiB are loaded."""
+    """Returns count times the first column of even [128, 2048]; loads 4 KiB of every row."""
     return stored(streamed(even, count))
 
 
 @nki.jit
 def sum_of_padded(even, padded, count):
-    """The same from padded [128, 2112], whose rows are no power of two apart."""
+    """Returns the same from padded [128, 2112], whose rows are no power of two apart."""
     return stored(streamed(padded, count))
 
 
 def streamed(source: Any, count: int) -> Any:
-    """The first 4 KiB of every row loaded into a ring of tiles; their first columns' sum."""
+    """Loads the first 4 KiB of every row into a ring of tiles; returns their first columns' sum."""
     ring, total = new_ring((PARTITIONS, RUN), source.dtype), zero_column()
     for i in range(count):
         nisa.dma_copy(dst=ring[i % RING], src=source[:, part(0, RUN)])
@@ -146,7 +152,7 @@ def exact_column(even: Array, padded: Array, count: int) -> Array:
 
 
 def of_issue(mode: str, constant: str, record: str, generations: tuple[int, ...]) -> Probe:
-    """What it costs to issue a copy, by who writes its descriptors."""
+    """Returns a probe of the cost to issue a copy, by who writes its descriptors."""
     return Probe(
         name=f"dma-issue-{mode}",
         question=f"what does issuing a dma_copy cost with {mode} descriptors?",
