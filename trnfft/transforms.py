@@ -33,8 +33,6 @@ All transforms raise these errors:
   `norm` or `order` is unknown; `input` has a dtype that cannot be transformed, or is complex where
   it must be real; `out` does not fit; or an array is larger than the memory.
 - `NotImplementedError`: the backend cannot compute the length or the precision.
-
-This file checks and normalises the arguments. `trnfft.ops` computes the transforms.
 """
 
 import functools
@@ -70,6 +68,8 @@ from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
 from trnfft.ops.sharded import is_sharded
+
+# This file checks and normalises the arguments. trnfft.ops computes the transforms.
 
 Sizes = int | Iterable[int] | None
 """Lengths of a transform of several dimensions: one int, several ints, or None for the default."""
@@ -121,7 +121,7 @@ def fft(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along one dimension.
 
-    The counterpart in torch is `torch.fft.fft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.fft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
@@ -166,7 +166,7 @@ def ifft(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along one dimension.
 
-    The counterpart in torch is `torch.fft.ifft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.ifft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
@@ -209,7 +209,7 @@ def rfft(
 ) -> torch.Tensor:
     """Returns the first half of the discrete Fourier transform of real data along one dimension.
 
-    The counterpart in torch is `torch.fft.rfft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.rfft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape with at least one dimension.
@@ -248,7 +248,7 @@ def irfft(
 ) -> torch.Tensor:
     """Returns real data, given the first half of its transform: the inverse of `rfft`.
 
-    The counterpart in torch is `torch.fft.irfft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.irfft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -291,7 +291,7 @@ def hfft(
 ) -> torch.Tensor:
     """Returns the real discrete Fourier transform of Hermitian data, given the first half of it.
 
-    The counterpart in torch is `torch.fft.hfft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.hfft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -331,7 +331,7 @@ def ihfft(
 ) -> torch.Tensor:
     """Returns the first half of the Hermitian data whose transform is real, the inverse of `hfft`.
 
-    The counterpart in torch is `torch.fft.ihfft`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.ihfft`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape with at least one dimension.
@@ -370,7 +370,7 @@ def fft2(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along two dimensions.
 
-    The counterpart in torch is `torch.fft.fft2`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.fft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -412,7 +412,7 @@ def ifft2(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along two dimensions.
 
-    The counterpart in torch is `torch.fft.ifft2`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.ifft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -456,7 +456,7 @@ def rfft2(
     """Returns half of the discrete Fourier transform of real data along two dimensions.
 
     It is `rfft` along the last of `dim` and `fft` along the other. The counterpart in torch is
-    `torch.fft.rfft2`. See `docs/index.md`.
+    `torch.fft.rfft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
@@ -499,7 +499,7 @@ def irfft2(
     """Returns real data of two dimensions, given half of its transform: the inverse of `rfft2`.
 
     It is `ifft` along the first of `dim` and `irfft` along the last. The counterpart in torch is
-    `torch.fft.irfft2`. See `docs/index.md`.
+    `torch.fft.irfft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -544,7 +544,7 @@ def hfft2(
     """Returns the real transform of Hermitian data of two dimensions, given half of the data.
 
     It is `fft` along the first of `dim` and `hfft` along the last. The counterpart in torch is
-    `torch.fft.hfft2`. See `docs/index.md`.
+    `torch.fft.hfft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -589,7 +589,7 @@ def ihfft2(
     """Returns half of the Hermitian data of two dimensions whose transform is real.
 
     It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other. The
-    counterpart in torch is `torch.fft.ihfft2`. See `docs/index.md`.
+    counterpart in torch is `torch.fft.ihfft2`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
@@ -631,7 +631,7 @@ def fftn(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along several dimensions.
 
-    The counterpart in torch is `torch.fft.fftn`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.fftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -676,7 +676,7 @@ def ifftn(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along several dimensions.
 
-    The counterpart in torch is `torch.fft.ifftn`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.ifftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -720,7 +720,7 @@ def rfftn(
     """Returns half of the discrete Fourier transform of real data along several dimensions.
 
     It is `rfft` along the last of `dim` and `fft` along the others. The counterpart in torch is
-    `torch.fft.rfftn`. See `docs/index.md`.
+    `torch.fft.rfftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
@@ -763,7 +763,7 @@ def irfftn(
     """Returns real data of several dimensions, given half of its transform.
 
     It is the inverse of `rfftn`: `ifft` along all but the last of `dim` and `irfft` along the last.
-    The counterpart in torch is `torch.fft.irfftn`. See `docs/index.md`.
+    The counterpart in torch is `torch.fft.irfftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -810,7 +810,7 @@ def hfftn(
     """Returns the real transform of Hermitian data of several dimensions, given half of the data.
 
     It is `fft` along all but the last of `dim` and `hfft` along the last. The counterpart in torch
-    is `torch.fft.hfftn`. See `docs/index.md`.
+    is `torch.fft.hfftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
@@ -854,7 +854,7 @@ def ihfftn(
     """Returns half of the Hermitian data of several dimensions whose transform is real.
 
     It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others. The
-    counterpart in torch is `torch.fft.ihfftn`. See `docs/index.md`.
+    counterpart in torch is `torch.fft.ihfftn`. See `docs/getting_started.md`.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
