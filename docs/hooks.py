@@ -97,7 +97,12 @@ def opening(module: str) -> str:
         path = path.with_suffix("") / "__init__.py"
     docstring = ast.get_docstring(ast.parse(path.read_text("utf-8")))
     assert docstring, f"{module} has no docstring"
-    return docstring
+    return re.sub(r"(?<!`)\bdocs/\w+\.md\b", _as_code, docstring)
+
+
+def _as_code(match: re.Match[str]) -> str:
+    """A page of this site as code, which becomes a link; other projects have docs/ as well."""
+    return f"`{match[0]}`" if (ROOT / match[0]).is_file() else match[0]
 
 
 def prose(docstring: str, level: int | None = None) -> str:

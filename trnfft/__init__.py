@@ -1,8 +1,8 @@
 """Fast Fourier transforms for AWS Trainium, with the signatures of torch.fft.
 
-A NeuronCore computes on real numbers. There, complex numbers are pairs of real tensors,
-ComplexTensors.
-The same code runs on a CPU or GPU, where native tensors give native complex ones, as in torch.fft.
+A NeuronCore computes on real numbers. On a NeuronCore, a complex tensor is therefore a
+`ComplexTensor`, which is a pair of real tensors. The same code runs on a CPU or a GPU, where native
+tensors give native complex tensors, as in torch.fft.
 """
 
 from importlib import import_module

@@ -155,7 +155,7 @@ class ComplexTensor(torch.Tensor):
         return join(copied(real), copied(imag))
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
-        """Does nothing, because `__new__` makes the tensor."""
+        pass  # __new__ makes the tensor
 
     @classmethod
     def from_complex(cls, z: torch.Tensor) -> ComplexTensor:
