@@ -1,14 +1,14 @@
-"""Runs AWS's public kernels in the simulator and writes docs/aws_kernels.md, a table of them.
+"""Runs AWS's public kernels in the simulator, and writes their table into docs/aws_kernels.md.
 
     python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK
     python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK cumsum rope   # cases of these names
     python scripts/aws_kernels.py --page-only                               # from stored results
 
-The arguments are checkouts of nki-library, nki-samples and aws-neuron-sdk of github.com/aws-neuron:
-nothing is downloaded, and nothing of theirs is kept. Every module that imports nki is imported, and
-every case of scripts/aws_cases runs, each in a process of its own with a time limit. Results are
-stored in scripts/aws_kernels.json. Exit codes: 0 if all cases match or are refused as the case
-expects, 1 if one differs or fails in another way, 2 for wrong arguments.
+The arguments are checkouts of nki-library, nki-samples and aws-neuron-sdk of github.com/aws-neuron.
+The script downloads nothing, and stores nothing of these checkouts. It imports every module that
+imports nki, and runs every case of scripts/aws_cases, each in a process of its own with a time
+limit. It stores the results in scripts/aws_kernels.json. The exit code is 0 if all cases match or
+are refused as expected, 1 if a case differs or fails in another way, and 2 for wrong arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAGE = ROOT / "docs" / "aws_kernels.md"
 IMPORT_SECONDS, CASE_SECONDS = 120, 600
 PROCESSES = 2
 LIBRARY_ROOT = Path("src", "nkilib_src")  # of the package nkilib
-FOLDERS = {  # of checkouts, with files that are imported by their path
+FOLDERS = {  # folders of each checkout whose files are imported by their path
     "nki-library": (),
     "nki-samples": ("src", "contributed"),
     "aws-neuron-sdk": ("nki/examples", "nki/deep-dives/src"),
@@ -49,7 +49,7 @@ IMPORTS_OLD_NKI = re.compile(r"^\s*(?:import|from)\s+neuronxcc\b", re.M)
 
 
 def main() -> int:
-    """Imports modules, runs cases, writes the results and the page; the exit code."""
+    """Imports modules, runs cases, writes results and page, and returns the exit code."""
     options = parse()
     if options.run is not None:
         print(json.dumps(in_this_process(options)))
@@ -67,14 +67,14 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """The command line; ends the process with 2 where it is wrong."""
+    """Parses the command line; ends the process with 2 where it is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", nargs="?", type=Path, help="checkout of nki-library")
     parser.add_argument("samples", nargs="?", type=Path, help="checkout of nki-samples")
     parser.add_argument("sdk", nargs="?", type=Path, help="checkout of aws-neuron-sdk")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="some cases, written to stdout")
-    parser.add_argument("--page-only", action="store_true", help="write the page again")
-    parser.add_argument("--run", help=argparse.SUPPRESS)  # of a process: a module or a case
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="run only these; print their rows")
+    parser.add_argument("--page-only", action="store_true", help="only write the page again")
+    parser.add_argument("--run", help=argparse.SUPPRESS)  # for a process of one module or case
     options = parser.parse_args()
     if options.page_only:
         return options
@@ -82,7 +82,7 @@ def parse() -> argparse.Namespace:
     for name, folder in zip(("library", "samples", "sdk"), folders, strict=True):
         given = getattr(options, name)
         if given is None or not (given / folder).is_dir():
-            parser.error(f"argument {name} is {given}: no checkout, it has no folder {folder}")
+            parser.error(f"argument {name} is {given}: no checkout, as it has no folder {folder}")
     known = [case.name for case in CASES]
     if wrong := [name for name in options.cases if name not in known]:
         parser.error(f"argument CASE is {wrong[0]!r}, allowed are {', '.join(known)}")
@@ -90,7 +90,7 @@ def parse() -> argparse.Namespace:
 
 
 def exit_code(results: dict[str, Any]) -> int:
-    """1 if a case neither matches nor is refused as expected."""
+    """Returns 1 if a case neither matches nor is refused as expected, and 0 otherwise."""
     return int(any(row["status"] in ("differs", "fails") for row in results["cases"]))
 
 
@@ -98,7 +98,7 @@ def exit_code(results: dict[str, Any]) -> int:
 
 
 def everything(options: argparse.Namespace) -> dict[str, Any]:
-    """The results of all modules and cases, or of the named cases alone."""
+    """Returns the results of all modules and cases, or only of the named cases."""
     modules = [] if options.cases else modules_of(checkouts(options))
     cases = [case for case in CASES if case.name in options.cases or not options.cases]
     with ThreadPoolExecutor(PROCESSES) as pool:
@@ -112,12 +112,12 @@ def everything(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def checkouts(options: argparse.Namespace) -> dict[str, Path]:
-    """The folders of the repositories, by their names."""
+    """Returns the folders of the repositories, by their names."""
     return dict(zip(FOLDERS, (options.library, options.samples, options.sdk), strict=True))
 
 
 def modules_of(folders: dict[str, Path]) -> list[dict[str, str]]:
-    """Every file of the checkouts that imports an nki: source, module, its API."""
+    """Returns source, module and API of every file of the checkouts that imports an nki."""
     rows = []
     root = folders["nki-library"] / LIBRARY_ROOT
     for file in sorted(root.rglob("*.py")):
@@ -137,14 +137,14 @@ def modules_of(folders: dict[str, Path]) -> list[dict[str, str]]:
 
 
 def commit_of(checkout: Path) -> str:
-    """The commit of a checkout; "unknown" where it is no git repository."""
+    """Returns the commit of a checkout, or "unknown" where it is no git repository."""
     command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 
 def imported_row(options: argparse.Namespace, row: dict[str, str]) -> dict[str, Any]:
-    """The row of a module with whether it imports, and why not."""
+    """Returns a module's row with the result of its import, and the reason of a failure."""
     if row["api"] != "nki":
         return row | {"imports": False, "reason": "an NKI before 0.3"}
     answer = in_another_process(options, f"module:{row['module']}", "trn2", IMPORT_SECONDS)
@@ -152,7 +152,7 @@ def imported_row(options: argparse.Namespace, row: dict[str, str]) -> dict[str, 
 
 
 def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
-    """The row of a case: its status, largest error, modelled time, or why there are none."""
+    """Returns the row of a case: its status, its largest error and modelled time, or a reason."""
     answer = in_another_process(options, f"case:{case.name}", case.chip, CASE_SECONDS)
     row = {
         "name": case.name,
@@ -181,9 +181,9 @@ def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
 def in_another_process(
     options: argparse.Namespace, run: str, chip: str, seconds: int
 ) -> dict[str, Any]:
-    """What `in_this_process` answers in a process that simulates ``chip``."""
+    """Returns the answer of `in_this_process` in a process that simulates ``chip``."""
     folders = [str(folder.resolve()) for folder in checkouts(options).values()]
-    # In several threads, sums of torch's references vary from run to run.
+    # With several threads, the sums of torch's references vary from run to run.
     one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     variables = os.environ | one | {TARGET_VARIABLE: chip, SIMULATOR_VARIABLE: "1"}
     variables.pop("NKI_PRECISE_FP", None)
@@ -205,7 +205,7 @@ def in_another_process(
 
 
 def in_this_process(options: argparse.Namespace) -> dict[str, Any]:
-    """Import a module or run a case: the error as text, or the numbers."""
+    """Imports a module or runs a case; returns the error as text, or the numbers."""
     from aws_cases.running import answer_imports, import_module, run_case
 
     kind, _, name = options.run.partition(":")
@@ -216,7 +216,7 @@ def in_this_process(options: argparse.Namespace) -> dict[str, Any]:
             import_module(name, files)
             return {}
         return run_case(next(case for case in CASES if case.name == name), files)
-    except BaseException as error:  # whatever a module or a kernel raises is the answer
+    except BaseException as error:  # any error of a module or a kernel is an answer
         if os.environ.get("AWS_KERNELS_TRACEBACK"):
             raise
         return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}

@@ -2,13 +2,14 @@
 
     python scripts/compare_simulators.py --out comparison.json
 
-It needs NumPy, ml_dtypes and the real nki, and runs on any CPU. Where nki is missing, it prints how
-to install it.
+The script needs NumPy, ml_dtypes and the real nki, and runs on any CPU. Where nki is missing, the
+script prints how to install it.
 
-Kernels are bound to one nki when they are imported, so that each simulator has a process of its
-own; TRNFFT_SIMULATOR=1 chooses ours. `nki.simulate` is described in nki/guides/nki_simulator.rst of
-the Neuron documentation. Exit codes: 0 if all outputs agree, 1 if some differ by more than their
-tolerance or a simulator rejects a kernel, 2 if there is no real nki.
+A kernel uses the nki that was there at its import, so that each simulator needs a process of its
+own; TRNFFT_SIMULATOR=1 selects trnfft's simulator. The Neuron documentation describes
+`nki.simulate` in nki/guides/nki_simulator.rst. The exit code is 0 if all outputs agree, 1 if an
+output differs by more than its tolerance or a simulator rejects a kernel, and 2 if there is no real
+nki.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the kernels of this checkout, which need not be installed
+sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an installation
 
 from neuron_wheels import versions, why_no_nki  # noqa: E402
 from nki_kernels.hardware import TARGET_VARIABLE, chip  # noqa: E402
@@ -36,13 +37,13 @@ from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
 from nki_kernels.whole_file import write_whole  # noqa: E402
 from simulator_cases import Case, all_cases  # noqa: E402
 
-SECONDS = 900  # that a simulator may take for all cases
+SECONDS = 900  # time limit of a simulator for all cases
 
-Outcome = list[np.ndarray] | str  # outputs, or why there are none
+Outcome = list[np.ndarray] | str  # the outputs, or the reason why there are none
 
 
 def main(given: list[str] | None = None) -> int:
-    """Compares, prints a line for every case, writes the JSON and returns the exit code."""
+    """Compares, prints a line for each case, writes the JSON, and returns the exit code."""
     options = parse(given)
     cases = [case for case in all_cases() if case.name in options.cases or not options.cases]
     if options.run_into is not None:
@@ -64,12 +65,12 @@ def main(given: list[str] | None = None) -> int:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    """The command line; ends the process with 2 where it is wrong."""
+    """Parses the command line; ends the process with 2 where it is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="some cases; all when left out")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="names of cases; by default all")
     parser.add_argument("--target", default="trn1", help="chip: trn1, trn2 or trn3")
     parser.add_argument("--out", type=Path, default=Path("comparison.json"), help="JSON to write")
-    parser.add_argument("--run-into", type=Path, help=argparse.SUPPRESS)  # of the two processes
+    parser.add_argument("--run-into", type=Path, help=argparse.SUPPRESS)  # for the two processes
     options = parser.parse_args(given)
     names = [case.name for case in all_cases()]
     for name in options.cases:
@@ -85,13 +86,20 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 
 
 def environment(target: str, ours: str) -> dict[str, str]:
-    """Of a process that simulates this chip, with our simulator or with the installed nki."""
+    """Returns the variables of a process that simulates a chip.
+
+    ``ours`` is the value of TRNFFT_SIMULATOR: "1" for trnfft's simulator, "0" for the installed
+    nki.
+    """
     settings = {TARGET_VARIABLE: target, SIMULATOR_VARIABLE: ours, "NKI_PRECISE_FP": "1"}
     return os.environ | settings
 
 
 def outcomes(names: list[str], folder: Path, variables: dict[str, str]) -> dict[str, Outcome]:
-    """What the cases give in a process with these variables; after a crash the rest in another."""
+    """Runs the cases in a process with these variables, and returns their outcomes.
+
+    After a crash another process runs the rest of the cases.
+    """
     folder.mkdir()
     found: dict[str, Outcome] = {}
     while pending := [name for name in names if name not in found]:
@@ -120,7 +128,7 @@ def run(cases: list[Case], folder: Path) -> None:
             archive = io.BytesIO()
             np.savez(archive, *map(np.asarray, outputs))
             write_whole(folder / f"{case.name}.npz", archive.getvalue())
-        except Exception as error:  # whatever a simulator raises is its verdict
+        except Exception as error:  # any error of a simulator is its answer
             write_whole(folder / f"{case.name}.txt", f"{type(error).__name__}: {error}")
 
 
@@ -129,7 +137,7 @@ def is_done(folder: Path, name: str) -> bool:
 
 
 def read(folder: Path, name: str) -> Outcome:
-    """What `run` wrote of a case."""
+    """Returns the outcome of a case that `run` wrote."""
     reason = folder / f"{name}.txt"
     if reason.exists():
         return reason.read_text("utf-8")
@@ -138,7 +146,7 @@ def read(folder: Path, name: str) -> Outcome:
 
 
 def compared(case: Case, ours: Outcome, theirs: Outcome) -> dict[str, Any]:
-    """A row of the report: the status, and the relative L2 distance of all outputs together."""
+    """Returns a row of the report: the status, and the relative L2 distance over all outputs."""
     row = {
         "case": case.name,
         "kernel": f"{case.kernel.__module__}.{case.kernel.__name__}",
@@ -164,7 +172,10 @@ def compared(case: Case, ours: Outcome, theirs: Outcome) -> dict[str, Any]:
 
 
 def relative_l2(found: np.ndarray, reference: np.ndarray) -> float:
-    """Norm of the difference over that of the reference, in float64; NaN where a NaN is."""
+    """Returns the norm of the difference over that of the reference, in float64.
+
+    The result is NaN where a NaN is.
+    """
     difference = found.astype(np.float64) - reference
     return float(np.linalg.norm(difference) / np.linalg.norm(reference.astype(np.float64)))
 

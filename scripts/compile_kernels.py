@@ -1,17 +1,18 @@
-"""Compiles the kernels by NKI's front end and neuronx-cc, on any computer: no NeuronCore is needed.
+"""Compiles the kernels by NKI's front end and neuronx-cc, on any computer without a NeuronCore.
 
     python scripts/compile_kernels.py --jobs 2                # a plan of each kernel, for each chip
     python scripts/compile_kernels.py --target trn2 --all     # every shipped plan for a chip
     python scripts/compile_kernels.py --kernel stockham --json compiled.json
 
-It has never run against the real compiler. What it calls, `StandaloneKernel` of NKI 0.6 with an
-executor that runs nothing, is how public programs compile; it is tested with a stand-in of that.
+This program has never run against the real compiler. It calls `StandaloneKernel` of NKI 0.6 with an
+executor that runs nothing, as public programs do to compile; its tests use a stand-in for that
+class.
 
-It needs trnfft (`pip install .`) and the wheels nki and neuronx-cc. Where the wheels are missing,
-it prints how to install them. Each launch is compiled in a process of its own, in an empty folder,
-with zeros for data. A refusal, a crash or a process that takes too long is a row of the table, and
-the others go on. Exit codes: 0 if all were compiled, 1 if some were not, 2 if there is nothing to
-compile with.
+The program needs trnfft (`pip install .`) and the wheels nki and neuronx-cc. Where the wheels are
+missing, it prints how to install them. Each launch is compiled in a process of its own, in an empty
+folder, with zeros for data. A refusal, a crash or a process that runs too long becomes a row of the
+table, and the other launches go on. The exit code is 0 if all launches were compiled, 1 if some
+were not, and 2 if there is nothing to compile with.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # the kernels of this checkout, which need not be installed
+sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an installation
 
 from neuron_wheels import INSTALL, versions, why_no_nki  # noqa: E402
 from nki_kernels import hardware  # noqa: E402
@@ -47,16 +48,17 @@ from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 from trnfft.planner.plan import Plan, Recipe  # noqa: E402
 
 NEVER_RUN = "This program has never run against the real compiler: check what it says."
-SECONDS = 1800  # that a launch may take; others' largest kernels took 560
+SECONDS = 1800  # time limit of a launch; the largest kernels of others needed 560
 COMPILER = "neuronx-cc"
-OUTCOME = "outcome.json"  # of a launch, in the folder of its process
-NOT_FOR_THE_COMPILER = ("NKI_SIMULATOR", "NKI_ARTIFACTS_DIR")  # the latter has to be empty
+OUTCOME = "outcome.json"  # file of a launch's row, in the folder of its process
+# NKI_ARTIFACTS_DIR would have to be an empty folder
+NOT_FOR_THE_COMPILER = ("NKI_SIMULATOR", "NKI_ARTIFACTS_DIR")
 SHOWN = 160  # characters of a refusal in the table
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What is compiled: a recipe's kernel for so many transforms, on a chip and a degree of LNC."""
+    """A kernel to compile: a recipe for a number of transforms, on a chip and a degree of LNC."""
 
     chip: str
     cores: int
@@ -64,7 +66,7 @@ class Launch:
     recipe: Recipe
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types."""
+        """Returns the launch as JSON types."""
         return {**vars(self), "recipe": self.recipe.to_dict()}
 
     @classmethod
@@ -73,13 +75,16 @@ class Launch:
         return cls(**{**entry, "recipe": Recipe.from_dict(entry["recipe"])})
 
     def decides(self) -> str:
-        """The kernel, its shapes and settings: launches that agree in it compile to the same."""
+        """Returns the kernel, its shapes and its settings as text.
+
+        Launches with the same text compile to the same program.
+        """
         algorithm = ALGORITHMS[self.recipe.algorithm]
         inputs = algorithm.inputs(self.recipe, self.batch)
         return repr((self.chip, self.cores, algorithm.name, inputs, algorithm.specs(self.recipe)))
 
     def arguments(self) -> tuple[Any, ...]:
-        """The kernel's: zeros for the data, then tables and settings."""
+        """Returns the kernel's arguments: zeros for the data, then tables and settings."""
         algorithm = ALGORITHMS[self.recipe.algorithm]
         shapes = algorithm.inputs(self.recipe, self.batch)
         data = [np.zeros(shape, np.float32) for shape in shapes]
@@ -87,7 +92,7 @@ class Launch:
 
 
 def main(given: list[str] | None = None) -> int:
-    """Compiles, prints a line for every launch, writes the JSON and returns the exit code."""
+    """Compiles, prints a line for each launch, writes the JSON, and returns the exit code."""
     options = parse(given)
     if options.one is not None:
         row = compile_here(Launch.from_dict(json.loads(options.one)))
@@ -119,22 +124,22 @@ def main(given: list[str] | None = None) -> int:
 
 
 def parse(given: list[str] | None) -> argparse.Namespace:
-    """The command line; ends the process with 2 where it is wrong."""
+    """Parses the command line; ends the process with 2 where it is wrong."""
     parser = argparse.ArgumentParser(description=f"{__doc__.splitlines()[0]} {NEVER_RUN}")
-    parser.add_argument("--target", choices=hardware.NAMES, help="a chip; each one when left out")
+    parser.add_argument("--target", choices=hardware.NAMES, help="a chip; by default all of them")
     parser.add_argument(
         "--kernel",
         action="append",
         choices=ALGORITHMS,
         metavar="NAME",
-        help=f"a kernel, may be repeated: {', '.join(ALGORITHMS)}; each one when left out",
+        help=f"a kernel, may be repeated; by default all: {', '.join(ALGORITHMS)}",
     )
     parser.add_argument(
-        "--all", action="store_true", help="every shipped plan, instead of one for each kernel"
+        "--all", action="store_true", help="compile every shipped plan, not one for each kernel"
     )
-    parser.add_argument("--jobs", type=int, default=1, help="how many are compiled at a time")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON, too")
-    parser.add_argument("--one", help=argparse.SUPPRESS)  # of the process that compiles
+    parser.add_argument("--jobs", type=int, default=1, help="launches compiled at a time")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # for the process that compiles
     options = parser.parse_args(given)
     if options.jobs < 1:
         parser.error(f"argument --jobs is {options.jobs}, allowed is 1 or more")
@@ -143,14 +148,15 @@ def parse(given: list[str] | None) -> argparse.Namespace:
     return options
 
 
-# What is compiled
+# The launches that are compiled
 
 
 def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Launch]:
-    """Those of the shipped plans for a chip; unless `every`, one a kernel.
+    """Returns the launches of the shipped plans for a chip: all of them, or one for each kernel.
 
-    That is the one of middling price at the chip's own degree of LNC. Kernels that no plan chose
-    come with something that plans considered and rejected, as too inexact for example.
+    Unless `every` is set, a kernel's launch is the one of middling price at the chip's own degree
+    of LNC. A kernel that no plan chose gets a launch that plans considered and rejected, for
+    example as too inexact.
     """
     chosen: dict[str, list[tuple[float, Launch]]] = {name: [] for name in kernels or ALGORITHMS}
     rejected: dict[str, list[tuple[float, Launch]]] = {name: [] for name in chosen}
@@ -176,7 +182,7 @@ def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Laun
 
 
 def middling(offers: list[tuple[float, Launch]], cores: int) -> Launch:
-    """The launch whose price is in the middle of those on so many cores."""
+    """Returns the launch whose price is in the middle of those on ``cores`` cores."""
     offers = [one for one in offers if one[1].cores == cores] or offers
     offers = sorted(offers, key=lambda one: one[0])
     return offers[(len(offers) - 1) // 2][1]
@@ -186,7 +192,7 @@ def middling(offers: list[tuple[float, Launch]], cores: int) -> Launch:
 
 
 def compiled_all(launches: list[Launch], jobs: int) -> Iterator[dict[str, Any]]:
-    """Yields each launch's row, in their order, from so many processes at a time."""
+    """Yields the row of each launch in order; compiles in up to ``jobs`` processes at a time."""
     running: set[subprocess.Popen[bytes]] = set()
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -199,7 +205,7 @@ def compiled_all(launches: list[Launch], jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def compiled(launch: Launch, running: set[subprocess.Popen[bytes]]) -> dict[str, Any]:
-    """The row of a launch, which a process of its own compiles: compilers may crash."""
+    """Returns the row of a launch, which another process compiles, because compilers may crash."""
     command = [sys.executable, str(Path(__file__).resolve()), "--one", json.dumps(launch.to_dict())]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as output:
@@ -209,7 +215,7 @@ def compiled(launch: Launch, running: set[subprocess.Popen[bytes]]) -> dict[str,
             env=environment(launch, folder),
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # to end with what it started
+            start_new_session=True,  # so that it can be ended with its own processes
         )
         running.add(process)
         try:
@@ -229,19 +235,22 @@ def compiled(launch: Launch, running: set[subprocess.Popen[bytes]]) -> dict[str,
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all that it started."""
+    """Ends a process and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def search_path() -> str:
-    """PATH with this Python's programs first, where pip installs the compiler."""
+    """Returns PATH with the folder of this Python first, where pip installs the compiler."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 def environment(launch: Launch, folder: str) -> dict[str, str]:
-    """Of the process that compiles: the real nki, for the launch's chip and degree of LNC."""
+    """Returns the variables of the process that compiles.
+
+    They select the real nki, the launch's chip, and its degree of LNC.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in NOT_FOR_THE_COMPILER}
     return kept | {
         hardware.TARGET_VARIABLE: launch.chip,
@@ -253,13 +262,13 @@ def environment(launch: Launch, folder: str) -> dict[str, str]:
 
 
 def compile_here(launch: Launch) -> dict[str, Any]:
-    """The row of a launch that this process compiles; what NKI raises is its refusal."""
+    """Compiles a launch in this process, and returns its row; an error of NKI is its refusal."""
     from nki.framework.compiled import StandaloneKernel
 
     built: dict[str, Any] = {}
 
     def keep(compiled: Any, *_: Any, **__: Any) -> None:
-        """Stands where the NEFF would run; its folder is there until this returns."""
+        """Takes the place of the executor; the folder of the NEFF exists until this returns."""
         built["instructions"] = instructions_in(Path(compiled.neff_path).parent)
         built["compiler_seconds"] = getattr(compiled, "neuronx_cc_time", None)
 
@@ -268,15 +277,16 @@ def compile_here(launch: Launch) -> dict[str, Any]:
     try:
         kernel._to_subclass(StandaloneKernel, _executor=keep)(*launch.arguments())
         refusal = "" if built else "NKI returned without a NEFF"
-    except Exception as error:  # whatever front end and compiler raise is their verdict
+    except Exception as error:  # any error of front end or compiler is a refusal
         refusal = f"{type(error).__name__}: {error}"
     return row_of(launch, time.perf_counter() - start, refusal, **built)
 
 
 def instructions_in(folder: Path) -> int | None:
-    """Sum of the tables `instruction_stats.txt`, one a core, that neuronx-cc leaves in a folder.
+    """Returns the number of instructions in a folder of neuronx-cc, or None where it is unknown.
 
-    Their lines are `│ MATMUL │ 128 │`. None where there is no such table.
+    neuronx-cc leaves a table `instruction_stats.txt` for each core, with lines `│ MATMUL │ 128 │`.
+    The result is the sum over all tables.
     """
     counts = [
         int(count.replace(",", ""))
@@ -299,7 +309,10 @@ def row_of(
     instructions: int | None = None,
     compiler_seconds: float | None = None,
 ) -> dict[str, Any]:
-    """A row as JSON types. `seconds` is all that was waited for, `compiler_seconds` neuronx-cc."""
+    """Returns a row as JSON types.
+
+    `seconds` is the whole waiting time, `compiler_seconds` the time of neuronx-cc.
+    """
     return {
         "kernel": launch.recipe.algorithm,
         "chip": launch.chip,
@@ -315,7 +328,7 @@ def row_of(
 
 
 def shown(row: dict[str, Any]) -> str:
-    """A row as a line of the table."""
+    """Returns a row as a line of the table."""
     result = " ".join(f"{row['status']}: {row['refusal']}".split()).removesuffix(":")
     return line(
         row["kernel"],

@@ -5,10 +5,10 @@
                                  the modules of trnfft and nki_kernels that it imports, plans, and
                                  metadata.json with the hashes of all of them
 
-A kernel may depend on a few packages only, of which trnfft is none. So it brings copies, which
-import each other by relative imports: their modules have other names than those of an installed
-trnfft, and their operators of torch.library a namespace of their own. docs/models.md says how to
-publish the folder and how to use it.
+A kernel may depend on a few packages only, and trnfft is not one of them. The kernel therefore
+contains copies of trnfft's modules, which import each other by relative imports. The copies have
+other module names than an installed trnfft, and their operators of torch.library have a namespace
+of their own. docs/models.md says how to publish the folder and how to use it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ LAYERS = ROOT / "packages" / "hugging_face"
 OWN = ("__init__.py", "layers.py")
 VARIANT = Path("build", "torch-neuron")
 BACKEND = "neuron"
-LICENSE = "apache-2.0"  # as the Hub spells it
+LICENSE = "apache-2.0"  # the Hub's spelling
 PACKAGES = ("trnfft", "nki_kernels")
-# Imported by a computed name: nki_kernels/simulator/twin.py loads it with the simulator.
+# nki_kernels/simulator/twin.py imports this module by a computed name, with the simulator.
 ALSO = ("nki_kernels.lint",)
 DATA = {
     "trnfft/plans": "plans/trn*.json",
@@ -39,30 +39,31 @@ DATA = {
     "nki_kernels/simulator/report/template": "nki_kernels/simulator/report/template/*",
     "nki_kernels/simulator/report/uplot": "nki_kernels/simulator/report/uplot/*",
 }
-# trnfft's own imports all of the library, and changes what torch does with complex tensors.
+# The kernel's trnfft/__init__.py. The original imports the whole library, and changes how torch
+# treats complex tensors.
 TRNFFT = '''"""The modules of trnfft that the layers of this kernel import."""
 
 __version__ = "{version}"
 '''
-OF_TRNFFT = ("__version__",)  # what that has beside modules
-# By the name of a package no copy is found.
+OF_TRNFFT = ("__version__",)  # names in TRNFFT beside modules
+# Imports by the name of a package would not find the copies.
 BY_NAME = re.compile(rf"(?:import_module|files)\(f?[\"'](?:{'|'.join(PACKAGES)})\b")
-# Where operators are named: in schemas, in torch.ops and in torch.library. A kernel's have to be in
-# the namespace that its metadata call id; those for TorchNeuron's graphs get names of their own.
+# Names of operators in schemas, in torch.ops and in torch.library. A kernel's operators must be in
+# the namespace that its metadata call id; those for TorchNeuron's graphs get separate names.
 OPERATORS = re.compile(r'\btrnfft(?=::)|(?<=torch\.ops\.)trnfft\b|(?<=Library\(")trnfft\b')
 OF_GRAPHS = "trnfft_neuron::"
 REPOSITORY = re.compile(r"[\w.-]+/[a-z][a-z0-9-]*[a-z0-9]")
-TAKEN = ("layers", *PACKAGES)  # a folder of the kernel's name would hide these
+TAKEN = ("layers", *PACKAGES)  # a folder with the kernel's name would hide these
 
 
 @dataclass(frozen=True)
 class Import:
-    """A statement by which a module imports of this tree's packages.
+    """A statement by which a module imports from this tree's packages.
 
     Attributes:
-        line: its number, from 1 on.
-        old, new: its beginning, here and in a copy; both empty where it is relative already.
-        modules: what it imports, as far as that is modules.
+        line: number of its line, from 1 on.
+        old, new: its beginning here and in a copy; both are empty where it is relative already.
+        modules: the modules that it imports.
     """
 
     line: int
@@ -73,10 +74,10 @@ class Import:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build a kernel repository for Hugging Face.")
-    parser.add_argument("out", type=Path, help="the folder to make; empty, if it is there")
-    parser.add_argument("--version", type=int, default=1, help="of the kernel, from 1 on")
+    parser.add_argument("out", type=Path, help="folder to make; if it exists, it must be empty")
+    parser.add_argument("--version", type=int, default=1, help="version of the kernel, from 1 on")
     parser.add_argument(
-        "--repository", default="your-name/trnfft-fnet", help="where it is published: org/name"
+        "--repository", default="your-name/trnfft-fnet", help="repository on the Hub: org/name"
     )
     arguments = parser.parse_args()
     try:
@@ -91,8 +92,9 @@ def build(out: Path, version: int = 1, repository: str = "your-name/trnfft-fnet"
 
     Args:
         out: the folder.
-        version: of the kernel, which is that of the branch it goes to: v1.
-        repository: its name on the Hub; what follows the slash is that of the kernel, too.
+        version: version of the kernel, which is also that of its branch: v1.
+        repository: name of the repository on the Hub; the part after the slash is also the name
+            of the kernel.
 
     Raises:
         ValueError: the folder has files, or an argument is not allowed.
@@ -109,7 +111,7 @@ def build(out: Path, version: int = 1, repository: str = "your-name/trnfft-fnet"
         raise ValueError(
             f"argument 'repository' is {repository!r}, allowed is org/name, with a name of lower "
             f"case letters, digits and hyphens that begins with a letter and is none of "
-            f"{', '.join(TAKEN)}; take one like your-name/trnfft-fnet"
+            f"{', '.join(TAKEN)}; choose one like your-name/trnfft-fnet"
         )
     files, namespace = contents(name)
     for path, data in files.items():
@@ -128,9 +130,9 @@ def build(out: Path, version: int = 1, repository: str = "your-name/trnfft-fnet"
 
 
 def contents(name: str) -> tuple[dict[str, bytes], str]:
-    """The files of a kernel by their paths, but for metadata.json, and its id.
+    """Returns the files of a kernel by their paths, without metadata.json, and the kernel's id.
 
-    The id is that of the contents, so that two builds go into one process if they differ.
+    The id depends on the contents, so that one process can load two builds that differ.
     """
     files = copied()
     digest = hashlib.sha256()
@@ -147,12 +149,15 @@ def contents(name: str) -> tuple[dict[str, bytes], str]:
 
 
 def python_name(name: str) -> str:
-    """A kernel's name as that of a module."""
+    """Returns a kernel's name as the name of a module."""
     return name.replace("-", "_")
 
 
 def copied() -> dict[str, bytes]:
-    """What a kernel has of this tree, by path; operators are still those of this tree."""
+    """Returns the files of this tree that a kernel contains, by path.
+
+    Operators still have the names of this tree.
+    """
     modules = own_modules()
     files = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
     wanted = list(ALSO)
@@ -174,7 +179,7 @@ def copied() -> dict[str, bytes]:
 
 
 def own_modules() -> dict[str, Path]:
-    """The files of this tree's packages by the names of their modules."""
+    """Returns the files of this tree's packages by the names of their modules."""
     modules = {}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
@@ -184,12 +189,15 @@ def own_modules() -> dict[str, Path]:
 
 
 def package_of(module: str, path: Path) -> str:
-    """The package that a module is in; itself, of a package."""
+    """Returns the package that contains a module; a package is its own package."""
     return module if path.name == "__init__.py" else module.rpartition(".")[0]
 
 
 def needed(wanted: list[str], modules: dict[str, Path]) -> list[str]:
-    """The modules wanted, those they import, in functions too, and the packages these are in."""
+    """Returns the wanted modules, the modules that these import, and the packages of all of them.
+
+    Imports inside functions count, too.
+    """
     todo, found = list(wanted), set()
     while todo:
         module = todo.pop()
@@ -198,7 +206,7 @@ def needed(wanted: list[str], modules: dict[str, Path]) -> list[str]:
         found.add(module)
         parent = module.rpartition(".")[0]
         todo += [parent] if parent else []
-        if module == "trnfft":  # replaced
+        if module == "trnfft":  # is replaced by TRNFFT
             continue
         path = modules[module]
         for one in imports(path.read_text("utf-8"), package_of(module, path), modules):
@@ -207,13 +215,13 @@ def needed(wanted: list[str], modules: dict[str, Path]) -> list[str]:
 
 
 def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Import]:
-    """What a module in a package imports of this tree.
+    """Yields the statements by which a module of a package imports from this tree.
 
     Raises:
-        ValueError: by a statement that has no relative form, or what a copy has not.
+        ValueError: a statement has no relative form, or imports something that no copy has.
     """
     depth = len(package.split(".")) if package else 0
-    top = "." * (depth + 1)  # the package that holds the copies
+    top = "." * (depth + 1)  # the package that contains the copies
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
             base = node.module or ""
@@ -242,26 +250,30 @@ def imports(source: str, package: str, modules: dict[str, Path]) -> Iterator[Imp
 
 
 def check_names(names: list[str], modules: dict[str, Path]) -> None:
-    """ValueError where one of the names imported of trnfft is none that the kernel's has."""
+    """Checks that the kernel's trnfft has the names that are imported from trnfft.
+
+    Raises:
+        ValueError: it does not have one of them.
+    """
     for name in names:
         if f"trnfft.{name}" not in modules and name not in OF_TRNFFT:
             raise ValueError(
-                f"'from trnfft import {name}' imports no module, and the kernel's trnfft has "
-                f"{', '.join(OF_TRNFFT)} alone; import it from the module that defines it"
+                f"'from trnfft import {name}' imports no module, and the kernel's trnfft has only "
+                f"{', '.join(OF_TRNFFT)}; import {name} from the module that defines it"
             )
 
 
 def rewritten(path: Path, found: list[Import]) -> bytes:
-    """A file with its imports of this tree relative.
+    """Returns a file whose imports from this tree are relative.
 
     Raises:
-        ValueError: it has others.
+        ValueError: the file imports from this tree in another form.
     """
     source = path.read_text("utf-8")
     if named := BY_NAME.search(source):
         raise ValueError(
-            f"{path.relative_to(ROOT)} has {named[0]!r}, which finds no copy; derive the name of "
-            f"the package from __name__"
+            f"{path.relative_to(ROOT)} has {named[0]!r}, which would not find the copy; derive the "
+            f"name of the package from __name__"
         )
     lines = source.splitlines(keepends=True)
     for one in found:
@@ -276,7 +288,7 @@ def rewritten(path: Path, found: list[Import]) -> bytes:
 
 
 def hashes(files: dict[str, bytes]) -> dict[str, str]:
-    """SHA-256 of each file in base64, as the package `kernels` computes them."""
+    """Returns the SHA-256 of each file in base64, as the package `kernels` computes them."""
     return {
         path: base64.b64encode(hashlib.sha256(files[path]).digest()).decode()
         for path in sorted(files)
@@ -284,7 +296,7 @@ def hashes(files: dict[str, bytes]) -> dict[str, str]:
 
 
 def card(repository: str, version: int) -> str:
-    """The text of the repository's README.md."""
+    """Returns the text of the repository's README.md."""
     text = (LAYERS / "README.md").read_text("utf-8")
     return text.replace("{repository}", repository).replace("{version}", str(version))
 

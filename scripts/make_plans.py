@@ -1,15 +1,15 @@
 """Regenerates plans/*.json, the remembered plans that trnfft ships: python scripts/make_plans.py
 
-Run it when tests/planner/test_wisdom.py says that the plans are stale: after a change to a
+Run the script when tests/planner/test_wisdom.py says that the plans are stale: after a change to a
 kernel, to the simulator's model of time or to the planner.
 
-It guards their prices, too. Where the price of a plan rises by more than 2%, or a case has no
-kernel any more, it lists these cases, writes nothing and exits with 1. With --check it does the
-same and never writes.
+The script also guards the prices of the plans. Where the price of a plan rises by more than 2%, or
+a case has no kernel any more, the script lists these cases, writes nothing and exits with 1. With
+--check it makes the same comparison and never writes.
 
-A rise that is meant needs a reason: a refused run prints an entry for plans/reasons.json. Add it to
-the list there, write one sentence as its "reason", and run again. It excuses the listed cases, each
-from exactly its old price and up to its new one, so no later rise.
+An intended rise needs a reason. A refused run prints an entry for plans/reasons.json: add the entry
+to the list there, write one sentence as its "reason", and run again. The entry excuses the listed
+cases only, each from exactly its old price up to its new price, and so excuses no later rise.
 """
 
 import argparse
@@ -40,17 +40,17 @@ from trnfft.planner.problem import (
 
 FOLDER = Path(__file__).parent.parent / "plans"
 REASONS = "reasons.json"
-TOLERANCE = 1.02  # a price may rise so far without a reason
+TOLERANCE = 1.02  # ratio to which a price may rise without a reason
 
 POWERS = tuple(2**k for k in range(1, 17))
 OTHERS = (96, 100, 127, 257, 384, 480, 768, 1000, 1009, 1536, 10000)
-LONG = (10007, 300007, 2**20)  # one at a time
+LONG = (10007, 300007, 2**20)  # planned as single transforms only
 BATCHES = (1, 128, 8192)
 LARGEST = 4096 * 8192  # points of a batch
 REAL_LENGTHS = (64, 128, 256, 512, 1000, 1024, 4096)
 SHAPES = ((64, 64), (256, 256), (1024, 1024), (1080, 1920), (32, 32, 32), (64, 64, 64))
 ROWS = (256, 1000, 1024, 4096)
-# Of transforms, and of the images in them.
+# The shapes of transforms, and of the images in them.
 IMAGES = (
     ((512, 512), (480, 480)),
     ((800, 1280), (720, 1280)),
@@ -71,13 +71,13 @@ class Size:
     padded_from: tuple[int, ...] = ()
 
     def on(self, chip: str, cores: int) -> Problem:
-        """The problem on a chip."""
+        """Returns the problem on a chip with a number of cores."""
         budget = accuracy.MAX_ERRORS[self.precision]
         return Problem(**vars(self), target=chip, cores=cores, max_error=budget)
 
 
 def sizes() -> dict[str, list[Size]]:
-    """What is remembered for every chip and degree, by kind."""
+    """Returns the cases that are remembered for every chip and degree of LNC, by kind."""
     complex_rows = [Size(C2C, n, batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
     complex_rows += [Size(C2C, n, 1) for n in LONG]
     complex_rows += [Size(C2C, n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
@@ -122,7 +122,7 @@ def _shaped(kind: str, shape: tuple[int, ...], held: tuple[int, ...], batch: int
 
 
 def requests(chip: str) -> list[Problem]:
-    """The problems whose plans are remembered for a chip."""
+    """Returns the problems whose plans are remembered for a chip."""
     core = hardware.chip(chip)
     return [
         size.on(core.name, cores)
@@ -137,7 +137,10 @@ def requests(chip: str) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Rise:
-    """A case whose price rose: its title, what it was and is (None without one), and why."""
+    """A case whose price rose: its title, its old and new price, and a reason.
+
+    The new price is None where no kernel computes the case any more.
+    """
 
     case: str
     old_ns: float | None
@@ -151,7 +154,7 @@ class Rise:
 
 
 def shipped_prices(folder: Path) -> dict[str, float]:
-    """Modelled nanoseconds of the plans in a folder, by their titles."""
+    """Returns the modelled nanoseconds of the plans in a folder, by their titles."""
     found = {}
     for chip in hardware.NAMES:
         path = folder / f"{chip}.json"
@@ -162,7 +165,7 @@ def shipped_prices(folder: Path) -> dict[str, float]:
 
 
 def rises(old: dict[str, float], new: dict[str, float | None]) -> list[Rise]:
-    """Cases that became dearer by more than TOLERANCE, or that no kernel computes."""
+    """Returns the cases whose price rose by more than TOLERANCE, or that no kernel computes."""
     found = [Rise(case, old.get(case), ns) for case, ns in new.items()]
     return [
         rise
@@ -173,7 +176,7 @@ def rises(old: dict[str, float], new: dict[str, float | None]) -> list[Rise]:
 
 
 def excused(rise: Rise, reasons: list[dict[str, Any]]) -> Rise:
-    """The rise with the reason for it, where there is one for this rise from this price."""
+    """Returns the rise with its reason, where a reason covers this rise from this price."""
     for entry in reasons:
         if rise.new_ns is not None and rise.case in entry["rises"]:
             old_ns, new_ns = entry["rises"][rise.case]
@@ -183,7 +186,11 @@ def excused(rise: Rise, reasons: list[dict[str, Any]]) -> Rise:
 
 
 def read_reasons(path: Path) -> list[dict[str, Any]]:
-    """The list in reasons.json. ValueError where an entry is no reason with its rises."""
+    """Returns the list in reasons.json.
+
+    Raises:
+        ValueError: an entry has no reason or no rises.
+    """
     entries = json.loads(path.read_text("utf-8")) if path.exists() else []
     for entry in entries:
         if not entry.get("reason", "").strip() or not entry.get("rises"):
@@ -192,7 +199,7 @@ def read_reasons(path: Path) -> list[dict[str, Any]]:
 
 
 def is_allowed(found: list[Rise]) -> bool:
-    """Prints rises, the excused ones with their reasons; whether all of them are excused."""
+    """Prints rises, with the reasons of excused ones; returns whether all of them are excused."""
     if found:
         print(f"{'old ns':>14} {'new ns':>14} {'ratio':>7}  case")
     for reason in sorted({rise.reason for rise in found}, reverse=True):
@@ -202,7 +209,7 @@ def is_allowed(found: list[Rise]) -> bool:
     dearer = {rise.case: [rise.old_ns, rise.new_ns] for rise in refused if rise.new_ns is not None}
     if dearer:
         rows = ",\n".join(f"    {json.dumps(case)}: {ns}" for case, ns in dearer.items())
-        print(f"To allow what became dearer, add this with a reason to the list in {REASONS}:")
+        print(f"To allow the higher prices, add this entry with a reason to the list in {REASONS}:")
         print(f'{{\n  "reason": "",\n  "rises": {{\n{rows}\n  }}\n}}')
     return not refused
 
@@ -211,13 +218,13 @@ def is_allowed(found: list[Rise]) -> bool:
 
 
 def searched(problems: list[Problem]) -> list[Plan | None]:
-    """A plan for each problem, or None where no kernel solves it, by all processors."""
+    """Returns a plan for each problem, or None where no kernel solves it, by all processors."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(plan_or_none, problems))
 
 
 def plan_or_none(problem: Problem) -> Plan | None:
-    """The plan for a problem; None, and the reason printed, where no kernel solves it."""
+    """Returns the plan for a problem; prints a reason and returns None if no kernel solves it."""
     try:
         return planner.search(problem)
     except NotImplementedError as reason:
@@ -226,9 +233,9 @@ def plan_or_none(problem: Problem) -> Plan | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Searches every plan and writes one file a chip; 1 where a price rose without a reason."""
+    """Searches all plans, writes a file for each chip, and returns 1 where a rise has no reason."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare prices, write nothing")
+    parser.add_argument("--check", action="store_true", help="only compare prices")
     options = parser.parse_args(arguments)
     reasons = read_reasons(FOLDER / REASONS)
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The Neuron SDK's Python packages: is nki the real one, and which versions are installed?"""
+"""Checks for the Neuron SDK's Python packages: the real nki, and the installed versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT_NKI = {
 
 
 def why_no_nki() -> str:
-    """Why there is no real nki, and how to install it, in a sentence; "" where there is one."""
+    """Returns why there is no real nki, and how to install it; "" where there is one."""
     found = find_nki()
     if found.state == "real":
         return ""
@@ -26,7 +26,7 @@ def why_no_nki() -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of what decides what kernels become; None for what is not installed."""
+    """Returns the versions of the packages that affect compiled kernels; None for absent ones."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for name in ("numpy", "ml_dtypes", "nki", "neuronx-cc", "trnfft-nki"):
         try:

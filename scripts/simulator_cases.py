@@ -65,9 +65,9 @@ from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.packing import pack
 
-FLOAT32 = 1e-6  # relative L2: float32 sums of the same products in another order
-BFLOAT16 = 5e-3  # where such sums are rounded to bfloat16 on the way, with 8 bits
-REFINED = 1e-5  # and to pairs of bfloat16, with 16 bits
+FLOAT32 = 1e-6  # relative L2 error of another order of float32 sums of the same products
+BFLOAT16 = 5e-3  # the same where sums are rounded to bfloat16, with 8 bits, on the way
+REFINED = 1e-5  # the same where sums are rounded to pairs of bfloat16, with 16 bits
 
 Shape = tuple[int, ...]
 
@@ -77,11 +77,11 @@ class Case:
     """A launch.
 
     Attributes:
-        name: unique; it begins with the name of the kernel.
-        kernel: decorated with the `nki.jit` of whichever nki is in use.
-        shapes: of its random normal float32 inputs.
-        rest: makes the arguments after these.
-        tolerance: largest relative L2 distance of two simulators' outputs.
+        name: unique name, which begins with the name of the kernel.
+        kernel: decorated with the `nki.jit` of the nki in use.
+        shapes: shapes of its random normal float32 inputs.
+        rest: makes the arguments after the inputs.
+        tolerance: largest relative L2 distance between the outputs of two simulators.
     """
 
     name: str
@@ -91,24 +91,24 @@ class Case:
     tolerance: float = FLOAT32
 
     def arguments(self) -> tuple[Any, ...]:
-        """The kernel's arguments, the same in every process."""
+        """Returns the kernel's arguments, which are the same in every process."""
         rng = np.random.default_rng(0)
         inputs = [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
         return *inputs, *self.rest()
 
 
 def both(*shape: int) -> list[Shape]:
-    """Real and imaginary part."""
+    """Returns the shapes of real and imaginary part."""
     return [shape, shape]
 
 
 def all_cases() -> list[Case]:
-    """At least one case of every kernel."""
+    """Returns at least one case of every kernel."""
     return [*of_complex_rows(), *of_real_rows(), *of_axes(), *of_products()]
 
 
 def of_complex_rows() -> list[Case]:
-    """Transforms of complex rows."""
+    """Returns cases of transforms of complex rows."""
 
     def stages(kernel: Any, tables: Any, batch: int, n: int, *radices: int) -> Case:
         rest = lambda: (*pack(tables(n, radices)), radices)  # noqa: E731
@@ -147,7 +147,7 @@ def bluestein_rest() -> tuple[Any, ...]:
 
 
 def of_real_rows() -> list[Case]:
-    """Transforms of real rows to half spectra, and back."""
+    """Returns cases of transforms from real rows to half spectra, and back."""
     stages = (6, 10)
     radices = (36, 2, 40)
     return [
@@ -186,7 +186,7 @@ def of_real_rows() -> list[Case]:
 
 
 def of_axes() -> list[Case]:
-    """Transforms along other axes than the last, of 12 x 20 points."""
+    """Returns cases of transforms along other axes than the last, of 12 x 20 points."""
     stages = (3, 4)
     columns = STRIDED_STOCKHAM, 1, 12, 12, stages
 
@@ -220,7 +220,7 @@ def of_axes() -> list[Case]:
 
 
 def of_resident_arrays() -> list[Case]:
-    """Arrays that rest in SBUF between their stages."""
+    """Returns cases of arrays that stay in SBUF between their stages."""
     plane, cube = (256, 128), (64, 64, 64)
     return [
         Case(
@@ -245,7 +245,7 @@ def of_resident_arrays() -> list[Case]:
 
 
 def of_products() -> list[Case]:
-    """Convolutions, and block circulant layers with 2 x 3 blocks of 8 numbers."""
+    """Returns cases of convolutions, and of block circulant layers with 2 x 3 blocks of 8."""
     stages, image_stages, rows = (6, 10), (4, 4), 5
 
     def image_rest() -> tuple[Any, ...]:

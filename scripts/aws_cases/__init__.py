@@ -1,4 +1,5 @@
 """Cases of scripts/aws_kernels.py: launches of AWS's public kernels, each with a reference.
 
-Shapes are small ones of those that the kernels' own tests use; the references are ours, in NumPy.
+The shapes are small ones among those that the kernels' own tests use. The references are written in
+NumPy for this project.
 """

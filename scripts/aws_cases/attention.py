@@ -20,7 +20,10 @@ def _reference(module: str, name: str) -> Any:
 
 
 def _scaled(heads: int, queries: int, dtype: Any) -> np.ndarray:
-    """Queries of a width of 128, divided by its root: most variants take no other scale."""
+    """Returns queries of a width of 128, divided by its square root.
+
+    Most variants of attention accept no other scale.
+    """
     return (normal(heads, queries, 128) * np.float32(128**-0.5)).astype(dtype)
 
 
@@ -104,7 +107,7 @@ def _projection(phase: str, **settings: Any) -> Callable[[ModuleType], Launch]:
 
 
 def _quantised(phase: str, kind: str) -> Callable[[ModuleType], Launch]:
-    """Weights in 8 bits, with one scale or one a column."""
+    """Returns a case with weights in 8 bits, with one scale or with one for each column."""
 
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module("nkilib.core.utils.common_types")

@@ -1,4 +1,4 @@
-"""What a case of a kernel is."""
+"""The parts of a case: a launch of a kernel, and the expected result."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-FLOAT32_ERROR = 2e-5  # sums of float32 in another order, and ScalarE's functions
-BFLOAT16_ERROR = 2e-2  # operands or results of 8 bits
+FLOAT32_ERROR = 2e-5  # another order of sums in float32, and ScalarE's approximate functions
+BFLOAT16_ERROR = 2e-2  # operands or results with 8 bits
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,14 @@ class Launch:
     """One launch.
 
     Attributes:
-        kernel: what `nki.jit` made.
-        arguments: of the kernel, by position.
-        named: arguments by keyword.
+        kernel: the kernel, decorated by `nki.jit`.
+        arguments: positional arguments of the kernel.
+        named: keyword arguments of the kernel.
         expected: reference of each output, in float64 or as exact integers; None for an output
             that is not compared.
-        outputs: what to compare of what the kernel returns, in the order of ``expected``; by
-            default all of it. For kernels that write into their arguments.
+        outputs: returns the outputs to compare from the kernel's result, in the order of
+            ``expected``. None for all of the result. Kernels that write into their arguments need
+            it.
     """
 
     kernel: Any
@@ -39,22 +40,22 @@ class Launch:
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of a kernel of AWS's.
+    """A launch of one of AWS's kernels.
 
     Attributes:
-        name: of the case, unique.
-        module: that holds the kernel: dotted for nki-library, a file of the other checkouts.
-        kernel: its name there.
+        name: unique name of the case.
+        module: the module that holds the kernel: a dotted name in nki-library, a file elsewhere.
+        kernel: name of the kernel in the module.
         shows: what is special about the case, in a few words.
         build: makes the launch from the imported module.
         tolerance: largest error, relative to the largest value of the reference.
         chip: trn2 or trn3.
         cores: programs of the launch, as in ``kernel[2]``.
-        refused: pattern of the error that is expected; empty for a case that should match.
+        refused: pattern of the expected error; empty for a case that should match.
         because: why the refusal is right, a sentence for the page.
-        waives: device rules that the kernel breaks and that are waived.
-        names_modes: whether the constants of the library that are raw integers for a dge_mode,
-            which NKI refuses since 0.3.0, are replaced by its members.
+        waives: rules about devices that the kernel breaks and that are waived.
+        names_modes: whether the library's integer constants for a dge_mode, which NKI refuses
+            since 0.3.0, are replaced by members of nki.isa.dge_mode.
     """
 
     name: str
@@ -72,24 +73,24 @@ class Case:
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    """Standard normal numbers, rounded to ``dtype``."""
+    """Returns standard normal numbers, rounded to ``dtype``."""
     values = np.random.default_rng(seed).standard_normal(shape)
     return values.astype(np.float32).astype(dtype)
 
 
 def uniform(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    """Numbers from -1 to 1, rounded to ``dtype``."""
+    """Returns numbers from -1 to 1, rounded to ``dtype``."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return values.astype(np.float32).astype(dtype)
 
 
 def wide(array: Any) -> np.ndarray:
-    """The same values in float64."""
+    """Returns the same values in float64."""
     return np.asarray(array).astype(np.float64)
 
 
 def to_torch(value: Any) -> Any:
-    """A NumPy array as a float32 or integer tensor; anything else as it is."""
+    """Returns a NumPy array as a float32 or integer tensor, and anything else as it is."""
     import torch
 
     if not isinstance(value, np.ndarray):
@@ -99,9 +100,10 @@ def to_torch(value: Any) -> Any:
 
 
 def with_reference(kernel: Any, reference: Any, given: dict[str, Any], *outputs: str) -> Launch:
-    """A launch that is compared with a torch function of nki-library, of the same arguments.
+    """Returns a launch that is compared with a torch function of nki-library, on equal arguments.
 
-    ``outputs`` name its results, where it returns a dict; else its one result is taken.
+    ``outputs`` names the results where the function returns a dict; otherwise its only result is
+    used.
     """
     found = reference(**{name: to_torch(value) for name, value in given.items()})
     chosen = [found[name] for name in outputs] if outputs else [found]

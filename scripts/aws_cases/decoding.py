@@ -18,7 +18,10 @@ _ATTENTION = f"{_CORE}.attention"
 
 
 def _decoded(cores: int) -> Callable[[ModuleType], Launch]:
-    """attention_tkg of two sequences with 4 heads and 512 cached keys, in a kernel that loads q."""
+    """Returns a case of attention_tkg, in a kernel that loads the queries.
+
+    There are two sequences with 4 heads and 512 cached keys.
+    """
 
     def build(module: ModuleType) -> Launch:
         nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
@@ -58,7 +61,10 @@ def _decoded(cores: int) -> Callable[[ModuleType], Launch]:
 
 
 def _attention_block(cores: int) -> Callable[[ModuleType], Launch]:
-    """Norm, projections, rotary embedding, attention and output projection of two sequences."""
+    """Returns a case of a whole attention block of two sequences.
+
+    The block contains norm, projections, rotary embedding, attention and output projection.
+    """
 
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module(f"{_CORE}.utils.common_types")
@@ -117,7 +123,7 @@ def _attention_block(cores: int) -> Callable[[ModuleType], Launch]:
 def _masked(module: ModuleType) -> Launch:
     nki = importlib.import_module("nki")
     positions = np.array([[40, 300]], np.float32)
-    tokens = np.arange(512).reshape(128, 4).T.reshape(-1)  # by tile, then by partition
+    tokens = np.arange(512).reshape(128, 4).T.reshape(-1)  # ordered by tile, then by partition
     expected = tokens[:, None] < positions
     shape = (512, 2, 4, 1)
     expected = np.broadcast_to(expected[:, :, None, None], shape)
@@ -149,13 +155,13 @@ def _quantised_norm(module: ModuleType) -> Launch:
     x, gamma = normal(tokens, 1, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
     values = wide(x)[:, 0]
     values = values / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-6) * wide(gamma)
-    lines = values.reshape(tokens, 4, tiles, 128)  # of the four numbers of a packed one
+    lines = values.reshape(tokens, 4, tiles, 128)  # the second axis has the four numbers of a word
 
     return Launch(kernel, (x, gamma), (lines.transpose(3, 2, 0, 1),), {}, dequantised)
 
 
 def _gradients(module: ModuleType) -> Launch:
-    """Of all operands of a layer of experts, each token with one of its own."""
+    """Returns a case of the gradients of a layer of experts, where each token has one expert."""
     experts = Experts(256, 1)
     places, owners = experts.blocks()
     dy = normal(experts.tokens + 1, experts.width, seed=7, dtype=BFLOAT16)
@@ -243,6 +249,6 @@ CASES = [
         cores=2,
         refused="1028x1 bfloat16: .* no nisa.core_barrier orders",
         because="each core sets half of the gradients of the affinities to zero and then writes "
-        "those of its own tokens, in either half, with no barrier in between",
+        "the gradients of its own tokens, which are in both halves, with no barrier in between",
     ),
 ]

@@ -56,7 +56,7 @@ def _added(name: str, shape: tuple[int, int]) -> Callable[[ModuleType], Launch]:
 
 
 def _state_space(name: str) -> Callable[[ModuleType], Launch]:
-    """A selective scan of 256 channels, 4 states and 1024 steps."""
+    """Returns a case of a selective scan of 256 channels, 4 states and 1024 steps."""
 
     def build(module: ModuleType) -> Launch:
         channels, states, steps = 256, 4, 1024
@@ -77,7 +77,7 @@ def _state_space(name: str) -> Callable[[ModuleType], Launch]:
 
 
 def _packed(k: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(k, 4 n) numbers of float8_e5m2 as (k, n) words, their scales, and what they stand for."""
+    """Returns (k, 4 n) numbers of float8_e5m2 as (k, n) words, their scales, and their values."""
     rng = np.random.default_rng(seed)
     numbers = rng.standard_normal((k, 4 * n)).astype(np.float32).astype(ml_dtypes.float8_e5m2)
     scales = rng.integers(120, 132, (k // 8, n)).astype(np.uint8)
@@ -104,7 +104,10 @@ def _quantised_moving(module: ModuleType) -> Launch:
 
 
 def _quantised_both(name: str, by_copies: bool) -> Callable[[ModuleType], Launch]:
-    """The kernel asserts that its arguments are in nl.hbm, so another one copies them there."""
+    """Returns a case in which another kernel copies the arguments to nl.hbm.
+
+    The example's kernel asserts that its arguments are there.
+    """
 
     def build(module: ModuleType) -> Launch:
         nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")

@@ -21,7 +21,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 def _small(*shape: int, seed: int) -> np.ndarray:
-    """Weights of a layer: of about the root of one over the width that they add up."""
+    """Returns weights of a layer, divided by about the root of the width that they add up."""
     return (normal(*shape, seed=seed) * shape[-2] ** -0.5).astype(BFLOAT16)
 
 
@@ -41,7 +41,7 @@ def _projected(tokens: tuple[int, int], norm: bool) -> Callable[[ModuleType], La
 
 
 def _fed_forward(phase: str, tokens: int) -> Callable[[ModuleType], Launch]:
-    """mlp_cte or mlp_tkg in a kernel that makes their parameters, as mlp.mlp does."""
+    """Returns a case of mlp_cte or mlp_tkg, in a kernel that makes parameters as mlp.mlp does."""
 
     def build(module: ModuleType) -> Launch:
         nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
@@ -54,7 +54,7 @@ def _fed_forward(phase: str, tokens: int) -> Callable[[ModuleType], Launch]:
         @nki.jit
         def kernel(x: Any, gate: Any, up: Any, down: Any) -> Any:
             out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-            # Without one mlp_tkg makes it by a name that its file does not import.
+            # Without a manager, mlp_tkg makes one by a name that its file does not import.
             manager = [allocator.BufferManager(0, 200 << 10, logs.Logger("mlp"))]
             manager = manager if phase == "tkg" else []
             layer(parameters(x, gate, up, down), out, None, *manager)
@@ -70,7 +70,7 @@ def _fed_forward(phase: str, tokens: int) -> Callable[[ModuleType], Launch]:
 
 
 class Experts:
-    """A layer of experts: 256 tokens that go to some of ``count`` experts each, in blocks."""
+    """A layer of experts, in blocks; each of 256 tokens goes to some of ``count`` experts."""
 
     tokens, width, inner = 256, 512, 512
 
@@ -90,7 +90,7 @@ class Experts:
         self.down = _small(self.count, self.inner, self.width, seed=2)
 
     def blocks(self, padding: int = tokens) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens by place, and the expert of each block."""
+        """Returns the token in each place, and the expert of each block."""
         places: list[np.ndarray] = []
         owners: list[int] = []
         for expert in range(self.count):
@@ -100,13 +100,18 @@ class Experts:
             filled[: len(found)] = found
             places.append(filled)
             owners += [expert] * blocks
-        if len(owners) % 2:  # a block for either core
+        if len(owners) % 2:  # both cores need a block
             places.append(np.full(self.block, padding))
             owners.append(self.count - 1)
         return np.concatenate(places).astype(np.int32), np.array(owners, np.int32)
 
     def outputs(self, x: Any = None, weights: Any = None) -> np.ndarray:
-        """(tokens, width) in float64, of all tokens or of others with other affinities."""
+        """Returns the outputs (tokens, width) in float64.
+
+        Args:
+            x: tokens; None for all tokens of the layer.
+            weights: affinities of the tokens; None for those of the layer.
+        """
         x = wide(self.x[:-1] if x is None else x)
         weights = wide(self.affinities[:-1] if weights is None else weights)
         total = np.zeros(x.shape)
@@ -120,7 +125,10 @@ class Experts:
 def _prefilled(
     name: str, block: int = 128, chosen: int = 2, skips: bool = False
 ) -> Callable[[ModuleType], Launch]:
-    """A kernel of the whole layer; ``skips``: padding has no token, rather than one of its own."""
+    """Returns a case of a kernel for the whole layer.
+
+    ``skips``: padding has no token instead of a padding token of its own.
+    """
 
     def build(module: ModuleType) -> Launch:
         experts = Experts(block, chosen)
@@ -148,7 +156,7 @@ def _prefilled(
 
 
 def _routed(all_experts: bool) -> Callable[[ModuleType], Launch]:
-    """moe_block_tkg of 16 tokens: norm, router, experts."""
+    """Returns a case of moe_block_tkg with 16 tokens: norm, router, experts."""
 
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module(f"{_CORE}.utils.common_types")
@@ -181,7 +189,7 @@ def _routed(all_experts: bool) -> Callable[[ModuleType], Launch]:
 
 
 def _dispatched(module: ModuleType) -> Launch:
-    """moe_cte, which chooses bwmm_shard_on_block."""
+    """Returns a case of moe_cte, which calls bwmm_shard_on_block."""
     blocks = importlib.import_module(f"{_CORE}.moe.moe_cte.bwmm_shard_on_block")
     launch = _prefilled("bwmm_shard_on_block")(blocks)
     spec = module.MoECTESpec(implementation=module.MoECTEImplementation.shard_on_block)
@@ -190,7 +198,7 @@ def _dispatched(module: ModuleType) -> Launch:
 
 
 def _tokens_of(result: Any) -> tuple[np.ndarray, ...]:
-    """The sum over cores, where they have results of their own, without the padding token."""
+    """Returns the result without the padding token, as a sum over cores with their own results."""
     first = wide(result[0] if isinstance(result, (tuple, list)) else result)
     if first.ndim == 3:
         first = first.sum(axis=0 if first.shape[0] == 2 else 1)
@@ -198,7 +206,7 @@ def _tokens_of(result: Any) -> tuple[np.ndarray, ...]:
 
 
 def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
-    """moe_tkg of the first 16 tokens."""
+    """Returns a case of moe_tkg with the first 16 tokens."""
 
     def build(module: ModuleType) -> Launch:
         nki = importlib.import_module("nki")
@@ -225,11 +233,14 @@ def _case(name: str, module: str, kernel: str, shows: str, build: Any, **rest: A
 
 
 OTHERS_ROWS = (
-    "each core loads the sums of all tokens of a block, while the other one writes half of them, "
-    "in no order; it uses its own half only"
+    "each core loads the sums of all tokens of a block while the other core writes half of them, "
+    "with no barrier between the two; a core uses only its own half"
 )
 _GROUPS = ("psum-bank-groups",)
-_SBUF_BARRIER = "core_barrier on a tile of SBUF: its data has to be in shared HBM"
+_SBUF_BARRIER = (
+    "the kernel calls core_barrier on a tile of SBUF, but the data of a barrier must be in shared "
+    "HBM"
+)
 _QKV = ("qkv.qkv", "qkv")
 _BLOCK = "moe.moe_cte.bwmm_shard_on_block"
 _INNER = "moe.moe_cte.bwmm_shard_on_I"
@@ -292,7 +303,8 @@ CASES = [
         _prefilled(_SHARDED, 256, 1, True),
         cores=2,
         refused="operand0.dtype = bfloat16",
-        because="scales by a column of bfloat16; operand0 of tensor_scalar has to be float32",
+        because="the kernel scales by a column of bfloat16, but operand0 of tensor_scalar must be "
+        "float32",
     ),
     _case(
         f"{_SHARDED} of two",

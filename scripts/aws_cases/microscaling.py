@@ -1,4 +1,4 @@
-"""Cases of nki-library's layers with weights in MXFP4, on trn3, and of what needs many devices."""
+"""Cases of nki-library's layers with weights in MXFP4, on trn3, and of kernels for many devices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .layers import OTHERS_ROWS, Experts
 _CORE = "nkilib.core"
 _MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of float4_e2m1fn
 _NUMBERS = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
-_MX_ERROR = 0.08  # activations in 8 bits, with 3 behind the leading one, once or twice
+# activations are rounded once or twice to 8 bits, of which 3 follow the leading one
+_MX_ERROR = 0.08
 
 
 def _weights(*shape: int, axis: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random words of four numbers, the scales of each 8 of them along ``axis``, and the values."""
+    """Returns random words of four numbers, scales of 8 words along ``axis``, and the values."""
     rng = np.random.default_rng(seed)
     words = rng.integers(0, 1 << 16, shape).astype(np.uint16)
     groups = [n // 8 if i == axis else n for i, n in enumerate(shape)]
@@ -51,7 +52,7 @@ def _projection(module: ModuleType) -> Launch:
 
 
 class _MxExperts:
-    """Weights of four experts in MXFP4, with biases: 512 wide, ``inner`` inside."""
+    """Weights of four experts in MXFP4 with biases: width 512, inner width ``inner``."""
 
     count = 4
     limits = {"gate_clamp_upper_limit": 7.0, "up_clamp_upper_limit": 8.0}
@@ -66,9 +67,9 @@ class _MxExperts:
         self.down_bias = normal(self.count, 512, seed=9, dtype=BFLOAT16)
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """(experts, tokens, 512) of (tokens, 512), in float64."""
+        """Returns the outputs (experts, tokens, 512) of x (tokens, 512), in float64."""
         tokens = len(x)
-        lines = wide(x).reshape(tokens, 512)  # of a number of a word, and its partition
+        lines = wide(x).reshape(tokens, 512)  # by number in a word, then by partition
         weights = self.gate_up[2][:, :, :, 0].transpose(0, 2, 4, 1, 3)
         inner = lines @ weights.reshape(self.count, 2, 512, -1)
         bias = wide(self.gate_bias).transpose(0, 2, 3, 4, 1)
@@ -79,7 +80,7 @@ class _MxExperts:
 
 
 def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
-    """moe_tkg of 32 tokens that go to two of four experts each."""
+    """Returns a case of moe_tkg with 32 tokens, each of which has two of four experts."""
 
     def build(module: ModuleType) -> Launch:
         nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
@@ -118,18 +119,18 @@ def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
 def _prefilled(
     name: str, inner: int, block: int, chosen: int = 2
 ) -> Callable[[ModuleType], Launch]:
-    """A kernel of 256 tokens that go to some of four experts each."""
+    """Returns a case of a kernel with 256 tokens, each of which has some of four experts."""
 
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module(f"{_CORE}.utils.common_types")
         skipping = importlib.import_module(f"{_CORE}.moe.moe_cte.moe_cte_utils").SkipMode
         experts, layer = _MxExperts(inner), Experts(block, chosen)
-        skips = chosen == 1  # padding has no token, rather than one of its own
+        skips = chosen == 1  # padding has no token instead of a padding token of its own
         places, owners = layer.blocks(-1 if skips else layer.tokens)
         given = {
             "hidden_states": layer.x[:-1] if skips else layer.x,
             "expert_affinities_masked": layer.affinities.reshape(-1, 1),
-            "gate_up_proj_weight": experts.gate_up[0],  # words, which the kernel takes for MXFP4
+            "gate_up_proj_weight": experts.gate_up[0],  # words that the kernel interprets as MXFP4
             "down_proj_weight": experts.down[0],
             "token_position_to_id": places,
             "block_to_expert": owners.reshape(-1, 1),
@@ -151,7 +152,10 @@ def _prefilled(
 
 
 def _fed_forward(module: ModuleType) -> Launch:
-    """mlp_tkg_mx of 8 tokens, in a kernel that makes its parameters as mlp.mlp does."""
+    """Returns a case of mlp_tkg_mx with 8 tokens.
+
+    The case's kernel makes parameters as mlp.mlp does.
+    """
     nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
     types = importlib.import_module(f"{_CORE}.utils.common_types")
     parameters = importlib.import_module(f"{_CORE}.mlp.mlp_parameters").MLPParameters
@@ -174,7 +178,7 @@ def _fed_forward(module: ModuleType) -> Launch:
     x = normal(8, 1, 1024, dtype=BFLOAT16)
     gate, up = (_weights(128, 2, 512, axis=0, seed=seed) for seed in (1, 2))
     down = _weights(128, 1, 1024, axis=0, seed=3)
-    lines = wide(x).reshape(8, 4, 2, 128)  # of a number of a word, the tile, the partition
+    lines = wide(x).reshape(8, 4, 2, 128)  # by number in a word, tile and partition
     inner = [np.einsum("tjkp,pkij->ti", lines, values) for _, _, values in (gate, up)]
     hidden = (inner[0] / (1 + np.exp(-inner[0])) * inner[1]).reshape(8, 4, 128)
     expected = np.einsum("tjp,phj->th", hidden, down[2][:, 0])[:, None]
@@ -183,15 +187,15 @@ def _fed_forward(module: ModuleType) -> Launch:
 
 
 def _loaded(module: ModuleType) -> Launch:
-    """mxfp_load_performance_wrapper of 128x1024: two blocks of 512 columns, transposed."""
+    """Returns a case of mxfp_load_performance_wrapper with two transposed blocks of 128x512."""
     x = normal(128, 1024, dtype=BFLOAT16)
-    # Of a block: the number's pair, the partition, the place in the pair.
+    # The axes of a block are pair of numbers, partition, place in the pair.
     expected = wide(x).reshape(128, 2, 128, 4).transpose(2, 1, 0, 3).reshape(128, 256, 4)
     return Launch(module.mxfp_load_performance_wrapper, (x,), (expected,), {}, dequantised)
 
 
 def dequantised(result: Any) -> tuple[np.ndarray, ...]:
-    """What words of four numbers in float8_e4m3fn and their scales, in all quadrants, stand for."""
+    """Returns the values of words of four float8_e4m3fn numbers, with scales in all quadrants."""
     words, scales = result
     numbers = np.ascontiguousarray(words)[..., None].view(ml_dtypes.float8_e4m3fn)
     codes = np.concatenate([scales[32 * i : 32 * i + 4] for i in range(4)])
@@ -200,7 +204,7 @@ def dequantised(result: Any) -> tuple[np.ndarray, ...]:
 
 
 def _first_sum(result: Any) -> tuple[np.ndarray, ...]:
-    """Of (2, tokens, width) the first, which holds the sum; without the padding token."""
+    """Returns the first of (2, tokens, width), which holds the sum, without the padding token."""
     return (wide(result[0] if np.ndim(result) == 3 else result)[:256],)
 
 
@@ -214,7 +218,7 @@ def _gathered(name: str, *more: int) -> Callable[[ModuleType], Launch]:
 
 _MOE = (f"{_CORE}.moe.moe_tkg.moe_tkg", "moe_tkg")
 _COLLECTIVES = "nkilib.experimental.collectives"
-_ONE_DEVICE = "collectives are not simulated: a launch is one device"
+_ONE_DEVICE = "collectives are not simulated, because a launch runs on one device"
 CASES = [
     Case(
         "output_projection_cte mx",
@@ -291,7 +295,7 @@ CASES = [
         0.07,
         "trn3",
         refused="no nl.range",
-        because="calls nl.range, which no document has: loops are Python's range",
+        because="the kernel calls nl.range, which no document has; loops use Python's range",
     ),
     Case(
         "fine_grained_allgather",

@@ -1,4 +1,4 @@
-"""Cases of nki-library's norms, convolutions and sums of shapes that the data say."""
+"""Cases of nki-library's norms, convolutions, and sums whose shapes depend on the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _normalised(x: np.ndarray, gamma: np.ndarray, eps: float = 1e-6) -> np.ndarr
 def _token_norm(
     kind: str, tokens: int, cores: int, by_width: bool = False
 ) -> Callable[[ModuleType], Launch]:
-    """rmsnorm_tkg or layernorm_tkg of (tokens, 1, 1024): (128, tokens, 8), in shards for cores."""
+    """Returns a case of rmsnorm_tkg or layernorm_tkg of (tokens, 1, 1024).
+
+    The result has the shape (128, tokens, 8), divided into shards for the cores.
+    """
 
     def build(module: ModuleType) -> Launch:
         x = normal(tokens, 1, 1024, dtype=np.float16) + np.float16(0.5)
@@ -58,7 +61,7 @@ def _quantised(by_row: bool) -> Callable[[ModuleType], Launch]:
 
 
 def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Rows of numbers of 8 bits, with the scale of each in the last four bytes."""
+    """Returns the values of rows of 8-bit numbers, whose last four bytes are the row's scale."""
     scales = np.ascontiguousarray(result[..., -4:]).view(np.float32)
     return (wide(result[..., :-4]) * scales,)
 
@@ -104,7 +107,7 @@ _QUANT = ("nkilib.core.rmsnorm.rmsnorm_quant", "rmsnorm_quant_kernel")
 _CONV = ("nkilib.experimental.conv.conv1d", "conv1d")
 _DEPTH = "nkilib.experimental.conv.depthwise_conv1d"
 _ADD = "dynamic_elementwise_add"
-_FP8_ERROR = 0.07  # 4 bits, half of the last one
+_FP8_ERROR = 0.07  # half of the last of 4 bits
 
 
 def _norm_cases() -> list[Case]:
@@ -148,7 +151,7 @@ CASES = [
         "4x1024",
         _token_norm("rmsnorm", 4, 1),
         refused="dge_mode = 3: must be a member",
-        because="gives dge_mode as the integer 3, which NKI refuses since 0.3.0",
+        because="the kernel passes dge_mode as the integer 3, which NKI has refused since 0.3.0",
     ),
     Case("rmsnorm_quant rows", *_QUANT, "a scale a row", _quantised(True), _FP8_ERROR),
     Case("rmsnorm_quant static", *_QUANT, "one scale", _quantised(False), _FP8_ERROR),

@@ -15,7 +15,7 @@ _SOURCES = {
 
 
 def page(results: dict[str, Any]) -> str:
-    """The page: what was run, a table of the cases, one of the modules.
+    """Returns the page: what was run, a table of the cases, and a table of the modules.
 
     Args:
         results: the content of scripts/aws_kernels.json.
@@ -78,8 +78,8 @@ def _cases(rows: list[dict[str, Any]]) -> str:
         "*trn2 x 2* means a launch on two cores. In the last column, *integers* means that the",
         "kernel passes a `dge_mode` as an integer, which NKI has refused since 0.3.0; the case ran",
         "with members of `nisa.dge_mode` in place of the integers. A name in the last column is a",
-        "[rule about real chips](simulator.md#what-chips-got-wrong) that the kernel breaks; the case",
-        "ran with this rule waived.",
+        "[rule about real chips](simulator.md#what-chips-got-wrong) that the kernel breaks; the",
+        "case ran with this rule waived.",
         "",
         "| kernel | case | chip | largest error | kernel, modelled us | with a launch, about "
         "| needs |",
@@ -95,7 +95,8 @@ def _cases(rows: list[dict[str, Any]]) -> str:
 
 
 def _other_cases(rows: list[dict[str, Any]]) -> str:
-    lines = ["## Cases that do not", "", "| kernel | case | chip | reason |", "|---|---|---|---|"]
+    headings = ["| kernel | case | chip | reason |", "|---|---|---|---|"]
+    lines = ["## Cases that do not match", "", *headings]
     for row in rows:
         if row["status"] != "matches":
             why = f"**{row['status']}**: {_escaped(row['reason'])}".removesuffix(": ")
@@ -104,7 +105,7 @@ def _other_cases(rows: list[dict[str, Any]]) -> str:
 
 
 def _what(row: dict[str, Any]) -> list[str]:
-    name = row["kernel"].replace("_", "_<wbr>")  # a line may break there
+    name = row["kernel"].replace("_", "_<wbr>")  # a line may break after an underscore
     cores = f"&nbsp;x&nbsp;{row['cores']}" if row["cores"] > 1 else ""
     return [f"<code>{name}</code>", row["shows"], row["chip"] + cores]
 
@@ -144,5 +145,5 @@ def _is_own(row: dict[str, Any], case: dict[str, Any]) -> bool:
 
 
 def _escaped(text: str) -> str:
-    """Text for a cell of a table."""
+    """Returns text for a cell of a table."""
     return text.replace("|", "\\|").replace("<", "&lt;")

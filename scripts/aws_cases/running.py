@@ -1,4 +1,4 @@
-"""Runs a case, in a process whose `import nki` the simulator answers."""
+"""Runs a case in a process where the simulator answers `import nki`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .case import Case
 
 
 def answer_imports(library: Path) -> None:
-    """`import nki` is answered by the simulator, `import nkilib` by the checkout.
+    """Makes the simulator answer `import nki`, and the checkout answer `import nkilib`.
 
-    The compiler's package brings `neuronxcc.nki.typing`, which two modules import for annotations:
-    nki.typing stands in for it.
+    The compiler's package contains `neuronxcc.nki.typing`, which two modules import for
+    annotations. Where the compiler is absent, nki.typing takes the place of that module.
     """
     install()
     sys.path.insert(0, str(library))
@@ -42,7 +42,7 @@ def answer_imports(library: Path) -> None:
 
 
 def import_module(name: str, checkouts: list[Path]) -> ModuleType:
-    """A module of nkilib by its name, or a file of one of the other checkouts."""
+    """Returns a module of nkilib by its name, or a file of one of the other checkouts."""
     if not name.endswith(".py"):
         return importlib.import_module(name)
     file = next(folder / name for folder in checkouts if (folder / name).is_file())
@@ -51,7 +51,10 @@ def import_module(name: str, checkouts: list[Path]) -> ModuleType:
 
 
 def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
-    """Largest error, modelled microseconds and called modules; raises what the simulator does."""
+    """Returns the largest error, the modelled microseconds, and the modules that were called.
+
+    Errors of the simulator pass through.
+    """
     module = import_module(case.module, checkouts)
     if case.names_modes:
         name_modes()
@@ -83,7 +86,7 @@ def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
 
 @contextmanager
 def noting_calls(names: set[str]) -> Iterator[None]:
-    """Add the modules whose functions are called, in this thread and in those that begin."""
+    """Adds the modules whose functions are called, in this thread and in new threads."""
 
     def note(frame: Any, event: str, argument: Any) -> None:
         if event == "call":
@@ -99,7 +102,7 @@ def noting_calls(names: set[str]) -> Iterator[None]:
 
 
 def name_modes() -> None:
-    """Members of nki.isa.dge_mode in place of the integers that nki-library calls _DGE_MODE_..."""
+    """Replaces nki-library's integers _DGE_MODE_... by members of nki.isa.dge_mode."""
     mode = sys.modules["nki.isa"].dge_mode
     for module in [m for name, m in sys.modules.items() if name.startswith("nkilib.")]:
         for name, value in list(vars(module).items()):
@@ -108,7 +111,7 @@ def name_modes() -> None:
 
 
 def largest_error(found: np.ndarray, reference: np.ndarray) -> float:
-    """Largest absolute difference over the largest value of the reference, in float64."""
+    """Returns the largest difference over the largest value of the reference, in float64."""
     if found.shape != reference.shape:
         raise AssertionError(f"shape {found.shape}, expected is {reference.shape}")
     difference = np.abs(found.astype(np.float64) - reference)

@@ -29,7 +29,8 @@ CASES = [
         f"{k}x{m} by {k}x{n}",
         _product(name, k, m, n, 1),
         refused=_TENSOR_COPY_DTYPE if name in _WITH_DTYPE else "",
-        because="gives tensor_copy a dtype, an argument that NKI 0.3 to 0.6 do not have",
+        because="the kernel passes a dtype to tensor_copy, an argument that NKI 0.3 to 0.6 do not "
+        "have",
     )
     for name, k, m, n in (
         ("nki_matmul_basic_", 128, 64, 512),

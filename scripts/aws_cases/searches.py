@@ -87,7 +87,7 @@ def _loss(module: ModuleType) -> Launch:
 
 
 def _entropies() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Logits, targets, the logarithms of the sums of exponentials, and the losses."""
+    """Returns logits, targets, the logarithms of the sums of exponentials, and the losses."""
     logits = normal(128, 4096)
     targets = np.random.default_rng(1).integers(0, 4096, 128).astype(np.int32)
     lse = np.log(np.exp(wide(logits)).sum(axis=1))
