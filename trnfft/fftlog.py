@@ -64,7 +64,7 @@ def fht(
         bias: exponent q of a power law, chosen such that a(r) r^(-q) is nearly periodic in log r.
 
     Returns:
-        A real tensor with the shape of `a`: the transform at points of equal distance in log k.
+        The transform at points of equal distance in log k, a real tensor with the shape of `a`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.

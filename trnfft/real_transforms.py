@@ -110,8 +110,8 @@ def dct(
             "ortho".
 
     Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
-        complex for complex `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
+        real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -153,8 +153,8 @@ def idct(
             "ortho".
 
     Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
-        complex for complex `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
+        real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -197,8 +197,8 @@ def dst(
             "ortho".
 
     Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
-        complex for complex `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
+        real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -240,8 +240,8 @@ def idst(
             "ortho".
 
     Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`: real for real `x`,
-        complex for complex `x`.
+        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
+        real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -285,8 +285,8 @@ def dctn(
         orthogonalize: as for one dimension.
 
     Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
-        real `x`, complex for complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
+        for real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -330,8 +330,8 @@ def idctn(
         orthogonalize: as for one dimension.
 
     Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
-        real `x`, complex for complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
+        for real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -376,8 +376,8 @@ def dstn(
         orthogonalize: as for one dimension.
 
     Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
-        real `x`, complex for complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
+        for real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.
@@ -420,8 +420,8 @@ def idstn(
         orthogonalize: as for one dimension.
 
     Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`: real for
-        real `x`, complex for complex `x`.
+        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
+        for real `x` and complex for complex `x`.
 
     Raises:
         TypeError: an argument has the wrong type, or the backend lacks the dtype.

@@ -152,7 +152,7 @@ def istft(
         return_complex: whether the signal is complex. F must then be n_fft.
 
     Returns:
-        A tensor of shape [L] or [B, L]: real, or complex with `return_complex`.
+        A tensor of shape [L] or [B, L], which is complex with `return_complex` and otherwise real.
 
     Raises:
         TypeError: an argument has the wrong type.

@@ -53,8 +53,8 @@ def convolve(
         mode, dims: as for `trnfft.convolve`.
 
     Returns:
-        A tensor with the placements of `input` and its shape, except along `dims`: a real DTensor
-        or, where an operand is complex, a ComplexTensor of two DTensors.
+        A tensor with the placements of `input` and its shape, except along `dims`. It is a real
+        DTensor or, where an operand is complex, a ComplexTensor of two DTensors.
 
     Raises:
         TypeError: an argument has the wrong type, or `input` is not a DTensor.

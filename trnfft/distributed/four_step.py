@@ -94,7 +94,7 @@ def frequencies(n: int, devices: int) -> torch.Tensor:
         devices: how many devices split its dimension.
 
     Returns:
-        int64 tensor of shape [n]: planned = natural[frequencies(n, devices)].
+        An int64 tensor of shape [n], for planned = natural[frequencies(n, devices)].
 
     Raises:
         TypeError: an argument is not an int.

@@ -36,7 +36,7 @@ def frequencies(n: int) -> np.ndarray:
         n: length of the transform.
 
     Returns:
-        int64 array of shape [n]: a permutation of 0 ... n - 1.
+        A permutation of 0 ... n - 1, an int64 array of shape [n].
 
     Raises:
         TypeError: `n` is not an int.
@@ -59,7 +59,7 @@ def positions(n: int) -> np.ndarray:
         n: length of the transform.
 
     Returns:
-        int64 array of shape [n]: a permutation of 0 ... n - 1.
+        A permutation of 0 ... n - 1, an int64 array of shape [n].
 
     Raises:
         TypeError: `n` is not an int.
@@ -85,7 +85,7 @@ def mirrors(n: int) -> np.ndarray:
         n: length of the transform.
 
     Returns:
-        int64 array of shape [n]: a permutation of 0 ... n - 1.
+        A permutation of 0 ... n - 1, an int64 array of shape [n].
 
     Raises:
         TypeError: `n` is not an int.

@@ -91,7 +91,7 @@ def plan(
             algorithms.
 
     Returns:
-        A `trnfft.planner.plan.Plan`: the choice, its price, and all candidates that were
+        A `trnfft.planner.plan.Plan`. It holds the choice, its price, and all candidates that were
         considered.
 
     Raises:
