@@ -35,7 +35,7 @@ def sources(tmp_path_factory):
     pytest.importorskip("build")
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("sources")
-    for name in ["pyproject.toml", "setup.py", "README.md", "LICENSE"]:
+    for name in ["pyproject.toml", "setup.py", "trnfft_command.py", "README.md", "LICENSE"]:
         shutil.copy(ROOT / name, copy)
     for name in ["trnfft", "nki_kernels", "plans", "packages"]:
         # Nothing that an earlier build left.
@@ -80,7 +80,7 @@ def test_plans_are_data_of_trnfft(wheel_names):
 
 def test_nothing_else_is_installed(wheel_names):
     top = {name.split("/")[0] for name in wheel_names}
-    ours = {"trnfft", "nki_kernels", "nki_simulator.pth"}
+    ours = {"trnfft", "trnfft_command.py", "nki_kernels", "nki_simulator.pth"}
     assert {name for name in top if not name.endswith(".dist-info")} == ours
 
 
@@ -277,7 +277,7 @@ def test_the_command_says_what_it_needs(missing, named, monkeypatch):
 def test_the_command_is_the_module_too(monkeypatch, capsys):
     pytest.importorskip("typer")
     simulator = {"nki-sim": "nki_kernels.simulator.__main__:main"}
-    assert project()["scripts"] == {"trnfft": "trnfft.__main__:main", **simulator}
+    assert project()["scripts"] == {"trnfft": "trnfft_command:main", **simulator}
     assert project(ROOT / "packages" / "nki_sim")["scripts"] == simulator
     monkeypatch.setattr(sys, "argv", ["trnfft", "plan", "8"])
     with pytest.raises(SystemExit) as end:

@@ -90,7 +90,7 @@ def test_pythons_are_those_that_the_project_supports():
     assert tested[0] == lowest
     assert set(re.findall(r"\bpython(3\.\d+)\b(?=[ )])", looked_for)) == set(tested)
     readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"Python {lowest} or newer (PyTorch-XLA: up to {tested[-1]})" in readme
+    assert f"Python {lowest} or newer (PyTorch/XLA: up to {tested[-1]})" in readme
     for _, _, job in jobs():
         for step in job["steps"]:
             version = step.get("with", {}).get("python-version", tested[0])
