@@ -115,7 +115,7 @@ def dimensions(
     if lengths is not None and len(lengths) != len(chosen):
         raise RuntimeError(
             f"argument 's' has {len(lengths)} lengths and argument '{name}' {len(chosen)} "
-            f"dimensions; there must be as many"
+            f"dimensions; give as many lengths as dimensions"
         )
     found = tuple(dimension(name, dim, ndim) for dim in chosen)
     if len(set(found)) != len(found):

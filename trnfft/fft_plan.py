@@ -98,8 +98,8 @@ class FftPlan:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "an FftPlan belongs to its process and device and cannot be pickled; pickle what it "
-            "is made of, and make another with trnfft.plan_fft"
+            "an FftPlan belongs to its process and device and cannot be pickled; pickle the "
+            "arguments of trnfft.plan_fft, and make another plan of them"
         )
 
     def _mismatch(self, x: Input) -> Exception:

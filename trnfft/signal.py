@@ -191,7 +191,7 @@ def istft(
     weights = _window(window, size, n_fft, x.real)
     if weights.is_complex() and not return_complex:
         raise RuntimeError(
-            "argument 'window' is complex, allowed is a real one for a real signal; "
+            "argument 'window' is complex, allowed is a real window for a real signal; "
             "pass return_complex=True"
         )
     count = None if length is None else _count_of(length, x, return_complex)

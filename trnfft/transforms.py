@@ -1086,7 +1086,10 @@ def _written(result: Any, input: Input, out: Any) -> Any:
         for x in (out, result)
     )
     if given != made:
-        raise RuntimeError(f"argument 'out' has {given}; the result has {made}")
+        raise RuntimeError(
+            f"argument 'out' has {given}; the result has {made}; make 'out' like the result, or "
+            f"leave it out"
+        )
     try:
         return out.copy_(result)
     except RuntimeError as error:  # for example where several indices share a number in memory

@@ -133,7 +133,7 @@ def test_what_cannot_be_used_is_said_in_one_warning():
     assert "line 3: " in sentence and "trn9" in sentence and sentence.endswith("and 7 more")
     assert caught[0].filename == __file__
     assert len(re.findall("line [0-9]+: ", sentence)) == 3
-    assert "nothing asks for a plan of inverse FFT" in sentence
+    assert "no transform looks up a plan of inverse FFT" in sentence
     trnfft.forget_wisdom()
     write(header, *wrong[1:4])
     with pytest.warns(UserWarning, match=r"3 of 3 plans .*; line 4: [^;]*`\$.batch`$"):

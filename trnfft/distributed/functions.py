@@ -194,7 +194,7 @@ def _transformed(
     rest = (dims, kind.inverse, normalization(norm), False, placements)
     operation = kind.operation.__name__
     if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
+        from trnfft.distributed import in_graph  # imported here: it loads torch's compiler
 
         return of_kind(in_graph.transform(x, operation, sizes, *rest), input)
     return of_kind(transform(x, Asked(operation, sizes, *rest)), input)

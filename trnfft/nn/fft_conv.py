@@ -230,7 +230,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
 
 
 class FFTConv1d(_FFTConv, nn.Conv1d):
-    """torch.nn.Conv1d computed by transforms, in a time that hardly depends on `kernel_size`.
+    """Computes torch.nn.Conv1d by transforms, in a time that hardly depends on `kernel_size`.
 
         y[o, l] = b[o] + sum_{i, k} w[o, i, k] x[i, stride l + dilation k - padding]
 
@@ -266,7 +266,7 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
 
 
 class FFTConv2d(_FFTConv, nn.Conv2d):
-    """torch.nn.Conv2d computed by transforms, in a time that hardly depends on `kernel_size`.
+    """Computes torch.nn.Conv2d by transforms, in a time that hardly depends on `kernel_size`.
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 

@@ -23,7 +23,7 @@ from trnfft.transforms import irfftn, rfftn
 
 
 class SpectralConv(SplitWeight):
-    """neuraloperator's SpectralConv, for `FNO(..., conv_module=trnfft.nn.SpectralConv)`.
+    """Computes neuraloperator's SpectralConv: `FNO(..., conv_module=trnfft.nn.SpectralConv)`.
 
         y = irfftn(Y) + b,  Y[o, k] = sum_i w[i, o, k] X[i, k],  X = rfftn(x)
 

@@ -178,7 +178,7 @@ def _checked(text: bytes) -> Plan:
     plan = Plan.from_row(row)
     problem = Problem(**{name: getattr(plan, name) for name in Problem.__dataclass_fields__})
     if plan.inverse or not plan.is_usual:
-        raise ValueError(f"nothing asks for a plan of {plan.title}")
+        raise ValueError(f"no transform looks up a plan of {plan.title}")
     wisdom.believed(row, problem)
     wisdom.check_layout(plan)
     return plan

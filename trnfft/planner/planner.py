@@ -236,7 +236,7 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
             or (name == SEED and len(names) > 1)
         ):
             raise ValueError(
-                f"argument 'algorithms' has {shown(name)}, which is no algorithm; known are "
+                f"argument 'algorithms' has {shown(name)}, which is not an algorithm; allowed are "
                 f"{', '.join(ALGORITHMS)}, and {SEED!r} alone"
             )
     return names
