@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds the wheels of trnfft-nki and nki-sim, installs each into an empty environment, and tries its
-# first use in an empty folder: the Python of README.md, the command trnfft, and a kernel of one's own.
-# Needs .venv, which test.sh makes. Nothing is written into the checkout.
+# first use in an empty folder: the Python code of README.md, the command trnfft, and the kernel of
+# examples/own_kernel.py. The script needs .venv, which test.sh makes, and writes nothing into the checkout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache # none of the user's plans
+export XDG_CACHE_HOME=$work/cache # keeps the user's plans out
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_PROGRESS_BAR=off
 
-# setuptools writes beside the sources: it gets a copy of what git knows or would add.
+# setuptools writes files beside the sources. So it builds from a copy of the files that git knows or
+# would add.
 mkdir "$work/sources" "$work/wheels"
 cd "$root"
 git ls-files --cached --others --exclude-standard -z | while IFS= read -r -d '' path; do
@@ -20,8 +21,8 @@ for folder in . packages/nki_sim; do
         "$work/sources/$folder" >"$work/build.log" 2>&1 || { cat "$work/build.log" && exit 1; }
 done
 
-# install_wheel NAME EXTRA PACKAGE...: an environment with the wheel, its extra and more packages, in which
-# nothing of the checkout can be imported.
+# install_wheel NAME EXTRA PACKAGE...: makes an environment with the wheel, its extra and more packages, in
+# which nothing of the checkout can be imported.
 install_wheel() {
     local name=$1 extra=$2 python=$work/$1/bin/python
     shift 2

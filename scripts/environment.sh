@@ -1,12 +1,13 @@
-# Sourced by demo.sh and test.sh: leaves the repository's folder in $root, and the project with the
-# wanted extra installed in $venv. Runs pip only when something changed since the last time.
+# demo.sh and test.sh source this file. It sets $root to the repository's folder, and $venv to an
+# environment in which the project is installed with the wanted extra. It runs pip only when something
+# changed since the last run.
 #
-#   PYTHON=/path/to/python3.12   another interpreter than the first good one on PATH
+#   PYTHON=/path/to/python3.12   uses this interpreter, not the first suitable one on PATH
 #   PIP_EXTRA_INDEX_URL=...      pip's own variables work as usual
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# What test.sh --xla sets otherwise: the environment, its torch and the Pythons that it can have.
+# test.sh --xla sets these variables differently: the environment, its torch, and the suitable Pythons.
 venv=$root/.venv
 constraints=$root/scripts/constraints.txt
 wanted_python="Python 3.10 or newer"
@@ -17,7 +18,7 @@ fail() {
     exit 1
 }
 
-# Prints the first Python that fits; an outdated python3 is not the end of the search.
+# Prints the first suitable Python; where python3 is outdated, the search goes on.
 find_python() {
     local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10)
     if [ -n "${PYTHON:-}" ]; then candidates=("$PYTHON"); fi
@@ -42,7 +43,7 @@ create_venv() {
     "$python" -m venv --clear "$venv" || fail "$venv could not be created: see the message above."
 }
 
-# follow_pip LOG: copies pip's output there and, on a terminal, shows the latest line of it.
+# follow_pip LOG: copies pip's output into LOG and, on a terminal, shows the latest line.
 follow_pip() {
     local line log=$1
     while IFS= read -r line; do
@@ -58,13 +59,13 @@ pip_install() {
         --no-compile "$@"
 }
 
-# install_pinned FILE: exactly what it lists, from files that have the hashes there, whatever index has
-# them; then torch, whose build is a matter of the machine; then the project, which asks for no more.
-# pip would compile them one by one, on one processor; files that are no Python stay as they are.
+# install_pinned FILE: installs exactly the packages that FILE lists, from files with the hashes listed there,
+# whatever index has them; then torch, whose build depends on the machine; then the project, without further
+# packages. compileall uses all processors, where pip uses one; it ignores files that are no valid Python.
 install_pinned() {
     pip_install --require-hashes --no-deps --only-binary :all: --requirement "$1" &&
         pip_install --constraint "$constraints" torch &&
-        "$venv/bin/python" -m pip uninstall --yes trnfft && # what this project was called before
+        "$venv/bin/python" -m pip uninstall --yes trnfft && # the former name of this project
         pip_install --no-deps --no-build-isolation --editable "$root" || return 1
     "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
 }
@@ -73,9 +74,9 @@ install_pinned() {
 install_project() {
     local extra=$1 key log=$venv/pip.log
     local requirements=$root/scripts/requirements-$extra.txt
-    # What decides an installation: where the project is, what it needs, which pins.
+    # An installation depends on the project's folder, its requirements and the pins.
     key="$root $(cat "$root/pyproject.toml" "$constraints" "$requirements" | cksum)"
-    # An environment that does not run, or was left half made, is made again.
+    # An environment that is incomplete or does not run is made again.
     "$venv/bin/python" -c "$fitting_python; import pip" 2>/dev/null || create_venv
     # The dev extra contains the demo extra.
     local stamp

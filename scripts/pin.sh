@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Renews scripts/requirements-*.txt: exact versions of everything that the scripts and workflows install,
-# for every supported Python, each with the hashes of its files on the public index. Needs uv.
+# Renews scripts/requirements-*.txt: exact versions of all packages that the scripts and workflows install,
+# for every supported Python, each with the hashes of its files on the public index. The script needs uv.
 #
-#   ./scripts/pin.sh             after a change to pyproject.toml: other pins stay
-#   ./scripts/pin.sh --upgrade   the newest versions that go together
+#   ./scripts/pin.sh             after a change to pyproject.toml; all other pins stay
+#   ./scripts/pin.sh --upgrade   pins the newest versions that are compatible with each other
 #
-# torch is left out, with the libraries of CUDA that it alone needs: which build of it fits is a matter of
-# the machine, and the CPU builds of download.pytorch.org, versions like 2.13.0+cpu, are other files than
-# those of the public index. scripts/constraints*.txt pin its version.
+# The files leave out torch, and the CUDA libraries that only torch needs. The suitable build of torch depends
+# on the machine, and the CPU builds of download.pytorch.org, with versions like 2.13.0+cpu, are other files
+# than those of the public index. scripts/constraints*.txt pin the version of torch.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -27,14 +27,14 @@ pin() {
 
 upgrade=("$@")
 pin dev 3.10 pyproject.toml --extra dev --constraint scripts/constraints.txt
-upgrade=() # the others have the versions of the first
+upgrade=() # the other files use the versions of the first
 pinned=(--constraint scripts/constraints.txt --constraint scripts/requirements-dev.txt)
-# setuptools installs the project itself, without an environment of its own for that.
+# setuptools is pinned, too, because it builds the project without an isolated environment.
 pin demo 3.10 pyproject.toml <(echo "setuptools>=77") --extra demo "${pinned[@]}"
 pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes allpairspy hypothesis jinja2 perfetto protobuf pytest pytest-xdist scipy) "${pinned[@]}"
-# For tests/neuron. transformers 5.22 is the last that takes kernels 0.17; it needs Python 3.11.
+# For tests/neuron. transformers 5.22 is the last version that accepts kernels 0.17; it needs Python 3.11.
 pin hugging-face 3.10 <(printf '%s; python_version >= "3.11"\n' accelerate 'kernels==0.17.*' 'transformers==5.22.*') "${pinned[@]}"
 
-# Another torch, and so an environment of its own.
+# torch_xla needs another torch, and so an environment of its own.
 pin xla 3.10 pyproject.toml <(echo "setuptools>=77") --extra xla-dev --constraint scripts/constraints-xla.txt \
     --constraint scripts/requirements-dev.txt

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The tests; arguments go to pytest, for example: ./scripts/test.sh tests/test_cli.py -x
-# With --all first: the whole sweeps, too, of which a few cases run otherwise.
-# With --xla first: those of tests/xla, on the CPU device of PyTorch-XLA, in an environment of their
-# own, because torch_xla 2.9 needs torch 2.9 and wheels exist for Python 3.10 to 3.13 only.
-# With --neuron first: those of tests/neuron, on a stand-in for TorchNeuron's device, which they build
-# with the C++ compiler of the machine, in processes of their own; with transformers and what it needs.
-# They run twice: on a device that refuses complex numbers, and on one that stores them.
+# Runs the tests. Arguments go to pytest, for example: ./scripts/test.sh tests/test_sweeps.py -x
+# The first argument can be one of these:
+#   --all      runs whole sweeps, of which otherwise only a few cases run.
+#   --xla      runs tests/xla on the CPU device of PyTorch-XLA. These tests have an environment of their own,
+#              because torch_xla 2.9 needs torch 2.9, and has wheels for Python 3.10 to 3.13 only.
+#   --neuron   runs tests/neuron on a stand-in for TorchNeuron's device, which the tests build with the C++
+#              compiler of the machine; installs transformers and its requirements. The tests run in processes
+#              of their own, and twice: on a device that refuses complex numbers, and on one that stores them.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
