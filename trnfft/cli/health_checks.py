@@ -90,10 +90,24 @@ def package_checks() -> list[Check]:
         Check("python", OK, system),
         Check("numpy", OK, np.__version__),
         Check("torch", OK, torch.__version__),
+        *_twice(),
         *_torch_packages(),
         _compiler(),
         _nki(),
     ]
+
+
+def _twice() -> list[Check]:
+    """Returns a check where the simulator, whose files are here too, is installed beside trnfft."""
+    library, simulator = distributions.LIBRARY, distributions.SIMULATOR
+    if distributions.version_of(simulator) is None:
+        return []
+    detail = f"installed beside {library}, which has the same files"
+    advice = (
+        f"removing one breaks the other: pip uninstall {simulator} {library}, then install "
+        f"{library} again"
+    )
+    return [Check(simulator, BROKEN, detail, advice)]
 
 
 def _torch_packages() -> list[Check]:

@@ -242,6 +242,17 @@ def test_packages_of_torch_and_what_each_is_good_for(install, name, version, use
     assert check.detail.startswith(f"{version}: ") and use in check.detail
 
 
+def test_the_simulator_beside_the_library_has_the_same_files(install):
+    assert "nki-sim" not in by_name(health_checks.package_checks())
+    install("nki-sim", "0.1.0")
+    check = by_name(health_checks.package_checks())["nki-sim"]
+    assert (check.status, check.detail) == (
+        "broken",
+        "installed beside trnfft-nki, which has the same files",
+    )
+    assert "pip uninstall nki-sim trnfft-nki" in check.advice
+
+
 def test_a_compiler_that_works(install):
     install("neuronxcc", "0")  # the module of the compiler
     install("neuronx-cc", "2.27.5334.0")
