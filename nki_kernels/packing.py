@@ -21,11 +21,17 @@ _GAP = 16  # numbers between such rows
 
 
 def pack(tables: Any) -> tuple[np.ndarray[Any, Any], Any]:
-    """Return arrays of one dtype as one array [L], and the place of each in it.
+    """Pack arrays into one array [L], and return the place of each array in it.
 
-    tables: arrays in a tuple, or in nested tuples. Returns the array, with zeros between the
-    tables, and the same tuples with (offset, shape, numbers from row to row) in the place of every
-    table. Raises TypeError where the arrays have different dtypes.
+    Args:
+        tables: arrays of one dtype in a tuple, or in nested tuples.
+
+    Returns:
+        (array, places): the array, with zeros between the tables, and the same tuples with
+            (offset, shape, numbers from row to row) in the place of every table.
+
+    Raises:
+        TypeError: the arrays have different dtypes.
     """
     arrays = _leaves(tables)
     total, places = _placed(tables, 0)

@@ -73,12 +73,18 @@ class Array(nl.NKIObject):
 
 @nki.jit
 def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
-    """Transform ``x_re + i x_im`` over several axes.
+    """Transform ``x_re + i x_im`` over several axes, in one launch.
 
-    x_re, x_im: float32 HBM [B, n1, n2, ...]. tables, places: ``pack`` of a tuple that has a tuple
-    of tables for each pass, the tables of its kernel. passes: for each pass (kind, axis counted
-    from 1, N, how many outputs it makes, radices). N is at least the size of its axis; zeros follow
-    shorter data. Returns (y_re, y_im), float32 HBM, with the outputs of every axis.
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, n1, n2, ...].
+        tables, places: the two results of ``pack`` for a tuple that has a tuple of tables for
+            each pass, those of the pass's kernel.
+        passes: for each pass (kind, axis counted from 1, N, how many outputs it makes,
+            radices). The kinds are ``PASS_NUMBERS``. N is at least the size of its axis; zeros
+            follow shorter data.
+
+    Returns:
+        (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
     todo = unpack_passes(tables, places, passes)
     result = run_passes([as_array(x_re), as_array(x_im)], todo, 0, len(todo))
@@ -87,10 +93,14 @@ def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyp
 
 @nki.jit
 def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-def]
-    """Transform real ``x`` over several axes; the first pass transforms real rows of the last axis.
+    """Transform real ``x`` over several axes; the first pass makes half spectra of the last axis.
 
-    x: float32 HBM [B, n1, n2, ...]. The other arguments and the results are those of
-    ``transform_axes``.
+    Args:
+        x: float32 HBM [B, n1, n2, ...].
+        tables, places, passes: as for ``transform_axes``.
+
+    Returns:
+        (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
     todo = unpack_passes(tables, places, passes)
     real = todo[0]
@@ -106,10 +116,14 @@ def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-d
 
 @nki.jit
 def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[no-untyped-def]
-    """Invert ``transform_real_axes``: the last pass makes real rows of the last axis.
+    """Invert ``transform_real_axes``; the last pass makes real rows of the last axis.
 
-    x_re, x_im: float32 HBM [B, n1, n2, ..., N/2 + 1]. The other arguments are those of
-    ``transform_axes``. Returns y, float32 HBM.
+    Args:
+        x_re, x_im: half spectra, float32 HBM [B, n1, n2, ..., N/2 + 1].
+        tables, places, passes: as for ``transform_axes``.
+
+    Returns:
+        y, float32 HBM.
     """
     todo = unpack_passes(tables, places, passes)
     last = len(todo) - 1

@@ -90,9 +90,18 @@ class Layout(nl.NKIObject):
 
 
 def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the transform [gk, g 2h] of real blocks to slots and its inverse [g 2h, gk], float32.
+    """Return the transform of real blocks to slots, and its inverse.
 
-    Rows and columns of spectra are (block, part, slot). Raises ValueError unless 1 <= k <= 256.
+    Rows and columns of spectra are (block, part, slot), for a slab of g blocks.
+
+    Args:
+        k: numbers of a block, 1 to 256.
+
+    Returns:
+        Two float32 arrays, [gk, g 2h] and [g 2h, gk].
+
+    Raises:
+        ValueError: k is out of range.
     """
     if not 1 <= k <= MAX_BLOCK:
         raise ValueError(f"k = {k}: block circulant kernels accept blocks of 1 to {MAX_BLOCK}")
@@ -178,12 +187,21 @@ def pieces_of(blocks: int, k: int, most: int) -> int:
 
 @nki.jit
 def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no-untyped-def]
-    """Multiply rows by a block circulant matrix and add a bias; return the spectra of both, too.
+    """Multiply rows by a block circulant matrix and add a bias.
 
-    x: float32 HBM [B, q, k]. weight: [p, q, k], 1 <= k <= 256. bias: [1, p, k]. tables, places:
-    ``pack((*block_circulant_tables(k), product_masks(q, side)))``. layout: one of ``layouts(p, q,
-    k)``, whose first number is the side. Returns (y [B, p k], spectra of x [q, 2h, pitch], spectra
-    of the weight [q, 2h, pitch]).
+    The spectra of x and of the weight are returned, too, for ``block_circulant_gradients``.
+
+    Args:
+        x: float32 HBM [B, q, k].
+        weight: float32 HBM [p, q, k], 1 <= k <= 256: the first column of each circulant block.
+        bias: float32 HBM [1, p, k].
+        tables, places: the two results of ``pack((*block_circulant_tables(k), product_masks(q,
+            side)))``.
+        layout: one of ``layouts(p, q, k)``, whose first number is the side.
+
+    Returns:
+        (y [B, p k], spectra of x [q, 2h, pitch], spectra of the weight [q, 2h, pitch]), float32
+            HBM.
     """
     p, q, k = weight.shape
     rows = x.shape[0]
@@ -208,11 +226,17 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
 
 @nki.jit
 def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type: ignore[no-untyped-def]
-    """Return the gradients of x and of the weight, from the gradient of y and the forward spectra.
+    """Compute the gradients of x and of the weight from the gradient of y.
 
-    grad: float32 HBM [B, p, k], the gradient of y. of_x, of_w: [q, 2h, pitch], the spectra that
-    ``block_circulant`` returned. tables, places, layout: as for ``block_circulant``. Returns (dx
-    [B, q k], dw [p, q k]). Both use the same transform of ``grad``.
+    Both use the same transform of ``grad``.
+
+    Args:
+        grad: the gradient of y, float32 HBM [B, p, k].
+        of_x, of_w: the spectra that ``block_circulant`` returned, [q, 2h, pitch].
+        tables, places, layout: as for ``block_circulant``.
+
+    Returns:
+        (dx [B, q k], dw [p, q k]), float32 HBM.
     """
     rows, p, k = grad.shape
     q, height, pitch = of_x.shape

@@ -97,12 +97,23 @@ def _next_smooth(least: int, primes: tuple[int, ...], multiple: int) -> int:
 def bluestein_tables(
     n: int, m: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the kernel's tables for a convolution of length m, the product of ``radices``.
+    """Return the tables of ``bluestein`` for a convolution of length m.
 
-    There is one float32 table for each stage, forward then back. They are Stockham's tables, except
-    that chirp and filter are part of the first and the last stage of either direction. They are
-    computed in float64 and rounded once. Raises ValueError where m < 2n - 1, or where Stockham does
-    not take m and the radices.
+    They are Stockham's tables, except that chirp and filter are part of the first and the last
+    stage of either direction. They are computed in float64 and rounded once.
+
+    Args:
+        n: length of the transform, at least 1.
+        m: length of the convolution, at least 2 n - 1.
+        radices: radices of the convolution, with product m.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        One float32 array for each stage, forward then back.
+
+    Raises:
+        ValueError: m is too short, or Stockham does not accept m and the radices.
     """
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein accepts n >= 1 and m >= 2 n - 1")
@@ -204,10 +215,15 @@ def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 @nki.jit
 def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, of any length up to 5120.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(bluestein_tables(N, M, radices, ...))``.
-    radices: a tuple of ints with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        tables, places: the two results of ``pack(bluestein_tables(N, M, radices, ...))``.
+        radices: a tuple of ints with product M.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     stages = stages_of(n, radices)

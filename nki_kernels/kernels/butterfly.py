@@ -1,4 +1,4 @@
-"""FFT of N = 2 .. 2**14 (a power of two) on the Vector engine: one launch, natural order.
+"""FFT of N = 2 to 2**14 (a power of two) on the Vector engine: one launch, natural order.
 
 Mathematics.  Stockham's autosort. A stage of radix r turns x into y, with N = r m s:
 
@@ -91,12 +91,19 @@ def block_instructions(n: int, compensated: bool) -> int:
 
 @nki.jit
 def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, on the Vector engine.
 
-    x_re, x_im: float32 HBM [B, N], N a power of two from 2 to 16384 (4096 compensated), B >= 1.
-    tables, places: ``pack(butterfly_tables(N, ..., compensated=compensated))``, which set the
-    direction and the scale. compensated: whether every number is computed as a sum of two. Returns
-    (y_re, y_im), float32 HBM [B, N].
+    The tables determine the direction and the scale.
+
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N]; N is a power of two from 2 to
+            16384 (4096 compensated).
+        tables, places: the two results of ``pack(butterfly_tables(N, ...,
+            compensated=compensated))``.
+        compensated: whether every number is computed as an unevaluated sum of two.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

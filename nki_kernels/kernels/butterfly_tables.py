@@ -75,11 +75,22 @@ def split_count(n: int, compensated: bool) -> int:
 def butterfly_tables(
     n: int, inverse: bool = False, scale: float = 1.0, compensated: bool = False
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the kernel's float32 tables: columns [1, C] and twiddle factors [2 or 6, L].
+    """Return the tables of ``butterfly``: columns and twiddle factors.
 
     The columns are the sign of w_4, the scale, and the constant twiddles. The tables are computed
-    in float64 with exponents reduced exactly, and rounded once. Raises ValueError unless ``n`` is a
-    power of two from 2 to 16384 (4096 compensated).
+    in float64 with exponents reduced exactly, and rounded once.
+
+    Args:
+        n: length of the transform, a power of two from 2 to 16384 (4096 compensated).
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+        compensated: whether they are for the compensated mode.
+
+    Returns:
+        Two float32 arrays, [1, C] and [2 or 6, L].
+
+    Raises:
+        ValueError: n is not such a power of two.
     """
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     if not 2 <= n <= limit or n & (n - 1):

@@ -81,9 +81,19 @@ _CHUNK = 1024  # numbers a partition that are multiplied at a time
 
 
 def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
-    """Return ``convolve_rows``'s tables, float32: real_stockham's, then its inverse's with 1/N.
+    """Return the tables of ``convolve_rows``, float32.
 
-    Raises ValueError where the radices do not multiply to n, or where n or a radix is too large.
+    They are real_stockham's tables, then its inverse's, which contain 1/N.
+
+    Args:
+        n: length of the convolution, up to 5120.
+        radices: two radices with product n, the first up to 128, the second up to 64.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the radices do not multiply to n, or n or a radix is too large.
     """
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: convolutions in SBUF accept lengths up to {MAX_LENGTH}")
@@ -125,10 +135,16 @@ class Convolution(nl.NKIObject):
 def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore[no-untyped-def]
     """Convolve every row of real ``x`` with a filter, circularly in N points.
 
-    x: float32 HBM [B, L <= N]; zeros follow shorter rows. h_re, h_im: the half spectrum of the
-    filter, [1, N // 2 + 1] for all rows or [B, N // 2 + 1]. tables, places:
-    ``pack(convolution_tables(N, radices))``. kept: how many of the N results are returned, from the
-    first on. Returns y, float32 HBM [B, kept].
+    Args:
+        x: float32 HBM [B, L] with L <= N; zeros follow.
+        h_re, h_im: the half spectrum of the filter, float32 HBM [1, N // 2 + 1] for all rows or
+            [B, N // 2 + 1].
+        tables, places: the two results of ``pack(convolution_tables(N, radices))``.
+        radices: two radices with product N.
+        kept: how many of the N results are returned, from the first on.
+
+    Returns:
+        y, float32 HBM [B, kept].
     """
     batch, held = x.shape
     half = radices[0] * radices[1] // 2 + 1

@@ -103,12 +103,22 @@ def dft_gemm_matrix(
     dtype: str = "float32",
     refined: bool = False,
 ) -> np.ndarray[Any, Any]:
-    """Return the kernel's table: [2gN, 2gN], g copies of scale * [[Wr, Wi], [-Wi, Wr]].
+    """Return the table of ``dft_gemm``: g copies of scale * [[Wr, Wi], [-Wi, Wr]].
 
-    n: length of the transform, 1 to 256. inverse: the sign of the exponent, True for exp(+...).
-    dtype: "float32" or "bfloat16". refined: with bfloat16 only, return [2, 2gN, 2gN], the rounded
-    table and what rounding lost. The table is computed in float64 with the exponent reduced exactly
-    (n k mod N), and rounded once. Raises ValueError for other lengths and dtypes.
+    It is computed in float64 with the exponent reduced exactly (n k mod N), and rounded once.
+
+    Args:
+        n: length of the transform, 1 to 256.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+        dtype: "float32" or "bfloat16".
+        refined: with "bfloat16" only, whether to return the rounded table and what rounding lost.
+
+    Returns:
+        [2gN, 2gN], or refined [2, 2gN, 2gN].
+
+    Raises:
+        ValueError: n is out of range, or the dtype is not known.
     """
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
@@ -188,10 +198,14 @@ class Group(nl.NKIObject):
 
 @nki.jit
 def dft_gemm(x_re, x_im, matrix):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, by one matrix product.
 
-    x_re, x_im: float32 HBM [B, N], 1 <= N <= 256, B >= 1. matrix: ``dft_gemm_matrix(N, ...)``,
-    whose dtype is that of the products. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N], 1 <= N <= 256, B >= 1.
+        matrix: ``dft_gemm_matrix(N, ...)``, whose dtype is that of the products.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     n = x_re.shape[1]
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)

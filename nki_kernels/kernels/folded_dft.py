@@ -116,11 +116,22 @@ def chunks_of(n: int) -> Any:
 def folded_dft_tables(
     n: int, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the kernel's float32 tables: J and zeros [128, 129], then a table for each chunk of n.
+    """Return the tables of ``folded_dft``, float32.
 
-    The latter are scale * cos a and scale * +-sin a with a = 2 pi n k / N, [n, 2, N // 2 + 1]. They
-    are computed in float64 with n k mod N, and rounded once. inverse: the sign of the exponent,
-    True for exp(+...). Raises ValueError unless 129 <= n <= 2047.
+    The first is J followed by zeros, [128, 129]. Then follows a table for each chunk of n, with
+    scale * cos a and scale * +-sin a of a = 2 pi n k / N, [n, 2, N // 2 + 1]. The tables are
+    computed in float64 with n k mod N, and rounded once.
+
+    Args:
+        n: length of the transform, 129 to 2047.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: n is out of range.
     """
     if not MIN_LENGTH <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: the folded DFT accepts lengths {MIN_LENGTH} to {MAX_LENGTH}")
@@ -146,10 +157,14 @@ def folded_dft_specs(n: int) -> tuple[Any, ...]:
 
 @nki.jit
 def folded_dft(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, by products of half its size.
 
-    x_re, x_im: float32 HBM [B, N], 129 <= N <= 2047. tables, places:
-    ``pack(folded_dft_tables(N, ...))``. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N], 129 <= N <= 2047.
+        tables, places: the two results of ``pack(folded_dft_tables(N, ...))``.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

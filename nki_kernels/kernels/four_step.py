@@ -76,10 +76,15 @@ _PIECES = 2  # tiles for pieces of a streamed table
 
 @nki.jit
 def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, each spread over all partitions.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(four_step_tables(N, radices, ...))``.
-    radices: a tuple of ints r1, ..., C with product N. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        tables, places: the two results of ``pack(four_step_tables(N, radices, ...))``.
+        radices: a tuple of ints r1, ..., C with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

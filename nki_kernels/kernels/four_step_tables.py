@@ -21,14 +21,25 @@ MAX_STATE = 9200  # A: two states, of 8 A bytes each, fit SBUF beside streamed p
 def four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the kernel's tables, float32: (first, *stages, *turn, twiddle, last).
+    """Return the tables of ``four_step``: (first, *stages, *turn, twiddle, last).
 
-    radices: r1, ..., C with product n, at least two. first: [2 r1, 1, 2 r1], the split DFT of r1
-    times ``scale``, for r1 <= 32 again from row 64 on; for r1 > 64 [r1, 2, 2 r1]. stages:
-    Stockham's tables of the radices between r1 and C, except for the last of these. turn: its
-    table, see ``matrices_table``. twiddle: [C, 1, 2 A], real and imaginary parts for each of the
-    ``twiddled_outputs``. last: Wr, Wi and -Wi, [C, 3, C], or followed by zeros [C, 3, 64]. inverse:
-    the sign of the exponent, True for exp(+...). Raises ValueError where the radices do not fit.
+    first is the split DFT of r1 times ``scale``, [2 r1, 1, 2 r1], for r1 <= 32 again from row 64
+    on; for r1 > 64 it is [r1, 2, 2 r1]. stages are Stockham's tables of the radices between r1 and
+    C, except for the last of these. turn is the table of this last radix, see ``matrices_table``.
+    twiddle is [C, 1, 2 A], real and imaginary parts for each of the ``twiddled_outputs``. last is
+    Wr, Wi and -Wi, [C, 3, C], or followed by zeros [C, 3, 64].
+
+    Args:
+        n: length of the transform, up to 2^20.
+        radices: r1, ..., C with product n, at least two, each 2 to 128.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the radices do not fit, or n is too long.
     """
     if math.prod(radices) != n or len(radices) < 2:
         raise ValueError(f"radices {radices}: there must be two or more, with the product n = {n}")

@@ -124,11 +124,21 @@ class Flight(nl.NKIObject):
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the tables of the pass along columns, float32: two stages forward, two back, with 1/M.
+    """Return the tables of the pass along columns: two stages forward, two back, with 1/M.
 
-    Shapes: [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'], [2 g r, P'], with g slabs as in
-    strided_stockham. P and P' are 64, and columns of zeros are appended, where there are 32 columns
-    or fewer. Raises ValueError unless the two radices, each 2 to 64, multiply to m.
+    Their shapes are [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'] and [2 g r, P'], with g slabs as
+    in strided_stockham. P and P' are 64, with columns of zeros, where there are 32 columns or
+    fewer.
+
+    Args:
+        m: length of the columns.
+        radices: two radices with product m, each 2 to 64.
+
+    Returns:
+        Four float32 arrays.
+
+    Raises:
+        ValueError: the radices do not fit.
     """
     if len(radices) != 2:
         raise ValueError(f"radices {radices}: must be two with the product m = {m}")
@@ -176,11 +186,17 @@ def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
 def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-untyped-def]
     """Convolve every real image with a filter.
 
-    x: float32 HBM [B, h, w]. h_re, h_im: the filter's spectrum in the order of ``stage_order``, [1,
-    N // 2 + 1, M] for all images, or [F, N // 2 + 1, M], where image b has filter b % F. tables,
-    places: ``pack`` of (tables of the real rows, ``column_tables(M, ...)``, tables of their inverse
-    with 1/N). passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows,
-    kept columns). Returns y, float32 HBM [B, kept rows, kept columns].
+    Args:
+        x: float32 HBM [B, h, w].
+        h_re, h_im: the filter's spectrum in the order of ``stage_order``, float32 HBM [1, N //
+            2 + 1, M] for all images, or [F, N // 2 + 1, M], where image b has filter b % F.
+        tables, places: the two results of ``pack`` for (tables of the real rows,
+            ``column_tables(M, ...)``, tables of their inverse with 1/N).
+        passes: (kind of the passes along rows, N, their radices, M, its radices, kept rows,
+            kept columns).
+
+    Returns:
+        y, float32 HBM [B, kept rows, kept columns].
     """
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape

@@ -76,8 +76,13 @@ _RING = 2  # number of input tiles
 def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Compute real rows from half spectra ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N // 2 + 1]. tables, places: ``pack(inverse_real_four_step_tables(N,
-    radices, ...))``. radices: (R, C) or (R, L, C) with product N. Returns y, float32 HBM [B, N].
+    Args:
+        x_re, x_im: the half spectra, float32 HBM [B, N // 2 + 1].
+        tables, places: the two results of ``pack(inverse_real_four_step_tables(N, radices, ...))``.
+        radices: (R, C) or (R, L, C) with product N.
+
+    Returns:
+        y, float32 HBM [B, N].
     """
     batch = x_re.shape[0]
     n = 2 * (x_re.shape[1] - 1)

@@ -56,11 +56,22 @@ class Convolution(nl.NKIObject):
 def long_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the kernel's tables for a convolution of length M, the product of ``radices``.
+    """Return the tables of ``long_bluestein`` for a convolution of length M.
 
     They are (chirp [r1, 2, M/r1], spectrum [r1, 2, M/r1], chirp [C, 2, M/C], *four_step's tables),
-    float32, computed in float64. inverse: the sign of the exponent, True for exp(+...). Raises
-    ValueError unless M >= 2n - 1 and r1 > 64.
+    computed in float64.
+
+    Args:
+        n: length of the transform, at least 1.
+        radices: r1, ..., C with product M >= 2 n - 1; r1 is 65 to 128.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: M is too short, or r1 is out of range.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -87,10 +98,15 @@ def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 @nki.jit
 def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, of any length up to 2^18.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(long_bluestein_tables(N, radices,
-    ...))``. radices: r1, ..., C with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        tables, places: the two results of ``pack(long_bluestein_tables(N, radices, ...))``.
+        radices: r1, ..., C with product M.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

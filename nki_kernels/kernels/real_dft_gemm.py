@@ -43,10 +43,18 @@ def transforms_per_slab(n: int) -> int:
 
 
 def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """Return the table of ``real_dft_gemm``: [gN, 2g (N//2+1)], float32.
+    """Return the table of ``real_dft_gemm``.
 
-    Its columns are (transform, part, k). inverse: the sign of the exponent, True for exp(+...).
-    Raises ValueError unless 1 <= n <= 256.
+    Args:
+        n: length of the transform, 1 to 256.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        [gN, 2g (N//2+1)], float32; the columns are (transform, part, k).
+
+    Raises:
+        ValueError: n is out of range.
     """
     w = scale * _roots(n, inverse)
     one = np.stack([w.real, w.imag], 1).reshape(n, -1)
@@ -56,10 +64,16 @@ def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> n
 def inverse_real_dft_gemm_matrix(
     n: int, inverse: bool = True, scale: float = 1.0
 ) -> np.ndarray[Any, Any]:
-    """Return the table of ``inverse_real_dft_gemm``, float32.
+    """Return the table of ``inverse_real_dft_gemm``.
 
-    Its rows are (transform, part, k), its columns (transform, n). The arguments and the error are
-    those of ``real_dft_gemm_matrix``.
+    Args:
+        n, inverse, scale: as for ``real_dft_gemm_matrix``.
+
+    Returns:
+        A float32 array; its rows are (transform, part, k), its columns (transform, n).
+
+    Raises:
+        ValueError: n is out of range.
     """
     w = scale * _roots(n, inverse).T
     half = contracted_half(n)
@@ -91,10 +105,14 @@ def inverse_real_dft_gemm_spec(n: int) -> Any:
 
 @nki.jit
 def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
-    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
+    """Compute half spectra, frequencies 0 to N/2, of the rows of real ``x``.
 
-    x: float32 HBM [B, N], 1 <= N <= 256. matrix: ``real_dft_gemm_matrix(N, ...)``. Returns (y_re,
-    y_im), float32 HBM [B, N // 2 + 1].
+    Args:
+        x: float32 HBM [B, N], 1 <= N <= 256.
+        matrix: ``real_dft_gemm_matrix(N, ...)``.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     half = n // 2 + 1
@@ -117,8 +135,13 @@ def real_dft_gemm_rows(source: HbmRows, target: Any, n: int, matrix: Any) -> Non
 def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def]
     """Compute real rows from half spectra ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, n // 2 + 1]. matrix: ``inverse_real_dft_gemm_matrix(n, ...)``.
-    Returns y, float32 HBM [B, n].
+    Args:
+        x_re, x_im: the half spectra, float32 HBM [B, n // 2 + 1].
+        matrix: ``inverse_real_dft_gemm_matrix(n, ...)``.
+        n: length of the rows, 1 to 256.
+
+    Returns:
+        y, float32 HBM [B, n].
     """
     batch, half = x_re.shape
     y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

@@ -84,10 +84,15 @@ _LATE = 3  # stage steps after which VectorE has multiplied a portion by its twi
 
 @nki.jit
 def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
+    """Compute half spectra, frequencies 0 to N/2, of the rows of real ``x``.
 
-    x: float32 HBM [B, N]. tables, places: ``pack(real_four_step_tables(N, radices, ...))``.
-    radices: (R, C) or (R, L, C) with product N. Returns (y_re, y_im), float32 HBM [B, N // 2 + 1].
+    Args:
+        x: float32 HBM [B, N].
+        tables, places: the two results of ``pack(real_four_step_tables(N, radices, ...))``.
+        radices: (R, C) or (R, L, C) with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)

@@ -85,14 +85,24 @@ def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
 def real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the tables of ``real_four_step``, float32: (first, twiddle, last).
+    """Return the tables of ``real_four_step``: (first, *middle, twiddle, last).
 
-    With a middle radix they are (first, middle, twiddle, last). radices: (R, C) or (R, L, C) with
-    product n. inverse: the sign of the exponent, True for exp(+...). first: [R, 2 slots], columns
-    (part, slot), with the scale; for R = 64 the table is there twice, for either half of the array.
-    middle: [2 L g, groups, 2 L g], rows (slot, part, j), columns (part, k2, slot). twiddle: [C, 2,
-    L slots]. last: [C, 4, C], for both lines the factors of the real and of the imaginary parts,
-    columns (part, k'). Raises ValueError where the kernel does not take the radices.
+    first is [R, 2 slots], columns (part, slot), with the scale; for R = 64 it is there twice, for
+    either half of the array. middle, for three radices, is [2 L g, groups, 2 L g], rows (slot,
+    part, j), columns (part, k2, slot). twiddle is [C, 2, L slots]. last is [C, 4, C], for both
+    lines the factors of the real and of the imaginary parts, columns (part, k').
+
+    Args:
+        n: length of the transform.
+        radices: (R, C) or (R, L, C) with product n.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the kernel does not accept the radices.
     """
     check_radices(n, radices)
     radix, middle, columns = digits_of(radices)
@@ -181,15 +191,25 @@ def halves_of(radix: int) -> int:
 def inverse_real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the tables of ``inverse_real_four_step``, float32: (first, twiddle, last).
+    """Return the tables of ``inverse_real_four_step``: (first, twiddle, *middle, last).
 
-    With a middle radix they are (first, twiddle, middle, last). radices: (R, C) or (R, L, C) with
-    product n. inverse: the sign of the exponent, True for exp(+...). first: [C, 4, C], rows (part,
-    k'), for both terms the factors that make real and that make imaginary parts. twiddle: [C, 2,
-    slots L]. middle: [2 L g, groups, 2 L g], rows (slot, part, k2), columns (part, j, slot). last:
-    [R, R] with the scale, rows (part, slot) without the imaginary parts of slots R/2 and 0; for R =
-    64 the table is there twice, for either half of the array. Raises ValueError where the kernel
-    does not take the radices.
+    first is [C, 4, C], rows (part, k'), for both terms the factors that make real and that make
+    imaginary parts. twiddle is [C, 2, slots L]. middle, for three radices, is [2 L g, groups, 2 L
+    g], rows (slot, part, k2), columns (part, j, slot). last is [R, R] with the scale, rows (part,
+    slot) without the imaginary parts of slots R/2 and 0; for R = 64 it is there twice, for either
+    half of the array.
+
+    Args:
+        n: length of the transform.
+        radices: (R, C) or (R, L, C) with product n.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the kernel does not accept n or the radices.
     """
     check_inverse_radices(n, radices)
     radix, middle, columns = digits_of(radices)

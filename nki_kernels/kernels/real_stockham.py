@@ -96,10 +96,15 @@ class Work(nl.NKIObject):
 
 @nki.jit
 def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Compute the half spectra, k = 0 .. N/2, of the rows of real ``x``.
+    """Compute half spectra, frequencies 0 to N/2, of the rows of real ``x``.
 
-    x: float32 HBM [B, N]. tables, places: ``pack(real_stockham_tables(N, radices, ...))``. radices:
-    (R, M) with product N. Returns (y_re, y_im), float32 HBM [B, N // 2 + 1].
+    Args:
+        x: float32 HBM [B, N].
+        tables, places: the two results of ``pack(real_stockham_tables(N, radices, ...))``.
+        radices: (R, M) with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
     half = n // 2 + 1
@@ -123,8 +128,13 @@ def real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> N
 def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Compute real rows from half spectra ``x_re + i x_im``.
 
-    x_re, x_im: float32 HBM [B, N // 2 + 1]. tables, places: ``pack(inverse_real_stockham_tables(N,
-    radices, ...))``. radices: (R, M) with product N. Returns y, float32 HBM [B, N].
+    Args:
+        x_re, x_im: the half spectra, float32 HBM [B, N // 2 + 1].
+        tables, places: the two results of ``pack(inverse_real_stockham_tables(N, radices, ...))``.
+        radices: (R, M) with product N.
+
+    Returns:
+        y, float32 HBM [B, N].
     """
     batch, half = x_re.shape
     n = radices[0] * radices[1]

@@ -73,17 +73,26 @@ def own_outputs(radices: Any) -> int:
 def real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the tables of ``real_stockham``, float32: (real stage, slot 0, *slots, *paired rows).
+    """Return the tables of ``real_stockham``: (real stage, slot 0, *slots, *paired rows).
 
-    The real stage: [g R, 2 slots g], rows (j, slab), columns (slot, part, slab). Slot 0: [2 M, 2
-    E], rows (part, m), columns (part, multiple) of complex outputs, then of real ones. Slots 1, 2,
-    ...: [2 M, slots - 1, 4 Q], rows (part, m), columns (part, q, run); where ``pairs_slots``, [128,
-    slots / 2, 64] with the tables of slots 2 i and 2 i + 1 on the two halves of the rows; without
-    this table if there is one slot. Paired rows, where ``pairs_rows``: the first table for g R =
-    64, on both halves of the rows.
+    The real stage is [g R, 2 slots g], rows (j, slab), columns (slot, part, slab). Slot 0 is [2 M,
+    2 E], rows (part, m), columns (part, multiple) of complex outputs, then of real ones. Slots 1,
+    2, ... are one table [2 M, slots - 1, 4 Q], rows (part, m), columns (part, q, run), or, where
+    ``pairs_slots``, [128, slots / 2, 64] with the tables of slots 2 i and 2 i + 1 on the two halves
+    of the rows; if there is one slot, there is no such table. Paired rows, where ``pairs_rows``,
+    are the first table for g R = 64, on both halves of the rows.
 
-    inverse: the sign of the exponent, True for exp(+...). Raises ValueError where the radices do
-    not multiply to n, or one is too large.
+    Args:
+        n: length of the transform.
+        radices: (R, M) with product n; R is 2 to 128, M is 2 to 64.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the radices do not multiply to n, or one is out of range.
     """
     _check(n, radices)
     radix, left = radices
@@ -117,13 +126,21 @@ def real_stockham_tables(
 def inverse_real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = True, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return ``inverse_real_stockham``'s tables, float32, ordered as ``real_stockham_tables``.
+    """Return the tables of ``inverse_real_stockham``, in the order of the forward tables.
 
-    The real stage: [2 slots g, g R], rows (slot, part, slab), columns (j, slab). Slot 0:
+    The real stage is [2 slots g, g R], rows (slot, part, slab), columns (j, slab). Slot 0 is
     [edge_size, 2 M], rows (part, multiple) of complex outputs, then real ones, columns (part, m).
-    Slots 1, 2, ...: [4 Q, slots - 1, 2 M], rows (part, q, run), columns (part, m); without this
-    table if there is one slot. Pairs of slots and of rows, arguments and errors are those of
-    ``real_stockham_tables``.
+    Slots 1, 2, ... are one table [4 Q, slots - 1, 2 M], rows (part, q, run), columns (part, m).
+    Pairs of slots and of rows are as in ``real_stockham_tables``.
+
+    Args:
+        n, radices, inverse, scale: as for ``real_stockham_tables``.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the radices do not multiply to n, or one is out of range.
     """
     _check(n, radices)
     radix, left = radices

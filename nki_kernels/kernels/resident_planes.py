@@ -114,13 +114,25 @@ def stages(rows: int, columns: int) -> tuple[int, ...]:
 def resident_planes_tables(
     rows: int, columns: int, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return a table for each stage, float32, computed in float64 and rounded once.
+    """Return a table for each stage of ``resident_planes``.
 
-    The first is [128, 64], rows (f, part, i), columns (part, L). The second is [128, 2, 128], rows
-    (half, j), then part, columns (part, K), with K = a + r2 s at the place (a, s). The third is
-    [128, blocks, 2, 128], rows (half, L, n), then part, columns (part, l, L). The fourth is [128,
-    blocks, 2, 128], rows (half, s, m), then part, columns (part, k, s). inverse: the sign of the
-    exponent, True for exp(+...). Raises ValueError where ``check_shape`` returns a reason.
+    They are computed in float64 and rounded once. The first is [128, 64], rows (f, part, i),
+    columns (part, L). The second is [128, 2, 128], rows (half, j), then part, columns (part, K),
+    with K = a + r2 s at the place (a, s). The third is [128, blocks, 2, 128], rows (half, L, n),
+    then part, columns (part, l, L). The fourth is [128, blocks, 2, 128], rows (half, s, m), then
+    part, columns (part, k, s).
+
+    Args:
+        rows, columns: sizes of an image, powers of two from 256 to 4096 and from 128 to 2048,
+            up to 2^20 points.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        Four float32 arrays.
+
+    Raises:
+        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -178,8 +190,12 @@ def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
 def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     """Transform the images of ``x_re + i x_im`` along both axes.
 
-    x_re, x_im: float32 HBM [B, R, C]. tables, places: ``pack(resident_planes_tables(R, C, ...))``.
-    Returns (y_re, y_im), float32 HBM [B, R, C].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, R, C].
+        tables, places: the two results of ``pack(resident_planes_tables(R, C, ...))``.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, R, C].
     """
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)

@@ -107,13 +107,24 @@ def outputs(shape: Any, is_real: bool) -> int:
 def resident_volumes_tables(
     shape: tuple[int, ...], is_real: bool, inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return a table for each axis, float32, computed in float64 and rounded once.
+    """Return a table for each axis of ``resident_volumes`` or ``resident_real_volumes``.
 
-    Rows are the inputs, which are there twice if there are 64, then the part. The table of n2 is
-    [128, 1 or 2, 2 kept], columns (part, k2). The table of n0 is [128, 2, 2 n0], columns (part,
-    k0). The table of n1 is [128, 2, 128], columns (q in steps of 32, part, q of a step), where k1
-    is q, or 2 q for sums and 2 q + 1 for differences. inverse: the sign of the exponent, True for
-    exp(+...). Raises ValueError where ``check_shape`` returns a reason.
+    They are computed in float64 and rounded once. Rows are the inputs, which are there twice if
+    there are 64, then the part. The table of n2 is [128, 1 or 2, 2 kept], columns (part, k2). The
+    table of n0 is [128, 2, 2 n0], columns (part, k0). The table of n1 is [128, 2, 128], columns (q
+    in steps of 32, part, q of a step), where k1 is q, or 2 q for sums and 2 q + 1 for differences.
+
+    Args:
+        shape: (n0, n1, n2), each 64 or 128.
+        is_real: whether the data is real.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        Three float32 arrays, of n2, n0 and n1.
+
+    Raises:
+        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(shape, is_real):
         raise ValueError(f"shape {shape}: the kernel {reason}")
@@ -152,8 +163,13 @@ def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[Any, 
 def resident_volumes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     """Transform the volumes of ``x_re + i x_im`` over three axes.
 
-    x_re, x_im: float32 HBM [B, n0, n1, n2]. tables, places: ``pack(resident_volumes_tables((n0,
-    n1, n2), False, ...))``. Returns (y_re, y_im), float32 HBM [B, n0, n1, n2].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, n0, n1, n2].
+        tables, places: the two results of ``pack(resident_volumes_tables((n0, n1, n2), False,
+            ...))``.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, n0, n1, n2].
     """
     return transform_volumes([x_re, x_im], unpack(tables, places))
 
@@ -162,8 +178,13 @@ def resident_volumes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def
 def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
     """Transform real volumes over three axes.
 
-    x: float32 HBM [B, n0, n1, n2]. tables, places: ``pack(resident_volumes_tables((n0, n1, n2),
-    True, ...))``. Returns (y_re, y_im), float32 HBM [B, n0, n1, n2/2 + 1].
+    Args:
+        x: float32 HBM [B, n0, n1, n2].
+        tables, places: the two results of ``pack(resident_volumes_tables((n0, n1, n2), True,
+            ...))``.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, n0, n1, n2/2 + 1].
     """
     return transform_volumes([x], unpack(tables, places))
 

@@ -114,12 +114,22 @@ class Columns(nl.NKIObject):
 def split_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the kernel's tables for a convolution of length M, the product of ``radices``.
+    """Return the tables of ``split_bluestein`` for a convolution of length M.
 
-    radices: P, r1, ..., C. The tables are (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2,
-    P A], matrices [pieces, P, 2, 128], *split_four_step's tables with matrices [pieces, P, 2, P]),
-    float32, computed in float64. inverse: the sign of the exponent, True for exp(+...). Raises
-    ValueError unless M >= 2n - 1 and P > 64.
+    They are (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2, P A], matrices [pieces, P, 2,
+    128], *split_four_step's tables with matrices [pieces, P, 2, P]), computed in float64.
+
+    Args:
+        n: length of the transform, at least 1.
+        radices: P, r1, ..., C with product M >= 2 n - 1; P is 65 to 128.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: M is too short, or the radices do not fit.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -177,10 +187,15 @@ def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
 
 @nki.jit
 def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, of any length up to 2^22.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(split_bluestein_tables(N, radices,
-    ...))``. radices: P, r1, ..., C with product M. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        tables, places: the two results of ``pack(split_bluestein_tables(N, radices, ...))``.
+        radices: P, r1, ..., C with product M.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)

@@ -176,11 +176,22 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
 def split_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[Any, ...]:
-    """Return the kernel's tables, float32: (matrices, twiddles, *four_step's tables).
+    """Return the tables of ``split_four_step``: (matrices, twiddles, *those of four_step).
 
-    radices: P, then those of a four-step plan for Q = n / P. matrices: [pieces, L, 2, L], rows (p,
-    g), columns (k_p, g), in the layout of ``by_column``. twiddles: [L, 2, W]. inverse: the sign of
-    the exponent, True for exp(+...). Raises ValueError where the radices do not fit.
+    matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g), in the layout of ``by_column``.
+    twiddles are [L, 2, W].
+
+    Args:
+        n: length of the transform.
+        radices: P, then the radices of a four-step plan for Q = n / P.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        A tuple of float32 arrays.
+
+    Raises:
+        ValueError: the radices do not fit.
     """
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
@@ -245,11 +256,16 @@ def pieces_of_pass(geometry: Geometry) -> int:
 
 @nki.jit
 def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, through scratch in HBM.
 
-    x_re, x_im: float32 HBM [B, N]. matrices: the first of ``split_four_step_tables(N, radices,
-    ...)``. tables, places: ``pack`` of the others. radices: P, r1, ..., C with product N. Returns
-    (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        matrices: the first of ``split_four_step_tables(N, radices, ...)``.
+        tables, places: the two results of ``pack`` for the others.
+        radices: P, r1, ..., C with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
     # A register counts columns of the P results; each column has P numbers here.

@@ -81,10 +81,15 @@ class Step(nl.NKIObject):
 
 @nki.jit
 def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
-    """Transform every row of ``x_re + i x_im``.
+    """Transform every row of ``x_re + i x_im``, by stages of any radices.
 
-    x_re, x_im: float32 HBM [B, N]. tables, places: ``pack(stockham_tables(N, radices, ...))``.
-    radices: a tuple of ints with product N. Returns (y_re, y_im), float32 HBM [B, N].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [B, N].
+        tables, places: the two results of ``pack(stockham_tables(N, radices, ...))``.
+        radices: a tuple of ints with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [B, N].
     """
     n = x_re.shape[1]
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)

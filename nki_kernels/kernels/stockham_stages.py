@@ -201,14 +201,26 @@ def stockham_tables(
     dtype: str = "float32",
     refined: bool = False,
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return one table for each stage: [2 g r, matrices, 2 r g], float32 or bfloat16.
+    """Return the tables of ``stockham``, one for each stage: [2 g r, matrices, 2 r g].
 
     Rows are (part, j, slab) in the first stage, (slab, j, part) in the last stage, (j, part, slab)
     in the others, and (part, j) for r > 64; columns are (part, k, slab). In row tiles there are 64
-    rows for each, zeros among them. inverse: the sign of the exponent, True for exp(+...). dtype:
-    "float32" or "bfloat16". refined: with bfloat16 only, tables have a leading axis, the rounded
-    table and what rounding lost. They are computed in float64 and rounded once. Raises ValueError
-    where the radices do not multiply to n, a radix is not in 2..128, or n exceeds what SBUF holds.
+    rows for each, zeros among them. The tables are computed in float64 and rounded once.
+
+    Args:
+        n: length of the transform, up to 10240.
+        radices: radices with product n, each 2 to 128.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+        dtype: "float32" or "bfloat16".
+        refined: with "bfloat16" only, whether tables have a leading axis with the rounded table
+            and what rounding lost.
+
+    Returns:
+        A tuple of arrays.
+
+    Raises:
+        ValueError: the radices do not multiply to n, a radix is out of range, or n is too long.
     """
     check_radices(n, radices)
     return tuple(

@@ -132,12 +132,23 @@ def slabs_together(radix: int, left: int) -> int:
 def strided_stockham_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return (second stage,) for one radix, (first stage, second stage) for two; float32.
+    """Return the tables of ``strided_stockham``: one for each radix.
 
-    First stage: [2 g r, 2 g r], rows (part, j, s), columns (K, part, s). Second stage: [2 M, r, P],
-    rows (part, m), columns (part, q), then zeros up to P of at least 64. inverse: the sign of the
-    exponent, True for exp(+...). Raises ValueError unless there are one or two radices, each 2 to
-    64, with product n.
+    With one radix there is only the second stage. The first stage is [2 g r, 2 g r], rows (part, j,
+    s), columns (K, part, s). The second stage is [2 M, r, P], rows (part, m), columns (part, q),
+    then zeros up to P of at least 64.
+
+    Args:
+        n: length of the transform.
+        radices: one or two radices with product n, each 2 to 64.
+        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
+        scale: a factor on the transform.
+
+    Returns:
+        One or two float32 arrays.
+
+    Raises:
+        ValueError: the radices do not fit.
     """
     if len(radices) not in (1, 2) or math.prod(radices) != n:
         raise ValueError(f"radices {radices}: must be one or two with the product n = {n}")
@@ -187,9 +198,13 @@ def _real_matrix(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-def]
     """Transform ``x_re + i x_im`` along the middle axis.
 
-    x_re, x_im: float32 HBM [A, N, C]. tables, places: ``pack(strided_stockham_tables(N, radices,
-    ...))``. radices: a tuple of one or two ints with product N. Returns (y_re, y_im), float32 HBM
-    [A, N, C].
+    Args:
+        x_re, x_im: real and imaginary part, float32 HBM [A, N, C].
+        tables, places: the two results of ``pack(strided_stockham_tables(N, radices, ...))``.
+        radices: a tuple of one or two ints with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [A, N, C].
     """
     y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
