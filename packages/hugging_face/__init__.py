@@ -1,13 +1,14 @@
 """FNet's mixing of tokens as a kernel of the Hugging Face Hub: Fourier transforms of trnfft.
 
-scripts/hugging_face_kernel.py puts this file and `layers` beside copies of what they import of
-trnfft and nki_kernels. The copies are modules of this package, so an installed trnfft is another.
+scripts/hugging_face_kernel.py puts this file and `layers` beside copies of the modules of trnfft
+and nki_kernels that they import. The copies are modules of this package, and so are separate from
+an installed trnfft.
 """
 
 from importlib.util import find_spec
 
-# What the copies need beside torch and nki, as in trnfft's pyproject.toml. The metadata of a kernel
-# cannot name them: the Hub has a list of packages that it may depend on.
+# The packages that the copies need beside torch and nki, as in trnfft's pyproject.toml. A kernel's
+# metadata cannot name them, because the Hub allows only some packages there.
 REQUIREMENTS = (
     "cachetools>=6,<7",
     "ml_dtypes<0.7",
@@ -25,6 +26,6 @@ if _missing:
         f"{' '.join(map(repr, _missing))}"
     )
 
-from . import layers  # noqa: E402  (it imports them)
+from . import layers  # noqa: E402  (layers imports these packages)
 
 __all__ = ["layers"]

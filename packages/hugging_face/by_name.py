@@ -1,4 +1,7 @@
-"""The kernel, for versions of `kernels` that look for it in a folder of its name: this one."""
+"""Loads the kernel, for versions of `kernels` that look for it in a folder with its name.
+
+This file is the only one in that folder.
+"""
 
 import importlib.util
 import json
@@ -9,7 +12,7 @@ _folder = Path(__file__).parent.parent
 _id = json.loads((_folder / "metadata.json").read_text("utf-8"))["id"]
 if _id not in sys.modules:
     _spec = importlib.util.spec_from_file_location(_id, _folder / "__init__.py")
-    assert _spec and _spec.loader  # as the file is there
+    assert _spec and _spec.loader  # the file exists
     sys.modules[_id] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[_id])
 

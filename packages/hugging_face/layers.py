@@ -1,7 +1,7 @@
-"""Layers that transformers puts in the place of its own, by the rules of the package `kernels`.
+"""Layers that replace layers of transformers, by the rules of the package `kernels`.
 
-A layer has `forward` alone, with the arguments of the one that it replaces, and says by two
-attributes what it can be used for.
+A layer has only the method `forward`, with the arguments of the method that it replaces. Two
+attributes say whether the layer has gradients and whether torch.compile can trace it.
 """
 
 import torch
@@ -12,14 +12,16 @@ from trnfft.ops.transforms import c2c_of_parts
 
 
 class FourierMixing(nn.Module):
-    """In place of FNetBasicFourierTransform: the real part of a transform of tokens and channels.
+    """Returns the real part of a transform over tokens and channels.
 
-    Input: real, [B, S, H], of B texts, S tokens and H channels. Output: a tuple of one tensor, of
-    the same shape and dtype. float16 and bfloat16 are computed in float32.
+    The layer replaces FNetBasicFourierTransform. The input is a real tensor [B, S, H] of B texts,
+    S tokens and H channels. The output is a tuple of one tensor with the same shape and dtype.
+    float16 and bfloat16 are computed in float32.
 
     Raises:
-        TypeError, IndexError, RuntimeError: on call, the input is no tensor, has not three
-            dimensions, or is complex or of integers.
+        TypeError: on call, the input is not a tensor of real floating-point numbers.
+        IndexError: on call, the input does not have three dimensions.
+        NotImplementedError: on call, the input is sparse.
     """
 
     has_backward = True
@@ -39,14 +41,15 @@ class FourierMixing(nn.Module):
 
 
 class FourierMixingLayout(nn.Module):
-    """What transformers makes in the place of each FNetBasicFourierTransform from then on.
+    """The module that transformers makes in place of each FNetBasicFourierTransform.
 
-    That class has no name by which `kernels` could replace its forward; this one gets a name. It
-    computes by itself, too: transformers takes away the replaced forward in `model.train()`, and
-    makes modules of this class in other models, to which it gives none.
+    transformers uses this class in all models that it makes after it has loaded the kernel. The
+    original class has no name by which `kernels` could replace its forward; this class gets one.
+    The class also has a forward of its own: `model.train()` removes the replaced forward, and in
+    later models transformers makes modules of this class without replacing their forward.
 
     Args:
-        config: the model's FNetConfig; the transform has no choices.
+        config: the model's FNetConfig; the transform has no options.
     """
 
     def __init__(self, config: object) -> None:
