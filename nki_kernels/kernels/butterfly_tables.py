@@ -15,8 +15,6 @@ _COMPENSATED_RUN = 2048
 _ONE_STAGE_RUN = 1024  # for lengths that DMA limits: while one tile is worked on, others are filled
 _BLOCK = 3  # stages between two tables
 SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
-SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
-SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
 HIGH_BITS = -4096  # 0xFFFFF000: sign, exponent and 12 significant bits of a float32
 
 
