@@ -1,13 +1,14 @@
 """Bloom: the glow and the rays around bright lights, as a camera sees a city at night.
 
-A lens spreads the light of every pixel by its point spread function (PSF). That is a convolution
-in linear light, in which a lamp may be a thousand times brighter than a wall. The picture is made
-here: sky, moon, houses with lit windows, lamps along the water, and what the water reflects.
+A lens spreads the light of every pixel by its point spread function (PSF). The result is a
+convolution in linear light, in which a lamp may be a thousand times brighter than a wall. The
+script makes the picture itself: sky, moon, houses with lit windows, lamps along the water, and
+their reflection in the water.
 
 Needs:   pip install ".[demo]"
 Run:     python examples/bloom.py
          python examples/bloom.py --strength 0.6 --blades 5 --out glow.png
-Prints:  the brightest pixel before and after, and how much light is left in the picture.
+Prints:  the brightest pixel before and after, and the share of light that stays in the picture.
 Writes:  a picture, bloom.png: without bloom on the left, with bloom on the right.
 """
 
@@ -27,8 +28,8 @@ WARM, COLD = (1.0, 0.62, 0.28), (0.7, 0.85, 1.0)
 def main() -> None:
     parser = argparse.ArgumentParser(description="Bloom of a city at night.")
     parser.add_argument("--strength", type=float, default=0.35, help="0 to 1; default: 0.35")
-    parser.add_argument("--blades", type=int, default=6, help="of the aperture; default: 6")
-    parser.add_argument("--out", type=Path, default=Path("bloom.png"), help="a PNG")
+    parser.add_argument("--blades", type=int, default=6, help="blades of the aperture; default: 6")
+    parser.add_argument("--out", type=Path, default=Path("bloom.png"), help="PNG to write")
     arguments = parser.parse_args()
 
     light = city_at_night()
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 def city_at_night() -> torch.Tensor:
-    """Linear light [3, HEIGHT, WIDTH]: from nearly 0 to 250, of which a screen shows 0 to 1."""
+    """Returns linear light [3, HEIGHT, WIDTH] from nearly 0 to 250; a screen shows 0 to 1."""
     generator = torch.Generator().manual_seed(3)
 
     def random(low: float, high: float) -> float:
@@ -75,7 +76,7 @@ def city_at_night() -> torch.Tensor:
 
 
 def reflected(light: torch.Tensor) -> torch.Tensor:
-    """The picture with its mirror image below SHORE, blurred and torn by waves."""
+    """Adds the mirror image below SHORE, blurred and distorted by waves."""
     depth = HEIGHT - SHORE
     image = light[:, SHORE - depth : SHORE].flip(-2)
     image = torch.nn.functional.avg_pool2d(image, (7, 1), 1, (3, 0))
@@ -86,12 +87,12 @@ def reflected(light: torch.Tensor) -> torch.Tensor:
 
 
 def color(rgb: tuple[float, float, float]) -> torch.Tensor:
-    """[3, 1, 1], for any number of pixels."""
+    """Returns the colour as a tensor [3, 1, 1], which broadcasts to any number of pixels."""
     return torch.tensor(rgb)[:, None, None]
 
 
 def save(light: torch.Tensor, out: Path) -> None:
-    """Writes linear light as 8 bits: highlights compressed as film does, then a screen's gamma."""
+    """Writes linear light as 8 bits, with compressed highlights as on film and a screen's gamma."""
     shown = (1 - torch.exp(-2 * light.clamp(min=0))) ** (1 / 2.2)
     Image.fromarray((255 * shown).round().byte().permute(1, 2, 0).numpy()).save(out)
 

@@ -1,15 +1,15 @@
-"""FNet of the package transformers, unchanged but for one line.
+"""FNet of the package transformers, changed in one line only.
 
-FNet (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2021) has a Fourier
-transform of tokens and channels in place of attention. The model keeps torch.fft.fftn as it was
-when the model was made; `trnfft.patch_torch()` takes that, too. Weights are random here;
-FNetModel.from_pretrained("google/fnet-base") has learned ones.
+FNet (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2021) uses a Fourier
+transform over tokens and channels instead of attention. The model stores the function
+torch.fft.fftn when it is made; `trnfft.patch_torch()` replaces the stored function, too. The
+weights are random here; FNetModel.from_pretrained("google/fnet-base") loads trained weights.
 
 Needs:   pip install . transformers
 Run:     python examples/fnet.py
          python examples/fnet.py --backend nki-sim     # the NKI kernels, in the simulator
-Prints:  how many kernels were launched, the relative L2 error of the output and of the gradient of
-         the word embeddings against float64, and that of torch.
+Prints:  the number of launched kernels; the relative L2 error, against float64, of the output and
+         of the gradient of the word embeddings; and the same errors with torch.fft.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from nki_kernels import simulator
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="transformers' FNet, unchanged.")
+    parser = argparse.ArgumentParser(description="transformers' FNet, changed in one line only.")
     parser.add_argument("--backend", default="matmul", help="auto, torch, matmul or nki-sim")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def output_and_gradient(model: torch.nn.Module, words: torch.Tensor) -> list[torch.Tensor]:
-    """The states of the last layer, and the gradient of a sum of them in the embeddings."""
+    """Returns the last layer's states, and the embeddings' gradient of a weighted sum of them."""
     model.zero_grad()
     states = model(input_ids=words).last_hidden_state
     (states * torch.linspace(-1, 1, 64).roll(7)).sum().backward()

@@ -1,10 +1,10 @@
 """A Fourier neural operator learns what Burgers' equation does to waves.
 
 Burgers' equation, du/dt + u du/dx = nu d2u/dx2 on a circle, makes waves steeper until friction
-holds the fronts. A network that is given the waves at time 0 predicts them at TIME. Its layers
-are convolutions over the whole circle, given by their spectrum (trnfft.nn.SpectralConv1d). For
-comparison, the same network gets convolutions of three points, which see only what is near.
-A spectrum means the same on any grid: learned on 64 points, the operator works on 256, too.
+holds the fronts. A network gets the waves at time 0 and predicts them at TIME. Its layers are
+convolutions over the whole circle, given by their spectrum (trnfft.nn.SpectralConv1d). For
+comparison, the same network gets convolutions of three points, which see only near points.
+A spectrum has the same meaning on any grid: trained on 64 points, the operator also works on 256.
 
 Needs:   pip install ".[demo]"
 Run:     python examples/fourier_neural_operator.py    # about 10 s on one core
@@ -22,7 +22,7 @@ from torch import nn
 
 import trnfft
 
-POINTS, EVERY = 256, 4  # of the fine grid; the coarse one has every fourth
+POINTS, EVERY = 256, 4  # points of the fine grid; the coarse grid has every fourth point
 TRAINING, TEST = 512, 64  # waves
 TIME, FRICTION = 0.25, 0.02
 WIDTH, MODES = 24, 12  # channels; frequencies of a spectral convolution
@@ -33,7 +33,7 @@ CONVOLUTIONS = {
 
 
 class Operator(nn.Module):
-    """From waves at time 0, [B, N], to waves at TIME, [B, N], on a grid of any N."""
+    """Maps waves at time 0, [B, N], to waves at TIME, [B, N], for any number N of points."""
 
     def __init__(self, convolution: str, layers: int = 3) -> None:
         super().__init__()
@@ -51,8 +51,10 @@ class Operator(nn.Module):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Learn the operator of Burgers' equation.")
-    parser.add_argument("--steps", type=int, default=200, help="of training; default: 200")
-    parser.add_argument("--out", type=Path, default=Path("fourier_neural_operator.png"))
+    parser.add_argument("--steps", type=int, default=200, help="steps of training; default: 200")
+    parser.add_argument(
+        "--out", type=Path, default=Path("fourier_neural_operator.png"), help="PNG to write"
+    )
     arguments = parser.parse_args()
     torch.manual_seed(0)
 
@@ -75,7 +77,7 @@ def main() -> None:
 
 
 def random_waves(count: int) -> torch.Tensor:
-    """Sums of five sines and cosines with random amplitudes, [count, POINTS]."""
+    """Returns sums of five sines and cosines with random amplitudes, [count, POINTS]."""
     order = torch.arange(1, 6)
     angle = 2 * torch.pi * order[:, None] * torch.arange(POINTS) / POINTS
     sines, cosines = torch.randn(2, count, 5) / order
@@ -83,9 +85,9 @@ def random_waves(count: int) -> torch.Tensor:
 
 
 def burgers(u: torch.Tensor) -> torch.Tensor:
-    """Waves at TIME: u = -2 nu phi'/phi, where phi obeys the heat equation (Cole and Hopf).
+    """Returns waves at TIME: u = -2 nu phi'/phi, where phi obeys the heat equation (Cole, Hopf).
 
-    Of a spectrum, the derivative is a product with i k, and the integral a quotient.
+    In a spectrum, a derivative is a product with i k, and an integral is a quotient by i k.
     """
     k = 2 * torch.pi * trnfft.rfftfreq(POINTS, 1 / POINTS, dtype=torch.float64)
     integral = trnfft.irfft(trnfft.rfft(u.double()) / (1j * k.clamp(min=1)), POINTS)
@@ -95,7 +97,10 @@ def burgers(u: torch.Tensor) -> torch.Tensor:
 
 
 def fit(operator: Operator, waves: torch.Tensor, steps: int) -> Operator:
-    """The operator, trained with random batches of waves [2, count, N], before and after."""
+    """Trains the operator with random batches of waves [2, count, N], which are at time 0 and TIME.
+
+    Returns the operator.
+    """
     start, end = waves
     optimizer = torch.optim.Adam(operator.parameters(), lr=6e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -110,12 +115,12 @@ def fit(operator: Operator, waves: torch.Tensor, steps: int) -> Operator:
 
 
 def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """The L2 norm of the error over that of the wave, mean of all waves."""
+    """Returns the L2 norm of the error over that of the wave, averaged over all waves."""
     return ((found - wanted).norm(dim=-1) / wanted.norm(dim=-1)).mean()
 
 
 def draw(waves: torch.Tensor, predictions: dict[str, torch.Tensor], out: Path) -> None:
-    """The first three waves: at time 0, at TIME, and as the networks predict them."""
+    """Draws the first three waves at time 0 and at TIME, and the predictions of both networks."""
     start, end = waves
     x = torch.arange(POINTS) / POINTS
     figure = Figure(figsize=(10, 3.2), layout="constrained")

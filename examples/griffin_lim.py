@@ -1,14 +1,14 @@
 """Griffin-Lim: a signal from the absolute values of its spectrogram, with torch's own functions.
 
-The program below the first line of `main` knows nothing of trnfft: torch.stft and torch.istft are
-this library's, in every thread, after `trnfft.patch_torch().start()`. Spectra are ComplexTensors
-then, whose absolute values, products and quotients are written as those of native tensors. (Griffin
-and Lim, "Signal estimation from modified short-time Fourier transform", 1984.)
+After `trnfft.patch_torch().start()`, the first line of `main`, trnfft computes torch.stft and
+torch.istft in every thread. The algorithm itself is written for PyTorch alone. Its spectra are
+ComplexTensors, whose absolute values, products and quotients are written like those of native
+tensors. (Griffin and Lim, "Signal estimation from modified short-time Fourier transform", 1984.)
 
 Needs:   pip install .
 Run:     python examples/griffin_lim.py
          python examples/griffin_lim.py --backend nki-sim    # the NKI kernels, in the simulator
-Prints:  how far the spectrogram of the estimate is from the given one, as it improves.
+Prints:  the difference of the estimate's spectrogram from the given one, as the estimate improves.
 """
 
 import argparse
@@ -23,8 +23,8 @@ WINDOW = torch.hann_window(FRAME)
 
 def main() -> None:
     trnfft.patch_torch().start()  # the one line
-    parser = argparse.ArgumentParser(description="A signal from its magnitudes.")
-    parser.add_argument("--steps", type=int, default=60, help="default: 60")
+    parser = argparse.ArgumentParser(description="Estimate a signal from its spectrogram.")
+    parser.add_argument("--steps", type=int, default=60, help="iterations; default: 60")
     parser.add_argument("--backend", default="auto", help="auto, torch, matmul or nki-sim")
     arguments = parser.parse_args()
     trnfft.set_backend(arguments.backend)
@@ -48,7 +48,7 @@ def spectra_of(signal: torch.Tensor) -> torch.Tensor:
 
 
 def chirp(length: int) -> torch.Tensor:
-    """A tone that rises from 1/40 to 1/8 of the rate, and its third."""
+    """Returns a tone that rises from 1/40 to 1/8 of the sampling rate, and a third above it."""
     position = torch.arange(length) / length
     phase = 2 * torch.pi * length * (position / 40 + position**2 / 20)
     return torch.sin(phase) + 0.5 * torch.sin(1.26 * phase)

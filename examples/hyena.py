@@ -2,14 +2,14 @@
 
 Hyena (Poli et al., "Hyena hierarchy: towards larger convolutional language models", 2023) replaces
 attention by gates and causal convolutions whose filters a small network computes from positions.
-With `trnfft.nn.LongConv` 65,536 points take n log n operations, and are computed by transforms of
-131,072.
+`trnfft.nn.LongConv` convolves 65,536 points by transforms of 131,072 points, in about n log n
+operations.
 
 Needs:   pip install .
 Run:     python examples/hyena.py
          python examples/hyena.py --points 4096 --backend nki-sim    # kernels, in the simulator
-Prints:  losses of a few steps of training, which learns how loud the last points were; and
-         whether a point depends on later ones.
+Prints:  the losses of a few steps of training, in which the layer learns how loud the last 16
+         points were; and how much the output changes before a change of the input.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import trnfft
 
 
 class Hyena(nn.Module):
-    """y = gate * (filter convolved with (gate' * value)), [B, L, channels] to the same shape."""
+    """Computes y = gate * (filter convolved with (gate' * value)), all [B, L, channels]."""
 
     def __init__(self, channels: int, features: int = 16) -> None:
         super().__init__()
@@ -39,11 +39,11 @@ class Hyena(nn.Module):
         return self.out(y.mT)
 
     def filters(self, length: int) -> torch.Tensor:
-        """[channels, length], of sines and cosines of the position that fade away."""
+        """Returns filters [channels, length], computed from sines and cosines, which fade away."""
         position = torch.arange(length)[:, None]
         angles = position * 2.0 ** -torch.arange(self.features // 2)
         waves = torch.cat([torch.sin(angles), torch.cos(angles)], -1)
-        # The first channel forgets after some points, the last one never.
+        # The first channel forgets after some points, the last channel remembers all points.
         memory = torch.logspace(1, torch.tensor(length).log10(), self.out.in_features)
         filters = self.filter(waves) * torch.exp(-position / memory)
         return (filters / filters.norm(dim=0)).mT
@@ -53,8 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="A Hyena-like layer that learns how loud noise is."
     )
-    parser.add_argument("--points", type=int, default=65536, help="default: 65536")
-    parser.add_argument("--steps", type=int, default=40, help="of training; default: 40")
+    parser.add_argument("--points", type=int, default=65536, help="length; default: 65536")
+    parser.add_argument("--steps", type=int, default=40, help="steps of training; default: 40")
     parser.add_argument("--backend", default="auto", help="auto, torch, matmul or nki-sim")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -71,17 +71,21 @@ def main() -> None:
             optimizer.step()
             if step % 10 == 0 or step == arguments.steps - 1:
                 print(f"step {step:2}  mean squared error {loss.item():.4f}")
-        print(f"changes before a point that changed: {change_before(model, signal):.0e}")
+        change = change_before(model, signal)
+        print(f"relative change of the output before a change of the input: {change:.0e}")
 
 
 def moving_average(signal: torch.Tensor) -> torch.Tensor:
-    """Sums over the last 16 points, [B, L, 1]."""
+    """Returns sums over the last 16 points, divided by 4, [B, L, 1]."""
     return nn.functional.conv1d(nn.functional.pad(signal.mT, (15, 0)), torch.ones(1, 1, 16) / 4).mT
 
 
 @torch.no_grad()
 def change_before(model: nn.Module, signal: torch.Tensor) -> float:
-    """The largest change of the output before the middle, where the input changes; of its size."""
+    """Changes the input from the middle on, and returns the output's largest change before that.
+
+    The change is relative to the largest output.
+    """
     middle = signal.shape[1] // 2
     other = signal.clone()
     other[:, middle:] += 1

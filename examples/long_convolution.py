@@ -1,14 +1,14 @@
 """Long convolution: a recording in a room whose echo lasts as long as the recording.
 
-Convolving n points with a filter of n points takes n^2 products; by transforms it takes about
-n log n operations. The result is the same, and the longer the filter, the more time is saved.
-`trnfft.convolve` is the function, `trnfft.nn.FFTConv1d` the layer that takes the place of a
-`torch.nn.Conv1d`. As everywhere in torch, conv1d correlates: it gets the filter backwards.
+A direct convolution of n points with a filter of n points needs n^2 products; with transforms it
+needs about n log n operations. The result is the same, and longer filters save more time.
+`trnfft.convolve` is a function, and `trnfft.nn.FFTConv1d` is a layer that replaces
+`torch.nn.Conv1d`. Convolutions of torch are correlations, so that conv1d gets a reversed filter.
 
 Needs:   pip install .
 Run:     python examples/long_convolution.py
          python examples/long_convolution.py --longest 65536
-Prints:  for several lengths, milliseconds on one core of this CPU, and how far the results differ.
+Prints:  for several lengths, milliseconds on one core of this CPU, and the results' difference.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import trnfft
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Convolution with a filter as long as the signal.")
-    parser.add_argument("--longest", type=int, default=32768, help="points; default: 32768")
+    parser.add_argument("--longest", type=int, default=32768, help="largest length; default: 32768")
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -38,7 +38,7 @@ def main() -> None:
 
 @torch.no_grad()
 def compare(points: int) -> tuple[float, float, float, float]:
-    """Milliseconds of the three ways, and the largest relative L2 difference from conv1d."""
+    """Returns the milliseconds of the three ways, and the largest relative L2 difference."""
     recording, echo = torch.randn(1, 1, points), room_echo(points)
     after_silence = torch.nn.functional.pad(recording, (points - 1, 0))
     backwards = echo.flip(-1)
@@ -54,12 +54,12 @@ def compare(points: int) -> tuple[float, float, float, float]:
 
 
 def room_echo(points: int) -> torch.Tensor:
-    """Noise that fades by 60 dB, [1, 1, points]."""
+    """Returns noise that fades by 60 dB, [1, 1, points]."""
     return torch.randn(1, 1, points) * torch.logspace(0, -3, points)
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What a function returns, and the shortest of three calls after the first in milliseconds."""
+    """Returns a function's result, and the milliseconds of the shortest of three more calls."""
     result = function()
     seconds = []
     for _ in range(3):

@@ -1,15 +1,15 @@
-"""A low-pass filter that is learned: gradient descent finds what to keep of every frequency.
+"""A low-pass filter that is learned: gradient descent finds the gain of every frequency.
 
-Slow waves are buried in white noise. The filter is one gain for each frequency, 1 (keep) at first,
-and the gradient of its error goes through `trnfft.irfft` and `trnfft.rfft`. For noise like this
-the best of all such filters is known, that of Wiener: signal / (signal + noise), in power. What is
-learned from examples should come out close to it.
+Slow waves are buried in white noise. The filter has one gain for each frequency, which is 1 at
+first, and the gradient of its error passes through `trnfft.irfft` and `trnfft.rfft`. For such noise
+the best filter is known: Wiener's filter has the gain signal / (signal + noise), in power. The
+filter learned from examples should come close to it.
 
 Needs:   pip install ".[demo]"
 Run:     python examples/low_pass_filter.py
          python examples/low_pass_filter.py --backend matmul    # real matrix products
-Prints:  how the error of the filtered signals falls, and how close it comes to Wiener's.
-Writes:  a picture, low_pass_filter.png: the gains, and a signal before and after.
+Prints:  the error of the filtered signals during training, and that of Wiener's filter.
+Writes:  a picture, low_pass_filter.png: the gains, and a signal before and after filtering.
 """
 
 import argparse
@@ -28,9 +28,11 @@ POWER = SHAPE / (2 * SHAPE[1:-1].sum() + SHAPE[0] + SHAPE[-1]) * POINTS
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Learn a low-pass filter.")
-    parser.add_argument("--steps", type=int, default=300, help="of gradient descent; default: 300")
+    parser.add_argument("--steps", type=int, default=300, help="steps of descent; default: 300")
     parser.add_argument("--backend", default="auto", help="auto, torch or matmul")
-    parser.add_argument("--out", type=Path, default=Path("low_pass_filter.png"), help="a PNG")
+    parser.add_argument(
+        "--out", type=Path, default=Path("low_pass_filter.png"), help="PNG to write"
+    )
     arguments = parser.parse_args()
     trnfft.set_backend(arguments.backend)
     torch.manual_seed(0)
@@ -48,7 +50,7 @@ def main() -> None:
 
     gain = gain.detach()
     wiener = POWER / (POWER + NOISE**2)
-    clean, noisy = signals(1000)  # which it has not seen
+    clean, noisy = signals(1000)  # new signals
     error = (filtered(noisy, gain) - clean).square().mean()
     least = (filtered(noisy, wiener) - clean).square().mean()
     print(f"new signals: {error:.4f} with the learned filter, {least:.4f} with Wiener's")
@@ -57,12 +59,12 @@ def main() -> None:
 
 
 def filtered(signal: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
-    """Every frequency of the signals [..., POINTS] times its gain."""
+    """Returns signals [..., POINTS] with every frequency multiplied by its gain."""
     return trnfft.irfft(trnfft.rfft(signal) * gain, POINTS)
 
 
 def signals(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random waves [count, POINTS] with the spectrum POWER, clean and noisy."""
+    """Returns random waves [count, POINTS] with the power spectrum POWER, clean and noisy."""
     clean = filtered(torch.randn(count, POINTS), POWER.sqrt())
     return clean, clean + NOISE * torch.randn(count, POINTS)
 
@@ -70,7 +72,7 @@ def signals(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 def draw(
     gain: torch.Tensor, wiener: torch.Tensor, clean: torch.Tensor, noisy: torch.Tensor, out: Path
 ) -> None:
-    """The gains of both filters, and what the learned one makes of a signal."""
+    """Draws the gains of both filters, and a signal before and after the learned filter."""
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 3))
     left.plot(FREQUENCIES, gain, label="learned")

@@ -1,15 +1,16 @@
-"""A Fourier neural operator of the package neuraloperator, unchanged but for one line.
+"""A Fourier neural operator of the package neuraloperator, changed in one line only.
 
-It learns to move waves by a quarter of their domain. Its spectral layers call torch.fft, slice the
-spectra, multiply them with complex weights and write them into a native tensor of zeros: in
-`trnfft.patch_torch()` all this runs on the backend chosen below. The same model with the layer of
-this library has no native complex numbers at all, as a NeuronCore wants it.
+The operator learns to move waves by a quarter of their domain. Its spectral layers call torch.fft,
+slice the spectra, multiply them by complex weights, and write the products into a native tensor of
+zeros. Inside `trnfft.patch_torch()` all of this runs on the backend that --backend selects. The
+same model with the layer `trnfft.nn.SpectralConv` has no native complex numbers at all, which a
+NeuronCore may not support.
 
 Needs:   pip install . ; pip install --no-deps neuraloperator==2.0.0 tensorly==0.10.0
-             tensorly-torch==0.5.0 opt-einsum==3.4.0 (or neuraloperator with all it needs)
+             tensorly-torch==0.5.0 opt-einsum==3.4.0 (or neuraloperator with its dependencies)
 Run:     python examples/neuraloperator_fno.py
          python examples/neuraloperator_fno.py --backend nki-sim     # kernels, in the simulator
-Prints:  the loss before and after training: by torch, unchanged, and with the other layer.
+Prints:  the loss before and after training: with torch, with trnfft, and with trnfft's layer.
 """
 
 import argparse
@@ -24,9 +25,9 @@ POINTS, WAVES = 32, 8
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="neuraloperator's FNO, unchanged.")
+    parser = argparse.ArgumentParser(description="neuraloperator's FNO, changed in one line only.")
     parser.add_argument("--backend", default="matmul", help="auto, torch, matmul or nki-sim")
-    parser.add_argument("--steps", type=int, default=60, help="of training; default: 60")
+    parser.add_argument("--steps", type=int, default=60, help="steps of training; default: 60")
     arguments = parser.parse_args()
 
     torch.manual_seed(0)
@@ -50,7 +51,7 @@ def operator(**arguments: object) -> FNO:
 
 
 def train(model: torch.nn.Module, steps: int) -> tuple[float, float]:
-    """The first and the last loss of training."""
+    """Trains the model, and returns the first and the last loss."""
     torch.manual_seed(1)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     losses = []
@@ -65,7 +66,7 @@ def train(model: torch.nn.Module, steps: int) -> tuple[float, float]:
 
 
 def waves() -> torch.Tensor:
-    """Sums of four sines, [WAVES, 1, POINTS]."""
+    """Returns means of four sines with random phases, [WAVES, 1, POINTS]."""
     frequencies = torch.arange(1, 5)[:, None]
     angles = 2 * torch.pi * (frequencies * torch.arange(POINTS) / POINTS + torch.rand(WAVES, 4, 1))
     return torch.sin(angles).mean(1, keepdim=True)

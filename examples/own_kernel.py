@@ -1,18 +1,18 @@
-"""A kernel of one's own, on a NeuronCore that is simulated: power spectra of windowed frames.
+"""A kernel of your own on a simulated NeuronCore: power spectra of windowed frames.
 
-The kernel gets frames of up to 128 samples, one a row, and a table that holds window, cosines and
-sines. A DMA brings 128 frames into SBUF, a frame a partition. The Tensor engine contracts along
-partitions, so it first turns the tile, then multiplies it by the table, which is the window and the
-transform at once. The Scalar engine squares both parts, the Vector engine adds them.
+The kernel gets frames of up to 128 samples, one in each row, and a table of window, cosines and
+sines. A DMA loads 128 frames into SBUF, one frame on each partition. The Tensor engine contracts
+along partitions. So it first transposes the tile, and then multiplies it by the table, which
+applies window and transform at once. ScalarE squares both parts, and VectorE adds them.
 
-The simulator runs this in NumPy, refuses what the rules of the hardware forbid, and models how long
-it takes. `lint` reads the source and finds Python that the NKI compiler would not accept.
+The simulator runs the kernel in NumPy, refuses what the rules of the hardware forbid, and models
+the time. `lint` reads the source, and finds Python that the NKI compiler would not accept.
 
-Needs:   pip install "./packages/nki_sim[report]" (or ".[report]"; [report] for --trace alone)
+Needs:   pip install "./packages/nki_sim[report]" (or ".[report]"; only --trace needs [report])
          (where the real nki is installed, set TRNFFT_SIMULATOR=1 to use the simulator)
 Run:     python examples/own_kernel.py
          python examples/own_kernel.py --trace kernel.pftrace    # open it in ui.perfetto.dev
-Prints:  the error against NumPy, modelled times on two chips, and what happens if a rule is broken.
+Prints:  the error against NumPy, modelled times on two chips, and messages about broken rules.
 """
 
 import argparse
@@ -30,7 +30,7 @@ FRAMES, POINTS = 4096, 128
 
 @nki.jit
 def power_spectrum(frames, table):
-    """|rfft(window * frame)|^2 of every row: [B, N] and `windowed_dft(N)` to [B, N // 2 + 1]."""
+    """Returns |rfft(window * frame)|^2, [B, N // 2 + 1], of frames [B, N] and `windowed_dft(N)`."""
     batch, n = frames.shape
     lines = table.shape[1] // 2
     power = nl.ndarray((batch, lines), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -57,7 +57,7 @@ def power_spectrum(frames, table):
 
 @nki.jit
 def hasty(frames):
-    """Rows to columns, with two mistakes: DMA does not reach PSUM, and NKI has no nl.arange."""
+    """Transposes frames with two mistakes: DMA cannot access PSUM, and NKI has no nl.arange."""
     if frames.shape[0] > 128:
         frames = frames[nl.arange(128)]
     turned = nl.ndarray((frames.shape[1], frames.shape[0]), dtype=nl.float32, buffer=nl.psum)
@@ -70,7 +70,7 @@ def hasty(frames):
 
 
 def windowed_dft(n: int) -> np.ndarray:
-    """Hann's window times [cos | -sin], float32 [n, 2 (n // 2 + 1)]."""
+    """Returns Hann's window times [cos | -sin], float32 [n, 2 (n // 2 + 1)]."""
     angle = 2 * np.pi / n * np.outer(np.arange(n), np.arange(n // 2 + 1))
     window = np.hanning(n + 1)[:n, None]
     return (window * np.hstack([np.cos(angle), -np.sin(angle)])).astype(np.float32)
@@ -79,7 +79,7 @@ def windowed_dft(n: int) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate a kernel.")
     parser.add_argument(
-        "--trace", type=Path, help="write the timeline on trn1, for ui.perfetto.dev"
+        "--trace", type=Path, help="write the timeline on trn1 to this file, for ui.perfetto.dev"
     )
     arguments = parser.parse_args()
     frames = np.random.default_rng(0).standard_normal((FRAMES, POINTS)).astype(np.float32)
@@ -90,13 +90,13 @@ def main() -> None:
     error = np.linalg.norm(power - wanted) / np.linalg.norm(wanted)
     print(f"relative L2 error against NumPy in float64: {error:.1e}\n")
 
-    print(f"{FRAMES} frames of {POINTS} points, modelled, and about the time with a launch:")
+    print(f"{FRAMES} frames of {POINTS} points, modelled time, and about the time with a launch:")
     for name in ("trn1", "trn2"):
         with hardware.select(hardware.chip(name)), simulator.sources():
             timeline = simulator.dry_run(power_spectrum, (frames.shape, "float32"), table)
         busy = ", ".join(f"{k} {t / 1e3:.1f}" for k, t in timeline.engine_busy_ns.items() if t)
         times = f"{timeline.total_ns / 1e3:.1f} us, {about(timeline.with_launches_ns)}"
-        print(f"  {timeline.where}  {times}; engines busy for: {busy}")
+        print(f"  {timeline.where}  {times}; engines busy, in us: {busy}")
         if arguments.trace and name == "trn1":
             timeline.save_perfetto(arguments.trace)
 

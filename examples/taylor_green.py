@@ -1,17 +1,17 @@
 """Taylor and Green's vortex decays: a flow in three dimensions, on one process or on many.
 
-The equations of Navier and Stokes in a periodic box, du/dt = P(u x w) - nu k^2 u, for the Fourier
-coefficients of the velocity u: w is the vorticity, curl u, P takes what diverges out, and products
-are taken at points. Each process has a slab of the box, split along x at points and along y in
-coefficients (`out_placements`), so that a transform needs one exchange and not two.
-The energy is compared with what is known: the series of Taylor and Green, the dissipation that
-Brachet and others computed, and that energy is lost to dissipation alone.
+The script solves the equations of Navier and Stokes in a periodic box, du/dt = P(u x w) - nu k^2 u,
+for the Fourier coefficients of the velocity u. Here w is the vorticity, curl u; P removes the
+divergent part; and products are computed at points. Each process has a slab of the box. The slabs
+divide x at points, and y in coefficients (`out_placements`), so that a transform needs one exchange
+instead of two. The results are compared with known results: the series of Taylor and Green for the
+energy, the dissipation that Brachet and others computed, and the balance of energy and dissipation.
 
 Needs:   pip install ".[demo]"
 Run:     python examples/taylor_green.py    # about a minute on one core
          torchrun --nproc_per_node 4 examples/taylor_green.py
          python examples/taylor_green.py --points 32 --reynolds 400 --time 5
-Prints:  energy and dissipation over time, and their differences from what is known.
+Prints:  energy and dissipation over time, and their differences from the known results.
 Writes:  a picture, taylor_green.png: both over time, and slices of the vorticity.
 """
 
@@ -34,8 +34,8 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 import trnfft
 
 # Taylor and Green, Mechanism of the production of small eddies from large ones, Proc. R. Soc. A
-# 158 (1937): the rate at which energy is lost, over 3/4 nu, to the power 5 of time. Of each power
-# the coefficients of nu^0, nu^1 and so on.
+# 158 (1937): the rate of energy loss, divided by 3/4 nu, up to the power 5 of time. Each line has
+# the coefficients of nu^0, nu^1 and so on of one power of time.
 SERIES = [
     (1,),
     (0, -6),
@@ -44,7 +44,7 @@ SERIES = [
     (50 / (99 * 64), 0, 1835 / (9 * 16), 0, 54),
     (0, -361 / (44 * 32), 0, -761 / 12, 0, -324 / 5),
 ]
-SERIES_UNTIL = 1  # the time to which six terms are enough
+SERIES_UNTIL = 1  # the time until which six terms are enough
 # Brachet, Meiron, Orszag, Nickel, Morf and Frisch, Small-scale structure of the Taylor-Green
 # vortex, J. Fluid Mech. 130 (1983): time and dissipation for Reynolds number 100, as the tests of
 # PsDNS have them (github.com/lanl/PsDNS, psdns/tests/test_dns.py).
@@ -62,14 +62,13 @@ BRACHET = [
     (9.0861, 0.006666),
     (9.9021, 0.005372),
 ]
-AT_POINTS, IN_SERIES = [Shard(-3)], [Shard(-2)]  # split between processes: x, or y
+AT_POINTS, IN_SERIES = [Shard(-3)], [Shard(-2)]  # processes share out x, or y
 
 
 class Flow:
-    """A flow in a box of points^3, sides of 2 pi.
+    """A flow in a box with sides of 2 pi and N = `points` points along each side.
 
-    Velocities are given by the coefficients of their Fourier series, complex [3, N, N, N // 2 + 1]
-    for N points along a side.
+    The coefficients of their Fourier series, complex [3, N, N, N // 2 + 1], represent velocities.
     """
 
     def __init__(self, points: int, viscosity: float, mesh: DeviceMesh) -> None:
@@ -78,14 +77,14 @@ class Flow:
         full = trnfft.fftfreq(points, 1 / points, dtype=torch.float64)
         half = trnfft.rfftfreq(points, 1 / points, dtype=torch.float64)
         kx, ky, kz = self.axes((full, full, half), IN_SERIES)
-        zero = 0 * (kx + ky + kz)  # of the size of the slab
+        zero = 0 * (kx + ky + kz)  # has the size of the slab
         self.k = torch.stack([kx + zero, ky + zero, kz + zero])
         self.k_squared = self.k.square().sum(0)
         self.kept = (self.k.abs() < points / 3).prod(0)  # coefficients of products without aliases
-        self.weight = 1 + (kz > 0).to(kx.dtype)  # those of -k are not stored
+        self.weight = 1 + (kz > 0).to(kx.dtype)  # coefficients of -k are not stored
 
     def axes(self, values: Sequence[torch.Tensor], placements: list[Shard]) -> list[DTensor]:
-        """Values along x, y and z, to be broadcast; each process has those of its slab."""
+        """Returns values along x, y and z for broadcasting; each process has those of its slab."""
         found = []
         for dim, along in zip((-3, -2, -1), values, strict=True):
             shape = [1, 1, 1]
@@ -96,39 +95,39 @@ class Flow:
         return found
 
     def vortex(self) -> trnfft.ComplexTensor:
-        """Taylor and Green's at time 0: (sin x cos y cos z, -cos x sin y cos z, 0)."""
+        """Returns the vortex at time 0: (sin x cos y cos z, -cos x sin y cos z, 0)."""
         angle = 2 * torch.pi * torch.arange(self.points, dtype=torch.float64) / self.points
         x, y, z = self.axes((angle,) * 3, AT_POINTS)
         u, v = x.sin() * y.cos() * z.cos(), -x.cos() * y.sin() * z.cos()
         return self.series(torch.stack([u, v, 0 * u]))
 
     def series(self, field: torch.Tensor) -> trnfft.ComplexTensor:
-        """The coefficients of what is given at points, [..., N, N, N]."""
+        """Returns the coefficients of a field that is given at points, [..., N, N, N]."""
         return trnfft.distributed.rfftn(
             field, dim=(-3, -2, -1), norm="forward", out_placements=IN_SERIES
         )
 
     def at_points(self, series: torch.Tensor) -> DTensor:
-        """The inverse of `series`."""
+        """Returns a field at points from its coefficients; the inverse of `series`."""
         return trnfft.distributed.irfftn(
             series, (self.points,) * 3, (-3, -2, -1), "forward", out_placements=AT_POINTS
         )
 
     def curl(self, u: trnfft.ComplexTensor) -> trnfft.ComplexTensor:
-        """i k x u."""
+        """Returns the coefficients of curl u, i k x u."""
         cross = torch.linalg.cross
         return trnfft.ComplexTensor(-cross(self.k, u.imag, dim=0), cross(self.k, u.real, dim=0))
 
     def convection(self, u: trnfft.ComplexTensor) -> trnfft.ComplexTensor:
-        """P(u x w), of the coefficients without aliases."""
+        """Returns P(u x w) in the coefficients that have no aliases."""
         velocity, vorticity = self.at_points(torch.stack([u, self.curl(u)])).unbind()
         force = self.kept * self.series(torch.linalg.cross(velocity, vorticity, dim=0))
         divergent = (self.k * force).sum(0) / self.k_squared.clamp(min=1)
         return force - self.k * divergent
 
     def step(self, u: trnfft.ComplexTensor, dt: float) -> trnfft.ComplexTensor:
-        """The velocity after dt, by Runge and Kutta's method of order 4; friction is exact."""
-        half = torch.exp(-self.viscosity * self.k_squared * dt / 2)  # what half a step leaves
+        """Returns the velocity after dt, by Runge and Kutta's method of order 4, exact friction."""
+        half = torch.exp(-self.viscosity * self.k_squared * dt / 2)  # friction of half a step
         start = self.convection(u)
         middle = self.convection(half * (u + dt / 2 * start))
         again = self.convection(half * u + dt / 2 * middle)
@@ -136,30 +135,33 @@ class Flow:
         return half * (half * (u + dt / 6 * start) + dt / 3 * (middle + again)) + dt / 6 * end
 
     def energy_and_dissipation(self, u: trnfft.ComplexTensor) -> tuple[float, float]:
-        """Means over the box: u^2 / 2, and nu w^2."""
+        """Returns the means of u^2 / 2 and of nu w^2 over the box."""
         density = self.weight * (u.real.square() + u.imag.square()).sum(0) / 2
         both = torch.stack([density, self.k_squared * density]).sum((1, 2, 3))
         energy, enstrophy = together(both).tolist()
         return energy, 2 * self.viscosity * enstrophy
 
     def slice(self, u: trnfft.ComplexTensor) -> torch.Tensor:
-        """The size of the vorticity where y = 0, [x, z], on every process."""
+        """Returns the size of the vorticity where y = 0, [x, z], on every process."""
         vorticity = self.at_points(self.curl(u))[:, :, 0]
         return together(vorticity.square().sum(0).sqrt())
 
 
 def together(split: Any) -> torch.Tensor:
-    """A DTensor's numbers, on every process; sums are of all slabs, which item() would not do."""
+    """Returns a DTensor's numbers on every process.
+
+    Unlike item(), this adds up partial sums over all slabs.
+    """
     return split.full_tensor().cpu()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The decay of Taylor and Green's vortex.")
-    parser.add_argument("--points", type=int, default=64, help="along a side; default: 64")
+    parser.add_argument("--points", type=int, default=64, help="points along a side; default: 64")
     parser.add_argument("--reynolds", type=float, default=100, help="1 / nu; default: 100")
-    parser.add_argument("--time", type=float, default=10, help="of the end; default: 10")
-    parser.add_argument("--steps", type=int, default=200, help="default: 200, a multiple of 10")
-    parser.add_argument("--out", type=Path, default=Path("taylor_green.png"))
+    parser.add_argument("--time", type=float, default=10, help="time of the end; default: 10")
+    parser.add_argument("--steps", type=int, default=200, help="a multiple of 10; default: 200")
+    parser.add_argument("--out", type=Path, default=Path("taylor_green.png"), help="PNG to write")
     arguments = parser.parse_args()
     if arguments.steps < 10 or arguments.steps % 10:
         parser.error(f"--steps is {arguments.steps}, allowed are multiples of 10")
@@ -180,14 +182,17 @@ def main() -> None:
         print(f"{seconds / arguments.steps:.2f} s for each step")
         draw(history, slices, arguments.reynolds, arguments.out)
         print(f"wrote {arguments.out}")
-    # Or a thread of gloo may hold the last tensor when Python ends, and abort.
+    # Without the pause, a thread of gloo may hold the last tensor when Python ends, and abort.
     dist.barrier()
     time.sleep(0.2)
     dist.destroy_process_group()
 
 
 def all_processes() -> DeviceMesh:
-    """Those that torchrun has started, or this one; on NeuronCores where torch has any."""
+    """Returns a mesh of the processes that torchrun has started, or of this process alone.
+
+    The mesh is on NeuronCores where torch has any, and on CPUs elsewhere.
+    """
     accelerator = torch.accelerator.current_accelerator()
     device = "neuron" if accelerator is not None and accelerator.type == "neuron" else "cpu"
     if "WORLD_SIZE" not in os.environ:
@@ -198,7 +203,7 @@ def all_processes() -> DeviceMesh:
 def decay(
     flow: Flow, end: float, steps: int, is_first: bool
 ) -> tuple[np.ndarray, dict[float, torch.Tensor]]:
-    """Time, energy and dissipation, [steps + 1, 3], and slices at three times."""
+    """Returns time, energy and dissipation, [steps + 1, 3], and slices at three times."""
     u = flow.vortex()
     history, slices = [], {}
     for i in range(steps + 1):
@@ -213,24 +218,24 @@ def decay(
 
 
 def compare(history: np.ndarray, viscosity: float) -> None:
-    """Print how far energy and dissipation are from what is known."""
+    """Prints the differences of energy and dissipation from the known results."""
     times, energy, dissipation = history.T
     lost = scipy.integrate.simpson(dissipation, times)
     difference = abs(energy[0] - energy[-1] - lost)
-    print(f"energy lost, but not to dissipation: {difference:.0e}")
+    print(f"energy lost other than by dissipation: {difference:.0e}")
     early = times <= SERIES_UNTIL
     known = series_energy(times[early], viscosity)
     difference = np.abs(energy[early] - known).max()
-    print(f"energy until time {SERIES_UNTIL}, difference from the series: {difference:.0e}")
+    print(f"until time {SERIES_UNTIL}, the energy differs from the series by {difference:.0e}")
     known = np.array([pair for pair in BRACHET if pair[0] <= times[-1]])
     if viscosity == 1 / BRACHET_REYNOLDS and len(known):
         found = np.interp(known[:, 0], times, dissipation)
         difference = np.abs(found / known[:, 1] - 1).max()
-        print(f"dissipation, difference from that of Brachet et al.: {difference:.1%}")
+        print(f"the dissipation differs from that of Brachet et al. by {difference:.1%}")
 
 
 def series_energy(times: np.ndarray, viscosity: float) -> np.ndarray:
-    """The energy by the series: 1/8 at time 0, then lost at a rate of 3/4 nu and more."""
+    """Returns the energy by the series: 1/8 at time 0, then lost at a rate of 3/4 nu and more."""
     powers = [np.polynomial.Polynomial(terms)(viscosity) for terms in SERIES]
     return 1 / 8 - 3 / 4 * viscosity * np.polynomial.Polynomial(powers).integ()(times)
 
@@ -238,7 +243,7 @@ def series_energy(times: np.ndarray, viscosity: float) -> np.ndarray:
 def draw(
     history: np.ndarray, slices: dict[float, torch.Tensor], reynolds: float, out: Path
 ) -> None:
-    """Above energy and dissipation, below the slices."""
+    """Draws energy and dissipation above, and the slices below."""
     times, energy, dissipation = history.T
     figure = Figure(figsize=(9, 5.8), layout="constrained")
     panels = figure.subplot_mosaic("EEEDDD;001122")
