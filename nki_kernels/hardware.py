@@ -1,4 +1,4 @@
-"""NeuronCore generations: sizes, clocks and costs, each with its source.
+"""The generations of the NeuronCore: their sizes, clocks and costs, each with its source.
 
 Sources, as cited below:
   [v2], [v3], [v4]  Neuron SDK, nki/guides/architecture/trainium_inferentia2_arch.rst,
@@ -21,11 +21,12 @@ Sources, as cited below:
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
   [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
   [top-k]           nki-library's chunked top-k kernel, its header
-  [split]           a log of split bf16 products on trn1 and trn2, SDK 2.29: three and six are as
-                    far off as one, 1.7e-3. Its author's cause is a rounding of products; that a
-                    compiler folded the split away, which XLA had to make, fits as well
-Launches and exchanges have theirs in `measured_times`.
-Bytes are bytes, times are nanoseconds, clocks are GHz (cycles per nanosecond).
+  [split]           a log of split bf16 products on trn1 and trn2, SDK 2.29: three and six products
+                    have the same error as one, 1.7e-3. Its author attributes that to a rounding of
+                    products. A compiler that folds away the split, which XLA computed, would
+                    explain it as well
+The sources of times of launches and exchanges are in `measured_times`.
+Sizes are in bytes, times in nanoseconds, and clocks in GHz (cycles per nanosecond).
 """
 
 from __future__ import annotations
@@ -44,60 +45,60 @@ from nki_kernels.measured_times import LaunchTimes
 
 PARTITIONS = 128  # rows of SBUF, PSUM and the systolic array [v2]
 HBM_TENSOR_BYTES = 2 << 30  # DMA offsets are 32 bits wide [hw]
-DMA_WRITTEN_BYTES = 64 << 10  # SBUF that DMA fills and that stays live, a partition [hw]
-MAX_FREE_DIMENSIONS = 4  # of an SBUF/PSUM access pattern [v2]
-MAX_ELEMENT_STRIDE = 32767  # access pattern strides are int16, in elements [v2]
-MAX_ELEMENT_COUNT = 65535  # access pattern sizes are uint16 [v2]
-MAX_SBUF_OPERAND = 64 << 10  # elements a partition, VectorE and ScalarE [v2]
-MAX_PSUM_OPERAND = 4 << 10  # the same; every bank of fp32 [v2]
+DMA_WRITTEN_BYTES = 64 << 10  # SBUF a partition that DMA fills and that stays live [hw]
+MAX_FREE_DIMENSIONS = 4  # of an access pattern in SBUF or PSUM [v2]
+MAX_ELEMENT_STRIDE = 32767  # strides of access patterns are int16, in elements [v2]
+MAX_ELEMENT_COUNT = 65535  # sizes of access patterns are uint16 [v2]
+MAX_SBUF_OPERAND = 64 << 10  # elements a partition of an operand of VectorE and ScalarE [v2]
+MAX_PSUM_OPERAND = 4 << 10  # the same in PSUM: all banks of float32 [v2]
 SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 
 
-# What is known of a construct on a chip: records of wrong results or refusals, a record of another
-# chip or one that contradicts others, a hint, or that it works.
+# What is known of a construct on a chip: it gave wrong results or was refused; records contradict
+# each other or are from another chip; there is a hint only; or it works.
 WRONG, CONTESTED, DOUBTFUL, FINE = "wrong", "contested", "doubtful", "fine"
-# What `.ap` counts from where it is called on a view: the view, or the whole tensor. AWS's
-# documents say either: simulator/access_patterns.py.
+# Where `.ap` of a view counts from: from the view, or from the whole tensor. AWS's documents
+# disagree: see simulator/access_patterns.py.
 RELATIVE, ABSOLUTE = "relative", "absolute"
 
 
 @dataclass(frozen=True)
 class NeuronCore:
-    """One NeuronCore: what fits, what it can do and what an instruction costs."""
+    """One NeuronCore: its sizes, its features and the costs of its instructions."""
 
     name: str
     generation: int
     tensor_ghz: float
-    tensor_columns_per_ns: float  # moving columns that TensorE reaches, bf16
+    tensor_columns_per_ns: float  # the rate of moving columns that TensorE reaches in bf16
     vector_ghz: float
     scalar_ghz: float
     gpsimd_ghz: float
     sbuf_partition_bytes: int
     dma_bytes_per_ns: float  # one DMA engine [dma]
-    dma_core_bytes_per_ns: float  # what all engines of a core reach together, measured
+    dma_core_bytes_per_ns: float  # the measured rate of all DMA engines of a core together
     cores_per_chip: int  # [chips]
     chip_memory_bytes: int  # HBM of all its cores [chips]
     neuronlink_chip_bytes_per_ns: float  # out of a chip, by all of its links
     efa_instance_bytes_per_ns: float  # out of an instance [instances]
-    launches: LaunchTimes  # what the framework adds that runs on the chip; no part of a kernel
-    # What v3 and v4 add.
+    launches: LaunchTimes  # what the framework on this chip adds; not part of a kernel's time
+    # Features that v3 and v4 add.
     matmul_moving_max: int = 512  # elements [isa nc_matmul]
     smallest_row_tile: int = 64  # systolic array tiling [isa nc_matmul]
-    shared_sbuf_port: bool = True  # VectorE and GpSimdE take turns on SBUF [v2]; lifted [v3]
-    shared_psum_port: bool = True  # VectorE and ScalarE take turns on PSUM [v2]; on a bank [v3]
-    background_transposes: bool = False  # beside another product or transpose [v4]
-    fast_16_bit_vector: bool = False  # VectorE 2x/4x modes for bf16/fp16 [v3]
-    fast_16_bit_scalar: bool = False  # ScalarE 2x mode for tensor_copy/tensor_scalar [v4]
-    native_transpose: bool = False  # is_transpose: bit-exact and 2x for fp32 [v3]
-    hardware_dge: bool = False  # hwdge descriptor generation [v3]
+    shared_sbuf_port: bool = True  # VectorE and GpSimdE take turns in using SBUF [v2], not on [v3]
+    shared_psum_port: bool = True  # VectorE and ScalarE take turns: PSUM [v2], only one bank [v3]
+    background_transposes: bool = False  # run beside another product or transpose [v4]
+    fast_16_bit_vector: bool = False  # VectorE's modes 2x and 4x for bf16 and fp16 [v3]
+    fast_16_bit_scalar: bool = False  # ScalarE's mode 2x for tensor_copy and tensor_scalar [v4]
+    native_transpose: bool = False  # is_transpose is bit-exact, and 2x for float32 [v3]
+    hardware_dge: bool = False  # descriptors can be generated by hardware (hwdge) [v3]
     programs_per_launch: int = 1  # LNC: 1 or 2 on trn2 and trn3 only [lnc]
-    # One HBM stack, of two on v2 and four on v3 and v4; on these, two cores share it. By documents
-    # all stacks give 820 GB/s; 2.9 or 3 TB/s; 4.7 or 4.9 TB/s, of which more is not reached.
-    hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; who shares it: [isa core_barrier]
-    # Whether TensorE rounds a product to the dtype of its operands before PSUM adds it up.
+    # The rate of one HBM stack, of two on v2 and of four on v3 and v4, where two cores share it.
+    # All stacks together have 820 GB/s, 2.9 or 3 TB/s, 4.7 or 4.9 TB/s by documents.
+    hbm_stack_bytes_per_ns: float = 410.0  # [v2][v3][v4][chips]; sharing: [isa core_barrier]
+    # Whether TensorE rounds each product to the dtype of the operands before PSUM accumulates it.
     rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
     rounds_tfloat32_products: bool = False  # no record
-    # Verdicts of simulator/device_rules.py, which has the records.
+    # Verdicts on the rules of simulator/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
     stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
     many_dimensional_stationary: str = CONTESTED
@@ -105,97 +106,101 @@ class NeuronCore:
     small_array_tiles: str = CONTESTED  # seen on v2; tiles of 32x32 are documented from v3 on
     narrow_stationaries: str = DOUBTFUL
     column_tiles: str = CONTESTED
-    # Documented, and in AWS's mamba kernel; one report against it may be about something else.
+    # Documents and AWS's mamba kernel have it; one report against it may have another cause.
     activation_column_scale: str = FINE
     gpsimd_float32: str = FINE  # documented; refused on trn1
-    dynamic_rows: str = FINE  # documents have such addresses
+    dynamic_rows: str = FINE  # documents use such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
     too_many_instructions: str = WRONG
-    nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 takes them
+    nested_device_loops: str = CONTESTED  # refused on trn1; AWS says that trn2 allows them
     ap_of_views: str = CONTESTED  # where the readings differ: no record of any chip
-    reading_of_ap: str = RELATIVE  # no verdict: how the simulator reads it
-    # The same on every generation until a document says otherwise.
+    reading_of_ap: str = RELATIVE  # not a verdict, but the reading that the simulator follows
+    # Figures that hold for every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
-    dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 all: hardware records
-    host_descriptor_rows: int = 16  # copies of fewer have descriptors from the host: 4 do [dma]
-    dma_descriptor_ns: float = 21.0  # a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
-    dma_least_ns: float = 25.0  # a run, however short: strided reloads of 4 bytes [top-k]
+    dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 rows all, by records
+    host_descriptor_rows: int = 16  # smaller copies have descriptors from the host: 4 rows [dma]
+    dma_descriptor_ns: float = 21.0  # for a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
+    dma_least_ns: float = 25.0  # for the shortest run: strided reloads of 4 bytes [top-k]
     dma_start_ns: float = 700.0  # trigger to first byte: 620 to 740 on trn2 [dma, figures]
-    dma_finish_ns: float = 350.0  # last byte to use: loads take 1.05 us beside their bytes [dma]
-    hardware_dge_ns: float = 600.0  # of its queue, a dma_copy [dge]
-    software_dge_ns: float = 1000.0  # of GpSimdE, a dma_copy, one at a time [kiln]
-    static_dma_ns: float = 64.0  # of its queue, where the host made the descriptors: assumed
-    loop_iteration_ns: float = 1400.0  # of a device loop with an almost empty body, trn1 [kiln]
-    power_of_two_stride_slowdown: float = 2.0  # gapped rows a power of two apart: v2 [hw]
+    dma_finish_ns: float = 350.0  # last byte to use: loads need 1.05 us beside their bytes [dma]
+    hardware_dge_ns: float = 600.0  # a dma_copy occupies its queue [dge]
+    software_dge_ns: float = 1000.0  # a dma_copy occupies GpSimdE, one copy at a time [kiln]
+    static_dma_ns: float = 64.0  # occupies the queue if the host made the descriptors: assumed
+    loop_iteration_ns: float = 1400.0  # for a device loop with an almost empty body, trn1 [kiln]
+    power_of_two_stride_slowdown: float = 2.0  # rows with gaps, a power of two apart: v2 [hw]
     psum_banks: int = 8  # [v2]
-    psum_bank_bytes: int = 2048  # [v2]
-    # Of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst, eight
-    # by [v2] (4K elements). On v4 matmuls themselves write eight [isa nc_matmul].
+    psum_bank_bytes: int = 2048  # a partition [v2]
+    # Banks of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst,
+    # eight by [v2] (4K elements). On v4 matmuls themselves write eight [isa nc_matmul].
     psum_operand_banks: int = 1
-    tiles_share_bank: bool = False  # array tiles side by side write one PSUM bank: no document
-    tracks_whole_tensors: bool = True  # dependencies, of SBUF and PSUM tiles [kiln, on trn1]
+    tiles_share_bank: bool = False  # whether parallel array tiles can write one bank: no document
+    tracks_whole_tensors: bool = True  # dependencies in SBUF and PSUM are of whole tiles [kiln]
     matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
-    fp32_matmul_factor: int = 4  # cycles a row against bf16 [v2]
-    onezero_speedup: int = 2  # fp32 operand of zeros and ones [isa nc_matmul]
+    fp32_matmul_factor: int = 4  # cycles for a row, relative to bf16 [v2]
+    onezero_speedup: int = 2  # for a float32 operand of zeros and ones [isa nc_matmul]
     load_stationary_speedup: int = 4  # Fast LoadStationary [v2]
     stream_min_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II [isa of neuronxcc.nki]
-    stream_start_cycles: int = 48  # beside the elements; 584 ns for 512 of them on trn2 [profile]
-    gpsimd_start_cycles: int = 150  # GpSimdE, beside the elements: iota [isa of neuronxcc.nki]
-    dependent_cycles: int = 100  # more where an instruction needs the one before [v2]
-    tensor_access_cycles: int = 60  # engine write to visible in SBUF/PSUM [v2]
-    activation_table_ns: float = 1300.0  # ScalarE, before a function's first use [dma, figures]
-    vector_reciprocal_factor: int = 8  # cycles an element [isa, engine selection]
-    gpsimd_rsqrt_factor: int = 4  # against ScalarE [isa, engine selection]
-    gpsimd_dma_bytes_per_ns: float = 153.0  # its own DMA engines, each direction [v3]
-    # A semaphore that the other core writes: no document times it. As a DMA from trigger to first
-    # byte.
+    stream_start_cycles: int = 48  # start-up; 584 ns for 512 elements on trn2 [profile]
+    gpsimd_start_cycles: int = 150  # start-up of GpSimdE: iota [isa of neuronxcc.nki]
+    dependent_cycles: int = 100  # added if an instruction needs the result of the one before [v2]
+    tensor_access_cycles: int = 60  # from the write of an engine to a visible result [v2]
+    activation_table_ns: float = 1300.0  # before the first use of a function [dma, figures]
+    vector_reciprocal_factor: int = 8  # cycles for an element [isa, engine selection]
+    gpsimd_rsqrt_factor: int = 4  # relative to ScalarE [isa, engine selection]
+    gpsimd_dma_bytes_per_ns: float = 153.0  # GpSimdE's own DMA engines, each direction [v3]
+    # The time of a semaphore that the other core writes. No document has it, so it is assumed to
+    # equal that of a DMA from trigger to first byte.
     core_barrier_ns: float = 700.0
-    # Links between cores, for all-to-all exchanges of a whole instance, or of several. Documents
-    # count both directions of NeuronLink, as it seems: half of their figures is taken here.
+    # Links between cores, for all-to-all exchanges of one or more whole instances. Documents seem
+    # to count both directions of NeuronLink, so half of their figures is used here.
     chips_per_instance: int = 16  # trn1.32xlarge, trn2.48xlarge, a server of trn3 [instances]
-    # Links from one chip of an instance to another, on average: 32 to 15 others on a 4 x 4 torus.
+    # The average number of links between two chips of an instance: 32 links in all to the 15 other
+    # chips of a 4 x 4 torus.
     neuronlink_hops: float = 32 / 15  # [instances]
-    # What all-to-all reaches: 26.6 of 45 GB/s a core, 25.7 to 27.5 on 32 cores of trn1 [hw]. No
-    # record of other chips.
+    # The fraction that an all-to-all reaches: 26.6 of 45 GB/s a core, 25.7 to 27.5 on 32 cores of
+    # trn1 [hw]. There is no record of other chips.
     neuronlink_reached: float = 0.59
     efa_latency_ns: float = 15e3  # HBM to HBM of another instance, trn2 [collectives]
-    # An all-to-all however small. Documents speak of 1 to 10 us inside an instance of trn2
-    # [collectives], which the software that was measured does not reach.
+    # The time of the smallest all-to-all. Documents speak of 1 to 10 us inside an instance of trn2
+    # [collectives], which the measured software does not reach.
     all_to_all_start_ns: float = measured_times.XLA_ALL_TO_ALL.about_ns
-    message_ns: float = 700.0  # one more message: no document. A DMA from trigger to first byte
+    message_ns: float = 700.0  # for one more message: assumed, a DMA from trigger to first byte
 
     def __post_init__(self) -> None:
         if self.reading_of_ap not in (RELATIVE, ABSOLUTE):
             raise ValueError(
                 f"argument 'reading_of_ap' is {self.reading_of_ap!r}, "
-                f"allowed are {RELATIVE}, {ABSOLUTE}"
+                f"allowed are {RELATIVE!r} and {ABSOLUTE!r}"
             )
 
     @property
     def dma_total_bytes_per_ns(self) -> float:
-        """All DMA engines together."""
+        """The documented rate of all DMA engines of a core together."""
         return self.dma_engines * self.dma_bytes_per_ns
 
     @property
     def psum_partition_bytes(self) -> int:
-        """PSUM of one partition."""
+        """The bytes of PSUM in one partition."""
         return self.psum_banks * self.psum_bank_bytes
 
     def dma_floor_ns(self, points: int, bytes_per_point: int = 16, cores: int = 1) -> float:
-        """Least time to read and write ``points`` complex points once (split fp32: 16 bytes).
+        """Returns the least time in which DMA reads and writes ``points`` complex points once.
 
-        By ``cores`` together: twice the DMA engines of one, but they share a stack of HBM.
+        Args:
+            points: the number of points.
+            bytes_per_point: bytes read and written for a point, 16 for two parts of float32.
+            cores: 1, or 2 for twice the DMA engines, which share one HBM stack.
         """
         rate = min(cores * self.dma_total_bytes_per_ns, self.hbm_stack_bytes_per_ns)
         return points * bytes_per_point / rate
 
     def with_launches_ns(self, kernel_ns: float, launches: int) -> float:
-        """About the time of kernels and so many launches, each by itself in eager mode."""
+        """Returns the approximate time of kernels and ``launches`` separate eager launches."""
         return kernel_ns + launches * self.launches.eager.about_ns
 
     def clock_ghz(self, engine: str) -> float:
-        """Clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd``."""
+        """Returns the clock of ``tensor``, ``vector``, ``scalar`` or ``gpsimd`` in GHz."""
         return float(getattr(self, f"{engine}_ghz"))
 
 
@@ -203,7 +208,7 @@ TRN1 = NeuronCore(
     name="trn1",
     generation=2,
     tensor_ghz=2.8,
-    tensor_columns_per_ns=2.45,  # at any width [kiln]
+    tensor_columns_per_ns=2.45,  # for any number of columns [kiln]
     vector_ghz=1.12,
     scalar_ghz=1.4,
     gpsimd_ghz=1.4,
@@ -211,11 +216,11 @@ TRN1 = NeuronCore(
     dma_bytes_per_ns=17.0,
     nested_device_loops=WRONG,
     gpsimd_float32=WRONG,
-    dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 with the launch counted in [kiln]
+    dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 including the launch [kiln]
     cores_per_chip=2,
     chip_memory_bytes=32 << 30,
     neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
-    efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice that [instances]
+    efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice as much [instances]
     launches=measured_times.XLA_LAUNCHES,
 )
 TRN2 = replace(
@@ -223,14 +228,14 @@ TRN2 = replace(
     name="trn2",
     generation=3,
     tensor_ghz=2.4,
-    tensor_columns_per_ns=2.4,  # its clock: 28.16 ms for 27.96 in float32 [profile]
+    tensor_columns_per_ns=2.4,  # the clock; in float32 28.16 ms instead of 27.96 [profile]
     vector_ghz=0.96,
     scalar_ghz=1.2,
     gpsimd_ghz=1.2,
     sbuf_partition_bytes=224 << 10,
     dma_bytes_per_ns=23.0,
-    dma_core_bytes_per_ns=368.0,  # 388 between copies of 1 and 2 MiB [labs]
-    dma_descriptor_ns=6.0,  # packet times of products, rows of 512 and 2048 bytes [profile]
+    dma_core_bytes_per_ns=368.0,  # 388 from the difference of copies of 1 and 2 MiB [labs]
+    dma_descriptor_ns=6.0,  # from times of packets with rows of 512 and 2048 bytes [profile]
     software_dge_ns=750.0,  # between 608 [profile], 670 [labs] and 930 [dma, figure]
     smallest_row_tile=32,
     small_array_tiles=FINE,
@@ -243,7 +248,7 @@ TRN2 = replace(
     native_transpose=True,
     hardware_dge=True,
     programs_per_launch=2,
-    hbm_stack_bytes_per_ns=566.0,  # 280 to 285 a core with both at work [lm-head]; 725 by documents
+    hbm_stack_bytes_per_ns=566.0,  # 280 to 285 a core if both work [lm-head]; 725 by documents
     power_of_two_stride_slowdown=1.0,  # 22 of 23 B/ns at strides of 16 and 32 KiB [profile]
     cores_per_chip=8,
     chip_memory_bytes=96 << 30,
@@ -260,16 +265,16 @@ TRN3 = replace(
     sbuf_partition_bytes=256 << 10,
     dma_bytes_per_ns=33.0,
     dma_core_bytes_per_ns=528.0,  # no record: the documented rate, as on trn2
-    hbm_stack_bytes_per_ns=917.0,  # no record: of 1175 as much as trn2 reaches
+    hbm_stack_bytes_per_ns=917.0,  # no record: the same fraction of 1175 as trn2 reaches
     matmul_moving_max=4096,
     psum_operand_banks=8,
     background_transposes=True,
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
     chip_memory_bytes=144 << 30,
-    # launches and all_to_all_start_ns: no record, those of trn2.
-    # Switched: 320 GB/s to the 12 chips of other boards, which get four fifths of the bytes. The
-    # same page has a table with 2048 GiB/s, which these links do not add up to [instances].
+    # There is no record of launches and of all_to_all_start_ns, so those of trn2 are used. Links
+    # are switched: 320 GB/s to the 12 chips of other boards, which receive four fifths of the
+    # bytes. The same page has a table with 2048 GiB/s, unlike the sum of these links [instances].
     neuronlink_chip_bytes_per_ns=400.0,
     neuronlink_hops=1.0,
     efa_instance_bytes_per_ns=400.0,  # 12,800 Gbit/s to 64 chips [instances]
@@ -284,15 +289,15 @@ _CHIPS = {
     "trn3": TRN3,
     "gen4": TRN3,
 }
-NAMES = tuple(dict.fromkeys(core.name for core in _CHIPS.values()))  # without other names
+NAMES = tuple(dict.fromkeys(core.name for core in _CHIPS.values()))  # without aliases
 TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
 LNC_VARIABLE = "NEURON_LOGICAL_NC_CONFIG"  # the runtime's degree of LNC [lnc]
-# Where Linux shows the type of an EC2 instance, trn2.48xlarge for example.
+# The file in which Linux shows the type of an EC2 instance, such as trn2.48xlarge.
 INSTANCE_TYPE = Path("/sys/devices/virtual/dmi/id/product_name")
 
 
 def chip(name: str) -> NeuronCore:
-    """The NeuronCore called ``name``; ValueError lists the known names."""
+    """Returns the NeuronCore of the chip ``name``; raises ValueError if it is unknown."""
     try:
         return _CHIPS[name]
     except KeyError:
@@ -304,7 +309,7 @@ _selected: ContextVar[NeuronCore | None] = ContextVar("neuron_core", default=Non
 
 @contextmanager
 def select(core: NeuronCore) -> Iterator[None]:
-    """Simulate ``core`` inside a ``with`` block, in this thread or task only."""
+    """Selects the chip ``core`` inside a ``with`` block, in this thread or task only."""
     token = _selected.set(core)
     try:
         yield
@@ -313,14 +318,21 @@ def select(core: NeuronCore) -> Iterator[None]:
 
 
 def current() -> NeuronCore:
-    """The chip that kernels are planned, simulated and launched for: see ``current_and_why``."""
+    """Returns the chip for which kernels are planned, simulated and launched.
+
+    ``current_and_why`` says how the chip is chosen.
+    """
     return current_and_why()[0]
 
 
 def current_and_why() -> tuple[NeuronCore, str]:
-    """The chip, and what says so: ``select``, NEURON_PLATFORM_TARGET_OVERRIDE, the instance.
+    """Returns the chip, and the reason for the choice as a text.
 
-    Where nothing does it is trn1, with TorchNeuron trn2. ValueError where the variable names none.
+    The choice is made by ``select``, else by NEURON_PLATFORM_TARGET_OVERRIDE, else by the type of
+    the EC2 instance. Otherwise the chip is trn2 if TorchNeuron is loaded, and trn1 if not.
+
+    Raises:
+        ValueError: the variable names no chip.
     """
     if (selected := _selected.get()) is not None:
         return selected, "selected"
@@ -328,7 +340,7 @@ def current_and_why() -> tuple[NeuronCore, str]:
 
 
 def _own_and_why() -> tuple[NeuronCore, str] | None:
-    """The chip of this process whatever is selected, and what says so; None where nothing does."""
+    """Returns the chip of this process apart from ``select``, and the reason; or None."""
     if name := os.environ.get(TARGET_VARIABLE):
         return chip(name), TARGET_VARIABLE
     if (core := _chip_of_instance(INSTANCE_TYPE)) is not None:
@@ -339,17 +351,23 @@ def _own_and_why() -> tuple[NeuronCore, str] | None:
 
 
 def degree(core: NeuronCore | None = None) -> int:
-    """The degree of LNC of launches on the (current) chip: see ``degree_and_why``."""
+    """Returns the degree of LNC of launches on a chip, by default the current chip.
+
+    ``degree_and_why`` says how the degree is chosen.
+    """
     return degree_and_why(core)[0]
 
 
 def degree_and_why(core: NeuronCore | None = None) -> tuple[int, str]:
-    """The degree of LNC, cores a launch: NEURON_LOGICAL_NC_CONFIG, else the chip's default.
+    """Returns the degree of LNC, the number of cores of a launch, and the reason for the choice.
 
-    That is the most that a launch can have: 2 on trn2 and trn3, 1 on trn1 [lnc]. The variable is
-    about this process's chip. For another one, given as ``core`` or by ``select``, it holds where
-    such launches can have the degree, else the default does. ValueError where it is no degree, or
-    one that no launch on this process's chip can have.
+    The degree is the value of NEURON_LOGICAL_NC_CONFIG, or else the default, the largest degree of
+    the chip: 2 on trn2 and trn3, and 1 on trn1 [lnc]. The variable is about the chip of this
+    process. For another chip, given as ``core`` or by ``select``, its value holds if that chip
+    allows it, and the default holds otherwise.
+
+    Raises:
+        ValueError: the variable is not a degree, or the chip of this process does not allow it.
     """
     asked = _selected.get() if core is None else core
     core = current() if asked is None else asked
@@ -370,13 +388,13 @@ def degree_and_why(core: NeuronCore | None = None) -> tuple[int, str]:
 
 
 def _degrees(core: NeuronCore) -> tuple[str, ...]:
-    """What the variable can hold on a chip."""
+    """Returns the allowed values of the variable on a chip."""
     return tuple(str(n + 1) for n in range(core.programs_per_launch))
 
 
 @functools.lru_cache(1)
 def _chip_of_instance(file: Path) -> NeuronCore | None:
-    """The chip of the EC2 instance that this process runs on; None where it is none."""
+    """Returns the chip of the EC2 instance on which this process runs, or None."""
     try:
         family = file.read_text().partition(".")[0]
     except OSError:

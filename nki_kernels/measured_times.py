@@ -1,15 +1,15 @@
-"""Times of launches and of exchanges between cores, which others measured: each with its source.
+"""Times of launches and of exchanges between cores, which others measured, with their sources.
 
-The simulator models what a kernel takes on the chip. Before a kernel runs, the host has to launch
-it, which takes longer than many a kernel. This project measured none of these times either. They
-are here alone: `hardware.NeuronCore` names those of its chip, and nothing else repeats a figure.
+The simulator models the time of a kernel on the chip. Before a kernel runs, the host must launch
+the kernel, which takes longer than many kernels. This project has not measured these times itself.
+They are defined in this file only; `hardware.NeuronCore` refers to the times of its chip.
 
 Sources, as cited below:
   [dispatch]  xpu_perf, micro_perf's backend NEURON, its implementation notes: TorchNeuron on a
               trn2.3xlarge, perf_counter around torch_neuronx.synchronize()
   [cookbook]  jimburtoft/cookbook, branch neuron-pytorch-native, its report of 2026-07-21: one chip
               of a trn2.48xlarge, 8 ranks, LNC=1, float32, TorchNeuron Beta 3
-  [kiln]      foxl-ai/kiln, docs/neuron-notes.md: trn1, an empty graph and what it returns
+  [kiln]      foxl-ai/kiln, docs/neuron-notes.md: trn1, an empty graph and its result
   [article]   "FFT is a GEMM, and then it isn't": trn1, PyTorch/XLA
   [deep_ep]   deep_ep_trn, its table of the platform's constraints, number 8: trn2.3xlarge, LNC=2,
               torch-neuronx 2.14.3, NKI 0.7.0b1
@@ -23,19 +23,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MeasuredTime:
-    """A time that others measured: a range, and the one figure that is counted in its place."""
+    """A time that others measured: a range, and the single figure that this project counts."""
 
     what: str
     least_ns: float
     most_ns: float
     about_ns: float
-    chip: str  # by its name in `hardware`
+    chip: str  # the name of the chip in `hardware`
     measured_on: str
-    source: str  # in brackets: see above
+    source: str  # one of the sources above, in brackets
 
     @property
     def range(self) -> str:
-        """What was measured, from the least to the most: "55 to 65 us"."""
+        """The measured range as a text, such as "55 to 65 us"."""
         size, unit = (1e6, "ms") if self.most_ns >= 1e6 else (1e3, "us")
         ends = dict.fromkeys(f"{ns / size:g}" for ns in (self.least_ns, self.most_ns))
         return f"{' to '.join(ends)} {unit}"
@@ -43,10 +43,10 @@ class MeasuredTime:
 
 @dataclass(frozen=True)
 class LaunchTimes:
-    """What it takes to launch a kernel, beside its time on the chip.
+    """The time of launching a kernel, in addition to the kernel's time on the chip.
 
-    ``eager`` is for one call, and is counted for each launch. ``compiled`` is for a whole graph of
-    torch.compile, however many kernels it holds; None where there is no such record.
+    ``eager`` is the time of one call, and is counted for each launch. ``compiled`` is the time of a
+    whole graph of torch.compile, whatever the number of its kernels, or None without a record.
     """
 
     framework: str
@@ -54,14 +54,14 @@ class LaunchTimes:
     compiled: MeasuredTime | None = None
 
     def note(self, chip: str) -> str:
-        """For those who read a time on this chip: what was measured, and on what."""
+        """Returns sentences about what was measured, and where, for readers of a time on a chip."""
         eager, compiled = self.eager, self.compiled
         text = f"A launch by {self.framework} takes {eager.range}"
         if compiled is not None:
             text += f" in eager mode, a compiled graph {compiled.range}"
         text += f", as others measured on {eager.measured_on}."
         if eager.chip != chip:
-            text += f" None was measured on {chip}: that of {eager.chip} stands in."
+            text += f" No launch was measured on {chip}, so the time on {eager.chip} is used."
         return text
 
 
@@ -86,8 +86,8 @@ TORCH_NEURON_LAUNCHES = LaunchTimes(
         source="[dispatch]",
     ),
 )
-# PyTorch/XLA compiles every graph, so that one record is for all. The shortest is that of an empty
-# graph, the longest a stage of the article's transforms; half a millisecond is from between.
+# PyTorch/XLA compiles every graph, so one record is enough. The shortest time is that of an empty
+# graph, the longest that of a stage of the article's transforms. The counted time is their mean.
 XLA_LAUNCHES = LaunchTimes(
     framework="PyTorch/XLA",
     eager=MeasuredTime(
@@ -101,7 +101,7 @@ XLA_LAUNCHES = LaunchTimes(
     ),
 )
 
-# An all-to-all of torch.distributed takes as long for 512 bytes as for 16 MB.
+# An all-to-all of torch.distributed takes the same time for 512 bytes and for 16 MB.
 TORCH_ALL_TO_ALL = MeasuredTime(
     what="an all-to-all by torch.distributed",
     least_ns=1.1e6,
@@ -120,7 +120,7 @@ XLA_ALL_TO_ALL = MeasuredTime(
     measured_on="32 cores of trn1",
     source="[hw]",
 )
-# What a kernel of nki.collectives takes: no transform of this project exchanges by one yet.
+# The time of a kernel of nki.collectives. No transform of this project uses such a kernel yet.
 NKI_ALL_TO_ALL = MeasuredTime(
     what="an all-to-all by an NKI collective, up to 4 MB",
     least_ns=130e3,
@@ -140,8 +140,8 @@ NKI_ALL_TO_ALL_16_MB = MeasuredTime(
     source="[cookbook]",
 )
 
-# Beside the times of a device: a tensor that goes to the host and back, for an operation that the
-# chip lacks. The record's author explains it by copies of the driver that wait.
+# The time for which a tensor moves to the host and back, for an operation that the chip does not
+# have. The author of the record attributes it to copies by the driver that wait.
 HOST_ROUND_TRIP = MeasuredTime(
     what="a tensor's way from the device to the host and back",
     least_ns=0.7e6,
@@ -154,12 +154,12 @@ HOST_ROUND_TRIP = MeasuredTime(
 
 
 def in_words(launches: int) -> str:
-    """So many launches: "a launch", "3 launches"."""
+    """Returns a number of launches in words: "a launch" or "3 launches"."""
     return "a launch" if launches == 1 else f"{launches} launches"
 
 
 def about(ns: float) -> str:
-    """A time that is known roughly, with its unit: "87 us", "450 us", "1.29 ms"."""
+    """Returns an approximate time with its unit, such as "87 us", "450 us" or "1.29 ms"."""
     rounded = float(f"{ns:.2g}")
     if rounded < 1e6:
         return f"{rounded / 1e3:g} us"

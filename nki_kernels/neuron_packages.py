@@ -1,10 +1,10 @@
-"""How AWS's Neuron packages are installed: one place for all that says it or does it.
+"""The installation of AWS's Neuron packages, in one place for all messages and programs.
 
-Under the names of these packages the public index has placeholders. pip's `--extra-index-url` takes
-the highest version of all indexes: whoever put a higher one on the public index would have it
-installed (dependency confusion). So these packages come from AWS's index alone, and afterwards
-what they need comes from the public index. hw_bench.py sends this file to its instances: it needs
-nothing but the standard library of Python 3.9.
+The public index has placeholders under the names of these packages. With `--extra-index-url` pip
+installs the highest version of all indexes, so that anyone could have a package installed by
+uploading a higher version to the public index (dependency confusion). Therefore these packages are
+installed from AWS's index only, and their dependencies afterwards from the public index.
+hw_bench.py sends this file to its instances, so it uses only the standard library of Python 3.9.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from __future__ import annotations
 import shlex
 
 INDEX = "https://pip.repos.neuron.amazonaws.com"
-# --isolated: an index of PIP_EXTRA_INDEX_URL or of the user's pip.conf would be asked, too.
+# --isolated, because pip would also use an index of PIP_EXTRA_INDEX_URL or of the user's pip.conf.
 FROM_AWS_ALONE = ("--isolated", "--no-deps", "--index-url", INDEX)
 
 
 def how_to_install(*packages: str) -> str:
-    """A line of shell that installs packages of AWS, also in the place of placeholders.
+    """Returns a shell command that installs packages of AWS, also in place of placeholders.
 
-    The second command finds the packages of the first and adds what these need.
+    The first part installs the packages, and the second part adds their dependencies.
 
     Args:
-        packages: names, with versions where these matter: "torch-neuronx==2.9.*".
+        packages: names of packages, with versions where they matter: "torch-neuronx==2.9.*".
     """
     names = shlex.join(packages)
     options = " ".join(FROM_AWS_ALONE)

@@ -1,9 +1,9 @@
-"""The one place that imports ``nki``: the real package, or the simulator where it is absent.
+"""The only place that imports ``nki``: the real package, or the simulator if that is absent.
 
-``nki``, ``nl`` and ``nisa`` are what kernels use; ``REAL_NKI`` tells which they are. The name
-``nki`` on the public index is a placeholder: it is recognised, and the simulator is used. With the
-environment variable TRNFFT_SIMULATOR=1 it is used in any case. The real wheel is served by AWS's
-index only: `neuron_packages` says how to install it.
+Kernels use the names ``nki``, ``nl`` and ``nisa`` of this module. ``REAL_NKI`` says whether they
+are those of the real package. The package ``nki`` on the public index is a placeholder, in place of
+which the simulator is used. With the environment variable TRNFFT_SIMULATOR=1 the simulator is
+always used. Only AWS's index has the real package; `neuron_packages` says how to install it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ else:
 
 
 def require_real_nki() -> None:
-    """Raise ImportError, with where to get it, unless the real ``nki`` is installed."""
+    """Raises ImportError, which says how to install it, unless the real ``nki`` is installed."""
     if not REAL_NKI:
         raise ImportError(
-            "the real nki package is not installed (the one on the public index is an empty "
-            f"placeholder): {how_to_install('nki', 'neuronx-cc')}"
+            "the real nki package is not installed (the package on the public index is an empty "
+            f"placeholder). To install it: {how_to_install('nki', 'neuronx-cc')}"
         )

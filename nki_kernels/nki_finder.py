@@ -1,6 +1,6 @@
-"""Answers ``import nki`` by the simulator where no real package is found.
+"""A finder that makes ``import nki`` load the simulator where there is no real package.
 
-Needs the standard library only: the simulator, and NumPy with it, load when ``nki`` is imported.
+This module needs the standard library only. The simulator and NumPy load when ``nki`` is imported.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FrameType, ModuleType
 
-SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: the simulator, even where the real nki is installed
+SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: use the simulator, even if the real nki is installed
 
 PLACEHOLDER_MARK = "WRONG PACKAGE"  # in the placeholder's ImportError, and in its description
-_PLACEHOLDER_BYTES = 4096  # nki 0.0.1 on the public index is one line
+_PLACEHOLDER_BYTES = 4096  # nki 0.0.1 on the public index has a single line
 
 
 class NkiFinder(MetaPathFinder, Loader):
-    """A finder for the front of ``sys.meta_path``. It asks all the others first.
+    """A finder at the front of ``sys.meta_path`` that asks all other finders first.
 
-    It answers where these find no ``nki``, a placeholder of that name, or a folder without
-    ``__init__.py``, whose modules stay importable; where TRNFFT_SIMULATOR is 1, in any case.
+    It finds the simulator if the other finders find no ``nki``, a placeholder of that name, or a
+    folder without ``__init__.py``, whose modules remain importable. If TRNFFT_SIMULATOR is 1, it
+    always finds the simulator.
     """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The simulator's spec for "nki"; None for a real package and for all other names."""
+        """Returns the simulator's spec for "nki"; None for a real package and all other names."""
         if name in ("neuronxcc", "neuronxcc.nki"):
             _refuse_neuronxcc(name, path)
             return None
@@ -50,7 +51,7 @@ class NkiFinder(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module ``nki``. Its submodules are registered as in ``simulator.install``."""
+        """Returns the module ``nki``, and registers its submodules like ``simulator.install``."""
         if spec.name == "nki.compiler":
             return sys.modules["nki"].compiler  # type: ignore[no-any-return]
         from nki_kernels.simulator.install import simulated_nki
@@ -62,11 +63,11 @@ class NkiFinder(MetaPathFinder, Loader):
         return nki
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is left to do."""
+        """Does nothing, because the module is complete."""
 
 
 def _refuse_neuronxcc(name: str, path: Sequence[str] | None) -> None:
-    """An ImportError that says what to import, unless it is there or somebody only asks for it."""
+    """Raises an error that says what to import, unless neuronxcc exists or is only looked up."""
     if not _is_asked() and _others_spec(name, path) is None:
         from nki_kernels.removed_api import NEURONXCC
 
@@ -76,9 +77,10 @@ def _refuse_neuronxcc(name: str, path: Sequence[str] | None) -> None:
 
 
 def _refuse_missing(name: str, path: Sequence[str] | None) -> None:
-    """An ImportError for ``from nki.language import arange``, where an AttributeError has no text.
+    """Raises an ImportError for a missing name, as in ``from nki.language import arange``.
 
-    Python asks for a module of that name, in the package that the simulator's module is.
+    For such an import Python looks up a module nki.language.arange, and its own error would not say
+    what to write instead.
     """
     if not getattr(sys.modules.get("nki"), "__simulator__", False) or _is_asked():
         return
@@ -93,7 +95,7 @@ def _refuse_missing(name: str, path: Sequence[str] | None) -> None:
 
 
 def _is_asked() -> bool:
-    """Whether ``importlib.util.find_spec`` only asks for a module."""
+    """Returns whether ``importlib.util.find_spec`` looks up a module without importing it."""
     caller: FrameType | None = sys._getframe(1)
     while caller and caller.f_globals.get("__name__") in (__name__, "importlib._bootstrap"):
         caller = caller.f_back
@@ -101,7 +103,7 @@ def _is_asked() -> bool:
 
 
 def answer() -> NkiFinder:
-    """Put a finder to the front of ``sys.meta_path``, and return it; the one there, if there is."""
+    """Puts a finder at the front of ``sys.meta_path``, unless there is one, and returns it."""
     found = next((finder for finder in sys.meta_path if isinstance(finder, NkiFinder)), None)
     if found is None:
         found = NkiFinder()
@@ -110,7 +112,7 @@ def answer() -> NkiFinder:
 
 
 def is_simulated() -> bool:
-    """Whether an NkiFinder answers ``import nki``, given what is installed and TRNFFT_SIMULATOR."""
+    """Returns whether ``import nki`` loads the simulator, given the packages and the variable."""
     return _is_simulated(installed_spec())
 
 
@@ -119,7 +121,7 @@ def _is_simulated(installed: ModuleSpec | None) -> bool:
 
 
 def installed_spec() -> ModuleSpec | None:
-    """What other finders find under the name ``nki``; None where they find nothing."""
+    """Returns the spec that other finders find for ``nki``, or None."""
     return _others_spec("nki")
 
 
@@ -133,11 +135,11 @@ def _others_spec(name: str, path: Sequence[str] | None = None) -> ModuleSpec | N
 
 
 def is_real(spec: ModuleSpec | None) -> bool:
-    """Whether ``spec`` is of a package, and not of the public index's placeholder."""
+    """Returns whether ``spec`` is that of a package, and not of the public index's placeholder."""
     if spec is None or spec.origin is None:
         return False
     try:
         with Path(spec.origin).open("rb") as file:
             return PLACEHOLDER_MARK.encode() not in file.read(_PLACEHOLDER_BYTES)
-    except OSError:  # in an archive, say: no placeholder is
+    except OSError:  # for example in an archive, where the placeholder never is
         return True

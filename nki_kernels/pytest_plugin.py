@@ -1,7 +1,7 @@
-"""pytest plugin ``nki_sim``: ``import nki`` is answered by the simulator in tests.
+"""The pytest plugin ``nki_sim``, which makes ``import nki`` load the simulator in tests.
 
-It also has the fixture ``timeline``, --nki, --nki-target and --nki-strict. The simulator, and NumPy
-with it, load when something imports ``nki``. ``-p no:nki_sim`` switches all of it off.
+It also adds the fixture ``timeline`` and the options --nki, --nki-target and --nki-strict. The
+simulator and NumPy load when something imports ``nki``. ``-p no:nki_sim`` switches the plugin off.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from .simulator import Timeline
 
 _strict = pytest.StashKey[bool]()
-_target = pytest.StashKey[str]()  # what chose the chip: the option or the setting
+_target = pytest.StashKey[str]()  # the option or the setting that chose the chip
 _OPTIONS = {"nki_release": "--nki", "nki_target": "--nki-target"}
-_told = pytest.StashKey[bool]()  # which nki is used
+_told = pytest.StashKey[bool]()  # whether the line on the nki in use was printed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, each a setting in the configuration file, too."""
-    target = "chip that the simulator stands for: trn1, trn2 or trn3"
-    strict = "warnings of the simulator are errors"
-    release = "release of NKI that simulator and lint follow: 0.7 or 0.6"
+    """Adds the options, each of which is also a setting in the configuration file."""
+    target = "the chip to simulate: trn1, trn2 or trn3"
+    strict = "turn the simulator's warnings into errors"
+    release = "the release of NKI that the simulator and the lint follow: 0.7 or 0.6"
     group = parser.getgroup("nki", "NKI kernels in the simulator")
     group.addoption("--nki", metavar="RELEASE", help=release)
     group.addoption("--nki-target", metavar="CHIP", help=target)
     group.addoption("--nki-strict", action="store_true", help=strict)
-    parser.addini("nki_release", f"{release}, where nothing else says so")
-    parser.addini("nki_target", f"{target}, where nothing else says so")
+    parser.addini("nki_release", f"{release}, unless an option or a variable names another")
+    parser.addini("nki_target", f"{target}, unless an option or a variable names another")
     parser.addini("nki_strict", strict, type="bool", default=False)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before any conftest.py, which may import kernels."""
+    """Starts the plugin before any conftest.py, which may import kernels."""
     _begin(early_config, early_config.known_args_namespace)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """For a conftest.py that names the plugin in ``pytest_plugins``."""
+    """Starts the plugin if a conftest.py names it in ``pytest_plugins``."""
     if _strict not in config.stash:
         _begin(config, config.option)
 
 
 def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
-    """Answer ``import nki``, and choose release and chip."""
+    """Makes ``import nki`` load the simulator, and chooses the release and the chip."""
     _keep_asserts(config)
     config.stash[_strict] = options.nki_strict or config.getini("nki_strict")
     finder = nki_finder.NkiFinder()
@@ -72,9 +72,10 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
 
 
 def _keep_asserts(config: pytest.Config) -> None:
-    """Take back that pytest rewrites every module of a distribution that has a plugin.
+    """Prevents pytest from rewriting the asserts of all modules of this distribution.
 
-    To compile them anew took 0.25 s, half of a first run, and would change what others trace.
+    pytest does so for every distribution with a plugin. Compiling the modules again took 0.25 s,
+    half of a first run, and would change what a compiler traces.
     """
     marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
     marked.difference_update(("nki_kernels", "trnfft"))
@@ -87,10 +88,10 @@ def _choose(
     variable: str,
     check: Callable[[str], object],
 ) -> str:
-    """Set a variable to an option's value, else to a setting's, which yields to the variable.
+    """Sets an environment variable to the value of an option, or else of a setting.
 
-    Threads and processes of tests see it, too, and a test can set it. Returns what chose; "" is
-    nothing.
+    A setting does not replace a value that the variable has. Threads and processes of tests see the
+    variable, too, and a test can set it. Returns the name of the option or setting, or "".
     """
     option, configured = given
     name = configured if option is None else option
@@ -108,7 +109,7 @@ def _choose(
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Strict from here on: collection may run kernels."""
+    """Switches strict mode on before the collection, which may run kernels."""
     if session.config.stash[_strict]:
         from .simulator.kernel import strict_launches
 
@@ -118,19 +119,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Which nki is used, where an option or a conftest.py shows that one is."""
+    """Returns the line on the nki in use, if an option or a conftest.py shows that it is used."""
     is_used = "nki" in sys.modules or config.stash[_strict] or _target in config.stash
     return _tell(config) if is_used else None
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
-    """The same, where the tests have imported it."""
+    """Returns the line on the nki in use, if the tests have imported it and the line is new."""
     is_new = "nki" in sys.modules and _told not in config.stash
     return _tell(config) if is_new else None
 
 
 def _tell(config: pytest.Config) -> str:
-    """Which nki it is, as one line."""
+    """Returns a line that says which nki the tests use."""
     config.stash[_told] = True
     module = sys.modules.get("nki")
     is_simulator = getattr(module, "__simulator__", False)
@@ -150,7 +151,7 @@ def _tell(config: pytest.Config) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> None:
-    """The report of a broken rule ends with the kernel's line, unless --full-trace is given."""
+    """Makes the report of a broken rule end with the kernel's line, except with --full-trace."""
     if call.excinfo is None or not _breaks_rule(call.excinfo):
         return
     for entry in call.excinfo.traceback:
@@ -160,7 +161,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[Any]) -> None:
 
 
 def _breaks_rule(excinfo: pytest.ExceptionInfo[BaseException] | None) -> bool:
-    """Whether an error is of the kernel, not of the simulator."""
+    """Returns whether an error is about the kernel, and not one of the simulator itself."""
     errors = sys.modules.get("nki_kernels.simulator.errors")
     if errors is None or excinfo is None:
         return False
@@ -169,10 +170,10 @@ def _breaks_rule(excinfo: pytest.ExceptionInfo[BaseException] | None) -> bool:
 
 @pytest.fixture
 def timeline() -> Iterator[Timeline]:
-    """The kernels that a test runs in the simulator, recorded: modelled times, memory, bytes.
+    """Records the modelled times, the memory and the bytes of the kernels that a test runs.
 
-    ``timeline.assert_within(total_ns=70_000, psum_peak_banks=8, hbm_bytes=20e6)`` fails the test
-    where the sum over its launches, or the peak of memory in any of them, is above a limit.
+    ``timeline.assert_within(total_ns=70_000, psum_peak_banks=8, hbm_bytes=20e6)`` fails the test if
+    a sum over its launches, or the peak of memory in a launch, exceeds a limit.
     """
     from .simulator import record
 

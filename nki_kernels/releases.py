@@ -1,7 +1,7 @@
-"""Releases of NKI that lint and simulator know: 0.7, whose kernels are plain Python, and 0.6.
+"""The releases of NKI that the lint and the simulator know: 0.7 and 0.6.
 
-NKI 0.7 (Neuron SDK 2.33) traces a kernel, which runs as Python once; NKI 0.6 (Neuron SDK 2.32)
-parses a subset of Python. The values, rules and times of instructions are the same in both.
+NKI 0.7 (Neuron SDK 2.33) traces a kernel, which runs once as plain Python. NKI 0.6 (Neuron SDK
+2.32) parses a subset of Python. The results, rules and times of instructions are the same in both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _selected: ContextVar[str | None] = ContextVar("nki_release", default=None)
 
 
 def checked(release: str, what: str = "argument 'release'") -> str:
-    """``release`` if it is known; ValueError names ``what`` it was given as, and the known ones."""
+    """Returns ``release`` if it is known; else raises ValueError, which calls it ``what``."""
     if release not in RELEASES:
         raise ValueError(f"{what} is {release!r}, allowed is {' or '.join(map(repr, RELEASES))}")
     return release
@@ -36,7 +36,7 @@ def _select(release: str) -> Iterator[None]:
 
 
 def select(release: str | None) -> AbstractContextManager[None]:
-    """Follow a release inside a ``with`` block, in this thread or task only; None changes nothing.
+    """Selects a release inside a ``with`` block, in this thread or task; None changes nothing.
 
     Raises:
         ValueError: the release is not known.
@@ -45,10 +45,10 @@ def select(release: str | None) -> AbstractContextManager[None]:
 
 
 def current() -> str:
-    """The release that ``select`` names, else TRNFFT_NKI_RELEASE, else the newest.
+    """Returns the release that ``select`` or TRNFFT_NKI_RELEASE names, or the newest release.
 
     Raises:
-        ValueError: the variable names none that is known.
+        ValueError: the variable names an unknown release.
     """
     selected = _selected.get()
     if selected is not None:
@@ -58,5 +58,5 @@ def current() -> str:
 
 
 def is_traced() -> bool:
-    """Whether kernels are plain Python in the current release."""
+    """Returns whether kernels are plain Python in the current release."""
     return current() != PARSED

@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Writing of files as a whole or not at all."""
 
 import errno
 import os
@@ -9,28 +9,28 @@ from typing import BinaryIO
 
 
 def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
-    """Write a new file beside it, have that on the disk, and give it the name.
+    """Writes a file through a temporary file in the same folder, which then replaces the file.
 
-    Who reads the file finds the old content or the new one; after a failure the old one is there.
-    Its mode is that of any new file.
+    A reader finds either the old content or the new content. After a failure the old content
+    remains. The new file has the default mode of new files.
 
     Args:
-        path: the file; where it is a symbolic link, what that leads to.
-        content: text, which becomes UTF-8; bytes; or a function that writes into the file that it
-            gets.
+        path: the file. If it is a symbolic link, the target of the link is written.
+        content: text, which is encoded as UTF-8; or bytes; or a function that writes to the file
+            object that it is passed.
 
     Raises:
-        OSError: the file cannot be written, or is a device or its like. What `content` raises is
-            raised as it is.
+        OSError: the file cannot be written, or is not a regular file. Errors of the function
+            `content` are raised as they are.
     """
     path = Path(os.path.realpath(path))
-    if path.is_symlink():  # a loop: realpath stops there
+    if path.is_symlink():  # a loop of links, which realpath does not resolve
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     if path.exists() and not (path.is_file() or path.is_dir()):  # root could replace /dev/null
-        raise OSError(errno.EINVAL, "It is no regular file", str(path))
+        raise OSError(errno.EINVAL, "The path is not a regular file", str(path))
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
-    # "x" is O_EXCL, as in tempfile: nothing is followed that somebody planted under this name.
-    # The mode is the mask's, where that of tempfile would be 0600.
+    # "x" is O_EXCL, as in tempfile, so that a link planted under this name is not followed.
+    # The mode follows the umask, whereas tempfile would use 0600.
     file = temporary.open("xb")
     try:
         with file:

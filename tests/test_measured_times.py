@@ -44,8 +44,8 @@ def test_each_chip_has_the_launches_of_its_framework():
         "trn2": "A launch by TorchNeuron takes 55 to 65 us in eager mode, a compiled graph 95 to "
         "100 us, as others measured on a trn2.3xlarge.",
         "trn3": "A launch by TorchNeuron takes 55 to 65 us in eager mode, a compiled graph 95 to "
-        "100 us, as others measured on a trn2.3xlarge. None was measured on trn3: that of trn2 "
-        "stands in.",
+        "100 us, as others measured on a trn2.3xlarge. No launch was measured on trn3, so the time "
+        "on trn2 is used.",
     }
 
 

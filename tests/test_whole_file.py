@@ -90,7 +90,7 @@ def test_the_content_is_on_the_disk_before_it_gets_the_name(tmp_path, monkeypatc
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path):
     """Root has the right to put a file in place of /dev/null."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         write_whole(tmp_path / "pipe", "text")
     assert (tmp_path / "pipe").is_fifo()
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]

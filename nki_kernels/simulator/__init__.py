@@ -1,9 +1,8 @@
-"""CPU simulator with the API of the documented ``nki`` package (NKI 0.7, and 0.6).
+"""A CPU simulator with the API of the documented ``nki`` package, of NKI 0.7 and 0.6.
 
-It runs a kernel on one NeuronCore, or on two that share HBM.
-
-Functional, strict and timed: instructions compute with NumPy, a broken hardware rule raises
-NkiValidationError, and ``record`` gives the modelled timeline.
+It simulates a kernel on one NeuronCore, or on two that share HBM. Instructions compute with NumPy.
+A kernel that breaks a rule of the hardware raises NkiValidationError. ``record`` returns a timeline
+with modelled times.
 
     with simulator.record() as timeline:
         result = simulator.simulate(kernel)(array)

@@ -1,4 +1,4 @@
-"""The command ``nki-sim``, also ``python -m nki_kernels.simulator``."""
+"""The command ``nki-sim``, which is also ``python -m nki_kernels.simulator``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .commands.errors import INTERRUPTED, UNUSABLE, CommandError
 
 _COMMANDS = {"run": run, "lint": lint, "profile": profile, "report": report}
 _ABOUT = """\
-NKI kernels on a laptop: values, the chip's rules, and a modelled time. No Neuron SDK is needed.
+Runs NKI kernels on any CPU, checks them against the chip's rules, and models their time. The
+Neuron SDK is not needed.
 
-Exit codes: 0, all is well; 1, a finding, a refused kernel or an error of the script; 2, the command
-could not do its work. Times are modelled, none was measured on a chip.
+The exit code is 0 if nothing was found; 1 if there is a finding, a refused kernel or an error of
+the script; 2 if the command could not do its work. Times are modelled; none was measured on a chip.
 """
 _EXAMPLES = """\
 examples:
@@ -29,7 +30,7 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command that the arguments name; its exit code."""
+    """Runs the command that the arguments name, and returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] not in _COMMANDS and Path(given[0]).suffix == ".py":
         given = ["run", *given]  # python -m nki_kernels.simulator script.py
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         return UNUSABLE
     except KeyboardInterrupt:
         if options.command == "run":
-            raise  # with the script's lines
+            raise  # with the traceback of the script
         print("nki-sim: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of all commands."""
+    """Returns the parser of the options of all commands."""
     whole = argparse.ArgumentParser(
         "nki-sim",
         description=_ABOUT,

@@ -1,22 +1,23 @@
-"""What ``NkiTensor.ap`` counts from where it is called on a view: AWS's documents differ.
+"""Where ``NkiTensor.ap`` counts from if it is called on a view: AWS's documents disagree.
 
-RELATIVE is the docstring of ``NkiTensor.ap`` (nki/api/nki/language/__init__.py):
+RELATIVE is the reading of the docstring of ``NkiTensor.ap`` (nki/api/nki/language/__init__.py):
 
-- The pattern begins ``offset`` elements after the view's first one; None adds nothing.
-- An index counts ``view.strides[indirect_dim]`` elements. Five kernels of AWS's nki-library index
-  reshaped tensors so; none depends on the offset of a view.
+- The pattern begins ``offset`` elements after the view's first element; None means 0.
+- An index of 1 stands for ``view.strides[indirect_dim]`` elements. Five kernels of AWS's
+  nki-library index reshaped tensors in this way; none of them depends on the offset of a view.
 
-ABSOLUTE is nki/deep-dives/nki-aps.rst, "Composition and .ap on a view" and "Scalar Dynamic Access",
-and a warning in nki/get-started/nki-language-guide.rst. Both say that shape, strides and offset of
-the view are ignored:
+ABSOLUTE is the reading of nki/deep-dives/nki-aps.rst, "Composition and .ap on a view" and "Scalar
+Dynamic Access", and of a warning in nki/get-started/nki-language-guide.rst. Both say that the
+shape, the strides and the offset of the view are ignored:
 
-- The pattern begins ``offset`` elements after the first one of the tensor, as it was allocated or
-  as the kernel got it; None is 0. (Elsewhere the same pages say that None keeps the view's offset.)
-- An index counts ``prod(shape[indirect_dim + 1:])`` elements, by the shape of that tensor.
+- The pattern begins ``offset`` elements after the first element of the tensor as it was allocated,
+  or as the kernel received it; None means 0. (Elsewhere the same pages say that None keeps the
+  view's offset.)
+- An index of 1 stands for ``prod(shape[indirect_dim + 1:])`` elements, by the shape of that tensor.
 
-In both the pattern's strides are those of the memory, and all numbers count elements of the dtype
-that is accessed. So both read a view alike that begins where its tensor does, and an index of it
-that counts as many elements.
+In both readings the pattern's strides are strides in memory, and all numbers count elements of the
+accessed dtype. So the readings agree for a view that begins where its tensor begins, and for an
+index that stands for the same number of elements in both.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ RULE = "ap-of-views"
 
 
 def first_element(view: NkiTensor, offset: int) -> int:
-    """Where a pattern of a view begins in its storage; ``offset`` is what the call gives."""
+    """Returns the first element of a pattern in the view's storage, for the ``offset`` of ap."""
     relative = view.offset + offset
     if view.offset == 0:
         return relative
     value = (
-        f"{offset} of a view that begins at element {view.offset} of {view.storage.describe()}: "
-        f"element {relative} or {offset}"
+        f"{offset} of a view that begins at element {view.offset} of {view.storage.describe()}, "
+        f"so that it means element {relative} or {offset}"
     )
-    return offset if _is_absolute("ap offset", value) else relative
+    return offset if _is_absolute("offset of ap", value) else relative
 
 
 def index_steps(view: NkiTensor, dim: int, is_vector: bool) -> tuple[int, int]:
-    """Elements that an index of dimension ``dim`` counts, and the number of legal indices.
+    """Returns the elements that an index of 1 stands for, and the number of legal indices.
 
-    A row of a ``vector_offset`` is one of the dimension. A ``scalar_offset`` is part of an address,
-    which has to lie in the tensor (nki.isa.dma_copy: "dynamic address or index"); AWS's nki-library
-    (core/utils/tensor_view.py) takes any dimension of the right step, whatever its size.
+    An entry of a ``vector_offset`` is an index of dimension ``dim``. A ``scalar_offset`` is part of
+    an address, which must lie in the tensor (nki.isa.dma_copy: "dynamic address or index"). AWS's
+    nki-library (core/utils/tensor_view.py) passes any dimension with the right step.
     """
     shape, whole = view.shape, view.storage.shape
     relative = _steps(shape, view.strides, dim)
@@ -60,13 +61,14 @@ def index_steps(view: NkiTensor, dim: int, is_vector: bool) -> tuple[int, int]:
     step, count = relative
     if step != absolute[0] or (is_vector and count != absolute[1]):
         value = (
-            f"{dim} of a view of shape {shape} of {view.storage.describe()}: an index counts "
-            f"{_words(relative)} or {_words(absolute)}"
+            f"{dim} of a view of shape {shape} of {view.storage.describe()}, so that an index of 1 "
+            f"stands for {_words(relative)} or {_words(absolute)}"
         )
-        if _is_absolute("ap indirect_dim", value):
+        if _is_absolute("indirect_dim of ap", value):
             shape, (step, count) = whole, absolute
     if step is None or count is None:
-        raise NkiValidationError("NkiTensor", "ap indirect_dim", dim, f"out of range for {shape}")
+        rule = f"the shape {shape} has no such dimension"
+        raise NkiValidationError("NkiTensor", "indirect_dim of ap", dim, rule)
     if is_vector:
         return step, count
     elements = view._free or view.storage.size_bytes // dtypes.itemsize(view.dtype)
@@ -74,7 +76,7 @@ def index_steps(view: NkiTensor, dim: int, is_vector: bool) -> tuple[int, int]:
 
 
 def _steps(shape: Any, strides: Any, dim: int) -> tuple[int | None, int | None]:
-    """Stride and size of a dimension, None where there is none."""
+    """Returns stride and size of a dimension, or None for both if there is no such dimension."""
     return (strides[dim], shape[dim]) if 0 <= dim < len(shape) else (None, None)
 
 
@@ -82,11 +84,11 @@ def _words(steps: tuple[int | None, int | None]) -> str:
     step, count = steps
     if step is None:
         return "nothing"
-    return f"{step} {'element' if step == 1 else 'elements'} of {count}"
+    return f"{step} {'element' if step == 1 else 'elements'} (dimension of size {count})"
 
 
 def _is_absolute(operand: str, value: str) -> bool:
-    """Whether the chip's reading is the absolute one; where the two differ, this also tells so."""
+    """Returns whether the chip has the absolute reading, after a warning that the two differ."""
     from .device_rules import Break
     from .session import active
 

@@ -1,4 +1,4 @@
-"""Which PSUM elements a matmul wrote last: only onto those may a matmul accumulate."""
+"""Marks of the PSUM elements that a matmul wrote last, onto which a matmul may accumulate."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .tensor import NkiTensor
 
 
 def written_by_matmul(t: NkiTensor) -> Any:
-    """True, False or a mask of the view's elements."""
+    """Returns True, False or a mask of the view's elements that a matmul wrote last."""
     return shadow.marks(t.storage.matmul_written, t)
 
 
 def note_matmul(t: NkiTensor) -> None:
-    """A matmul wrote ``t``."""
+    """Notes that a matmul wrote ``t``."""
     t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t)
 
 
 def note_other(t: NkiTensor, where: Any = None) -> None:
-    """An instruction other than nc_matmul wrote ``t``, or those of its elements."""
+    """Notes that another instruction wrote ``t``, or its elements in the mask ``where``."""
     t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t, False, where)

@@ -1,6 +1,6 @@
-"""Arguments of the API that must be integers: what they are, or an error that names them.
+"""Checks of arguments that must be integers.
 
-Floats are refused, as the documentation gives every size, bound, axis and index as int.
+Floats are refused, because the documentation specifies every size, bound, axis and index as int.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _REGISTER = "a register's value is not known while the kernel is built"
 
 
 def integer(instruction: str, argument: str, value: Any, rule: str = "must be an int") -> int:
-    """``value`` as an int; NkiValidationError for a float, a register or anything else."""
+    """Returns ``value`` as an int; raises NkiValidationError for a float, a register and so on."""
     if value.__class__ is int:
         return value  # type: ignore[no-any-return]
     try:
@@ -28,7 +28,10 @@ def integer(instruction: str, argument: str, value: Any, rule: str = "must be an
 def integers(
     instruction: str, argument: str, values: Any, rule: str = "must be a tuple of ints"
 ) -> tuple[int, ...]:
-    """``values`` as a tuple of ints; NkiValidationError for a lone int, a string or floats."""
+    """Returns ``values`` as a tuple of ints.
+
+    Raises NkiValidationError for a single int, a string, floats and so on.
+    """
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
         raise NkiValidationError(instruction, argument, repr(values), rule)
     try:
@@ -38,7 +41,7 @@ def integers(
 
 
 def axes(instruction: str, axis: Any, ndim: int) -> list[int]:
-    """``axis``, an int or a tuple of ints, as sorted dimensions from 0 to ``ndim`` - 1."""
+    """Returns ``axis``, an int or a tuple of ints, as sorted dimensions from 0 to ``ndim`` - 1."""
     given = (axis,) if isinstance(axis, int) else axis
     found = integers(instruction, "axis", given, "must be an int or a tuple of ints")
     if any(not -ndim <= a < ndim for a in found):

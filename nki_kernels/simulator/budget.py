@@ -1,4 +1,4 @@
-"""Budgets of a timeline: limits on its numbers, and a message that says what exceeded them."""
+"""Budgets of a timeline: limits on its numbers, and the error about numbers above a limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS = {
     "sbuf_peak_bytes": " bytes a partition",
     "psum_peak_banks": " banks",
 }
-_SHOWN = 4  # of what is on the critical path
+_SHOWN = 4  # entries of the critical path
 
 
 def assert_within(
@@ -35,23 +35,29 @@ def assert_within(
     sbuf_peak_bytes: float | None = None,
     psum_peak_banks: float | None = None,
 ) -> None:
-    """Raise AssertionError where the timeline exceeds a limit; a value equal to it is fine.
+    """Raises AssertionError if the timeline exceeds a limit; a value equal to a limit is allowed.
 
-    The names are those of the timeline's attributes, with their units: of several launches,
-    sums, but for the three of memory, which are the most of any launch. ``sbuf_peak_bytes`` is of
-    one partition. The message lists every exceeded limit and what bound the time. Raises
-    ValueError for a limit that is no number >= 0, for no limit at all, and where nothing was
-    recorded.
+    The limits have the names and units of the timeline's attributes. Over several launches they are
+    sums, except for the three limits on memory, which are maxima. ``sbuf_peak_bytes`` is for one
+    partition.
+
+    Raises:
+        AssertionError: a limit is exceeded. The message lists every such limit, and what bounds the
+            time.
+        ValueError: a limit is not a number of at least 0, there is no limit, or no kernel was
+            recorded.
     """
     __tracebackhide__ = True
     given = {name: value for name, value in locals().items() if name in _UNITS}
     limits = {name: _limit(name, value) for name, value in given.items() if value is not None}
     if not limits:
-        raise ValueError(f"assert_within has no limit, allowed are {', '.join(_UNITS)}")
+        raise ValueError(
+            f"assert_within needs at least one limit; its limits are {', '.join(_UNITS)}"
+        )
     if not timeline.launches:
         raise ValueError(
-            "assert_within: no kernel was recorded; only launches in the simulator are, while "
-            "the recording runs"
+            "assert_within found no recorded kernel: run a kernel in the simulator while the "
+            "timeline records"
         )
     exceeded = [
         _exceeded(name, getattr(timeline, name), limit)
@@ -65,10 +71,12 @@ def assert_within(
 
 
 def _limit(name: str, value: Any) -> float:
-    """``value`` as a limit; ValueError where it is none."""
+    """Returns ``value`` as a limit; raises ValueError if it is not a number of at least 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:
-        raise ValueError(f"{name} of assert_within is {value!r}, allowed is a number >= 0")
+        raise ValueError(
+            f"argument {name!r} of assert_within is {value!r}, allowed is a number of at least 0"
+        )
     return float(value)
 
 
@@ -78,13 +86,13 @@ def _exceeded(name: str, value: float, limit: float) -> str:
 
 
 def _what_bound(timeline: Timeline) -> list[str]:
-    """Lines on what the critical path consists of, the longest first."""
+    """Returns lines about the critical path, with the longest parts first."""
     path = timeline.summary()["critical_path"]
     return ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path[:_SHOWN]]]
 
 
 def _on_path(entry: dict[str, Any], timeline: Timeline) -> str:
-    """Instructions of one line, engine and wait."""
+    """Returns a line about the instructions of one source line, engine and wait."""
     source = entry["source"]
     place = f" at {Path(source['file']).name}:{source['line']}" if source else ""
     wait = f" ({entry['wait']})" if entry["wait"] else ""

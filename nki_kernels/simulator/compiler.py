@@ -1,8 +1,8 @@
-"""nki.compiler of NKI 0.7: what a kernel asks of the compiler.
+"""The module nki.compiler of NKI 0.7: settings of the compiler for one kernel.
 
-nki/api/generated/nki.jit and _modules/nki/compiler of the Neuron SDK 2.33.1. The simulator takes
-and checks the fields; none changes a value or a modelled time. What barrier_check asks for, the
-check of barriers between two cores, the simulator does in every launch.
+Sources: nki/api/generated/nki.jit and _modules/nki/compiler of the Neuron SDK 2.33.1. The simulator
+accepts and checks the fields, but none of them changes a value or a modelled time. In every launch
+it checks barriers between two cores, which is what the field barrier_check asks for.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class AddressRotation(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CompileConfig:
-    """Settings of the compiler for one kernel; None is the compiler's default.
+    """Settings of the compiler for one kernel; None stands for the compiler's default.
 
     Raises:
-        TypeError: a field is no bool, or address_rotation no AddressRotation.
-        ValueError: prefetch_auto beside a manual NKI_PREFETCH_RING_SIZE.
+        TypeError: a field is not a bool, or address_rotation is not an AddressRotation.
+        ValueError: prefetch_auto is set although NKI_PREFETCH_RING_SIZE is set by hand.
     """
 
     address_rotation: AddressRotation = AddressRotation.AUTO
@@ -52,16 +52,19 @@ class CompileConfig:
             )
         _check_bools(self)
         if self.prefetch_auto and os.environ.get(_RING):
-            raise ValueError(f"argument 'prefetch_auto' of CompileConfig is True: unset {_RING}")
+            raise ValueError(
+                f"argument 'prefetch_auto' of CompileConfig is True, which is not allowed where "
+                f"{_RING} is set: unset {_RING}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpecializationConfig:
-    """How a kernel is specialised.
+    """Settings of how a kernel is specialised.
 
     Attributes:
-        allow_nested_config_override: warn, and do not raise, where a kernel under nki.jit that this
-            one calls has another CompileConfig.
+        allow_nested_config_override: if True, a kernel under nki.jit that this kernel calls may
+            have another CompileConfig, with a warning instead of an error.
     """
 
     allow_nested_config_override: bool = False
@@ -72,14 +75,14 @@ class SpecializationConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """What nki.jit was given for a kernel."""
+    """The configurations that were passed to nki.jit for a kernel."""
 
     compile: CompileConfig | None = None
     specialization: SpecializationConfig | None = None
 
     @classmethod
     def of(cls, compile_config: Any, specialization_config: Any) -> Config:
-        """Both, checked: TypeError for another type, or for any of them in NKI 0.6."""
+        """Checks both and returns them; raises TypeError for another type, or in NKI 0.6."""
         given = (
             ("compile_config", compile_config, CompileConfig),
             ("specialization_config", specialization_config, SpecializationConfig),
@@ -87,7 +90,8 @@ class Config:
         for name, value, kind in given:
             if value is not None and not releases.is_traced():
                 raise TypeError(
-                    f"nki.jit has no argument {name!r} in NKI 0.6: it came with NKI 0.7"
+                    f"nki.jit has no argument {name!r} in NKI 0.6, only since NKI 0.7: omit it, or "
+                    f"choose NKI 0.7"
                 )
             if not isinstance(value, (kind, type(None))):
                 raise TypeError(
@@ -97,19 +101,20 @@ class Config:
         return cls(compile_config, specialization_config)
 
     def check_nested(self, other: Config, called: str) -> None:
-        """ValueError, or a warning where it is allowed, for a kernel inside with another config."""
+        """Raises ValueError for a called kernel with another config, or warns where allowed."""
         if other.compile is None or other.compile == (self.compile or CompileConfig()):
             return
         text = (
-            f"{called}, which another kernel calls, has {other.compile}, and the other has "
-            f"{self.compile}, which counts as a disagreement here, as no document says what does"
+            f"{called}, which another kernel calls, has {other.compile}, but the calling kernel "
+            f"has {self.compile}; any difference counts as a disagreement here, because no "
+            f"document defines it"
         )
         if self.specialization is None or not self.specialization.allow_nested_config_override:
             raise ValueError(
-                f"{text}: give both the same, or the outer one "
+                f"{text}: pass the same to both, or pass the calling kernel "
                 f"SpecializationConfig(allow_nested_config_override=True)"
             )
-        warnings.warn(f"{text}, which holds", stacklevel=3)
+        warnings.warn(f"{text}. The configuration of the calling kernel holds", stacklevel=3)
 
 
 NO_CONFIG = Config()
@@ -125,7 +130,7 @@ def _check_bools(config: Any) -> None:
 
 
 def public_name(name: str) -> Any:
-    """The ``__getattr__`` of the module nki.compiler, which NKI 0.6 does not have."""
+    """Implements ``__getattr__`` of the module nki.compiler, which NKI 0.6 does not have."""
     if name.startswith("__"):
         raise AttributeError(f"module 'nki.compiler' has no attribute {name!r}")
     public = {one.__name__: one for one in (AddressRotation, CompileConfig, SpecializationConfig)}
@@ -133,5 +138,5 @@ def public_name(name: str) -> Any:
         since = "it came with NKI 0.7" if name in public else f"nki.compiler was {_OLD}"
         raise AttributeError(f"NKI {releases.current()} has no nki.compiler.{name}: {since}")
     if name not in public:
-        raise AttributeError(f"nki.compiler has no {name}; it has {', '.join(public)}")
+        raise AttributeError(f"nki.compiler has no {name}: its names are {', '.join(public)}")
     return public[name]

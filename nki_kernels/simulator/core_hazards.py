@@ -1,11 +1,11 @@
 """Hazards between the two programs of a launch: unordered accesses to a shared tensor.
 
-A core_barrier waits for what touched its data before, and what touches its data after waits for
-it ("other engines will not be blocked": nki/api/nki/isa/__init__.py). So an access of one program
-comes before one of the other where a chain of dependencies leads through a core_barrier or
-sendrecv. Where both touch an element, one writes it, and neither comes first, the result is chance.
-But two writes of the same bytes to the same place leave these, whichever is the last, and who has
-written them reads them in any case.
+A core_barrier waits for earlier accesses to its data, and later accesses to its data wait for the
+barrier ("other engines will not be blocked": nki/api/nki/isa/__init__.py). So an access of one
+program comes before an access of the other one if a chain of dependencies leads through a
+core_barrier or sendrecv. If both access an element, one access is a write, and neither comes first,
+the result is undefined. There is an exception: two writes of the same bytes to the same place have
+the same result in any order, and a program that has written these bytes reads them in any case.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .instruction_notes import noted_line
 from .layout import extent
 from .tensor import NkiTensor, Storage
 
-_COMPARED_BYTES = 64 << 20  # views that span more are told apart by their bounds and strides only
-_MANY_PAIRS = 10_000  # of accesses: then all views are compared at once before any two are
+_COMPARED_BYTES = 64 << 20  # views that span more are compared by their bounds and strides only
+_MANY_PAIRS = 10_000  # pairs of accesses, from which on all views are compared at once first
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """An instruction of one program that reads or writes a view of a shared tensor.
 
-    ``turn``: the first instruction of the loop on the device around it, and which iteration.
-    ``written``: a digest of the bytes, where they are known and are the same in every iteration.
+    ``turn`` is the first instruction of the device loop around it, and the iteration. ``written``
+    is a digest of the written bytes, if these are known and the same in every iteration.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Access:
     written: bytes | None = None
 
     def __str__(self) -> str:
-        return f"{'writes' if self.is_write else 'reads'} it: {self.instruction}"
+        return f"{'writes' if self.is_write else 'reads'} it by {self.instruction}"
 
 
 def check_hazards(
@@ -52,7 +52,7 @@ def check_hazards(
     meetings: list[tuple[int, int]],
     tensors: list[list[Storage | None]],
 ) -> None:
-    """Raise NkiValidationError for the first two accesses that nothing orders."""
+    """Raises NkiValidationError for the first two conflicting accesses that nothing orders."""
     order: _Order | None = None
     for number, (storage, _) in enumerate(tensors):
         first, second = [session.accesses.get(number, []) for session in sessions]
@@ -66,7 +66,7 @@ def check_hazards(
 
 
 def _is_shared(first: list[Access], second: list[Access]) -> bool:
-    """Whether one program may write what the other one touches."""
+    """Returns whether one program may write what the other program accesses."""
     writes = [[a.view for a in found if a.is_write] for found in (first, second)]
     if len(first) * len(second) < _MANY_PAIRS:
         return bool((writes[0] and second) or (writes[1] and first))
@@ -78,14 +78,14 @@ def _hazard(sessions: list[Any], storage: Storage, a: Access, b: Access) -> NkiV
     lines = [noted_line(s.notes, one.number) for s, one in zip(sessions, (a, b), strict=True)]
     places = [f" ({Path(line.file).name}:{line.line})" if line else "" for line in lines]
     value = (
-        f"{storage.describe()}: instruction {a.number} of program 0 {a}{places[0]}, "
-        f"instruction {b.number} of program 1 {b}{places[1]}"
+        f"{storage.describe()}, instruction {a.number} of program 0 {a}{places[0]}, "
+        f"and instruction {b.number} of program 1 {b}{places[1]}"
     )
     rule = (
-        "no nisa.core_barrier orders these accesses to the same elements of shared HBM; does each "
-        "program take its own share, by nl.program_id(0)?"
+        "no nisa.core_barrier orders these accesses to the same elements of shared HBM: make each "
+        "program work on its own share, by nl.program_id(0), or add a barrier"
     )
-    error = NkiValidationError((a if a.is_write else b).instruction, "tensor", value, rule)
+    error = NkiValidationError((a if a.is_write else b).instruction, "the tensor", value, rule)
     error.source = lines[0] if a.is_write else lines[1]
     return error
 
@@ -93,7 +93,7 @@ def _hazard(sessions: list[Any], storage: Storage, a: Access, b: Access) -> NkiV
 def _touching(
     first: list[Access], second: list[Access], order: _Order
 ) -> Iterator[tuple[Access, Access]]:
-    """Unordered accesses of both programs to overlapping regions, one of them a write."""
+    """Yields unordered accesses of both programs to overlapping regions, one of them a write."""
     live: tuple[list[Access], list[Access]] = ([], [])
     same = _EqualWrites(first, second)
     everything = [(region(a.view)[0], 0, a) for a in first]
@@ -110,7 +110,7 @@ def _touching(
 
 
 class _EqualWrites:
-    """The writes of both programs by place and bytes, as far as these are known."""
+    """The writes of both programs by place and bytes, as far as the bytes are known."""
 
     def __init__(self, first: list[Access], second: list[Access]) -> None:
         self._firsts: tuple[dict[Any, int], ...] = ({}, {})
@@ -120,9 +120,10 @@ class _EqualWrites:
                     found.setdefault(_place(access), access.number)
 
     def is_harmless(self, a: Access, b: Access) -> bool:
-        """Whether the order of accesses of program 0 and 1, one a write, changes no byte.
+        """Returns whether the order of an access of program 0 and one of program 1 is irrelevant.
 
-        It does not where both write the same, or who reads has written before what the other does.
+        It is if both write the same bytes, or if the reading program has written before what the
+        other program writes.
         """
         if a.is_write and b.is_write:
             return a.written is not None and _place(a) == _place(b)
@@ -133,13 +134,13 @@ class _EqualWrites:
 
 
 def _place(access: Access) -> tuple[Any, ...]:
-    """Key of a write: where, and what."""
+    """Returns a key of a write: the place and the bytes."""
     t = access.view
     return t.shape, t.strides, t.offset, t.dtype, access.written
 
 
 def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
-    """Whether views of a storage in HBM have a byte in common with others."""
+    """Returns whether some views of a storage in HBM share a byte with other views."""
     if not some or not others:
         return False
     spans = [_span(t) for t in some + others]
@@ -153,7 +154,7 @@ def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
 
 
 def _bytes_of(t: NkiTensor, flags: Any, low: int) -> Any:
-    """A view of the flags of a view's bytes; the first flag is that of byte ``low``."""
+    """Returns a view of ``flags`` for the bytes of ``t``; the first flag is for byte ``low``."""
     size = dtypes.itemsize(t.dtype)
     strides = (*[s * size for s in t.strides], 1)
     return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
@@ -165,7 +166,7 @@ def _span(t: NkiTensor) -> tuple[int, int]:
 
 
 class _Order:
-    """Which meetings come before, and which after, each instruction of either program: bit sets."""
+    """The meetings before and after each instruction of both programs, as sets of bits."""
 
     def __init__(self, sessions: list[Any], meetings: list[tuple[int, int]]) -> None:
         self._waits = [_waits(session) for session in sessions]
@@ -201,11 +202,11 @@ class _Order:
                     after[m] |= after[n]
 
     def is_ordered(self, a: Access, b: Access) -> bool:
-        """Whether an access of program 0 and one of program 1 are."""
+        """Returns whether an access of program 0 and an access of program 1 are ordered."""
         mine, other = a.number, b.number
         if a.turn != b.turn and (a.turn[0], b.turn[0]) in self._loops:
-            # A core begins an iteration when it is done with the one before. So they are where
-            # the earlier one comes before a meeting of the loop, or the later one after one.
+            # A core begins an iteration when it has ended the iteration before. So it is enough
+            # that the earlier access comes before a meeting in the loop, or the later one after it.
             inside = self._loops[a.turn[0], b.turn[0]]
             if a.turn[1] < b.turn[1]:
                 return bool((self._after[0][mine] | self._before[1][other]) & inside)
@@ -219,7 +220,10 @@ class _Order:
 def _meetings_of_loops(
     sessions: list[Any], meetings: list[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
-    """Of each loop, by the numbers of its first instructions in both: its meetings, a bit set."""
+    """Returns the meetings in each loop as a set of bits.
+
+    The key is the number of the loop's first instruction in program 0 and in program 1.
+    """
     found = {}
     loops = [dict.fromkeys(loop for _, loop in session.loop_marks) for session in sessions]
     for pair in zip(*loops, strict=False):
@@ -232,7 +236,7 @@ def _meetings_of_loops(
 
 
 def _waits(session: Any) -> list[list[int]]:
-    """The earlier instructions that each one waits for: its data, edges, and its engine's last."""
+    """Returns the waits of each instruction: for data, for edges, and for its engine."""
     found = [[m if m >= 0 else ~m for m in waits] for _, waits, _ in session.trace]
     last: dict[str, int] = {}
     for n, (issue, _, _) in enumerate(session.trace):

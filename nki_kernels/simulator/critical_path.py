@@ -1,4 +1,4 @@
-"""How much of a launch's time each event of its critical path takes."""
+"""The share of each event of the critical path in the time of a launch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Share:
-    """An event of the critical path, and how many modelled nanoseconds of the total are its own.
+    """An event of the critical path, and its share of the total time in modelled nanoseconds.
 
-    They end where the next event of the path begins, or gets the DMA engines. Events of a loop's
-    body have those of all iterations, the last one with the branches.
+    The share ends where the next event of the path begins, or begins to use the DMA engines. The
+    share of an event in the body of a loop includes all iterations. The last event of the body also
+    has the time of the branches.
     """
 
     event: Event
@@ -25,9 +26,9 @@ class Share:
 
 
 def critical_shares(timeline: Timeline) -> list[Share]:
-    """The critical path, first to last; together the shares are ``timeline.total_ns``.
+    """Returns the critical path from first to last; the shares add up to ``timeline.total_ns``.
 
-    Where loops on the device nest, the branches of the outer one may be missing.
+    For nested loops on the device, the branches of the outer loop may be missing.
     """
     found = []
     loops = timeline.loops
@@ -49,7 +50,7 @@ def critical_shares(timeline: Timeline) -> list[Share]:
 
 
 def _begin_of(event: Event, before: Event) -> float:
-    """From when on the event, and no longer the one before, is what takes the time."""
+    """Returns the time at which the share of ``before`` ends and that of ``event`` begins."""
     if event.wait in (waits.DMA_ENGINES, waits.HBM):
         return min(max(event.start_ns, before.end_ns), event.end_ns)
     return event.start_ns

@@ -1,10 +1,10 @@
-"""Loops on the device: one iteration is recorded, and the others take as long.
+"""Loops on the device, of which one iteration is recorded and the others take the same time.
 
-The device runs one copy of the body (nki/deep-dives/nki-dynamic-loops.rst), and an iteration begins
-when all engines and DMA queues are done with the one before: kiln on trn1 ("all engines meet on one
-semaphore"), spectral-dns rule 7, and comments of NKI 0.6 on what it puts before the end of a body
-agree. So work overlaps within an iteration alone, all iterations take the same time, and a tile of
-the body is the same memory in each of them.
+The device runs one copy of the body (nki/deep-dives/nki-dynamic-loops.rst). An iteration begins
+when all engines and DMA queues have finished the iteration before. Three sources agree on that:
+kiln on trn1 ("all engines meet on one semaphore"), rule 7 of spectral-dns, and comments of NKI 0.6
+on what it inserts before the end of a body. So work overlaps only within an iteration, all
+iterations take the same time, and a tile of the body is the same memory in each iteration.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from .errors import NkiValidationError
 
 
 class DeviceLoop:
-    """One loop of a launch, while it runs and afterwards.
+    """A loop of a launch, while it runs and afterwards.
 
-    Attributes: ``first`` and ``end``, numbers of the instructions of its first iteration;
-    ``trips``, how many there were, of which ``run`` were run; ``held``, storages from outside.
+    Attributes:
+        first, end: the instructions of the first iteration have the numbers first to end - 1.
+        trips: the number of iterations.
+        run: the number of iterations that the simulator ran.
+        held: the storages from outside that the body uses.
     """
 
     def __init__(self, session: Any, label: str) -> None:
@@ -36,13 +39,13 @@ class DeviceLoop:
 
     @property
     def outermost(self) -> DeviceLoop:
-        """The loop around it that is in no other one, or itself."""
+        """The outermost loop around this loop, or this loop itself."""
         return self if self.outer is None else self.outer.outermost
 
     def values(self, bounds: range) -> Iterator[int]:
-        """What to run the body with: in a dry run the first value and the last.
+        """Yields the values with which the body runs: in a dry run only the first and the last.
 
-        The last one leaves registers that the body moves as a whole run does.
+        After the last value, registers that the body writes have the same values as in a real run.
         """
         if self.session.dry and len(bounds) > 2:
             yield bounds[0]
@@ -53,10 +56,10 @@ class DeviceLoop:
 
     @contextmanager
     def iteration(self) -> Iterator[None]:
-        """One iteration, which the block runs; NkiValidationError inside of a later loop."""
+        """Notes one iteration, which the block runs."""
         if self.session.device_loop is not self:
-            rule = "a loop on the device ends before the one around it goes on"
-            raise NkiValidationError(self.label, "loop", "iterated beside another loop", rule)
+            rule = "an inner loop on the device must end before the loop around it continues"
+            raise NkiValidationError(self.label, "the loop", "interleaved with another loop", rule)
         self.trips += 1
         self.run += 1
         if not self._is_first:
@@ -71,7 +74,7 @@ class DeviceLoop:
 
     @contextmanager
     def _unrecorded(self) -> Iterator[None]:
-        """Instructions bear the numbers of the first iteration, and leave no record."""
+        """Gives instructions the numbers of the first iteration, and leaves no record of them."""
         session = self.session
         kept = session.trace, session.log
         edges, storages = len(session.extra_edges), len(session.storages)
@@ -85,7 +88,7 @@ class DeviceLoop:
             del session.extra_edges[edges:], session.storages[storages:]
 
     def hold_tiles(self) -> None:
-        """Hold what the body uses of outside for as long as the loop runs [nki-dynamic-loops]."""
+        """Holds the outside tiles of the body while the loop runs [nki-dynamic-loops]."""
         for storage in self.session.storages[: self._storages]:
             if storage.last_use >= self.first:
                 storage.first_use = min(storage.first_use, self.first)
@@ -95,10 +98,10 @@ class DeviceLoop:
 
 @contextmanager
 def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
-    """A loop of ``session``, opened; its iterations run inside of the block."""
+    """Opens a loop of ``session``, whose iterations run inside of the block."""
     loop = DeviceLoop(session, label)
     if loop.outer is not None:
-        session.broke(label, Break("nested-device-loops", "loop", "inside of another loop"))
+        session.broke(label, Break("nested-device-loops", "the loop", "inside of another loop"))
     is_recorded = session.trace is not None
     if is_recorded:
         session.loop_marks.append((loop.first, loop))

@@ -1,7 +1,7 @@
-"""What the DMA engines move over a launch.
+"""The bytes that the DMA engines move over the time of a launch.
 
-Each of the 16 engines of a core takes one transfer at a time; a transfer's bytes are spread evenly
-over the time that its engines have it, together.
+Each of the 16 engines of a core runs one transfer at a time. The bytes of a transfer are spread
+evenly over the time for which its engines are busy with it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Moved(NamedTuple):
-    """What some of a transfer's engines do at one time, in nanoseconds and bytes a nanosecond."""
+    """A span in which some engines run a transfer, in nanoseconds and bytes a nanosecond."""
 
     core: int
     start_ns: float
     end_ns: float
-    rate: float  # of all bytes
-    hbm_rate: float  # of those read and written in HBM
+    rate: float  # all bytes
+    hbm_rate: float  # bytes read and written in HBM
 
 
 def moved(schedule: Schedule) -> list[Moved]:
-    """All of a launch: its transfers in the order in which they got the engines."""
+    """Returns the spans of all transfers of a launch, in the order in which engines ran them."""
     engines = [_Engines(schedule) for _ in range(schedule.cores)]
     found: list[Moved] = []
     for n in schedule.placed:
@@ -38,7 +38,7 @@ def moved(schedule: Schedule) -> list[Moved]:
 
 
 class _Engines:
-    """The DMA engines of a core, as `engines` has them."""
+    """The DMA engines of a core, with the same model as `engines`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -46,14 +46,14 @@ class _Engines:
         self._shared = 0.0
 
     def run(self, n: int, issue: Issue, core: int) -> Iterator[Moved]:
-        """One transfer."""
+        """Yields the spans of one transfer."""
         schedule = self._schedule
         first = schedule.start[n] + issue.trigger_ns + schedule.chip.dma_start_ns
         begins = [max(free, first) for free in self._free]
         ends = [begin + cost for begin, cost in zip(begins, issue.dma_ns, strict=True)]
         self._shared = max(first, self._shared) + issue.dma_shared_ns
         used = [engine for engine, cost in enumerate(issue.dma_ns) if cost]
-        # Two cores that share a stack of HBM make a transfer later than its engines do.
+        # If two cores share an HBM stack, a transfer can end later than its engines alone would.
         late = schedule.end[n] - max(self._shared, *[ends[engine] for engine in used])
         late = late if late > 1e-6 * schedule.end[n] else 0.0
         self._shared += late

@@ -1,7 +1,7 @@
-"""The rule on SBUF that DMA fills, at the times at which the schedule runs.
+"""The rule on SBUF that DMA writes, checked with the times of the schedule.
 
-A load starts as soon as memory is free for it, so more of what DMA wrote is live at once than
-program order shows.
+A load starts as soon as there is free memory for it. So more of the memory that DMA writes is live
+at once than program order shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_dma_written(session: Session, schedule: Schedule, first: int = 0) -> None:
-    """Report a break of "dma-written-ahead" to a session, whose instructions begin at ``first``."""
+    """Reports a break of "dma-written-ahead" to a session with instructions from ``first`` on."""
     changes: list[tuple[float, int, Storage]] = []
     for storage in session.storages:
         in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_users

@@ -1,7 +1,7 @@
-"""NKI data types: names, NumPy representation and casts.
+"""Data types of NKI: names, NumPy representations and casts.
 
-A dtype is a string, as in the SDK. Casts round to nearest even; casts to integers saturate
-(release notes of NKI 0.6.0). With NKI_PRECISE_FP=0 low-precision types are kept as float32.
+A dtype is a string, as in the SDK. Casts round to nearest even, and casts to integers saturate
+(release notes of NKI 0.6.0). With NKI_PRECISE_FP=0 low-precision types are stored as float32.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nki_kernels import releases
 
 Array = np.ndarray[Any, Any]
 
-# name: (bytes an element, NumPy type that holds it)
+# name: (bytes of an element, NumPy type that holds it)
 _TYPES: dict[str, tuple[int, Any]] = {
     "bool": (1, np.bool_),
     "int8": (1, np.int8),
     "int16": (2, np.int16),
     "int32": (4, np.int32),
-    "int64": (8, np.int64),  # of NkiScalars, in NKI 0.7
+    "int64": (8, np.int64),  # for NkiScalars, since NKI 0.7
     "uint8": (1, np.uint8),
     "uint16": (2, np.uint16),
     "uint32": (4, np.uint32),
@@ -51,16 +51,16 @@ _HELD = {name: np.dtype(held) for name, (_, held) in _TYPES.items()}
 
 
 def canonical(dtype: Any) -> str:
-    """The NKI name of a dtype given as NKI name, NumPy dtype or torch dtype (else TypeError)."""
+    """Returns the NKI name of an NKI name, NumPy dtype or torch dtype; else raises TypeError."""
     name = _canonical(dtype)
     if name and (name != "int64" or releases.is_traced()):
         return name
     known = ", ".join(n for n in NAMES if n != "int64" or releases.is_traced())
-    raise TypeError(f"dtype {dtype!r} is not an NKI dtype; known: {known}")
+    raise TypeError(f"dtype {dtype!r} is not a dtype of NKI, allowed are {known}")
 
 
 def _canonical(dtype: Any) -> str:
-    """The name of a dtype; "" of one that no release has."""
+    """Returns the name of a dtype, or "" if no release of NKI has it."""
     if isinstance(dtype, str):
         if dtype in _TYPES:
             return dtype
@@ -77,34 +77,34 @@ def _canonical(dtype: Any) -> str:
 
 
 def itemsize(name: str) -> int:
-    """Bytes of one element on the chip."""
+    """Returns the bytes of one element on the chip."""
     return _TYPES[name][0]
 
 
 def is_precise() -> bool:
-    """False when NKI_PRECISE_FP=0 asks for float32 in place of low-precision types."""
+    """Returns False if NKI_PRECISE_FP=0 asks for float32 in place of low-precision types."""
     return os.environ.get("NKI_PRECISE_FP", "1") != "0"
 
 
 def numpy_type(name: str, precise: bool = True) -> np.dtype[Any]:
-    """The NumPy dtype that holds ``name`` in the simulator."""
+    """Returns the NumPy dtype that holds the dtype ``name`` in the simulator."""
     if not precise and name in _LOW_PRECISION:
         return np.dtype(np.float32)
     return _HELD[name]
 
 
 def is_exact(name: str) -> bool:
-    """False for low-precision types where NKI_PRECISE_FP=0 asks for float32 in place of them."""
+    """Returns whether a dtype is stored as it is, and not as float32 under NKI_PRECISE_FP=0."""
     return name not in _LOW_PRECISION or is_precise()
 
 
 def fresh_value(name: str) -> Any:
-    """What unwritten memory reads as: NaN for floats, 4 for integers (nki_simulator.rst)."""
+    """Returns the value of unwritten memory: NaN for floats, 4 for integers (nki_simulator.rst)."""
     return 4 if name in INTEGERS or name in PACKED else np.nan
 
 
 def round_to_tfloat32(array: Array) -> Array:
-    """Keep 10 mantissa bits of float32, round to nearest even."""
+    """Rounds float32 to 10 bits of mantissa, to nearest even."""
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     rounded = (bits + (np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1)))) & np.uint32(
         0xFFFFE000
@@ -113,12 +113,12 @@ def round_to_tfloat32(array: Array) -> Array:
 
 
 def to_float32(array: Array) -> Array:
-    """The engines compute in fp32."""
+    """Returns an array as float32, in which the engines compute."""
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
 def store(out: Array, value: Array, name: str) -> None:
-    """Write fp32 (or exact integer) ``value`` to ``out`` of NKI dtype ``name``, with its cast."""
+    """Writes ``value``, float32 or integer, to ``out``, with the cast to the dtype ``name``."""
     kind = out.dtype.kind
     if name == "tfloat32":
         out[...] = round_to_tfloat32(value)

@@ -1,10 +1,10 @@
 """When the engines and DMA queues of one NeuronCore are free.
 
-The Tensor, Vector, Scalar and GpSimd engines each take one instruction at a time; the Tensor
-engine loads the next stationary operand behind the running pass, and array tiles run side by side.
-NeuronCore-v2 lets VectorE and GpSimdE take turns on SBUF, VectorE and ScalarE on PSUM; later ones
-on a bank of it. DMA transfers share 16 engines and what a core reaches of HBM, and GpSimdE writes
-the descriptors of most (`isa/dma_costs`).
+The Tensor, Vector, Scalar and GpSimd engines each run one instruction at a time. The Tensor engine
+loads the next stationary operand during the running pass, and array tiles run in parallel. On
+NeuronCore-v2, VectorE and GpSimdE take turns in using SBUF, and VectorE and ScalarE in using PSUM;
+on later cores they take turns in using a bank of PSUM. DMA transfers share 16 engines and a core's
+bandwidth of HBM. GpSimdE writes the descriptors of most transfers (`isa/dma_costs`).
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from .issue import Issue
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "dma")
 _FULL_ARRAY = (0, 4)
 
-# Of one instruction: start, end, when others see the result, when its queue goes on, the
-# instruction that held it up (-1: none but its queue and operands), and why (of `waits`).
+# For one instruction: start, end, when the result is visible, when its queue continues, the
+# instruction that delayed it (-1: only its queue and operands did), and why (one of `waits`).
 Place = tuple[float, float, float, float, int, str]
 
 
 class Engines:
-    """The engines of one core. ``place`` runs an instruction as soon as they are free for it.
+    """The engines of one core. ``place`` runs an instruction as soon as its engine is free.
 
-    Attributes: ``busy``, nanoseconds of each of ``ENGINES``; for dma the busiest of the engines.
+    The attribute ``busy`` has the nanoseconds for which each of ``ENGINES`` was busy. The value of
+    "dma" is that of the busiest DMA engine.
     """
 
     def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Any, ...]]) -> None:
         self.chip = chip
-        self._banks = banks  # of PSUM, that an instruction has for itself on its kind of engine
+        self._banks = banks  # PSUM banks that an instruction uses alone, by its number
         self._bank_free: dict[Any, float] = {}
         self._busy = dict.fromkeys(ENGINES, 0.0)
         self._dma_free = [0.0] * chip.dma_engines
@@ -44,29 +45,29 @@ class Engines:
         self._dma_shared_user = -1
         self._dma_shared_busy = 0.0
         self._array_free = [0.0] * 16  # 32x32 tiles of the systolic array, row-major
-        self._array_end = 0.0  # when all of them are
-        self._background_free = 0.0  # of the array, for transposes
+        self._array_end = 0.0  # when all tiles of the array are free
+        self._background_free = 0.0  # when the array is free for a transpose in the background
         self._tensor_end = 0.0
         self._stationary_free = 0.0
-        self._ports: dict[Any, tuple[float, int]] = {}  # free when, used last by which
-        self._tables: set[str] = set()  # of functions, in ScalarE
+        self._ports: dict[Any, tuple[float, int]] = {}  # when it is free, and its last user
+        self._tables: set[str] = set()  # functions whose tables ScalarE has loaded
 
     @property
     def busy(self) -> dict[str, float]:
         return {**self._busy, "dma": max(*self._dma_busy, self._dma_shared_busy)}
 
     def count_busy(self) -> list[float]:
-        """Nanoseconds that each engine, DMA engine and the core's share of HBM were busy."""
+        """Returns how long each engine, each DMA engine and the share of HBM were busy, in ns."""
         return [*self._busy.values(), *self._dma_busy, self._dma_shared_busy]
 
     def repeat_busy(self, before: list[float], times: int) -> None:
-        """Count once more, ``times`` times, what engines did since they were busy as ``before``."""
+        """Counts what the engines have done since ``before`` another ``times`` times."""
         grown = [a + times * (a - b) for a, b in zip(self.count_busy(), before, strict=True)]
         self._busy = dict(zip(self._busy, grown, strict=False))
         *self._dma_busy, self._dma_shared_busy = grown[len(self._busy) :]
 
     def place(self, n: int, issue: Issue, start: float) -> Place:
-        """Run instruction ``n``, whose queue and operands are ready at ``start``."""
+        """Runs instruction ``n``, whose queue and operands are ready at ``start``."""
         if issue.engine == "dma":
             return self._transfer(n, issue, start)
         if issue.engine == "tensor":
@@ -74,7 +75,7 @@ class Engines:
         return self._stream(n, issue, start)
 
     def _stream(self, n: int, issue: Issue, start: float) -> Place:
-        """VectorE, ScalarE, GpSimdE."""
+        """Runs an instruction of VectorE, ScalarE or GpSimdE."""
         held_by, why = -1, ""
         ports = issue.ports + self._banks[n] if issue.takes_banks else issue.ports
         for port in ports:
@@ -91,13 +92,13 @@ class Engines:
         return start, finish, finish + issue.latency_ns, finish, held_by, why
 
     def load_tables(self, functions: set[str]) -> float:
-        """How long ScalarE takes to load the functions that it has not."""
+        """Returns how long ScalarE takes to load the tables that it does not have yet."""
         new = functions - self._tables
         self._tables |= new
         return len(new) * self.chip.activation_table_ns
 
     def _multiply(self, n: int, issue: Issue, start: float) -> Place:
-        """LoadStationary in the background, then MultiplyMoving on its part of the array."""
+        """Runs LoadStationary in the background, and MultiplyMoving on its part of the array."""
         loaded = max(start, self._stationary_free) + issue.load_stationary_ns
         if issue.rows == _FULL_ARRAY and issue.columns == _FULL_ARRAY:
             start = self._whole_array(issue, loaded)
@@ -112,7 +113,10 @@ class Engines:
         return start, finish, finish + issue.latency_ns, queue_free, -1, ""
 
     def _whole_array(self, issue: Issue, loaded: float) -> float:
-        """Start of a pass; of a transpose beside another pass, where the chip can do that."""
+        """Returns the start of a pass on the whole array.
+
+        A transpose runs beside another pass if the chip can do so.
+        """
         start = max(loaded, self._array_end)
         if issue.is_transpose and self.chip.background_transposes:
             background = max(loaded, self._background_free)
@@ -124,7 +128,7 @@ class Engines:
         return start
 
     def _array_tile(self, n: int, issue: Issue, loaded: float) -> float:
-        """Start of a pass on some rows and columns; one at a time writes a PSUM bank."""
+        """Returns the start of a pass on an array tile. One pass at a time writes a PSUM bank."""
         cells = _cells(issue.rows, issue.columns)
         banks = self._banks[n] if issue.takes_banks else ()
         free = [self._array_free[c] for c in cells]
@@ -138,9 +142,9 @@ class Engines:
         return start
 
     def _transfer(self, n: int, issue: Issue, start: float) -> Place:
-        """One transfer on the engines that its rows are dealt to, at what the core reaches."""
+        """Runs a transfer on the engines of its rows, no faster than the core's bandwidth."""
         chip = self.chip
-        trigger: tuple[int, str] = (-1, "")  # what held that up
+        trigger: tuple[int, str] = (-1, "")  # what delayed the trigger
         if issue.uses_software_dge:
             idle, user = self._ports.get("gpsimd", (0.0, -1))
             if idle > start:
@@ -163,13 +167,14 @@ class Engines:
     def _run_dma_engines(
         self, n: int, costs: tuple[float, ...], first: float, finish: float
     ) -> tuple[float, int]:
-        """When the last engine ends, or ``finish`` if that is later; what it did before, or -1.
+        """Returns when the last engine ends, but at least ``finish``, and its transfer before.
 
-        Each takes its cost from ``first`` on, or from when it is free.
+        Each engine is busy for its cost, from ``first`` on or from when it is free. The second
+        value is -1 if no earlier transfer delayed the last engine.
         """
         free, busy, users = self._dma_free, self._dma_busy, self._dma_user
         if costs and costs[0] and all(map(_are_equal, (costs, free, users))):
-            # All rows are dealt alike, and were before: one engine tells of all.
+            # All engines have the same cost and became free together, so one stands for all.
             user = -1 if free[0] < first else users[0]
             end = max(first, free[0]) + costs[0]
             self._dma_free, self._dma_user = [end] * len(free), [n] * len(users)
@@ -193,5 +198,5 @@ def _are_equal(values: Sequence[float]) -> bool:
 
 @functools.lru_cache
 def _cells(rows: tuple[int, int], columns: tuple[int, int]) -> list[int]:
-    """Tiles of 32x32 of the systolic array."""
+    """Returns the numbers of the 32x32 tiles of the systolic array."""
     return [4 * r + c for r in range(*rows) for c in range(*columns)]

@@ -1,4 +1,4 @@
-"""Enumerations of nki.isa, with the values the SDK documents."""
+"""Enumerations of nki.isa, with the values that the SDK documents."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _Enum = TypeVar("_Enum", bound=type[Enum])
 
 
 def _plain(enum: _Enum) -> _Enum:
-    """The enumeration with members that are plain attributes of the class, and hash by identity.
+    """Returns the enumeration with members as plain class attributes, hashed by identity.
 
-    Python 3.10 and 3.11 look up every one of `engine.vector` by functions written in Python.
+    Python 3.10 and 3.11 look up each member, such as `engine.vector`, by slow Python functions.
     """
     for name, member in enum.__members__.items():
         type.__setattr__(enum, name, member)
@@ -34,7 +34,7 @@ class engine(Enum):
 
 @_plain
 class reduce_cmd(Enum):
-    """What an instruction does with an engine's accumulator registers."""
+    """Commands for the accumulator registers of an engine."""
 
     idle = 0
     reset = 1
@@ -45,7 +45,7 @@ class reduce_cmd(Enum):
 
 @_plain
 class dge_mode(Enum):
-    """Who generates DMA descriptors."""
+    """Generators of DMA descriptors."""
 
     unknown = 0
     swdge = 1
@@ -55,7 +55,7 @@ class dge_mode(Enum):
 
 @_plain
 class oob_mode(Enum):
-    """What a DMA does with an index out of bounds."""
+    """Reactions of a DMA to an index out of bounds."""
 
     error = 0
     skip = 1
@@ -71,7 +71,7 @@ class matmul_perf_mode(Enum):
 
 @_plain
 class nc_version(Enum):
-    """Generations of the NeuronCore, in their order: AWS's kernels compare them, with ints, too."""
+    """Generations of the NeuronCore, in order. AWS's kernels compare them, and also with ints."""
 
     gen2 = 2
     gen3 = 3
@@ -91,13 +91,13 @@ class nc_version(Enum):
 
 
 def _number(version: object) -> Any:
-    """Of a version or an int."""
+    """Returns the number of a version or an int."""
     return version.value if isinstance(version, nc_version) else version
 
 
 @_plain
 class dma_engine(Enum):
-    """Which DMA engine a sendrecv uses."""
+    """DMA engines that a sendrecv can use."""
 
     dma = 1
     gpsimd_dma = 2

@@ -9,18 +9,25 @@ if TYPE_CHECKING:
 
 
 class NkiValidationError(Exception):
-    """A documented rule of the hardware or the compiler is broken.
+    """A kernel breaks a documented rule of the hardware or the compiler.
 
-    Attributes: ``instruction``, ``operand``, ``value`` and ``rule``, as in the message; ``name``,
-    of the device rule, if it is one; ``source``, the kernel's line where an error that shows only
-    at the kernel's end has one.
+    The message is "instruction: operand is value, but rule".
+
+    Attributes:
+        instruction: the function of nki that refuses the operand, such as "nisa.nc_matmul".
+        operand: the operand or argument.
+        value: its value.
+        rule: the rule as a clause; one that begins with "must" is about the operand.
+        name: the name of the device rule, or "" if the rule is none of these.
+        source: the kernel's line, for errors that are found only when the kernel has ended.
     """
 
     name: str = ""
     source: SourceLine | None = None
 
     def __init__(self, instruction: str, operand: str, value: Any, rule: str) -> None:
-        super().__init__(f"{instruction}: {operand} = {value}: {rule}")
+        clause = f"it {rule}" if rule.startswith("must ") else rule
+        super().__init__(f"{instruction}: {operand} is {value}, but {clause}")
         self.instruction = instruction
         self.operand = operand
         self.value = value
@@ -28,4 +35,4 @@ class NkiValidationError(Exception):
 
 
 class NkiSimulationWarning(UserWarning):
-    """Something that costs time or correctness on the chip, but that the chip accepts."""
+    """A kernel does what the chip accepts, but what makes it slow or its result doubtful."""

@@ -1,4 +1,4 @@
-"""What is said where more tiles are live at once than SBUF or PSUM holds."""
+"""The error about tiles that are live at once and do not fit into SBUF or PSUM."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SHOWN = 4  # kinds of tiles
 def full_memory(
     session: Any, live: Iterable[tuple[Storage, int]], n: int, limit: int, last: Storage
 ) -> NkiValidationError:
-    """The error of the tile ``last``, which is too much at instruction ``n``.
+    """Returns the error about the tile ``last``, which does not fit at instruction ``n``.
 
-    ``live`` are the tiles with their bytes a partition. The lines where they are first used are
-    said where the launch notes lines.
+    ``live`` are the tiles with their bytes a partition. The message has the lines of their first
+    use, if the launch notes lines.
     """
     found = list(live)
     sizes = {_kind(session, tile): size for tile, size in found}
@@ -28,19 +28,20 @@ def full_memory(
     kinds = sorted(counts, key=lambda kind: -sizes[kind] * counts[kind])
     shown = [f"{counts[kind]} x {kind}" for kind in kinds[:_SHOWN]]
     rest = [f"{len(kinds) - _SHOWN} other kinds"] if len(kinds) > _SHOWN else []
+    memory = last.buffer.value
     rule = (
-        f"{sum(size for _, size in found)} bytes a partition are live at instruction "
-        f"{n}{_place(session, n, ' of ')}; {session.chip.name} has {limit} in {last.buffer.value}; "
-        f"live are {', '.join(shown + rest)}"
+        f"{sum(size for _, size in found)} bytes a partition of {memory} are live at instruction "
+        f"{n}{_place(session, n, ' at ')}, and {session.chip.name} has {limit}: use fewer or "
+        f"smaller tiles at a time. The live tiles are {', '.join(shown + rest)}"
     )
-    error = NkiValidationError("kernel", "tile", last.describe(), rule)
+    error = NkiValidationError("kernel", "the tile to allocate", last.describe(), rule)
     error.source = noted_line(session.notes, n)
     return error
 
 
 def _kind(session: Any, tile: Storage) -> str:
-    """A tile and where it is first used."""
-    return tile.describe() + _place(session, tile.first_use, " from ")
+    """Returns a text about a tile and the line of its first use."""
+    return tile.describe() + _place(session, tile.first_use, " first used at ")
 
 
 def _place(session: Any, n: int, before: str) -> str:

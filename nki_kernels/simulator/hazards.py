@@ -1,7 +1,8 @@
 """Which earlier instructions an instruction must wait for.
 
-Read-after-write, write-after-read and write-after-write on overlapping regions. A predecessor is
-kept as n (wait until its result is visible) or ~n (a reader: wait until it is done).
+An instruction waits for read-after-write, write-after-read and write-after-write on overlapping
+regions. A predecessor is stored as n (wait until its result is visible), or as ~n (the predecessor
+reads: wait until it has ended).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Region = tuple[int, int, int, int, bool]
 
 
 def region(t: NkiTensor) -> Region:
-    """Bounding box of a view in its storage."""
+    """Returns the bounding box of a view in its storage."""
     found: Region | None = t._region
     if found is None:
         found = t._region = _bounding_box(t)
@@ -45,11 +46,12 @@ def note_read(
     user: str | int,
     whole: bool = False,
 ) -> None:
-    """Append what instruction ``n`` waits for before it reads a view, and note that it does.
+    """Appends what instruction ``n`` waits for before it reads a view, and notes the read.
 
-    ``user``: ``n``, or an in-order queue, where the last read of a view stands for earlier ones.
-    ``whole``: reads and writes of a tile wait for each other, whatever parts they touch. Writes of
-    different parts do not: kiln's tiles that VectorE and ScalarE fill together take no longer.
+    ``user`` is ``n``, or an in-order queue, of which only the last read of a view is kept. With
+    ``whole``, reads and writes of a tile wait for each other, whatever parts they touch. Writes of
+    different parts do not: in kiln's record VectorE and ScalarE fill a tile together in no more
+    time than separate tiles.
     """
     storage, stream = t.storage, issue.stream
     writes = storage.writes
@@ -63,7 +65,7 @@ def note_read(
 
 
 def _follows_in_psum(issue: Issue, storage: Storage) -> bool:
-    """PSUM accumulates near memory: matmuls to the same region follow each other without a wait."""
+    """Returns whether a matmul need not wait for others, as PSUM accumulates near memory."""
     is_overtaking = issue.is_transpose and issue.may_overtake
     return storage.buffer is MemoryRegion.psum and not is_overtaking
 
@@ -71,12 +73,12 @@ def _follows_in_psum(issue: Issue, storage: Storage) -> bool:
 def note_write(
     predecessors: list[int], t: NkiTensor, n: int, issue: Issue, whole: bool = False
 ) -> None:
-    """The same of a view that instruction ``n`` writes."""
+    """Appends what instruction ``n`` waits for before it writes a view, and notes the write."""
     storage, stream = t.storage, issue.stream
     in_order = issue.engine != "dma"
     if storage.writes:
         low, high, first, end, _ = t._region or region(t)
-        hidden = []  # places of writes that this one covers
+        hidden = []  # indices of earlier writes that this write covers
         for place, (other, m, writer) in enumerate(storage.writes):
             box = other._region or region(other)
             if low < box[1] and box[0] < high and first < box[3] and box[2] < end:
@@ -100,7 +102,7 @@ def note_write(
 
 
 def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
-    """True unless two views of a storage share no element."""
+    """Returns False if two views of a storage certainly share no element."""
     x, y = a._region or region(a), b._region or region(b)
     if x[0] >= y[1] or y[0] >= x[1] or x[2] >= y[3] or y[2] >= x[3]:
         return False
@@ -115,7 +117,7 @@ def _covers(a: NkiTensor, b: NkiTensor) -> bool:
 
 
 def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
-    """True when views whose boxes overlap provably miss each other, as columns of a row do."""
+    """Returns whether views with overlapping boxes are disjoint, such as columns of a row."""
     if a.dtype != b.dtype or a._dynamic is not None or b._dynamic is not None:
         return False
     free = a._free
@@ -130,7 +132,7 @@ def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
 
 @functools.lru_cache(4096)
 def _periods(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
-    """Distances at which views with these layouts repeat, and what each covers of one."""
+    """Returns the periods of two layouts, and how much of a period each layout covers."""
     dims = [_dims(a), _dims(b)]
     found = []
     for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:

@@ -1,8 +1,8 @@
-"""Instructions with an operand whose address a register or a tile of indices holds.
+"""Instructions with an operand whose address depends on a register or a tile of indices.
 
-Documented in nki/deep-dives/nki-aps.rst and under nki.isa.dma_copy. An index must lie within the
-dimension of the view that it was applied to, and what it reaches within the tensor. Of a
-``scalar_offset`` of ``ap`` the latter is all: access_patterns.py says why.
+Sources: nki/deep-dives/nki-aps.rst, and nki.isa.dma_copy. An index must be in the range of the
+dimension to which it is applied, and the accessed elements must be in the tensor. For a
+``scalar_offset`` of ``ap`` only the second condition applies; access_patterns.py says why.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 def index_tiles(issue: Issue, operands: list[NkiTensor]) -> list[NkiTensor]:
-    """The tiles that hold the operands' indices."""
+    """Returns the tiles that hold the operands' indices."""
     found = []
     for t in operands:
         if t._dynamic is None or isinstance(t._dynamic.index, RunTimeValue):
             continue
         index = t._dynamic.index
         if t._dynamic.kind == "vector" and index.shape != (t.shape[0], 1):
-            rule = f"must have shape ({t.shape[0]}, 1): one index a partition"
-            value = f"shape {index.shape}"
+            rule = f"must have the shape ({t.shape[0]}, 1), one index for each partition"
+            value = f"a tile of shape {index.shape}"
             raise NkiValidationError(issue.instruction, "vector_offset", value, rule)
         found.append(index)
     return found
 
 
 def run(session: Session, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-    """Check, compute and mark what an instruction with an indirect operand touches."""
+    """Runs an instruction with an indirect operand: checks, computes, and marks what it writes."""
     for index in index_tiles(issue, writes + reads):
         session.check_written(issue, index)
     places = [_place(t, issue) for t in writes + reads]
@@ -55,7 +55,7 @@ def run(session: Session, issue: Issue, writes: list[NkiTensor], reads: list[Nki
 
 
 def _place(t: NkiTensor, issue: Issue) -> Any:
-    """The static view or the rows that are meant; None for an address that is to be skipped."""
+    """Returns the static view or the rows of an operand; None for an address to be skipped."""
     if t._dynamic is None:
         return t
     if t._dynamic.kind == "vector":
@@ -77,7 +77,7 @@ def _at(t: NkiTensor, found: Indirection, shape: tuple[int, ...], value: int) ->
 
 
 def _is_inside(static: NkiTensor, t: NkiTensor) -> bool:
-    # On-chip an index moves along the free dimensions: it does not reach the next partition.
+    # In SBUF and PSUM an index moves along the free dimensions, not to the next partition.
     if t._free and static.offset // t._free != t.offset // t._free:
         return False
     try:
@@ -89,14 +89,14 @@ def _is_inside(static: NkiTensor, t: NkiTensor) -> bool:
 
 def _out_of_bounds(issue: Issue, value: int, t: NkiTensor, found: Indirection) -> Exception:
     rule = (
-        f"out of bounds: the view of {t.storage.describe()} that is indexed takes 0 to "
+        f"it is out of bounds: the indexed view of {t.storage.describe()} has indices from 0 to "
         f"{found.count - 1}, and the access must end inside of the tensor"
     )
     return NkiValidationError(issue.instruction, f"{found.kind}_offset", value, rule)
 
 
 def places(t: NkiTensor, issue: Issue) -> list[NkiTensor]:
-    """What an operand means with the indices of now, as static views."""
+    """Returns the static views of an operand for the current values of its indices."""
     found = _place(t, issue)
     if isinstance(found, _Rows):
         return list(found.views.values())
@@ -104,7 +104,7 @@ def places(t: NkiTensor, issue: Issue) -> list[NkiTensor]:
 
 
 class _Rows:
-    """The rows of an HBM tensor that a tile of indices names, one a partition."""
+    """The rows of an HBM tensor that a tile of indices selects, one row for each partition."""
 
     def __init__(self, t: NkiTensor, issue: Issue) -> None:
         found, inner = t._dynamic, (1,) + t.shape[1:]
@@ -117,18 +117,18 @@ class _Rows:
         self.storage = t.storage
         self.shape = t.shape
         self.np_type = t._layout.np_type
-        self.valid = np.repeat(valid, math.prod(inner))  # one an element
+        self.valid = np.repeat(valid, math.prod(inner))  # a flag for each element
         self.views = {int(p): _at(t, found, inner, int(rows[p])) for p in np.flatnonzero(valid)}
 
     def array(self) -> Any:
-        """A copy of the rows; zeros for those out of bounds."""
+        """Returns a copy of the rows, with zeros for rows out of bounds."""
         out = np.zeros(self.shape, self.np_type)
         for p, view in self.views.items():
             out[p] = view.array()[0]
         return out
 
     def marks(self) -> Any:
-        """Which elements were written."""
+        """Returns which elements were written."""
         out = np.zeros(self.shape, np.bool_)
         for p, view in self.views.items():
             out[p] = shadow.marks(self.storage.written, view)[0]
@@ -136,7 +136,7 @@ class _Rows:
 
 
 def _transfer(session: Session, issue: Issue, dst: Any, sources: list[Any]) -> None:
-    """A gather or scatter by DMA: elements of rows out of bounds are neither read nor written."""
+    """Runs a gather or scatter by DMA. Rows out of bounds are neither read nor written."""
     moves = np.ones(math.prod(dst.shape), np.bool_)
     for operand in (dst, *sources):
         if isinstance(operand, _Rows):

@@ -1,4 +1,4 @@
-"""Find the real ``nki``, and make ``import nki`` resolve to the simulator."""
+"""Finds the real ``nki``, and makes ``import nki`` load the simulator."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from nki_kernels.removed_api import no_attribute
 
 @dataclass(frozen=True)
 class FoundNki:
-    """What ``import nki`` finds: ``state`` is "real", "placeholder", "broken" or "absent".
+    """The package that ``import nki`` finds.
 
-    The name on the public index is a placeholder: nki 0.0.1 raises an ImportError that begins
-    with "WRONG PACKAGE"; a module without ``jit`` counts as one, too. ``error`` tells why the
-    import of a broken one failed.
+    Attributes:
+        state: "real", "placeholder", "broken" or "absent". The package on the public index is a
+            placeholder: nki 0.0.1 raises an ImportError that begins with "WRONG PACKAGE". A module
+            without ``jit`` also counts as a placeholder.
+        module: the module, or None if it could not be imported.
+        error: the reason why the import of a broken package failed.
     """
 
     state: str
@@ -33,7 +36,7 @@ class FoundNki:
 
 
 def find_nki() -> FoundNki:
-    """What is installed under the name ``nki``; the simulator itself counts as absent."""
+    """Returns what is installed under the name ``nki``; the simulator counts as absent."""
     module = sys.modules.get("nki")
     if module is None:
         spec = importlib.util.find_spec("nki")
@@ -41,7 +44,7 @@ def find_nki() -> FoundNki:
             return FoundNki("absent")
         try:
             module = importlib.import_module("nki")
-        except Exception as error:  # whatever a half-installed SDK raises
+        except Exception as error:  # a partly installed SDK may raise anything
             is_placeholder = isinstance(error, ImportError) and PLACEHOLDER_MARK in str(error)
             return FoundNki("placeholder" if is_placeholder else "broken", error=str(error))
     if getattr(module, "__simulator__", False):
@@ -50,48 +53,48 @@ def find_nki() -> FoundNki:
 
 
 def real_nki() -> ModuleType | None:
-    """The real ``nki`` package; None where there is none, or TRNFFT_SIMULATOR is 1.
+    """Returns the real ``nki`` package, or None if it is absent or TRNFFT_SIMULATOR is 1.
 
-    One that cannot be imported counts as none, with a warning.
+    A package that cannot be imported counts as absent, with a warning.
     """
     if os.environ.get(SIMULATOR_VARIABLE) == "1":
         return None
     found = find_nki()
     if found.state == "broken":
         warnings.warn(
-            f"the installed nki cannot be imported ({found.error}), the simulator stands in for "
-            f"it; to install it again: {how_to_install('nki')}",
+            f"the installed nki cannot be imported ({found.error}), so the simulator is used "
+            f"instead; to install nki again: {how_to_install('nki')}",
             stacklevel=2,
         )
     return found.module if found.state == "real" else None
 
 
 def install() -> None:
-    """Register the simulator as ``nki``, ``nki.language``, ``nki.isa`` and so on.
+    """Registers the simulator as ``nki``, ``nki.language``, ``nki.isa`` and so on.
 
-    Raises RuntimeError where the real package is installed, which has its own ``nki.simulate``,
-    unless TRNFFT_SIMULATOR is 1.
+    Raises RuntimeError if the real package is installed, which has its own ``nki.simulate``, and
+    TRNFFT_SIMULATOR is not 1.
     """
     if real_nki() is not None:
         raise RuntimeError(
-            "the real nki package is installed, so the simulator does not replace it: use "
-            f"nki.simulate(kernel), or set {SIMULATOR_VARIABLE}=1"
+            "the real nki package is installed, and the simulator does not replace it: use its "
+            f"nki.simulate(kernel), or set {SIMULATOR_VARIABLE}=1 to use the simulator"
         )
     for name in [n for n in sys.modules if n == "nki" or n.startswith("nki.")]:
         del sys.modules[name]
     sys.modules.update(simulated_nki())
-    answer()  # says what to import instead of neuronxcc.nki
+    answer()  # its errors say what to import instead of neuronxcc.nki
 
 
 def simulated_nki() -> dict[str, ModuleType]:
-    """The simulator's modules by the names the SDK gives them."""
+    """Returns the simulator's modules by the names that they have in the SDK."""
     from . import isa, language, typing
     from .compiler import public_name
     from .kernel import Kernel, jit, simulate
 
     nki = ModuleType("nki", "CPU simulator of the Neuron Kernel Interface (trnfft).")
-    collectives = ModuleType("nki.collectives", "Not simulated: one device.")
-    compiler = ModuleType("nki.compiler", "What a kernel asks of the compiler (NKI 0.7).")
+    collectives = ModuleType("nki.collectives", "Not simulated, as a launch is one device.")
+    compiler = ModuleType("nki.compiler", "Settings of the compiler for a kernel (NKI 0.7).")
     contents: dict[str, Any] = {
         "__simulator__": True,
         "__path__": [],
@@ -119,9 +122,9 @@ def simulated_nki() -> dict[str, ModuleType]:
 
 
 def _attributes(nki: ModuleType, compiler: ModuleType) -> Callable[[str], Any]:
-    """The ``__getattr__`` of nki: what depends on the release, and what to write instead.
+    """Returns the ``__getattr__`` of nki, for names that depend on the release or do not exist.
 
-    ``import nki.compiler`` is answered by the finder, from here.
+    The finder uses it for ``import nki.compiler``.
     """
     others = no_attribute(nki, "nki")
 
@@ -138,7 +141,9 @@ def _no_collective(name: str) -> Any:
         raise AttributeError(name)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
-        rule = "a launch is one device; run it on hardware, or compute what the ranks exchange"
-        raise NotImplementedError(f"nki.collectives.{name} is not simulated: {rule}")
+        rule = "run it on hardware, or compute what the ranks exchange"
+        raise NotImplementedError(
+            f"nki.collectives.{name} is not simulated, because a launch is one device: {rule}"
+        )
 
     return refuse

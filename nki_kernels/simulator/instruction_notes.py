@@ -1,6 +1,7 @@
-"""What a launch notes of its instructions for people: the kernel's line and the operands.
+"""Notes about the instructions of a launch for people: the kernel's line, and the operands.
 
-Noted in `record` and inside `sources`. Other dry runs go without: to find the line takes time.
+Launches take notes under `record`, and dry runs inside `sources`. Other dry runs do not, because it
+takes time to find the line.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _sources: ContextVar[bool] = ContextVar("nki_sources", default=False)
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of a kernel: ``file`` as Python names it, ``line`` from 1, ``function``."""
+    """A line of a kernel: ``file`` as Python names it, ``line`` from 1, and its ``function``."""
 
     file: str
     line: int
@@ -40,16 +41,16 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class KernelWarning:
-    """What the simulator warned of while a kernel was recorded.
+    """A warning of the simulator while a kernel was recorded.
 
     Attributes:
-        rule: the key in ``device_rules.RULES``, or the rule in words where it has none.
+        rule: the key in ``device_rules.RULES``, or the rule in words if it has no key.
         message: the warning's text.
-        number: of the instruction in its program, as ``Event.number``; None: the whole kernel,
-            or a later iteration of a loop on the device.
-        source: its line, None where the launch noted no lines.
+        number: the number of the instruction, as in ``Event.number``. None stands for the whole
+            kernel, or for a later iteration of a loop on the device.
+        source: the line of the instruction, or None if the launch noted no lines.
         core: 0 or 1.
-        launch: of the timeline, from 0.
+        launch: the number of the launch in the timeline, from 0.
     """
 
     rule: str
@@ -61,9 +62,9 @@ class KernelWarning:
 
 
 class Note(NamedTuple):
-    """Where an instruction stands in the kernel, and of its operands parameters, layouts, tiles.
+    """The place of an instruction in the kernel; parameters, layouts and tiles of its operands.
 
-    Tiles are (memory, name): what is noted keeps no data alive.
+    A tile is noted as (memory, name), so that the note keeps no data alive.
     """
 
     code: CodeType | None
@@ -73,19 +74,19 @@ class Note(NamedTuple):
     tiles: Sequence[tuple[MemoryRegion, str]] = ()
 
     def source(self) -> SourceLine | None:
-        """The line, None where there is no Python above the simulator."""
+        """Returns the line, or None if no Python code called the simulator."""
         code = self.code
         return code and SourceLine(code.co_filename, self.line, code.co_name)
 
     def text(self) -> str:
-        """The operands as text: "dst sbuf 128x512 float32, src shared_hbm 128x512 float32"."""
+        """Returns the operands as "dst sbuf 128x512 float32, src shared_hbm 128x512 float32"."""
         operands = zip(self.parameters, self.layouts, self.tiles, strict=False)
         return ", ".join([_text(*operand) for operand in operands])
 
 
 @contextmanager
 def sources() -> Iterator[None]:
-    """Let dry runs inside the block note source lines and operands, as `record` does."""
+    """Makes dry runs inside the block note source lines and operands, as `record` does."""
     token = _sources.set(True)
     try:
         yield
@@ -94,12 +95,12 @@ def sources() -> Iterator[None]:
 
 
 def are_wanted() -> bool:
-    """Whether dry runs note lines and operands in this context."""
+    """Returns whether dry runs note lines and operands in this context."""
     return _sources.get()
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame outside of the simulator: the kernel's, or that of its helper."""
+    """Returns the innermost frame outside of the simulator, that of the kernel or a helper."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_simulators(frame.f_code.co_filename):
         frame = frame.f_back
@@ -108,22 +109,22 @@ def user_frame() -> FrameType | None:
 
 @functools.lru_cache(1024)
 def is_simulators(file: str) -> bool:
-    """Whether a file of Python is one of the simulator's."""
+    """Returns whether a file of Python belongs to the simulator."""
     return file.startswith(_SIMULATOR)
 
 
 def user_line() -> SourceLine | None:
-    """The line of `user_frame`."""
+    """Returns the line of `user_frame`."""
     return _at(user_frame()).source()
 
 
 def noted_line(notes: list[Note] | None, number: int) -> SourceLine | None:
-    """The line of an instruction, None where the launch notes none."""
+    """Returns the line of an instruction, or None if the launch notes no lines."""
     return notes[number].source() if notes and number < len(notes) else None
 
 
 def warn_at_user(text: str, category: type[Warning]) -> None:
-    """A warning at the line of `user_frame`."""
+    """Warns at the line of `user_frame`."""
     frame = user_frame()
     if frame is None:
         warnings.warn(text, category, stacklevel=2)
@@ -140,7 +141,7 @@ def warn_at_user(text: str, category: type[Warning]) -> None:
 
 
 def note_of(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> Note:
-    """The note of the instruction that the kernel issues now."""
+    """Returns the note of the instruction that the kernel issues now."""
     operands = writes + reads
     layouts = [t._layout for t in operands]
     tiles = [(t.buffer, t.storage.name) for t in operands]

@@ -1,8 +1,8 @@
-"""What an instruction issues: what it costs and how it computes, for operands of one signature.
+"""Issues: the cost and the arithmetic of an instruction, for operands of one signature.
 
 An instruction is a function that checks the rules and returns an Issue. The ``instruction``
-decorator keeps issues by the signature of the operands and the values of the other arguments, so
-that a loop pays for the checks once.
+decorator caches issues by the signature of the operands and the values of the other arguments, so
+that a loop runs the checks once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tensor import NkiTensor
 
 
 class NkiInstruction:
-    """Handle of an issued instruction; ``depends_on`` adds scheduling edges."""
+    """A handle of an issued instruction; ``depends_on`` adds scheduling edges."""
 
     __slots__ = ("number", "session", "loop")
 
@@ -30,30 +30,34 @@ class NkiInstruction:
         self.loop = session.loop_scope
 
     def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
-        """Make this instruction run after each of ``producers``; returns itself."""
+        """Makes this instruction run after each of ``producers``, and returns itself."""
         from .errors import NkiValidationError
 
         for producer in producers:
             if not isinstance(producer, NkiInstruction):
-                rule = "must be what an instruction of nki.isa returned"
-                raise NkiValidationError("depends_on", "producer", repr(producer), rule)
+                rule = "must be the value that an instruction of nki.isa returned"
+                raise NkiValidationError("depends_on", "a producer", repr(producer), rule)
             around = self.loop
             while around is not None and around is not producer.loop:
                 around = around.outer
             if around is not producer.loop:
-                rule = "an edge cannot leave a fori_loop/while_loop"
-                raise NkiValidationError("depends_on", "producer", producer.number, rule)
+                rule = (
+                    "it is inside of a fori_loop or while_loop that has ended, and an edge cannot "
+                    "leave a loop"
+                )
+                value = f"instruction {producer.number}"
+                raise NkiValidationError("depends_on", "a producer", value, rule)
             self.session.extra_edges.append((self.number, producer.number))
         return self
 
 
 class Issue:
-    """Cost and arithmetic of one instruction.
+    """The cost and the arithmetic of one instruction.
 
-    ``run(outs, ins)`` takes NumPy arrays in the order of ``writes`` and ``reads`` (parameter
-    names). ``cost_ns`` is how long the engine is busy, ``latency_ns`` how much later others see
-    the result. ``queue`` names the in-order instruction stream; a transfer that it triggered goes
-    on without it.
+    The arguments of ``run(outs, ins)`` are NumPy arrays in the order of ``writes`` and ``reads``,
+    which are names of parameters. ``cost_ns`` is how long the engine is busy, and ``latency_ns``
+    how much later the result is visible. ``queue`` names the in-order stream of instructions; a
+    transfer continues after its queue has triggered it.
     """
 
     __slots__ = (
@@ -106,46 +110,46 @@ class Issue:
     ) -> None:
         self.instruction = instruction
         self.engine = engine
-        self.recorded: Any = None  # how the NkiScalar was computed that it stores
+        self.recorded: Any = None  # how the stored NkiScalar was computed
         self.queue = engine
-        self.stream = engine  # whose accesses to memory follow each other
+        self.stream = engine  # accesses to memory in one stream are in order
         self.cost_ns = cost_ns
         self.latency_ns = 0.0
         self.load_stationary_ns = 0.0
         self.rows = (0, 4)  # 32-row and 32-column groups of the systolic array
         self.columns = (0, 4)
         self.is_transpose = False
-        self.may_overtake = False  # may end before, or after, others of its queue
+        self.may_overtake = False  # may end before an earlier instruction of its queue
         self.run: Any = run
-        # Of a matmul, which runs with the written tensor, too: elements of it that are added to.
+        # For a matmul, a function that finds the elements of dst to which the product is added.
         self.onto: Any = None
         self.after: Any = None
-        self.breaks: tuple[Any, ...] = ()  # of device rules, that the operands show
+        self.breaks: tuple[Any, ...] = ()  # device rules that the operands break
         self.writes = writes
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-        # What one instruction has at a time; GpSimdE, since it writes descriptors for DMA, too.
+        # Resources that one instruction uses at a time. GpSimdE also writes descriptors for DMA.
         self.ports: tuple[str, ...] = ("gpsimd",) if engine == "gpsimd" else ()
-        self.table = ""  # of the function that ScalarE computes
-        self.takes_banks = False  # of PSUM, one engine or array tile at a time
-        self.dma_ns: tuple[float, ...] = ()  # of each DMA engine
-        self.dma_shared_ns = 0.0  # of all of them together, at what a core reaches
-        self.trigger_ns = 0.0  # of the queue, before the transfer starts
-        self.uses_software_dge = False  # trigger_ns are GpSimdE's, too
+        self.table = ""  # the function whose table ScalarE needs
+        self.takes_banks = False  # uses PSUM banks, each by one engine or array tile at a time
+        self.dma_ns: tuple[float, ...] = ()  # the time of each DMA engine
+        self.dma_shared_ns = 0.0  # the time of all engines together, at the rate of a core
+        self.trigger_ns = 0.0  # how long the queue is busy before the transfer starts
+        self.uses_software_dge = False  # GpSimdE is busy for trigger_ns, too
         self.dma_bytes = 0
-        self.macs = 0  # products that TensorE adds up
+        self.macs = 0  # multiply-accumulate operations of TensorE
         self.dma_descriptors = 0
         self.hbm_bytes = 0
         self.is_dynamic = False
         self.checks_reads = True
         self.skips_out_of_bounds = False
-        self.writes_where: Any = None  # mask of the written elements, from ins; None: all
-        self.undefined: tuple[int, ...] = ()  # writes whose elements have no defined value
-        self.meets: Any = None  # of core_barrier and sendrecv: what the other program must match
+        self.writes_where: Any = None  # function of ins: mask of written elements; None: all
+        self.undefined: tuple[int, ...] = ()  # writes whose values are undefined afterwards
+        self.meets: Any = None  # for core_barrier and sendrecv: what both programs must agree on
 
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:
-    """Turn a planning function into an instruction of nki.isa."""
+    """Turns a function that plans an Issue into an instruction of nki.isa."""
     from .session import active
 
     parameters = inspect.signature(function)
@@ -153,7 +157,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
 
     def plan(session: Any, signature: Any, args: Any, kwargs: Any) -> Issue:
         warned = session.warned
-        # The issue outlives the call: what the caller may change later it has for itself.
+        # The issue outlives the call, so it copies what the caller may change later.
         own = {keyword: _own(value) for keyword, value in kwargs.items()}
         issue = function(*[_own(value) for value in args], **own)
         _locate(issue, parameters, [*args, *kwargs.values()], len(args), kwargs)
@@ -172,7 +176,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
             issue = function(*args, **kwargs)
             _locate(issue, parameters, values, len(args), kwargs)
         else:
-            # With the number of arguments: a text by position is no keyword.
+            # The number of arguments distinguishes a text given by position from a keyword.
             signature = (label, len(args), *kwargs, *kinds)
             issue = session.issues.get(signature)
             if issue is None:
@@ -196,7 +200,7 @@ def _locate(
     positional: int,
     keywords: Iterable[str],
 ) -> None:
-    """Find the operands' places in the call, so that later calls need no binding."""
+    """Notes the operands' places in the call, so that later calls need not bind arguments."""
     names = [*list(parameters.parameters)[:positional], *keywords]
     issue.slots = (
         tuple([names.index(name) for name in issue.writes]),

@@ -1,4 +1,4 @@
-"""What is known of instructions that were issued before, by the values of their arguments."""
+"""A cache of issues of instructions, by the values of their arguments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from . import enums
 from .operators import Operator
 
 CAPACITY = 4096  # issues; a launch of the longest kernels here needs a few hundred
-CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, as the values of nisa.iota
-_CHIPS = 8  # chips (and precisions) whose issues are kept
+CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, such as the values of nisa.iota
+_CHIPS = 8  # pairs of a chip and a precision whose issues are kept
 
-# Their instances never change, and equal ones are interchangeable.
+# Types whose instances never change, and whose equal instances are interchangeable.
 _CONSTANT = frozenset(
     {str, bytes, range, type(None), type, Operator, np.ufunc}
     | {types.FunctionType, types.BuiltinFunctionType}
@@ -30,13 +30,13 @@ _float_bits = struct.Struct("<d").pack
 
 
 class NotByValue(Exception):
-    """An argument that has no key: it may change, or what it is cannot be told."""
+    """Raised for an argument that has no key, because it may change or its type is unknown."""
 
 
 def frozen(value: Any) -> Any:
-    """Key of an argument: equal where type and value are, to the sign of zero.
+    """Returns a key of an argument, which is equal for equal types and values.
 
-    Raises NotByValue for what has no such key.
+    The keys of 0.0 and -0.0 differ. Raises NotByValue if there is no such key.
     """
     kind = type(value)
     if kind is bool:
@@ -46,7 +46,7 @@ def frozen(value: Any) -> Any:
     if kind in _CONSTANT:
         return value
     if kind is float:
-        is_plain = value != 0 and value == value  # 0.0 equals -0.0, and NaN not even itself
+        is_plain = value != 0 and value == value  # 0.0 equals -0.0, and NaN does not equal NaN
         return (kind, value if is_plain else _float_bits(value))
     if kind is list or kind is tuple:
         kinds = tuple(map(type, value))
@@ -63,15 +63,16 @@ def frozen(value: Any) -> Any:
 
 
 def held_bytes(issue: Any) -> int:
-    """Bytes of the arrays that the arithmetic of an issue keeps."""
+    """Returns the bytes of the arrays that the arithmetic of an issue holds."""
     cells = getattr(getattr(issue, "run", None), "__closure__", None) or ()
     return sum([c.cell_contents.nbytes for c in cells if isinstance(c.cell_contents, np.ndarray)])
 
 
 class IssueCache:
-    """A mapping that forgets what was not used for long; safe to share among threads.
+    """A mapping that forgets entries that were not used for long. Threads may share it.
 
-    It has two halves: what was used since they last changed places, and the rest.
+    It consists of two halves. Entries that are used move to the recent half. When this half is
+    full, it becomes the older half, and the entries of the former older half are forgotten.
     """
 
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
@@ -87,7 +88,7 @@ class IssueCache:
             return len(self._recent.keys() | self._older.keys())
 
     def get(self, key: Any) -> Any:
-        """What was put under ``key``, else None."""
+        """Returns the issue under ``key``, or None."""
         found = self._recent.get(key)
         if found is None:
             found = self._older.get(key)
@@ -96,7 +97,7 @@ class IssueCache:
         return found
 
     def put(self, key: Any, issue: Any) -> None:
-        """Remember ``issue``, unless it is too large."""
+        """Remembers ``issue``, unless it is too large."""
         size = held_bytes(issue)
         if size > self._half_bytes:
             return
@@ -113,12 +114,12 @@ _caches_lock = Lock()
 
 
 def shared_cache(*owner: Any) -> IssueCache:
-    """The cache of ``owner``, a chip and a precision: one process keeps a few of them."""
+    """Returns the cache of ``owner``, a chip and a precision. A process keeps a few caches."""
     with _caches_lock:
         cache = _caches.pop(owner, None)
         if cache is None:
             cache = IssueCache()
-        _caches[owner] = cache  # last: the first one is the one not used for longest
+        _caches[owner] = cache  # at the end, so that the first cache is the least recently used
         while len(_caches) > _CHIPS:
             del _caches[next(iter(_caches))]
         return cache

@@ -44,16 +44,16 @@ _timelines: ContextVar[tuple[Timeline, ...]] = ContextVar("nki_timelines", defau
 _is_scheduled: ContextVar[bool] = ContextVar("nki_is_scheduled", default=False)
 
 
-# What no kernel is, but what may well be found as a constant in a kernel's module.
+# Types that a kernel never has, but that a module of kernels may well hold as constants.
 _NO_KERNEL = (type(None), int, float, str, bytes, tuple, list, dict, type, ModuleType, np.generic)
 
 
-# Keywords of nki.jit that AWS's kernels give: mode is deprecated and ignored since NKI 0.3.0.
+# Keywords of nki.jit in AWS's kernels. `mode` is deprecated and ignored since NKI 0.3.0.
 _IGNORED_SETTINGS = {"mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
 
 
 class Kernel:
-    """A function decorated with ``nki.jit``. Calling it runs it in the simulator."""
+    """A function decorated with ``nki.jit``. A call runs it in the simulator."""
 
     def __init__(
         self,
@@ -63,51 +63,55 @@ class Kernel:
         self.func = func
         self.config = config
         self.grid: tuple[int, ...] = ()
-        self.is_bracketed = False  # whether a bracket gave the grid
+        self.is_bracketed = False  # whether the grid comes from a bracket
         self.schedule: tuple[tuple[str, tuple[str, ...]], ...] = ()
-        self.release: str | None = None  # None: the current one
+        self.release: str | None = None  # None: the current release
         functools.update_wrapper(self, func)
 
     def _but(self, **changes: Any) -> Kernel:
-        """The same kernel, with other attributes."""
+        """Returns the same kernel with other attributes."""
         kernel = copy.copy(self)
         kernel.__dict__.update(changes)
         return kernel
 
     def __getitem__(self, grid: Any) -> Kernel:
-        """``kernel[2](...)`` runs on two NeuronCores, where the chip of the launch has LNC.
+        """Returns the kernel for so many NeuronCores: ``kernel[2](...)`` runs on two.
 
-        Deprecated since NKI 0.7, in which a launch has the degree of NEURON_LOGICAL_NC_CONFIG.
+        The chip must support LNC=2. Deprecated since NKI 0.7, in which NEURON_LOGICAL_NC_CONFIG
+        sets the number of cores.
         """
         sizes = _grid_sizes(grid)
         if len(sizes) > 1 and max(sizes) > 1:
-            raise NotImplementedError(f"grid {grid}: the bracket holds one number, as kernel[2]")
+            raise NotImplementedError(
+                f"argument 'grid' is {grid}, but the simulator has launch grids of one number "
+                f"only: write kernel[2]"
+            )
         if (self.release or releases.current()) != releases.PARSED:
             warnings.warn(
-                f"kernel[{sizes[0]}] is deprecated since NKI 0.7: call the kernel, under "
-                f"{hardware.LNC_VARIABLE}={sizes[0]}",
+                f"kernel[{sizes[0]}] is deprecated since NKI 0.7: set "
+                f"{hardware.LNC_VARIABLE}={sizes[0]}, and call the kernel without a bracket",
                 DeprecationWarning,
                 stacklevel=2,
             )
         return self._but(grid=sizes, is_bracketed=True)
 
     def with_programs(self, count: int) -> Kernel:
-        """The same kernel on so many cores, whatever NEURON_LOGICAL_NC_CONFIG says.
+        """Returns the kernel for ``count`` cores, whatever NEURON_LOGICAL_NC_CONFIG says.
 
-        This is the simulator's own: to price or to test a launch of another process.
+        Only this simulator has this method. It models or tests a launch of another process.
         """
         return self._but(grid=_grid_sizes(count), is_bracketed=False)
 
     def with_release(self, release: str) -> Kernel:
-        """The same kernel under a release of NKI; ValueError for one that is not known."""
+        """Returns the kernel under a release of NKI; raises ValueError for an unknown release."""
         return self._but(release=releases.checked(release))
 
     def with_schedule(self, edges: Any) -> Kernel:
-        """The same kernel with extra edges ``(consumer, producer or list of producers)``."""
+        """Returns the kernel with extra edges ``(consumer, producer or list of producers)``."""
         return self._but(schedule=self.schedule + _named_edges(edges))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A launch; with tensors of a kernel that runs its instructions are those of that one."""
+        """Launches the kernel. A call from a running kernel adds instructions to that kernel."""
         given = (*args, *kwargs.values())
         if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
             active().config.check_nested(self.config, repr(self))
@@ -123,47 +127,48 @@ class Kernel:
 
 
 def _programs(kernel: Kernel) -> int:
-    """Programs of a launch; NkiValidationError where the chip does not run as many."""
+    """Returns the number of programs of a launch; raises NkiValidationError if it is too large."""
     chip = hardware.current()
     count = max(kernel.grid) if kernel.grid else _degree()
     if count > chip.programs_per_launch:
         allowed = " or ".join([f"{n + 1}" for n in range(chip.programs_per_launch)])
-        rule = f"{chip.name} runs {allowed} a launch (LNC; nki/get-started/about/lnc.rst)"
+        cores = "core" if chip.programs_per_launch == 1 else "cores"
+        rule = f"a launch on {chip.name} has {allowed} {cores} (LNC; nki/get-started/about/lnc.rst)"
         if count == PROGRAMS:
-            rule += f"; set {hardware.TARGET_VARIABLE} to trn2 or trn3 for {count}"
-        raise NkiValidationError("launch", "cores", count, rule)
+            rule += f": to simulate {count}, set {hardware.TARGET_VARIABLE} to trn2 or trn3"
+        raise NkiValidationError("launch", "the number of cores", count, rule)
     given = os.environ.get(hardware.LNC_VARIABLE)
     if kernel.is_bracketed and given and releases.is_traced() and count != hardware.degree():
         rule = (
-            f"the compiler has {hardware.LNC_VARIABLE}={given}, and refuses another degree "
+            f"{hardware.LNC_VARIABLE} is {given}, and the compiler refuses another degree "
             f"(NCC_EVRF066): call the kernel without a bracket"
         )
-        raise NkiValidationError("launch", f"kernel[{count}]", count, rule)
+        raise NkiValidationError("launch", f"the degree of kernel[{count}]", count, rule)
     return count
 
 
 def _degree() -> int:
-    """Cores of a launch without a bracket: in NKI 0.7 those of the variable, else one."""
+    """Returns the cores of a launch without a bracket: the variable's in NKI 0.7, or one."""
     if releases.is_traced() and os.environ.get(hardware.LNC_VARIABLE):
         return hardware.degree()
     return 1
 
 
 def _dimensions(kernel: Kernel) -> int:
-    """Of the launch grid."""
+    """Returns the number of dimensions of the launch grid."""
     return len(kernel.grid) or int(_degree() > 1)
 
 
 def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Normal form of the edges of ``with_schedule``."""
+    """Returns the edges of ``with_schedule`` in one form: (consumer, producers)."""
     named: list[tuple[str, tuple[str, ...]]] = []
     for edge in edges if hasattr(edges, "__iter__") else (edges,):
         pair = edge if isinstance(edge, (list, tuple)) and len(edge) == 2 else (None, None)
         names = pair[1] if isinstance(pair[1], (list, tuple)) else (pair[1],)
         if not all(isinstance(name, str) for name in (pair[0], *names)):
             raise TypeError(
-                f"argument 'edges' of with_schedule holds {edge!r}, allowed is a list of "
-                f"(consumer, producer or list of producers), all of them names"
+                f"argument 'edges' of with_schedule contains {edge!r}, allowed are pairs "
+                f"(consumer, producer) or (consumer, list of producers) of names of instructions"
             )
         named.append((pair[0], tuple(names)))  # type: ignore[arg-type]
     return tuple(named)
@@ -174,8 +179,8 @@ def _grid_sizes(grid: Any) -> tuple[int, ...]:
     counts = [n for n in sizes if isinstance(n, (int, np.integer)) and not isinstance(n, bool)]
     if not sizes or len(counts) < len(sizes) or min(counts) < 1:
         raise TypeError(
-            f"argument 'grid' is {grid!r}, allowed is the number of logical cores, as kernel[2], "
-            f"or a tuple of positive ints"
+            f"argument 'grid' is {grid!r}, allowed is the number of cores, as in kernel[2], or a "
+            f"tuple of positive ints"
         )
     return tuple([int(n) for n in counts])
 
@@ -187,17 +192,27 @@ def jit(
     specialization_config: SpecializationConfig | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Decorator of kernels. ``platform_target`` is refused, as in the SDK.
+    """Makes a kernel of a function. Use it as a decorator, ``@nki.jit`` or ``@nki.jit(...)``.
 
-    ``mode`` is ignored, and so are settings of the compiler that no document explains. The two
-    configurations, of nki.compiler, came with NKI 0.7.
+    The argument ``platform_target`` is refused, as in the SDK. ``mode`` is ignored, and so are
+    settings of the compiler that no document explains.
+
+    Args:
+        fn: the function.
+        compile_config: a nki.compiler.CompileConfig; since NKI 0.7.
+        specialization_config: a nki.compiler.SpecializationConfig; since NKI 0.7.
+
+    Raises:
+        TypeError: an argument is unknown or of the wrong type, or not in the release of NKI.
+        ValueError: ``platform_target`` is given.
     """
     if "platform_target" in kwargs:
         removed = removed_argument("nki", "jit", "platform_target")
         raise ValueError(f"nki.jit(platform_target=...) was {removed}")
     unknown = set(kwargs) - _IGNORED_SETTINGS
     if unknown:
-        raise TypeError(f"nki.jit: unknown argument {', '.join(sorted(unknown))}")
+        text = f"nki.jit has no argument {', '.join(sorted(unknown))}; its arguments are "
+        raise TypeError(f"{text}fn, compile_config and specialization_config")
     config = Config.of(compile_config, specialization_config)
     if fn is None:
         return functools.partial(
@@ -209,13 +224,19 @@ def jit(
 
 
 def simulate(kernel: Any, release: str | None = None) -> Kernel:
-    """A callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
+    """Returns a callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
 
-    ``release``, "0.7" or "0.6", is that of NKI; by default it is the current one.
+    The callable returns torch tensors if an argument is one, and NumPy arrays otherwise. Arguments
+    that the kernel writes are updated in place. The call raises NkiValidationError if the kernel
+    breaks a rule.
 
-    Results come back as the arguments came: NumPy arrays or torch tensors. Arrays that the
-    kernel writes are updated in place. Raises NkiValidationError where a rule is broken, TypeError
-    for a kernel that the real nki has decorated, other than those of this package.
+    Args:
+        kernel: a function, or a kernel of this simulator or of this package.
+        release: the release of NKI, "0.7" or "0.6"; by default the current one.
+
+    Raises:
+        TypeError: the real nki has decorated the kernel, which is not one of this package.
+        ValueError: the release is not known.
     """
     found = _simulated(kernel)
     return found if release is None else found.with_release(release)
@@ -230,16 +251,17 @@ def _simulated(kernel: Any) -> Kernel:
     if copied is None:
         raise TypeError(
             f"argument 'kernel' is {kernel!r}, allowed are functions and kernels of this "
-            f"simulator; where the real nki is installed, set {SIMULATOR_VARIABLE}=1 to use it"
+            f"simulator. Where the real nki is installed, set {SIMULATOR_VARIABLE}=1, so that "
+            f"nki.jit makes kernels of this simulator"
         )
     return copied
 
 
 @contextmanager
 def record() -> Iterator[Timeline]:
-    """Record every kernel simulated inside the block: ``with record() as timeline: ...``.
+    """Records every kernel that runs inside the block: ``with record() as timeline: ...``.
 
-    A block inside of another one records for both.
+    If such blocks are nested, a kernel is recorded in the timelines of all of them.
     """
     timeline = Timeline()
     token = _timelines.set((*_timelines.get(), timeline))
@@ -251,7 +273,7 @@ def record() -> Iterator[Timeline]:
 
 @contextmanager
 def strict_launches() -> Iterator[None]:
-    """`strict`, also on what only the schedule of a launch shows; no timeline is kept."""
+    """Like `strict`, and also checks rules that need a launch's schedule. Keeps no timeline."""
     token = _is_scheduled.set(True)
     try:
         with strict():
@@ -261,19 +283,28 @@ def strict_launches() -> Iterator[None]:
 
 
 def _recording() -> tuple[Timeline, ...]:
-    """The timelines that a launch is added to."""
+    """Returns the timelines to which a launch is added."""
     return _timelines.get() or ((Timeline(),) if _is_scheduled.get() else ())
 
 
 def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
-    """Timeline of a kernel without data.
+    """Returns the timeline of a kernel, without data and without results.
 
-    ``specs`` stand for the kernel's arguments: ``(shape, dtype)`` pairs, or anything with
-    ``shape`` and ``dtype``, for tensors; tuples of them; other values as they are. The timeline
-    is that of a real run; its events have source lines and operands inside of ``sources`` only.
-    Not seen without data: dynamic indices; outside of ``sources`` also reads of memory that nothing
-    has written, and accumulation onto such PSUM. Control flow that depends on data raises
-    NkiValidationError.
+    The timeline equals that of a real run. Its events have source lines and operands only inside
+    ``with sources():``.
+
+    A dry run does not check dynamic indices. Outside of ``sources`` it also finds neither reads of
+    memory that nothing has written, nor accumulation onto such memory in PSUM.
+
+    Args:
+        kernel: as for ``simulate``.
+        specs, kwargs: what stands for the kernel's arguments. A tensor is a pair
+            ``(shape, dtype)``, or any object with ``shape`` and ``dtype``. Tuples may hold such
+            pairs. All other values are passed as they are.
+
+    Raises:
+        NkiValidationError: the kernel breaks a rule, or its control flow depends on data.
+        TypeError: an argument is of the wrong type.
     """
     with ending_in_kernel(), _no_collections():
         kernel = simulate(kernel)
@@ -284,9 +315,10 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Python's collector of garbage waits: a dry run keeps what it makes until its end.
+    """Stops Python's garbage collector inside the block.
 
-    To look through that and through torch's objects again and again took a third of the time.
+    A dry run keeps its objects to the end. Searching these and torch's objects for garbage again
+    and again took a third of the time.
     """
     if not gc.isenabled():
         yield
@@ -340,7 +372,7 @@ def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ti
 def _run_pair(
     kernel: Any, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, dict[str, int]]:
-    """What a launch on two cores returns, in tensors of its first program, and its peaks."""
+    """Returns the result of a launch on two cores, as the first program's tensors, and peaks."""
     with naming_arguments(kernel.func, args, kwargs):
         results = pair.run(args, kwargs)
     _check_result(results)
@@ -354,7 +386,7 @@ def _run_pair(
 
 
 def _as_spec(spec: Any) -> tuple[Any, Any] | None:
-    """Shape and dtype of what stands for a tensor in a dry run; None for anything else."""
+    """Returns shape and dtype of a tensor's stand-in in a dry run, or None for other values."""
     if hasattr(spec, "shape") and hasattr(spec, "dtype"):
         return spec.shape, spec.dtype
     if not isinstance(spec, tuple) or len(spec) != 2 or isinstance(spec[1], tuple):
@@ -365,7 +397,7 @@ def _as_spec(spec: Any) -> tuple[Any, Any] | None:
 def _from_specs(
     specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """All arguments of a dry run, as the kernel takes them."""
+    """Returns all arguments of a dry run as the kernel receives them."""
     given = tuple([_from_spec(spec, f"argument {i}", session) for i, spec in enumerate(specs)])
     return given, {k: _from_spec(v, k, session) for k, v in kwargs.items()}
 
@@ -378,7 +410,7 @@ def _from_spec(spec: Any, name: str, session: Session) -> Any:
     shape, dtype = found
     sizes = integers("dry_run", "shape", shape)
     if any(n < 1 for n in sizes):
-        raise NkiValidationError("dry_run", "shape", shape, "must be positive sizes")
+        raise NkiValidationError("dry_run", "shape", shape, "must hold positive sizes only")
     try:
         return _argument_tensor(sizes, dtypes.canonical(dtype), session)
     except TypeError as error:
@@ -386,10 +418,11 @@ def _from_spec(spec: Any, name: str, session: Session) -> Any:
 
 
 def _check_sequences(session: Session, values: tuple[Any, ...], is_tensor: Any) -> None:
-    """The rule on tensors inside of tuples, for the arguments of a launch; lists it never takes."""
+    """Checks the rule on tensors in tuples. A launch refuses lists elsewhere."""
     for index, value in enumerate(values):
         if isinstance(value, tuple) and not is_tensor(value) and _holds(value, is_tensor):
-            session.broke("kernel", Break("tensors-in-sequences", f"argument {index}", "a tuple"))
+            broken = Break("tensors-in-sequences", f"argument {index}", "a tuple with tensors")
+            session.broke("kernel", broken)
 
 
 def _holds(value: Any, is_tensor: Any) -> bool:
@@ -460,8 +493,9 @@ def _name_edges(kernel: Any, session: Session) -> None:
     for consumer, producers in kernel.schedule:
         for name in (consumer, *producers):
             if name not in session.names:
-                rule = f"no instruction has this name; named: {', '.join(session.names) or 'none'}"
-                raise NkiValidationError("with_schedule", "edge", name, rule)
+                names = ", ".join(session.names) or "none"
+                rule = f"no instruction has this name; the names of instructions are: {names}"
+                raise NkiValidationError("with_schedule", "a name in 'edges'", name, rule)
         for producer in producers:
             session.extra_edges.append((session.names[consumer], session.names[producer]))
 
@@ -475,24 +509,26 @@ def _is_torch(value: Any) -> bool:
 def _to_kernels(
     args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, bound: list[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """All arguments of a launch, as the kernel takes them."""
+    """Returns all arguments of a launch as the kernel receives them."""
     given = tuple([_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)])
     return given, {k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()}
 
 
 def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any:
     if isinstance(value, list):
-        raise TypeError(f"{name}: a kernel takes no list; pass a tuple (NKI 0.3.0)")
+        raise TypeError(
+            f"{name} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple"
+        )
     if isinstance(value, tuple):
         return tuple([_to_kernel(v, name, session, bound) for v in value])
     original = value
     if _is_torch(value):
         try:
             value = _torch_to_numpy(value)
-        except (RuntimeError, TypeError) as error:  # as of meta, sparse and quantized tensors
+        except (RuntimeError, TypeError) as error:  # of meta, sparse and quantized tensors
             raise TypeError(
                 f"{name} is a {type(value).__name__} of {value.dtype} on device {value.device}, "
-                f"allowed are tensors with numbers in rows that NumPy reads, too: {error}"
+                f"allowed are dense tensors that torch can convert to NumPy arrays: {error}"
             ) from None
     if not isinstance(value, np.ndarray):
         return value
@@ -500,12 +536,12 @@ def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any
         dtype = dtypes.canonical(value.dtype)
     except TypeError:
         raise TypeError(
-            f"{name} is an array of {value.dtype}, which a chip does not have: pass "
-            f"x.astype(np.float32), np.int32 or ml_dtypes.bfloat16, say"
+            f"{name} is an array of {value.dtype}, a dtype that the chip does not have: convert "
+            f"the array, for example by x.astype(np.float32)"
         ) from None
     tensor = _argument_tensor(value.shape, dtype, session)
     if value.size == 0:
-        raise ValueError(f"{name}: shape {value.shape} holds no elements")
+        raise ValueError(f"{name} has shape {value.shape}, but a kernel needs arrays with elements")
     array = np.ascontiguousarray(value, dtype=tensor._layout.np_type)
     if not array.flags.writeable:
         array = array.copy()
@@ -535,7 +571,7 @@ def _numpy_to_torch(array: Any) -> Any:
 
 
 def _write_back(array: Any, original: Any) -> None:
-    """Show the kernel's writes to the caller where its array had to be copied."""
+    """Copies the kernel's writes into the caller's array, if the kernel ran on a copy of it."""
     if _is_torch(original):
         import torch
 
@@ -550,10 +586,11 @@ _NO_RESULTS = (RunTimeValue, NkiGrid)
 
 
 def _check_result(result: Any) -> None:
-    """TypeError for what a launch cannot hand to its caller."""
+    """Raises TypeError for results that a launch cannot return to its caller."""
     if isinstance(result, _NO_RESULTS):
-        advice = "its .data" if isinstance(result, NkiGrid) else "a tensor that it is stored to"
-        raise TypeError(f"a kernel returns {result!r}, allowed are tensors: return {advice}")
+        is_grid = isinstance(result, NkiGrid)
+        advice = "the grid's .data" if is_grid else "a tensor in which the kernel has stored it"
+        raise TypeError(f"the kernel returns {result!r}, allowed are tensors: return {advice}")
     if isinstance(result, (tuple, list, dict)):
         for item in result.values() if isinstance(result, dict) else result:
             _check_result(item)

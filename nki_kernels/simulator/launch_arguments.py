@@ -1,6 +1,7 @@
-"""What a launch is called with: errors that name the argument, its value and what is allowed.
+"""Errors about the arguments of a launch, which name the argument, its value and what is allowed.
 
-Constants of any type go to a kernel, so that it shows where the kernel uses it what is no tensor.
+A kernel may be passed constants of any type. So an argument that should have been a tensor is found
+only where the kernel uses it as a tensor.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ _MOST_CHARACTERS = 100
 
 
 def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """TypeError for arguments that a kernel has not, or that are missing, and for generators."""
+    """Raises TypeError for unknown and missing arguments, and for generators and coroutines."""
     function = inspect.unwrap(func)
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         kind = "an async function" if inspect.iscoroutinefunction(function) else "a generator"
         raise TypeError(
-            f"kernel {_name(func)} is {kind}, whose call runs nothing: return tensors, and "
-            f"generate in a helper"
+            f"kernel {_name(func)} is {kind}, and a call of it runs nothing: write a function that "
+            f"returns tensors, and generate values in a helper"
         )
     signature = _signature(func)
     if signature is None:
@@ -30,14 +31,15 @@ def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise TypeError(f"kernel {_name(func)}: {error}; it takes {signature}") from None
+        text = f"kernel {_name(func)}: {error}; the kernel's arguments are {signature}"
+        raise TypeError(text) from None
 
 
 @contextmanager
 def naming_arguments(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[None]:
-    """Names the argument whose attribute a kernel asks for, as that of a tensor, and in vain."""
+    """Names the argument in the error about an attribute of a tensor that the argument lacks."""
     try:
         yield
     except AttributeError as error:
@@ -46,10 +48,10 @@ def naming_arguments(
             raise
         value = error.obj
         refused = TypeError(
-            f"argument {name!r} of kernel {_name(func)} is {_shown(value)}, of type "
-            f"{type(value).__name__}, of which the kernel takes {error.name!r}; allowed there is a "
-            f"tensor: a NumPy array or a torch tensor on the CPU, or its shape and dtype in a dry "
-            f"run"
+            f"argument {name!r} of kernel {_name(func)} is {_shown(value)} of type "
+            f"{type(value).__name__}, but the kernel uses its attribute {error.name!r}, which only "
+            f"a tensor has: pass a NumPy array, a torch tensor on the CPU, or in a dry run its "
+            f"shape and dtype"
         )
         raise refused.with_traceback(error.__traceback__) from None
 
@@ -57,7 +59,7 @@ def naming_arguments(
 def _named(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: AttributeError
 ) -> str | None:
-    """The name of the argument that has no such attribute, where a tensor has it; else None."""
+    """Returns the name of the argument that lacks the attribute, if a tensor has it, or None."""
     signature = _signature(func)
     is_other = (
         error.name and hasattr(NkiTensor, error.name) and not isinstance(error.obj, NkiTensor)
@@ -71,7 +73,7 @@ def _named(
 def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(func, follow_wrapped=False)
-    except (TypeError, ValueError):  # of what is not written in Python
+    except (TypeError, ValueError):  # for functions that are not written in Python
         return None
 
 
@@ -80,9 +82,9 @@ def _name(func: Callable[..., Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in one line that is not long."""
+    """Returns a value as one line of limited length."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # of its own, or of an int of thousands of digits
+    except Exception:  # raised by the value's __repr__, or by an int of thousands of digits
         return "a value without a text"
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

@@ -1,4 +1,4 @@
-"""Layouts: what all views of one shape, strides and dtype have in common, found out once."""
+"""Layouts: what all views of the same shape, strides and dtype share, computed once."""
 
 from __future__ import annotations
 
@@ -8,20 +8,27 @@ from typing import Any
 
 from . import dtypes
 
-CAPACITY = 4096  # layouts; a launch of the longest kernels here needs some dozens
+CAPACITY = 4096  # layouts; a launch of the longest kernels here needs a few dozen
 _INDICES = 1024  # indices that a layout remembers
 
 
 class Layout:
-    """Shape, strides and dtype of views; equal ones are one object, but for long forgotten ones.
+    """The shape, the strides and the dtype of views. Equal layouts are usually the same object.
 
-    Attributes: ``shape``; ``strides``, in elements; ``dtype``; ``is_exact``: held in its own NumPy
-    type, ``np_type``; ``free``, elements of the dtype in a partition of the storage, 0 in HBM;
-    ``itemsize`` on the chip; ``span_bytes`` from the first element of a partition (HBM: of all) to
-    the end of the last one, ``lanes``, partitions from the first to the last, 0 in HBM, and
-    ``is_dense``, whether all between them are the view's;
-    ``packed_bytes`` of a view without gaps and repetitions, else -1; ``np_strides``, in bytes of
-    NumPy; ``indexed``: of constant indices, the view's layout and its distance in elements.
+    Attributes:
+        shape: the shape.
+        strides: the strides in elements.
+        dtype: the dtype.
+        is_exact: whether NumPy holds the dtype as it is, and not as float32.
+        free: elements of the dtype in a partition of the storage, or 0 in HBM.
+        np_type: the NumPy type.
+        itemsize: bytes of an element on the chip.
+        span_bytes: bytes from the first to the last element of a partition, or of a view in HBM.
+        lanes: partitions from the first to the last one, or 0 in HBM.
+        is_dense: whether the view has all elements in that span and these lanes.
+        packed_bytes: bytes of a view without gaps and repetitions, else -1.
+        np_strides: the strides in bytes of NumPy.
+        indexed: for constant indices, the layout of the view and its distance in elements.
     """
 
     __slots__ = (
@@ -37,7 +44,7 @@ class Layout:
         is_exact: bool,
         free: int,
     ) -> None:
-        # As ints: True and 1 are one key.
+        # Converted to ints, because True and 1 are equal as keys.
         self.shape, self.strides, self.free = tuple(map(int, shape)), strides, free
         self.dtype, self.is_exact = dtype, is_exact
         self.np_type = dtypes.numpy_type(dtype, is_exact)
@@ -52,7 +59,7 @@ class Layout:
         self.indexed: dict[Any, tuple[Layout, int]] = {}
 
     def remember(self, index: tuple[Any, ...], layout: Layout, distance: int) -> None:
-        """Remember the view at an index, which must be of constants alone."""
+        """Remembers the view at an index, which must consist of constants."""
         if len(self.indexed) >= _INDICES:
             self.indexed.clear()
         self.indexed[index] = layout, distance
@@ -62,7 +69,7 @@ layout_of = functools.lru_cache(CAPACITY)(Layout)
 
 
 def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last one of a view, both included."""
+    """Returns the number of elements from the first to the last element of a view, inclusive."""
     last = 1
     for n, stride in zip(shape, strides, strict=True):
         last += (n - 1) * stride
@@ -70,7 +77,7 @@ def extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def _is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether the elements of a view are one run, in whatever order."""
+    """Returns whether the elements of a view form one run in memory, in any order."""
     expected = 1
     for stride, n in sorted(zip(strides, shape, strict=True)):
         if n > 1:

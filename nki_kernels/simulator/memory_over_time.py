@@ -1,4 +1,4 @@
-"""How much of SBUF and PSUM is taken over a launch."""
+"""How much of SBUF and PSUM is in use over the time of a launch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 
 
 class Held(NamedTuple):
-    """Memory of one tile: bytes a partition, from its first use to the end of its last."""
+    """The memory of a tile: bytes a partition, from its first use to the end of its last use."""
 
     buffer: MemoryRegion
     size: int
@@ -24,10 +24,10 @@ class Held(NamedTuple):
 
 
 def held_memory(session: Any, schedule: Schedule, first: int = 0) -> list[Held]:
-    """The tiles of a session, whose instructions begin at ``first``.
+    """Returns the memory of the tiles of a session, whose instructions begin at ``first``.
 
-    A tile that a loop's body declares is held in the first iteration, one from outside of the
-    loop that its body uses until the loop's end.
+    A tile that the body of a loop allocates is held in the first iteration. A tile from outside of
+    the loop that the body uses is held until the loop ends.
     """
     found = []
     start, end = schedule.start, schedule.end
@@ -48,9 +48,10 @@ def held_memory(session: Any, schedule: Schedule, first: int = 0) -> list[Held]:
 
 
 def _ends_of_loops(session: Any, schedule: Schedule, first: int) -> dict[Storage, float]:
-    """When the last loop ends that uses a tile from outside."""
+    """Returns for each tile the end of the last loop that uses it from outside."""
     found: dict[Storage, float] = {}
-    ends = {(run.first, run.end): run.end_ns for run in schedule.loops}  # of nested, the outer one
+    # Of nested loops with the same instructions the outer one remains.
+    ends = {(run.first, run.end): run.end_ns for run in schedule.loops}
     for loop in {loop for _, loop in session.loop_marks}:
         end = ends[first + loop.first, first + loop.end]
         for storage in loop.held:
@@ -59,7 +60,7 @@ def _ends_of_loops(session: Any, schedule: Schedule, first: int) -> dict[Storage
 
 
 def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:
-    """The sum over time of spans, each (start, end, value): a step where it changes."""
+    """Returns the sum over time of spans (start, end, value), with a step where it changes."""
     changes: dict[float, list[tuple[int, float]]] = {}
     for start, end, value in spans:
         if end > start:
@@ -69,7 +70,7 @@ def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:
     count, total = 0, 0.0
     for time in sorted(changes):
         count += sum([change for change, _ in changes[time]])
-        # Exactly zero where there are none, whatever was rounded on the way.
+        # Exactly zero where there are no spans, whatever the rounding of the sums before.
         total = total + sum([value for _, value in changes[time]]) if count else 0.0
         if not found or found[-1][1] != total:
             found.append((time, total))

@@ -1,7 +1,7 @@
-"""Tiles get memory in program order; what a tile waits for that takes over another's memory.
+"""The waits of tiles that reuse the memory of earlier tiles.
 
-A tile waits until the tiles whose memory it takes over are done, oldest first, as a compiler that
-rotates buffers would arrange.
+Tiles are assigned memory in program order. A tile waits until the tiles whose memory it reuses are
+finished. The memory that was freed first is reused first, as by a compiler that rotates buffers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .waits import REUSED
 
 
 def add_memory_waits(session: Any) -> None:
-    """Make a tile's first writer wait for the tiles whose memory it takes over."""
+    """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
     chip: NeuronCore = session.chip
     sbuf = _Memory(chip.sbuf_partition_bytes)
     psum = _Memory(chip.psum_partition_bytes)
     born: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     died: dict[int, list[tuple[Storage, _Memory, int]]] = {}
     for storage in session.storages:
-        if not storage.last_users:  # unused, or in later iterations of a loop alone
+        if not storage.last_users:  # unused, or used in later iterations of a loop only
             continue
         if storage.buffer is MemoryRegion.sbuf:
             entry = (storage, sbuf, storage.free_bytes)
@@ -46,7 +46,7 @@ def add_memory_waits(session: Any) -> None:
 
 
 class _Memory:
-    """Free memory of one partition, oldest first: (bytes, waits for what used it last)."""
+    """The free memory of a partition in the order of release: (bytes, waits for its last users)."""
 
     def __init__(self, size: int) -> None:
         self.free: deque[tuple[int, list[int]]] = deque([(size, [])])

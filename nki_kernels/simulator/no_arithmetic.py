@@ -1,4 +1,4 @@
-"""Python's operators on tensors and registers: refused, with what to write instead."""
+"""Errors for Python's operators on tensors and registers, which say what to write instead."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _OTHER = ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "int", "float")
 
 
 class NoArithmetic:
-    """Base of what has a value on the device only; ``_instead`` says what to write.
+    """Base class of objects whose values are known on the device only.
 
-    NumPy's functions refuse such values, too.
+    All operators of Python and functions of NumPy raise TypeError with the text ``_instead``, which
+    says what to write.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""Math operators that instructions take as ``op``: which exist, and their fp32 arithmetic.
+"""The math operators that instructions accept as ``op``, and their arithmetic in float32.
 
 The table follows "Supported Math Operators" and "Supported Activation Functions" of the SDK's
-nki.api.shared.rst. ``nki.language`` functions carry their operator as ``__nki_operator__``.
+nki.api.shared.rst. Functions of ``nki.language`` have their operator as ``__nki_operator__``.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ F = np.float32
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """One operator: its arithmetic and where it may be used."""
+    """An operator: its arithmetic, and where it may be used."""
 
     name: str
     binary: Callable[..., Any] | None = None  # ALU operator of two operands
     unary: Callable[..., Any] | None = None  # ALU operator of one operand
-    activation: Callable[..., Any] | None = None  # ScalarE function
-    bitvec: bool = False  # on integer bit patterns
-    identity: Any = None  # start value of a reduction; None: not a legal reduction
-    valid: tuple[float, float] | None = None  # ScalarE's input range
-    valid_magnitude: bool = False  # the range holds for |x|
+    activation: Callable[..., Any] | None = None  # function of ScalarE
+    bitvec: bool = False  # works on bit patterns of integers
+    identity: Any = None  # initial value of a reduction; None: cannot reduce
+    valid: tuple[float, float] | None = None  # range of inputs of ScalarE
+    valid_magnitude: bool = False  # the range is one of |x|
     first_generation: int = 2
     unsupported: str = ""  # why the compiler refuses it, and what to write instead
 
@@ -70,8 +70,8 @@ def _silu_dx(x: Array) -> Array:
 
 
 def _sin(x: Array) -> Array:
-    # The engine does no range reduction: a cubic outside [-pi, pi], fitted to the documented
-    # sin(9.0) = 27.65 and to the value and slope at pi.
+    # The engine does not reduce the range. Outside of [-pi, pi] this is a cubic, which is fitted to
+    # the documented sin(9.0) = 27.65 and to the value and the slope at pi.
     t = np.abs(x) - F(math.pi)
     span = 9.0 - math.pi
     a = F((27.65 + span) / span**3)
@@ -83,8 +83,10 @@ def _logical(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: function(np.asarray(x) != 0, np.asarray(y) != 0)
 
 
-_NO_DIVIDE = "no such hardware instruction: multiply by nl.reciprocal(y)"
-_NO_MODULO = "no such hardware instruction: it works in AWS's simulator but does not compile"
+_NO_DIVIDE = "the hardware has no such instruction: multiply by nl.reciprocal(y)"
+_NO_MODULO = (
+    "the hardware has no such instruction: it runs in AWS's simulator, but it does not compile"
+)
 
 _TABLE = [
     Operator("add", binary=np.add, identity=0.0),
@@ -161,5 +163,5 @@ OPERATORS = {operator.name: operator for operator in _TABLE}
 
 
 def operator_of(op: Any) -> Operator | None:
-    """The operator that ``op`` (an ``nki.language`` function or an Operator) stands for."""
+    """Returns the operator of a function of ``nki.language``, or an Operator as it is."""
     return op if isinstance(op, Operator) else getattr(op, "__nki_operator__", None)

@@ -1,7 +1,7 @@
-"""An order of a kernel's instructions that keeps the edges of depends_on and with_schedule.
+"""An order of a kernel's instructions that satisfies the edges of depends_on and with_schedule.
 
-The compiler may reorder instructions, so an edge to a later instruction is legal; one that makes an
-instruction wait for itself, through other edges or through its data, never fires on the chip
+The compiler may reorder instructions, so an edge to a later instruction is legal. If edges make an
+instruction wait for itself, through other edges or through its data, the chip waits forever
 ("deadlock": nki.isa.NkiInstruction.depends_on).
 """
 
@@ -14,19 +14,20 @@ from .errors import NkiValidationError
 from .hazards import note_read, note_write
 from .issue import Issue
 
-# Stands for any instruction: in no queue, so that nothing is ordered but by its data.
+# Stands for any instruction. It is in no queue, so that only its data order it.
 _UNORDERED = Issue("", "dma", 0.0)
 
 
 def is_program_order_kept(session: Any) -> bool:
-    """True when no edge makes an instruction wait for itself or for a later one."""
+    """Returns whether no edge makes an instruction wait for itself or for a later instruction."""
     return all(producer < consumer for consumer, producer in session.extra_edges)
 
 
 def kept_order(session: Any) -> list[int] | None:
-    """Instruction numbers in an order that keeps all edges; None where program order does.
+    """Returns instruction numbers in an order that satisfies all edges.
 
-    Needs ``session.log`` where it does not. Raises NkiValidationError where no order does.
+    Returns None if program order satisfies them, and needs ``session.log`` otherwise. Raises
+    NkiValidationError if no order does.
     """
     if is_program_order_kept(session):
         return None
@@ -52,12 +53,15 @@ def kept_order(session: Any) -> list[int] | None:
 def _circular(session: Any, waits: list[int]) -> NkiValidationError:
     edges = [(n, m) for n, m in session.extra_edges if waits[n] and waits[m] and n <= m]
     names = [f"instruction {n} ({session.log[n][0].instruction})" for n in edges[0]]
-    rule = "depends_on/with_schedule edges form a cycle, with each other or with the data"
-    return NkiValidationError("schedule", "edges", " after ".join(names), rule)
+    rule = (
+        "the edges of depends_on and with_schedule form a cycle, among themselves or with the "
+        "dependencies of data: remove an edge"
+    )
+    return NkiValidationError("schedule", "an edge", " after ".join(names), rule)
 
 
 def _data_edges(session: Any) -> list[tuple[int, int]]:
-    """(consumer, producer) of every hazard, and of neighbours in a no_reorder block."""
+    """Returns (consumer, producer) of every hazard, and of neighbours in a no_reorder block."""
     for storage in session.storages:
         storage.writes, storage.reads = [], {}
     edges = []

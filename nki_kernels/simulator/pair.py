@@ -1,9 +1,9 @@
 """A launch on two NeuronCores: two programs of one kernel that share HBM (LNC = 2).
 
-Each program has a session of its own: SBUF, PSUM, private HBM, instructions, capacity checks. They
-share the kernel's arguments and what both allocate in nl.shared_hbm, and run by turns from one
-core_barrier or sendrecv to the next. Sources: nki/get-started/about/lnc.rst, and core_barrier and
-sendrecv in nki/api/nki/isa/__init__.py.
+Each program has its own session, with SBUF, PSUM, private HBM, instructions and checks of capacity.
+The programs share the kernel's arguments and the tensors that both allocate in nl.shared_hbm. They
+take turns in running up to the next core_barrier or sendrecv. Sources:
+nki/get-started/about/lnc.rst, and core_barrier and sendrecv in nki/api/nki/isa/__init__.py.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .turns import Turns
 PROGRAMS = 2
 _SHARED = MemoryRegion.shared_hbm
 _SAME_LOOPS = (
-    "both programs run the same loops on the device with the same trip counts (NCC_IXGM002; "
-    "nki/get-started/about/lnc.rst)"
+    "both programs must run the same loops on the device with the same numbers of iterations "
+    "(NCC_IXGM002; nki/get-started/about/lnc.rst)"
 )
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What the sendrecv of two programs must agree on."""
+    """The arguments of sendrecv on which the two programs must agree."""
 
     pipe_id: int
     send_to_rank: int
@@ -62,8 +62,8 @@ class CoreSession(Session):
         # Whether core_barrier is legal depends on the number of programs.
         self.issues = shared_cache(self.chip, dtypes.is_precise(), PROGRAMS)
         self.log = []
-        self.shared: dict[Storage, int] = {}  # numbers of the tensors that both programs have
-        self.named: dict[str, int] = {}  # how many of them were allocated, by name
+        self.shared: dict[Storage, int] = {}  # numbers of the tensors that both programs share
+        self.named: dict[str, int] = {}  # how many shared tensors were allocated, by name
         self.accesses: dict[int, list[Access]] = {}
         self.loops: list[tuple[str, int, int]] = []  # kind, trips, depth
         self.unwritten: list[tuple[Issue, Storage]] = []
@@ -74,25 +74,25 @@ class CoreSession(Session):
             super()._back(storage, np_type)
 
     def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
-        """Fill a tensor; NkiValidationError where the other program has other values in it."""
+        """Fills a tensor; raises NkiValidationError if the other program has other values."""
         others = self.pair.tensors[self.shared[tensor.storage]][1 - self.program]
         if others is not None and not self.dry:
             held = tensor.array()
             if held.tobytes() != np.ascontiguousarray(array, held.dtype).tobytes():
-                rule = "both cores share the constant: its values must be the same in both programs"
+                rule = "both cores share it, so its values must be the same in both programs"
                 value = tensor.storage.describe()
                 raise NkiValidationError("nl.shared_constant", "constant", value, rule)
         super().hold_constant(tensor, array)
 
     def enters_loop(self, kind: str, trips: int) -> None:
-        """Note a loop, to compare it with the other program's."""
+        """Notes a loop, for a comparison with the loops of the other program."""
         depth, loop = 0, self.device_loop
         while loop is not None:
             depth, loop = depth + 1, loop.outer
         self.loops.append((kind, trips, depth))
 
     def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-        """Compute, but for what is done where the two programs meet."""
+        """Computes, except for instructions at which the two programs meet."""
         if issue.meets is None:
             super().run(issue, writes, reads)
 
@@ -105,7 +105,7 @@ class CoreSession(Session):
     def _repeat(
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
     ) -> None:
-        """What concerns the other program: in every iteration of a loop."""
+        """Handles what concerns the other program, in every iteration of a loop."""
         if issue.meets is not None:
             self.pair.meet(self, n, issue, writes[0], reads)
             return
@@ -119,16 +119,16 @@ class CoreSession(Session):
         loop = None if self.device_loop is None else self.device_loop.outermost
         turn = (-1, 0) if loop is None else (loop.first, loop.trips)
         if t._dynamic is None:
-            # Of the iterations of a loop two show what any two do.
+            # Two iterations of a loop stand for any two iterations.
             if loop is None or self.device_loop.run <= 2:
                 written = _digest(t) if is_write and loop is None and not self.dry else None
                 found.append(Access(n, issue.instruction, t, is_write, turn, written))
-        elif not self.dry:  # which has no indices
+        elif not self.dry:  # a dry run has no indices
             for view in indirect.places(t, issue):
                 found.append(Access(n, issue.instruction, view, is_write, turn))
 
     def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
-        """Of a shared tensor only at the end: before, the hazard that explains it is an error."""
+        """Warns of a shared tensor only at the end, after the check of hazards that explain it."""
         if self.is_running and storage in self.shared:
             self.unwritten.append((issue, storage))
         else:
@@ -141,15 +141,17 @@ class CoreSession(Session):
 
 
 def _digest(t: NkiTensor) -> bytes:
-    """Of the bytes of a view."""
+    """Returns a digest of the bytes of a view."""
     return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
 
 
 class Pair:
     """The two programs of a launch, and where they met.
 
-    Attributes: ``sessions``; ``tensors``, the storages of each shared tensor in both; ``meetings``,
-    the numbers of the two instructions of every core_barrier and sendrecv.
+    Attributes:
+        sessions: the sessions of the two programs.
+        tensors: for each shared tensor, its storages in both programs.
+        meetings: for every core_barrier and sendrecv, the numbers of the two instructions.
     """
 
     def __init__(self, kernel: Any, dimensions: int, dry: bool, notes: bool = False) -> None:
@@ -167,14 +169,14 @@ class Pair:
         self.sessions[1].waived = self.sessions[0].waived
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """What each program returns. ``args`` are tensors of the first."""
+        """Runs both programs, and returns their results. ``args`` are tensors of the first one."""
         others = self._twin(args), self._twin(kwargs)
         return self._turns.run(
             (lambda: self._program(0, args, kwargs), lambda: self._program(1, *others))
         )
 
     def check(self, results: list[Any]) -> None:
-        """What only both programs together show; NkiValidationError where a rule is broken."""
+        """Checks the rules that concern both programs."""
         self._check_loops()
         self._check_allocations()
         _check_results(self.sessions, *results)
@@ -190,7 +192,7 @@ class Pair:
             return self.func(*args, **kwargs)
 
     def finish(self, outputs: list[list[NkiTensor]]) -> dict[str, int]:
-        """The checks of each session at its end; peaks of the core with more, HBM of both."""
+        """Runs the final checks of both sessions, and returns the peaks of the launch."""
         first, second = [
             session.finish(tensors) for session, tensors in zip(self.sessions, outputs, strict=True)
         ]
@@ -204,16 +206,16 @@ class Pair:
         return peaks
 
     def release(self) -> None:
-        """As `Session.release`."""
+        """Releases both sessions, like `Session.release`."""
         for session in self.sessions:
             session.accesses = {}
             session.release()
-        self.sessions = []  # which hold this
+        self.sessions = []  # because the sessions refer to this object
 
     # Shared tensors.
 
     def _twin(self, value: Any) -> Any:
-        """The second program's view of an argument, on the first one's data."""
+        """Returns the second program's view of an argument, on the data of the first program."""
         if isinstance(value, dict):
             return {name: self._twin(item) for name, item in value.items()}
         if isinstance(value, tuple) and not isinstance(value, NkiTensor):
@@ -231,9 +233,10 @@ class Pair:
         return NkiTensor(value.shape, value.dtype, storage, _SHARED)
 
     def share(self, session: CoreSession, storage: Storage) -> bool:
-        """One tensor of what both programs allocate in shared HBM; True for the first to do so.
+        """Joins the tensors that both programs allocate in shared HBM.
 
-        Those of one name belong together in the order of allocation, and so do those without.
+        Tensors with the same name, or without a name, are joined in the order of allocation.
+        Returns True for the first program that allocates the tensor.
         """
         count = session.named[storage.name] = session.named.get(storage.name, 0) + 1
         number = self._numbers.setdefault((storage.name, count), len(self.tensors))
@@ -257,10 +260,11 @@ class Pair:
                 if storage is None:
                     other = both[1 - program]
                     assert other is not None
-                    raise _not_shared(f"{other.describe()} in program {1 - program} only")
+                    value = f"{other.describe()} in program {1 - program} only"
+                    raise _not_shared(value)
 
     def _share_marks(self) -> None:
-        """Let both sessions know what either has written."""
+        """Copies the marks of what either program has written to both sessions."""
         for a, b in self.tensors:
             if a is not None and b is not None and a.written is not b.written:
                 a.written = b.written = shadow.union(a.written, b.written)
@@ -270,7 +274,7 @@ class Pair:
     def meet(
         self, session: CoreSession, n: int, issue: Issue, dst: NkiTensor, reads: list[NkiTensor]
     ) -> None:
-        """Wait for the other program to come to the same core_barrier or sendrecv, and exchange."""
+        """Waits until the other program reaches the same core_barrier or sendrecv; exchanges."""
         program = session.program
         arrival = _Arrival(n, issue, dst)
         if reads and not session.dry:
@@ -280,7 +284,7 @@ class Pair:
             meeting[program] = arrival
             self._check_meeting(meeting)
             numbers = tuple([a.number for a in meeting if a])
-            if numbers not in self.meetings:  # but in an earlier iteration of a loop
+            if numbers not in self.meetings:  # not noted in an earlier iteration of a loop
                 self.meetings.append(numbers)  # type: ignore[arg-type]
             self._share_marks()
         else:
@@ -290,11 +294,11 @@ class Pair:
         if meeting[1 - program] is None:
             self._check_loops(is_over=False)
             rule = (
-                f"program {1 - program} has ended without one: this deadlocks; both programs "
-                "must issue the same core_barrier and sendrecv, in loops of the same trip counts "
-                "(NCC_IXGM002)"
+                f"program {1 - program} has ended without this instruction, so that the launch "
+                "waits forever: both programs must issue the same core_barrier and sendrecv, in "
+                "loops with the same numbers of iterations (NCC_IXGM002)"
             )
-            raise NkiValidationError(issue.instruction, "program", program, rule)
+            raise NkiValidationError(issue.instruction, "the waiting program", program, rule)
         if reads:
             if not session.dry:
                 sender = meeting[issue.meets.recv_from_rank]
@@ -303,17 +307,17 @@ class Pair:
             dst.storage.written = shadow.marked(dst.storage.written, dst)
 
     def _check_meeting(self, meeting: list[_Arrival | None]) -> None:
-        """The two instructions belong together, else the chip waits forever."""
+        """Checks that the two instructions match. Otherwise the chip would wait forever."""
         a, b = meeting
         assert a is not None and b is not None
         first, second = self.sessions
         is_barrier = not isinstance(a.issue.meets, Exchange)
         if a.issue.instruction != b.issue.instruction:
-            wrong = a.issue.instruction, b.issue.instruction, "they wait for the same instruction"
+            wrong = a.issue.instruction, b.issue.instruction, "both wait at the same instruction"
         elif is_barrier:
             if first.shared[a.dst.storage] == second.shared[b.dst.storage]:
                 return
-            wrong = a.dst.storage.describe(), b.dst.storage.describe(), "'data' is the same tensor"
+            wrong = a.dst.storage.describe(), b.dst.storage.describe(), "data is the same tensor"
         else:
             found = _disagreement(a, b)
             if found is None:
@@ -321,40 +325,45 @@ class Pair:
             wrong = found
         self._check_loops(is_over=False)
         value = f"{wrong[0]} in program 0, {wrong[1]} in program 1"
-        rule = f"the two programs deadlock or exchange garbage unless {wrong[2]}"
-        numbers = f"instructions {a.number} and {b.number}"
-        raise NkiValidationError(a.issue.instruction, numbers, value, rule)
+        rule = f"the two programs wait forever or exchange wrong data unless {wrong[2]}"
+        where = f"what instructions {a.number} and {b.number} exchange"
+        raise NkiValidationError(a.issue.instruction, where, value, rule)
 
     # Both programs have one control flow.
 
     def _check_loops(self, is_over: bool = True) -> None:
-        """Straight-line code may differ, as core_barrier's example shows; loops may not.
+        """Checks that both programs run the same loops on the device.
 
-        Before the programs are over, the loops that one of them has not come to are no error.
+        Code outside of loops may differ, as core_barrier's example shows. While the programs run,
+        loops that one of them has not reached yet are no error.
         """
         first, second = [session.loops for session in self.sessions]
         for a, b in zip(first, second, strict=False):
             if a != b:
-                value = f"{a[0]} of {a[1]} trips in program 0, {b[0]} of {b[1]} in program 1"
-                raise NkiValidationError("kernel", "loops", value, _SAME_LOOPS)
+                value = (
+                    f"{a[0]} of {a[1]} iterations in program 0, {b[0]} of {b[1]} iterations in "
+                    f"program 1"
+                )
+                raise NkiValidationError("kernel", "a loop on the device", value, _SAME_LOOPS)
         if is_over and len(first) != len(second):
-            value = f"{len(first)} loops in program 0, {len(second)} in program 1"
-            raise NkiValidationError("kernel", "loops", value, _SAME_LOOPS)
+            value = f"{len(first)} in program 0, {len(second)} in program 1"
+            operand = "the number of loops on the device"
+            raise NkiValidationError("kernel", operand, value, _SAME_LOOPS)
 
 
 def _not_shared(value: str) -> NkiValidationError:
     rule = (
-        "both programs allocate the same shared HBM tensors in the same order (or by name); "
-        "what one core has for itself is nl.private_hbm"
+        "both programs must allocate the same tensors in nl.shared_hbm, in the same order or under "
+        "the same names: allocate a tensor of one program in nl.private_hbm"
     )
-    return NkiValidationError("nl.ndarray", "buffer=nl.shared_hbm", value, rule)
+    return NkiValidationError("nl.ndarray", "a tensor in nl.shared_hbm", value, rule)
 
 
 def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
-    """What keeps the sendrecv of program 0 and that of program 1 apart."""
+    """Returns the disagreement between the sendrecv of program 0 and of program 1, or None."""
     x, y = a.issue.meets, b.issue.meets
     if x.pipe_id != y.pipe_id:
-        return f"pipe_id {x.pipe_id}", f"pipe_id {y.pipe_id}", "both come to the same pipe"
+        return f"pipe_id {x.pipe_id}", f"pipe_id {y.pipe_id}", "both use the same pipe"
     if x.dma_engine != y.dma_engine:
         return x.dma_engine, y.dma_engine, "both name the same dma_engine"
     if any((x, y)[e.send_to_rank].recv_from_rank != rank for rank, e in enumerate((x, y))):
@@ -367,11 +376,11 @@ def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
 
 
 def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None:
-    """Both programs return the same tensors, in the same structure."""
+    """Checks that both programs return the same tensors in the same structure."""
     if not _is_same(sessions, first, second):
         value = f"{_text(first)} in program 0, {_text(second)} in program 1"
-        rule = "both programs return the same views of the same shared HBM tensors"
-        raise NkiValidationError("return", "tensors", value, rule)
+        rule = "both programs must return the same views of the same tensors in shared HBM"
+        raise NkiValidationError("return", "the result", value, rule)
 
 
 def _is_same(sessions: list[CoreSession], a: Any, b: Any) -> bool:

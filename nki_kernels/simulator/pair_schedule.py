@@ -1,8 +1,8 @@
 """Start and end of every instruction of a launch on two NeuronCores with one HBM stack.
 
-Each core has its own engines, its own 16 DMA engines among them. Instructions where the programs
-meet start when both cores have come to them, and are done when both are. Together the cores take
-from HBM what one stack gives.
+Each core has its own engines, including its own 16 DMA engines. An instruction at which the
+programs meet starts when both cores have reached it, and ends when it has ended on both. The two
+cores share the bandwidth of one HBM stack.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .issue import Issue
 from .memory_over_time import held_memory
 from .schedule import Core, Schedule, add_waits
 
-_SLOT_NS = 1000.0  # a stack's bandwidth is shared out by the microsecond
+_SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
 
 class PairSchedule(Schedule):
-    """As `Schedule`: instruction n of the second core is ``split`` + n here."""
+    """A `Schedule` of two cores, in which instruction n of the second core is ``split`` + n."""
 
     def __init__(self, pair: Any) -> None:
         for session in pair.sessions:
@@ -56,7 +56,7 @@ class PairSchedule(Schedule):
         self.busy = {name: max(core.busy[name] for core in engines) for name in ENGINES}
 
     def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
-        """Let both instructions of a meeting wait for what either waits for, others for both."""
+        """Makes both instructions of a meeting wait for the waits of either, others for both."""
         if not meetings:
             return
         trace = self.trace
@@ -73,7 +73,7 @@ class PairSchedule(Schedule):
             self.wait_kinds[a] = self.wait_kinds[b] = []
 
     def _queued_before(self, order: Sequence[int], partner: dict[int, int]) -> Any:
-        """(meeting, what its queue runs before it), as a wait."""
+        """Yields (meeting, the instruction before it in its queue, as a wait)."""
         last: dict[str, int] = {}
         for n in order:
             issue = self.trace[n][0]
@@ -84,14 +84,14 @@ class PairSchedule(Schedule):
 
 
 class SharedHbm:
-    """The bytes that one HBM stack still gives in each microsecond."""
+    """The bytes that one HBM stack can still move in each microsecond."""
 
     def __init__(self, bytes_per_ns: float) -> None:
         self._slot_bytes = bytes_per_ns * _SLOT_NS
         self._left: dict[int, float] = {}
 
     def take(self, begin: float, finish: float, size: float) -> float:
-        """When a transfer ends that alone would run from ``begin`` to ``finish``: then or later."""
+        """Returns the end of a transfer that alone would run from ``begin`` to ``finish``."""
         rate = size / (finish - begin)
         slot = int(begin // _SLOT_NS)
         time, is_late = begin, False
@@ -116,7 +116,7 @@ class _Engines(Engines):
         self._hbm = hbm
 
     def _transfer(self, n: int, issue: Issue, start: float) -> Place:
-        """A DMA, as late as HBM makes it; a sendrecv is also a core_barrier [isa sendrecv]."""
+        """Runs a transfer, which HBM may delay. A sendrecv is also a barrier [isa sendrecv]."""
         if issue.meets is not None:
             start += self.chip.core_barrier_ns
         start, finish, done, free, held_by, why = super()._transfer(n, issue, start)

@@ -1,9 +1,9 @@
-"""A timeline as a trace for ui.perfetto.dev, in Perfetto's own format.
+"""Writes a timeline as a trace for ui.perfetto.dev, in Perfetto's own format.
 
-Each core has a group of tracks: one for each engine, DMA queue and number over time, and the loops
-on the device. Slices of one of Perfetto's tracks have to be nested or disjoint, or it drops them.
-Transfers of a queue overlap, as do array tiles, so that these tracks have several lanes, tracks of
-one name that the viewer shows as one. Times are rounded to its nanoseconds.
+Each core has a group of tracks: one for each engine, each DMA queue, each number over time, and the
+loops on the device. Perfetto drops slices of a track that are neither nested nor disjoint.
+Transfers of a queue overlap, and so do array tiles. Such a track therefore has several lanes, which
+are tracks with the same name that the viewer shows as one. Times are rounded to nanoseconds.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from .memory_over_time import Steps
 if TYPE_CHECKING:
     from .timeline import Event, Timeline
 
-_SEQUENCE = 1  # Perfetto drops events that name no sequence of packets
-_MODELLED = "All times are modelled, none was measured on a chip."
+_SEQUENCE = 1  # Perfetto drops events without a sequence of packets
+_MODELLED = "All times are modelled; none was measured on a chip."
 _ABOUT = {
-    "tensor": "The Tensor engine: matmuls and transposes.",
+    "tensor": "The Tensor engine, which runs matrix products and transposes.",
     "vector": "The Vector engine.",
     "scalar": "The Scalar engine.",
-    "gpsimd": "The GpSimd engine; it writes the descriptors of DMA, too.",
-    "dma": "Transfers of one queue, from trigger to last byte. Those at the same time overlap.",
-    "loops": "Loops on the device. Instructions are those of the first iteration.",
+    "gpsimd": "The GpSimd engine, which also writes the descriptors of DMA.",
+    "dma": "The transfers of one queue, from trigger to last byte. They can overlap.",
+    "loops": "The loops on the device. The trace shows the instructions of the first iteration.",
 }
 
 
@@ -40,7 +40,7 @@ _Details = dict[str, str | int | float]
 
 @dataclass
 class _Slice:
-    """A slice on a track, in whole nanoseconds, and the arrows that touch it, by their numbers."""
+    """A slice on a track, in whole nanoseconds, with the numbers of the arrows that touch it."""
 
     name: str
     start: int
@@ -62,7 +62,7 @@ class _Writer:
         self._tracks = 0
 
     def add_track(self, name: str, parent: int = 0, about: str = "", rank: int = 0) -> int:
-        """A track of slices, and its number; without ``parent`` a group."""
+        """Adds a track of slices, or a group if there is no ``parent``, and returns its number."""
         packet, track = self._add_track(name, parent, about, rank)
         if not parent:
             track.child_ordering = track.EXPLICIT
@@ -70,7 +70,7 @@ class _Writer:
         return self._tracks
 
     def add_counter(self, name: str, parent: int, about: str, rank: int, unit: str) -> int:
-        """A track of a number over time, and its number."""
+        """Adds a track of a quantity over time, and returns the track's number."""
         packet, track = self._add_track(name, parent, about, rank)
         track.counter.unit_name = unit
         self._builder.write_packet(packet)
@@ -88,7 +88,7 @@ class _Writer:
         return packet, track
 
     def write_slices(self, slices: list[_Slice]) -> None:
-        """All slices of the trace; at one time, ends before begins."""
+        """Writes all slices of the trace. At the same time, ends come before begins."""
         marks = [(s.start, 1, n) for n, s in enumerate(slices)]
         marks += [(s.end, 0 if s.end > s.start else 2, n) for n, s in enumerate(slices)]
         for time, kind, n in sorted(marks):
@@ -104,7 +104,7 @@ class _Writer:
             self._builder.write_packet(packet)
 
     def write_counter(self, track: int, values: Steps) -> None:
-        """The values of a counter."""
+        """Writes the values of a counter."""
         for time, value in values:
             packet, event = self._event(track, round(time))
             event.type, event.double_counter_value = event.TYPE_COUNTER, value
@@ -118,7 +118,7 @@ class _Writer:
 
 
 def save_perfetto(timeline: Timeline, path: str | os.PathLike[str]) -> None:
-    """Write a timeline as a trace, whole or not at all.
+    """Writes a timeline as a trace. The file is written whole or not at all.
 
     Raises:
         ImportError: the package perfetto is not installed.
@@ -151,7 +151,7 @@ def _annotate(event: Any, key: str, value: str | int | float) -> None:
 
 
 def _text(text: str) -> str:
-    """A file name that is no UTF-8 has surrogates in Python, which protobuf does not take."""
+    """Returns a text without surrogates, as in file names other than UTF-8, for protobuf."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -198,7 +198,7 @@ def _launches(timeline: Timeline, core: int) -> Iterator[_Track]:
 
 
 def _engines(mine: list[tuple[Event, _Slice]], descriptors: list[_Slice]) -> Iterator[_Track]:
-    """Engines, those too that do nothing, and the queues of DMA."""
+    """Yields the tracks of all engines, also idle ones, and of the DMA queues."""
     for engine in ENGINES:
         also = descriptors if engine == "gpsimd" else []
         found = [(event.queue or engine, one) for event, one in mine if event.engine == engine]
@@ -208,7 +208,7 @@ def _engines(mine: list[tuple[Event, _Slice]], descriptors: list[_Slice]) -> Ite
 
 
 def _descriptors(events: list[Event]) -> list[tuple[Event, _Slice]]:
-    """For each DMA whose descriptors GpSimdE writes, a slice of that."""
+    """Returns a slice for each DMA whose descriptors GpSimdE writes."""
     found = []
     for event in [event for event in events if event.descriptors_ns]:
         details: _Details = {"descriptors_of": f"{event.name} {event.number}"}
@@ -231,7 +231,7 @@ def _loops(timeline: Timeline, core: int) -> Iterator[_Track]:
 
 
 def _slices(timeline: Timeline, events: list[Event]) -> list[_Slice]:
-    """A slice for each event; arrows lead along the critical path."""
+    """Returns a slice for each event, with arrows along the critical path."""
     warnings = {(w.launch, w.core, w.number): w.message for w in timeline.warnings}
     found = []
     for event in events:
@@ -249,7 +249,7 @@ def _slices(timeline: Timeline, events: list[Event]) -> list[_Slice]:
 
 
 def _details(event: Event, events: list[Event]) -> _Details:
-    """What is known of an event, by the names that `Event` has for it."""
+    """Returns the details of an event, under the names of the attributes of `Event`."""
     details: _Details = {"number": event.number, "instruction": event.instruction}
     if event.source is not None:
         details["source"] = f"{event.source} ({event.source.function})"
@@ -269,7 +269,7 @@ def _details(event: Event, events: list[Event]) -> _Details:
 
 
 def _lanes(slices: list[_Slice]) -> Iterable[list[_Slice]]:
-    """The slices of a track, dealt out so that those of a lane are disjoint; at least one lane."""
+    """Returns the slices of a track in one or more lanes, in each of which they are disjoint."""
     lanes: list[list[_Slice]] = [[]]
     for one in sorted(slices, key=lambda s: (s.start, s.end)):
         for lane in lanes:
@@ -282,11 +282,13 @@ def _lanes(slices: list[_Slice]) -> Iterable[list[_Slice]]:
 
 
 def _counters(timeline: Timeline, core: int) -> Iterator[tuple[str, str, str, Steps]]:
-    """Name, meaning, unit and values of a core's counters."""
-    about = "Held by tiles, from their first use to their last."
-    yield "SBUF", f"Bytes a partition. {about}", "bytes", timeline.sbuf_bytes_over_time(core)
-    yield "PSUM", f"Banks. {about}", "banks", timeline.psum_banks_over_time(core)
-    about = "Each transfer's bytes are spread over the time that it moves them in."
+    """Yields name, meaning, unit and values of each counter of a core."""
+    about = "in use by tiles, each from its first use to its last."
+    sbuf, psum = timeline.sbuf_bytes_over_time(core), timeline.psum_banks_over_time(core)
+    yield "SBUF", f"The bytes of a partition {about}", "bytes", sbuf
+    yield "PSUM", f"The banks {about}", "banks", psum
+    about = "The bytes of a transfer are spread over the time of its movement."
     rates = timeline.dma_bytes_per_ns_over_time(core), timeline.hbm_bytes_per_ns_over_time(core)
-    yield "DMA", f"Bytes a nanosecond. {about}", "B/ns", rates[0]
-    yield "HBM", f"Bytes a nanosecond of HBM, read and written. {about}", "B/ns", rates[1]
+    yield "DMA", f"The bytes that DMA moves in a nanosecond. {about}", "B/ns", rates[0]
+    text = "The bytes read and written in HBM in a nanosecond."
+    yield "HBM", f"{text} {about}", "B/ns", rates[1]

@@ -16,9 +16,9 @@ BITS = 32  # of a physical register, v2 to v4 [isa register_alloc]
 
 
 def fits(value: int, instruction: str = "VirtualRegister", operand: str = "value") -> int:
-    """``value`` if a register can hold it, signed or unsigned; raises NkiValidationError."""
+    """Returns ``value`` if 32 bits hold it, signed or unsigned; else raises NkiValidationError."""
     if not -(1 << BITS - 1) <= value < 1 << BITS:
-        rule = f"a register holds {BITS} bits"
+        rule = f"a register holds {BITS} bits: from {-(1 << BITS - 1)} to {(1 << BITS) - 1}"
         raise NkiValidationError(instruction, operand, value, rule)
     return value
 
@@ -28,14 +28,14 @@ _UNKNOWN = "a register's value is not known while the kernel is built"
 
 
 def _note_test(goes_on: bool) -> None:
-    """A `while reg:` is a loop on the device: two programs must make as many trips."""
+    """Notes a test of `while reg:`, a loop on the device, for a comparison of two programs."""
     from .session import active
 
     active().enters_loop("while", int(goes_on))
 
 
 class RunTimeValue(NoArithmetic):
-    """An integer that is known at run time only: a register, or an NkiScalar of NKI 0.7."""
+    """An integer that is known only at run time: a register, or an NkiScalar of NKI 0.7."""
 
     __slots__ = ()
 
@@ -46,17 +46,17 @@ class RunTimeValue(NoArithmetic):
 
 
 class VirtualRegister(RunTimeValue):
-    """A 32-bit register whose value is known at run time only.
+    """A 32-bit register whose value is known only at run time.
 
-    ``int(reg)``, ``range(reg)``, ``if reg:`` and comparisons raise TypeError, as the SDK's tracer
-    does. In NKI 0.6 ``while reg:`` works, as its parser allows. Frozen registers are loop
-    variables.
+    ``int(reg)``, ``range(reg)``, ``if reg:`` and comparisons raise TypeError, as in the SDK's
+    tracer. In NKI 0.6 ``while reg:`` works, because its parser allows it. A frozen register is a
+    loop variable, which the kernel cannot write.
     """
 
     __slots__ = ("_state", "_frozen")
     _instead = (
-        f"{_UNKNOWN}: no arithmetic, comparison or int(); index with it, as "
-        "x.ap(pattern, scalar_offset=register, indirect_dim=0), or compute on a tile"
+        f"{_UNKNOWN}, so it has no arithmetic, no comparisons and no int(): use it as an index, "
+        "such as x.ap(pattern, scalar_offset=register, indirect_dim=0), or compute on a tile"
     )
 
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
@@ -68,32 +68,39 @@ class VirtualRegister(RunTimeValue):
         """The value, for the simulator."""
         if self._state is None:
             raise NkiValidationError(
-                "VirtualRegister", "value", "unknown", "the register was never written"
+                "VirtualRegister",
+                "its value",
+                "unknown",
+                "an instruction reads it: write the register first, by nisa.register_move or "
+                "nisa.register_load",
             )
         return self._state
 
     def set(self, value: int) -> None:
-        """Write the register; loop variables refuse."""
+        """Writes the register; raises NkiValidationError if it is a loop variable."""
         if self._frozen:
             raise NkiValidationError(
-                "VirtualRegister", "loop variable", self._state, "a loop variable is read-only"
+                "VirtualRegister",
+                "the loop variable",
+                self._state,
+                "a loop variable is read-only: copy it into another register first",
             )
         self._state = fits(value)
 
     def __bool__(self) -> bool:
         if WHILE_LOOP.is_gone:
-            raise TypeError(f"{_UNKNOWN}: it has no truth value; `while reg:` was {WHILE_LOOP}")
+            raise TypeError(f"{_UNKNOWN}, so it has no truth value; `while reg:` was {WHILE_LOOP}")
         caller = sys._getframe(1)
         line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
         if not _WHILE.match(line):
-            rule = "no truth value but in `while reg:`; use nl.while_loop"
-            raise TypeError(f"{_UNKNOWN}: {rule}")
+            rule = "so it has a truth value in `while reg:` only: use nl.while_loop"
+            raise TypeError(f"{_UNKNOWN}, {rule}")
         _note_test(self.value != 0)
         return self.value != 0
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, (int, float, VirtualRegister)):
-            raise TypeError(f"{_UNKNOWN}: it cannot be compared")
+            raise TypeError(f"{_UNKNOWN}, so it cannot be compared: loop by nl.while_loop")
         return NotImplemented
 
     __hash__ = object.__hash__

@@ -1,9 +1,10 @@
-"""NkiScalar: an integer that is known at run time only, with sums and products of it.
+"""NkiScalar: an integer that is known only at run time, with sums and products of it.
 
-nki/deep-dives/nki-scalar and nki/api/generated/nki.isa.NkiScalar of the Neuron SDK 2.33 (NKI 0.7):
-int32 or int64, fixed when it is made; `+`, `-` and `*` are recorded and wrap around; comparisons of
-int32 are recorded and cannot be used, those of int64 are refused. What these pages do not name, or
-what of them could not be read, is refused.
+Sources: nki/deep-dives/nki-scalar and nki/api/generated/nki.isa.NkiScalar of the Neuron SDK 2.33
+(NKI 0.7). A scalar is an int32 or int64 that never changes. The operators `+`, `-` and `*` are
+recorded, and wrap around. Comparisons of int32 are recorded, but their results cannot be used;
+comparisons of int64 are refused. The simulator refuses what these pages do not name, and what could
+not be read of them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
     from .tensor import NkiTensor
 
 BITS = {"int32": 32, "int64": 64}
-_USES = "pass it as x.ap(pattern, scalar_offset=scalar), as a bound of nl.fori_loop, or store it"
+_USES = (
+    "pass it to x.ap(pattern, scalar_offset=scalar), use it as a bound of nl.fori_loop, or store "
+    "it by nisa.scalar_store"
+)
 
 
 class NkiScalar(RunTimeValue):
-    """A 32-bit or 64-bit signed integer of the engines' sequencers.
+    """A signed integer of 32 or 64 bits in the engines' sequencers.
 
-    ``nisa.scalar_load`` and ``nl.fori_loop`` make them. Attributes: ``dtype``, "int32" or "int64".
+    ``nisa.scalar_load`` and ``nl.fori_loop`` make scalars. The attribute ``dtype`` is "int32" or
+    "int64".
     """
 
     __slots__ = ("_is_comparison", "_scope", "_session", "_state", "dtype", "recorded")
@@ -33,38 +38,45 @@ class NkiScalar(RunTimeValue):
     dtype: str
     _is_comparison: bool
     _session: Any  # the launch that made it
-    _scope: Any  # the body of a loop on the device that made it; None outside of loops
-    recorded: Any  # the number of what was loaded, or operator and operands: see loop_body.py
+    _scope: Any  # the body of a device loop that made it; None outside of loops
+    recorded: Any  # the number of the load, or operator and operands: see loop_body.py
     _instead = (
-        "an NkiScalar is not known while the kernel is built: it takes +, - and * with ints and "
-        f"NkiScalars of its dtype, and nothing else; {_USES}"
+        "an NkiScalar is not known while the kernel is built, and supports only +, - and * with "
+        f"ints and NkiScalars of its dtype: {_USES}"
     )
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise TypeError("an NkiScalar is made by nisa.scalar_load, or given to a body of fori_loop")
+        raise TypeError(
+            "NkiScalar(...) cannot be called: nisa.scalar_load returns an NkiScalar, and "
+            "nl.fori_loop passes one to its body"
+        )
 
     @property
     def value(self) -> int:
         """The value, for the simulator."""
         if self._is_comparison:
             raise TypeError(
-                "the result of a comparison of NkiScalars cannot be used: see nki-scalar"
+                "the result of a comparison of NkiScalars cannot be used (nki/deep-dives/"
+                "nki-scalar): compare on a tile"
             )
         return self._state
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"an NkiScalar is fixed when it is made: its {name} cannot be set")
+        raise AttributeError(f"the {name} of an NkiScalar cannot be set, as it never changes")
 
     def check_is_alive(self) -> NkiScalar:
-        """Itself; NkiValidationError after the end of its loop, or of its launch."""
+        """Returns itself; raises NkiValidationError after the end of its loop or launch."""
         session = self._session
         is_open = self._scope is None or self._scope in session.open_scopes
         if is_open and not session.is_over:
             return self
-        rule = "whether one that a loop's body made can be used outside of it is not documented"
+        rule = (
+            "the body of a loop made it, and no document says whether it can be used outside of "
+            "that body"
+        )
         if session.is_over:
-            rule = "it is of a launch that has ended"
-        raise NkiValidationError("NkiScalar", "scalar", repr(self), rule)
+            rule = "it is from a launch that has ended"
+        raise NkiValidationError("NkiScalar", "the scalar", repr(self), rule)
 
     def _with(self, other: Any, operator: str) -> NkiScalar:
         value = _OPERATORS[operator](self.check_is_alive().value, self._number(other))
@@ -72,23 +84,23 @@ class NkiScalar(RunTimeValue):
         return _made(value, self, (operator, self.recorded, operand))
 
     def _number(self, other: Any) -> int:
-        """The other operand; TypeError where it is no int, or a scalar of another dtype."""
+        """Returns the other operand; raises TypeError unless it is an int or of the same dtype."""
         if isinstance(other, NkiScalar):
             if other.dtype != self.dtype:
                 raise TypeError(
-                    f"an NkiScalar of {self.dtype} and one of {other.dtype} do not go together: "
-                    f"load both with one dtype"
+                    f"an NkiScalar of {self.dtype} cannot be combined with one of {other.dtype}: "
+                    f"load both with the same dtype"
                 )
             return other.check_is_alive().value
         if type(other) is not int:
             raise TypeError(
-                f"an NkiScalar and {other!r} of {type(other).__name__} do not go together: allowed "
-                f"are int, as int(n), and NkiScalar of {self.dtype}"
+                f"an NkiScalar cannot be combined with {other!r} of type {type(other).__name__}, "
+                f"allowed are an int, such as int(n), and an NkiScalar of {self.dtype}"
             )
         if wrapped(other, self.dtype) != other:
             raise TypeError(
-                f"{other} does not fit into {self.dtype}: what an NkiScalar makes of such an int "
-                f"is not documented"
+                f"the operand {other} does not fit into {self.dtype}, the dtype of the NkiScalar, "
+                f"and no document says what happens then"
             )
         return other
 
@@ -110,12 +122,12 @@ class NkiScalar(RunTimeValue):
         return self._with(0, "from")
 
     def _compare(self, other: Any) -> Any:
-        """Recorded, of int32; of a thing that is no number it is Python's own."""
+        """Records a comparison of int32. Other values than numbers are compared by Python."""
         if not isinstance(other, (int, float, NkiScalar)):
             return NotImplemented
         self._number(other)
         if self.dtype == "int64":
-            raise TypeError("NkiScalars of int64 cannot be compared: the compiler refuses it")
+            raise TypeError("NkiScalars of int64 cannot be compared, as the compiler refuses it")
         return _made(0, self, ("comparison",), is_comparison=True)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compare
@@ -140,7 +152,7 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 
 
 def scalar(session: Any, value: int, dtype: str = "int32") -> NkiScalar:
-    """A scalar of a launch that nothing was computed for: loaded, or given to a body."""
+    """Returns a scalar that was loaded, or that is passed to the body of a loop."""
     session.scalars_made += 1
     made = NkiScalar.__new__(NkiScalar)
     _set(made, wrapped(value, dtype), dtype, session, session.scalars_made)
@@ -148,7 +160,7 @@ def scalar(session: Any, value: int, dtype: str = "int32") -> NkiScalar:
 
 
 def _made(value: int, of: NkiScalar, recorded: Any, is_comparison: bool = False) -> NkiScalar:
-    """A scalar that was computed of another one."""
+    """Returns a scalar that was computed from another scalar."""
     made = NkiScalar.__new__(NkiScalar)
     _set(made, wrapped(value, of.dtype), of.dtype, of._session, recorded, is_comparison)
     return made
@@ -169,7 +181,7 @@ def _set(
 
 
 def wrapped(value: int, dtype: str) -> int:
-    """``value`` as that many bits hold it, signed."""
+    """Returns ``value`` wrapped around to the bits of a dtype, as a signed number."""
     half = 1 << BITS[dtype] - 1
     return (value + half) % (2 * half) - half
 
@@ -178,27 +190,30 @@ _TAKES_INT64 = {"nisa.dma_copy", "nisa.memset", "nisa.scalar_load", "nisa.scalar
 
 
 def check_int64(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-    """NkiValidationError for an instruction whose int64 operands no document speaks of."""
+    """Raises NkiValidationError if no document describes the instruction on int64 operands."""
     found = {t.dtype for t in (*writes, *reads)}
     if "int64" not in found:
         return
     if issue.instruction not in _TAKES_INT64:
         rule = (
-            f"int64 is documented for scalars only, by {', '.join(sorted(_TAKES_INT64))}: pass an "
-            f"array as x.astype(np.int32), say"
+            f"int64 is documented for scalars only, in {', '.join(sorted(_TAKES_INT64))}: pass an "
+            f"array of another dtype, such as x.astype(np.int32)"
         )
         raise NkiValidationError(issue.instruction, "dtype", "int64", rule)
     if len(found) > 1:
-        rule = "a cast of int64 is not documented: give both operands one dtype"
-        raise NkiValidationError(issue.instruction, "dtypes", " and ".join(sorted(found)), rule)
+        rule = "no document describes a cast of int64: use operands of the same dtype"
+        raise NkiValidationError(issue.instruction, "dtype", " and ".join(sorted(found)), rule)
 
 
 def check_offset(index: Any, is_on_chip: bool) -> None:
-    """NkiValidationError for an offset that an address cannot take; TypeError for a comparison."""
+    """Raises NkiValidationError for an offset that an address cannot have.
+
+    Raises TypeError for the result of a comparison.
+    """
     if not isinstance(index, NkiScalar):
         return
     index.check_is_alive()
     if index.dtype == "int64" and is_on_chip:
-        rule = "SBUF and PSUM take an int32: one of int64 is not narrowed"
-        raise NkiValidationError("NkiTensor", "scalar_offset", "NkiScalar of int64", rule)
-    _ = index.value  # a comparison has none
+        rule = "addresses in SBUF and PSUM need an NkiScalar of int32, and int64 is not narrowed"
+        raise NkiValidationError("NkiTensor", "scalar_offset", "an NkiScalar of int64", rule)
+    _ = index.value  # raises for the result of a comparison

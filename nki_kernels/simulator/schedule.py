@@ -1,9 +1,9 @@
 """Start and end of every instruction of one launch.
 
-The engines each issue their instructions in program order; loads and stores are two in-order DMA
-queues. An instruction starts when its queue has come to it, what it depends on is visible
-(`hazards`), and its engine is free (`engines`). All engines meet around each iteration of a loop on
-the device (`device_loops`).
+Each engine issues its instructions in program order, and loads and stores use two in-order DMA
+queues. An instruction starts when its queue has reached it, the results that it depends on are
+visible (`hazards`), and its engine is free (`engines`). All engines wait for each other before and
+after each iteration of a loop on the device (`device_loops`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class _Queue:
     def __init__(self, free: float, last: int) -> None:
         self.items: list[int] = []
         self.position = 0
-        self.ready = 0.0  # when the head's operands are there
+        self.ready = 0.0  # when the operands of the next instruction are ready
         self.waits_for = -1
         self.free = free
         self.last = last
 
 
 def add_waits(session: Any) -> None:
-    """Complete a launch's trace: edges of depends_on and with_schedule, reuse of memory."""
+    """Adds waits to a launch's trace: edges of depends_on and with_schedule, reuse of memory."""
     for n, m in session.extra_edges:
         waits = session.trace[n][1]
         session.note_waits(n, waits, DEPENDS_ON)
@@ -48,10 +48,16 @@ def add_waits(session: Any) -> None:
 
 @dataclass(frozen=True)
 class LoopRun:
-    """A loop on the device: ``label`` as "nl.fori_loop", ``trips``, and when, in nanoseconds.
+    """A loop on the device. Times are modelled, in nanoseconds.
 
-    Its instructions are those from ``first`` to ``end``, exclusive. The first iteration, with what
-    a branch costs, ends at ``iteration_end_ns``, the last one at ``end_ns``.
+    Attributes:
+        label: the function, such as "nl.fori_loop".
+        trips: the number of iterations.
+        core: 0 or 1.
+        first, end: its instructions are those from ``first`` to ``end``, exclusive.
+        start_ns: when the first iteration begins.
+        iteration_end_ns: when the first iteration and its branch end.
+        end_ns: when the last iteration ends.
     """
 
     label: str
@@ -65,11 +71,14 @@ class LoopRun:
 
 
 class Core:
-    """One core of a launch: its engines, what it runs, and how far it has come.
+    """One core of a launch, with its engines, its steps and its progress.
 
-    Attributes: ``steps``: in turn, numbers of instructions, and loops where they begin and end;
-    ``begin``, nanoseconds before which nothing more starts; ``after``, the instruction that took
-    until then; ``times``: how often each instruction runs; ``loops`` that have ended.
+    Attributes:
+        steps: lists of numbers of instructions, and loops where they begin and end, in order.
+        begin: the time in nanoseconds before which no further instruction starts.
+        after: the instruction that ended at that time.
+        times: how often each instruction runs.
+        loops: the loops that have ended.
     """
 
     def __init__(self, session: Any, engines: Engines, first: int = 0) -> None:
@@ -80,7 +89,7 @@ class Core:
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._trace = session.trace
-        self._open: list[tuple[Any, float, list[float]]] = []  # loops, and what was before them
+        self._open: list[tuple[Any, float, list[float]]] = []  # loops, with time and busy before
         count = len(session.trace)
         order = session.order or range(count)
         self.steps = _steps(session.loop_marks, order, first)
@@ -90,9 +99,9 @@ class Core:
                 self.times[n] *= loop.trips
 
     def come_to(self, loop: Any) -> None:
-        """A loop begins or ends: its one iteration stands for all of them."""
+        """Begins or ends a loop. One iteration stands for all iterations."""
         if not self._open or self._open[-1][0] is not loop:
-            # ScalarE has its functions before the first iteration, or each would load them.
+            # ScalarE loads its tables before the loop. Otherwise each iteration would load them.
             functions = {issue.table for issue, *_ in self._trace[loop.first : loop.end]}
             self.begin += self.engines.load_tables(functions - {""})
             self._open.append((loop, self.begin, self.engines.count_busy()))
@@ -116,7 +125,7 @@ class Core:
 
 
 def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int) -> list[Any]:
-    """Numbers of instructions, from ``first`` on, between where loops begin and end."""
+    """Returns numbers of instructions, from ``first`` on, and the begins and ends of loops."""
     if not marks:
         return [order if not first else [first + n for n in order]]
     steps: list[Any] = []
@@ -128,14 +137,14 @@ def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int) -> li
 
 
 class Schedule:
-    """Start and end of every instruction of one launch, and which one each waited for.
+    """Start and end of every instruction of one launch, and which instruction each waited for.
 
-    ``times`` says how often each runs: only the first iteration of a loop on the device is here.
-    ``where`` is the chip and the degree of LNC, ``cores``; ``held``, for each core, the memory of
-    its tiles.
+    Of a loop on the device the schedule contains the first iteration only; ``times`` says how often
+    each instruction runs. ``where`` is a text with the chip and the degree of LNC, ``cores``.
+    ``held`` is the memory of the tiles of each core.
     """
 
-    notes: list[Note] | None = None  # of the instructions, where the launch has taken them
+    notes: list[Note] | None = None  # one for each instruction, if the launch has taken notes
     wait_kinds: dict[int, list[tuple[int, str]]]
 
     def __init__(self, session: Any) -> None:
@@ -155,11 +164,11 @@ class Schedule:
         self.chip = cores[0].engines.chip
         self.where = f"{cores[0].engines.chip.name}, LNC={len(cores)}"
         self.start = [0.0] * count
-        # When waits are over, -1: not scheduled. `done` is at n, `end` at ~n, from behind.
+        # The times at which waits are over, or -1. `done` of n is at n, `end` of n at ~n.
         self._over = [-1.0] * (2 * count)
         self.placed: list[int] = []  # the order in which engines took the instructions
         self.blame = [-1] * count
-        self.why = [""] * count  # it waited for that: a wait of `waits`
+        self.why = [""] * count  # why it waited: a kind of `waits`
         self.times = [n for core in cores for n in core.times]
         for step in zip(*[core.steps for core in cores], strict=True):
             self._run_step(cores, step, place)
@@ -170,7 +179,7 @@ class Schedule:
         self.loops = [loop for core in cores for loop in core.loops]
 
     def _run_step(self, cores: list[Core], step: tuple[Any, ...], place: Any) -> None:
-        """What all cores run up to the next loop's begin or end, or that."""
+        """Runs the instructions of all cores up to the next step of a loop, or this step."""
         queues = []
         for core, part in zip(cores, step, strict=True):
             if isinstance(part, DeviceLoop):
@@ -185,9 +194,10 @@ class Schedule:
                     core.begin, core.after = self._over[last], last
 
     def _run(self, queues: list[_Queue], place: Any) -> None:
-        """Place heads of queues, the one that can start first; of several that of the first queue.
+        """Places the next instructions of queues, always the one that can start first.
 
-        Those whose waits are all scheduled are in a heap, the rest are listed under one of these.
+        At equal times the first queue takes precedence. Instructions whose waits are all scheduled
+        are in a heap. Each other instruction is listed under one of its waits.
         """
         trace, over, start = self.trace, self._over, self.start
         blame, why, placed = self.blame, self.why, self.placed
@@ -216,7 +226,10 @@ class Schedule:
                     self._come_to_head(queues[other], other, heads, blocked)
         if blocked:
             raise NkiValidationError(
-                "schedule", "edges", "circular", "depends_on/with_schedule edges form a cycle"
+                "schedule",
+                "the graph of waits",
+                "circular",
+                "the edges of depends_on and with_schedule must not form a cycle: remove an edge",
             )
 
     def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
@@ -236,7 +249,7 @@ class Schedule:
         heads: list[tuple[float, int]],
         blocked: dict[int, list[int]],
     ) -> None:
-        """Find out when a queue's next instruction can start, or what is to be scheduled before."""
+        """Finds when a queue's next instruction can start, or which wait is not scheduled yet."""
         over = self._over
         ready, last = 0.0, -1
         for m in self.trace[queue.items[queue.position]][1]:

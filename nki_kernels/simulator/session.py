@@ -1,7 +1,7 @@
-"""One simulated kernel launch: memory, instruction stream, checks that need the whole kernel.
+"""One simulated launch of a kernel: its memory, its instructions, and checks of the whole kernel.
 
-``Session.issue`` is the path of every instruction: it runs the arithmetic, tracks which memory
-was written, and, when a timeline is recorded, notes what the instruction must wait for.
+Every instruction passes through ``Session.issue``, which computes the result and tracks which
+memory was written. If a timeline is recorded, it also notes what the instruction must wait for.
 """
 
 from __future__ import annotations
@@ -47,29 +47,31 @@ _ENDED = object()  # the scope of tensors whose launch is over
 
 
 def active() -> Session:
-    """The session of the running kernel; RuntimeError outside of one."""
+    """Returns the session of the running kernel; raises RuntimeError if no kernel runs."""
     session = _session.get()
     if session is None:
         raise RuntimeError(
-            "nki.isa and nki.language work inside a kernel: call it as nki.simulate(kernel)(...)"
+            "no kernel is running, and the functions of nki.isa and nki.language work inside a "
+            "kernel only: call them in a function under @nki.jit, and run that function as "
+            "nki.simulate(kernel)(...)"
         )
     return session
 
 
 def is_running() -> bool:
-    """Whether a kernel runs."""
+    """Returns whether a kernel is running."""
     return _session.get() is not None
 
 
 def chip_of_launch() -> NeuronCore:
-    """The chip of the running kernel; outside of one, what kernels run on now."""
+    """Returns the chip of the running kernel, or the current chip if no kernel is running."""
     session = _session.get()
     return hardware.current() if session is None else session.chip
 
 
 @contextmanager
 def strict() -> Iterator[None]:
-    """Turn the simulator's warnings into NkiValidationError in this context."""
+    """Turns the simulator's warnings into NkiValidationError inside a ``with`` block."""
     token = _strict.set(True)
     try:
         yield
@@ -78,42 +80,42 @@ def strict() -> Iterator[None]:
 
 
 class Session:
-    """State of one launch. ``trace`` is a list to append to when a timeline is wanted."""
+    """The state of one launch. ``trace`` is a list where a timeline is wanted, None elsewhere."""
 
     def __init__(self, dry: bool = False, record: bool = False, kernel: Any = None) -> None:
         self.chip: NeuronCore = hardware.current()
         self.dry = dry
-        self.kernel = kernel  # the function, whose known violations are waived
-        self.waived: set[str] = set()  # rules that it broke, and was allowed to
+        self.kernel = kernel  # the function; its known violations are waived
+        self.waived: set[str] = set()  # waived rules that the kernel broke
         self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
-        self.notes: list[Note] | None = None  # of the trace, where they are wanted
-        # Of an instruction's waits that are not for data: from which one on, and what they are.
+        self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
+        # The waits of an instruction that are not for data: (index of the first one, kind).
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.count = 0
         self.loop_scope: Any = None
         self.device_loop: Any = None  # the innermost loop on the device that runs
-        # Where loops of the trace begin, and where they end: (next instruction, loop), in turn.
+        # The begins and ends of loops in the trace, in order: (next instruction, loop).
         self.loop_marks: list[tuple[int, Any]] = []
-        self.open_scopes: set[Any] = set()  # beside None, that of what no loop declares
+        self.open_scopes: set[Any] = set()  # bodies of loops that run now
         self.no_reorder_depth = 0
-        self.no_reorder_block = 0  # how many blocks were entered
+        self.no_reorder_block = 0  # the number of blocks entered so far
         self.order_barrier: list[int] = []
         self.names: dict[str, int] = {}
         self.extra_edges: list[tuple[int, int]] = []
-        self.banks: dict[int, tuple[Any, ...]] = {}  # of PSUM, of instructions that take them
-        # For kept_order; a dry run has none, it runs again where that needs one.
+        self.banks: dict[int, tuple[Any, ...]] = {}  # the PSUM banks of an instruction, by number
+        # For kept_order. A dry run has no log; it runs again if kept_order needs one.
         self.log: list[Logged] | None = None if dry else []
-        self.order: list[int] | None = None  # None: program order keeps the extra edges
+        self.order: list[int] | None = None  # None: program order satisfies the extra edges
         self.accumulators: dict[str, Any] = {}
         self.generators: dict[str, Any] = {}  # of random numbers, by engine
         self.program_dimensions = 0
-        self.program, self.programs = 0, 1  # of the launch grid
+        self.program, self.programs = 0, 1  # index and number of programs in the launch grid
         self.holds_int64 = False
-        self.scalars_made = 0  # NkiScalars that were loaded, or given to bodies of loops
-        self.config = NO_CONFIG  # of the kernel
-        self.warned = 0  # warnings so far
+        self.scalars_made = 0  # NkiScalars that were loaded or passed to bodies of loops
+        self.config = NO_CONFIG  # the kernel's settings of the compiler
+        self.warned = 0  # the number of warnings so far
         self.warnings: list[KernelWarning] = []
         self.is_over = False  # the kernel has returned
 
@@ -127,7 +129,7 @@ class Session:
         name: str = "",
         address: tuple[int, int] | None = None,
     ) -> NkiTensor:
-        """A fresh tensor; the sizes of the memories are checked here and at the end."""
+        """Returns a new tensor. The sizes of memories are checked here and at the kernel's end."""
         storage = Storage(shape, dtype, buffer, name)
         tensor = NkiTensor(shape, dtype, storage, buffer)
         self._check_size(storage)
@@ -140,39 +142,50 @@ class Session:
         return tensor
 
     def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
-        """Give a fresh tensor its data."""
+        """Gives a new tensor its data."""
         if not self.dry:
             storage.allocate(np_type)
             if storage.buffer not in ON_CHIP:  # two programs may share it
                 storage.fill()
 
     def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
-        """Fill a tensor before the kernel starts."""
+        """Fills a tensor before the kernel starts."""
         if not self.dry:
             tensor.array()[...] = array
         tensor.storage.written = True
 
     def enters_loop(self, kind: str, trips: int) -> None:
-        """A loop on the device begins (while loops: has ended). Two programs compare theirs."""
+        """Notes a loop on the device, a while loop at its end, for a comparison of two programs."""
 
     def _check_size(self, storage: Storage) -> None:
         what, buffer, chip = "nl.ndarray", storage.buffer, self.chip
         self.holds_int64 = self.holds_int64 or storage.dtype == "int64"
         if storage.dtype == "int64" and buffer is MemoryRegion.psum:
-            rule = "int64 is documented for scalars in SBUF and HBM"
+            rule = "tensors of int64 are documented in SBUF and HBM only: allocate it there"
             raise NkiValidationError(what, "dtype", "int64 in PSUM", rule)
         if buffer in ON_CHIP:
             if storage.shape[0] > hardware.PARTITIONS:
-                rule = f"at most {hardware.PARTITIONS} partitions"
+                rule = (
+                    f"a tile in SBUF or PSUM has at most {hardware.PARTITIONS} partitions: loop "
+                    f"over blocks of {hardware.PARTITIONS} rows"
+                )
                 raise NkiValidationError(what, "shape[0]", storage.shape[0], rule)
             sbuf = buffer is MemoryRegion.sbuf
             limit = chip.sbuf_partition_bytes if sbuf else chip.psum_partition_bytes
             if storage.free_bytes > limit:
-                rule = f"{buffer.value} holds {limit} bytes a partition on {chip.name}"
-                raise NkiValidationError(what, "free size", f"{storage.free_bytes} bytes", rule)
+                rule = (
+                    f"{buffer.value.upper()} of {chip.name} holds {limit} bytes a partition: "
+                    f"allocate smaller tiles"
+                )
+                value = f"{storage.free_bytes} bytes a partition"
+                raise NkiValidationError(what, "the tile's size", value, rule)
         elif storage.free_bytes > hardware.HBM_TENSOR_BYTES:
-            rule = "one HBM tensor holds at most 2 GiB (DMA offsets are 32 bits)"
-            raise NkiValidationError(what, "size", f"{storage.free_bytes} bytes", rule)
+            rule = (
+                "a tensor in HBM holds at most 2 GiB, because DMA offsets have 32 bits: split it "
+                "into several tensors"
+            )
+            value = f"{storage.free_bytes} bytes"
+            raise NkiValidationError(what, "the tensor's size", value, rule)
 
     def _place(self, storage: Storage, address: tuple[int, int]) -> None:
         partition, free = address
@@ -182,12 +195,17 @@ class Session:
             else self.chip.psum_partition_bytes
         )
         if storage.buffer not in ON_CHIP or partition < 0 or free < 0:
-            rule = "(partition, free byte) of SBUF or PSUM, both >= 0"
+            rule = "must be a pair (partition, byte) in SBUF or PSUM, both of them at least 0"
             raise NkiValidationError("nl.ndarray", "address", address, rule)
         if partition + storage.shape[0] > hardware.PARTITIONS or free + storage.free_bytes > limit:
-            raise NkiValidationError("nl.ndarray", "address", address, "leaves the memory")
+            rule = (
+                f"the tile ends outside of {storage.buffer.value.upper()}, which has "
+                f"{hardware.PARTITIONS} partitions of {limit} bytes"
+            )
+            raise NkiValidationError("nl.ndarray", "address", address, rule)
         if storage.buffer is MemoryRegion.psum and free % self.chip.psum_bank_bytes:
-            rule = f"must start a PSUM bank (a multiple of {self.chip.psum_bank_bytes} bytes)"
+            bank = self.chip.psum_bank_bytes
+            rule = f"must be the start of a PSUM bank: its byte a multiple of {bank}"
             raise NkiValidationError("nl.ndarray", "address", address, rule)
         storage.start_partition, storage.address = partition, free
 
@@ -196,7 +214,7 @@ class Session:
     def issue(
         self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
     ) -> int:
-        """Run one instruction; returns its number."""
+        """Runs one instruction and returns its number."""
         if self.holds_int64:
             check_int64(issue, writes, reads)
         n = self.count
@@ -247,7 +265,7 @@ class Session:
         return n
 
     def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
-        """Compute on operands whose addresses are known, and mark what was written."""
+        """Computes on operands with known addresses, and marks what the instruction writes."""
         ins = [t.array() for t in reads]
         where = None if issue.writes_where is None else issue.writes_where(ins)
         outs = [t.array_to_write(where is not None) for t in writes]
@@ -266,8 +284,11 @@ class Session:
                 accumulation.note_other(t, where)
 
     def _mark_without_data(self, issue: Issue, writes: list[NkiTensor]) -> None:
-        """As `run`. What only data tells counts as written; so does what a loop's body writes, of
-        which a dry run has two iterations."""
+        """Marks what an instruction of a dry run writes, which has no data.
+
+        Writes whose place depends on data count for the whole tensor. So do writes in a loop on
+        the device, of which a dry run runs two iterations only.
+        """
         is_everywhere = issue.is_dynamic or self.device_loop is not None
         for place, t in enumerate(writes):
             storage = t.storage
@@ -282,17 +303,23 @@ class Session:
                 storage.written = is_everywhere or shadow.marked(storage.written, t)
 
     def _escaped(self, issue: Issue, t: NkiTensor) -> None:
-        rule = "a tensor declared in a fori_loop/while_loop body cannot be used outside of it"
+        rule = (
+            "the body of a fori_loop or while_loop allocated this tensor, which cannot be used "
+            "outside of that body: allocate it before the loop"
+        )
         if t.storage.scope is _ENDED:
-            rule = "it is of an earlier launch, whose memory ended with it: pass it as an argument"
+            rule = (
+                "this tensor is from an earlier launch, whose memory is gone: return it from that "
+                "launch, and pass it to this one as an argument"
+            )
         raise NkiValidationError(issue.instruction, "operand", t.storage.describe(), rule)
 
     def broke(
         self, instruction: str, broken: device_rules.Break, number: int | None = None
     ) -> None:
-        """A device rule was broken: an error, a warning or nothing, as the chip's verdict is.
+        """Raises, warns or does nothing for a broken device rule, by the chip's verdict.
 
-        ``number``: of the instruction that shows it, where that is not the one that runs.
+        ``number`` is the instruction that breaks the rule, if that is not the one that runs now.
         """
         name = broken.rule
         rule = device_rules.RULES[name]
@@ -316,22 +343,23 @@ class Session:
         if count > device_rules.MANY_INSTRUCTIONS:
             is_over = count > device_rules.MOST_INSTRUCTIONS
             name = "instruction-limit" if is_over else "instruction-count"
-            self.broke("kernel", device_rules.Break(name, "instructions", f"{count}"))
+            broken = device_rules.Break(name, "the number of instructions", f"{count}")
+            self.broke("kernel", broken)
 
     def tell_waived(self) -> None:
-        """Warn of the listed rules that the kernel broke, once its schedule is known, too."""
+        """Warns of known violations of the kernel. Called when its schedule is known, too."""
         known = [name for name in sorted(self.waived) if not device_rules.is_allowed(name)]
         if known and not self.dry:
             text = (
-                f"kernel {self.kernel.__name__} breaks rules that it is known to break, so it may "
-                f"fail on a chip: {', '.join(known)} (nki_kernels.simulator.device_rules)"
+                f"kernel {self.kernel.__name__} may fail on a chip: it is known to break the rules "
+                f"{', '.join(known)} (see nki_kernels.simulator.device_rules)"
             )
             self._tell(text)
 
     def warn(
         self, instruction: str, operand: str, value: Any, rule: str, number: int | None = None
     ) -> None:
-        """Warn, or raise NkiValidationError in strict mode; ``number`` as of `broke`."""
+        """Warns, or raises NkiValidationError in strict mode; ``number`` as in `broke`."""
         error = NkiValidationError(instruction, operand, value, rule)
         error.source = self._line_of(number)
         if _strict.get():
@@ -341,20 +369,20 @@ class Session:
         self._tell(str(error))
 
     def _line_of(self, number: int | None) -> SourceLine | None:
-        """Of an instruction, where one is meant and its line is noted."""
+        """Returns the kernel's line of an instruction, or None if no line was noted."""
         return None if number is None else noted_line(self.notes, number)
 
     def _tell(self, text: str) -> None:
-        """A warning at the line of the kernel; after its end, of who called it."""
+        """Warns at the line of the kernel, or of its caller when the kernel has ended."""
         warn_at_user(text, NkiSimulationWarning)
 
     def _note_warning(self, rule: str, message: str, number: int | None) -> None:
-        """Keep a warning for the timeline, once for every line that it is about."""
+        """Keeps a warning for the timeline, once for each line."""
         source = None
         if number is not None:
             source = self._line_of(number)
         elif not self.is_over:
-            # What was recorded so far counts instructions; a loop's later iterations have no own.
+            # The trace's length is the number: later iterations of a loop have no entries there.
             number = None if self.trace is None else len(self.trace)
             source = None if self.notes is None else user_line()
         found = KernelWarning(rule, message, number, source, self.program)
@@ -362,7 +390,7 @@ class Session:
             self.warnings.append(found)
 
     def check_written(self, issue: Issue, t: NkiTensor) -> None:
-        """Warn where ``t`` holds memory that nothing has written."""
+        """Warns if ``t`` contains memory that nothing has written."""
         storage = t.storage
         if storage.written is True:
             return
@@ -374,8 +402,10 @@ class Session:
             self.warn_unwritten(issue, storage)
 
     def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
-        """An operand holds leftovers of earlier kernels, as nki_simulator.rst explains."""
-        rule = "reads memory that nothing has written"
+        """Warns of an operand that holds leftovers of earlier kernels (nki_simulator.rst)."""
+        rule = "the instruction reads memory that nothing has written: write it first"
+        if issue is _RETURN:
+            rule = "the kernel returns memory that nothing has written: write all of the tensor"
         self.warn(issue.instruction, "operand", storage.describe(), rule)
 
     # The timeline's view of an instruction.
@@ -384,7 +414,7 @@ class Session:
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
     ) -> None:
         predecessors: list[int] = []
-        # Transfers, and some of the Tensor engine, do not end in the order of their queue.
+        # Transfers, and some passes of the Tensor engine, end in another order than they begin.
         user = n if issue.engine == "dma" or issue.may_overtake else issue.stream
         for t in reads:
             storage = t.storage
@@ -404,50 +434,54 @@ class Session:
         self.trace.append((issue, predecessors, name))
 
     def note_waits(self, n: int, waits: list[int], kind: str) -> None:
-        """What is appended from now on to the waits of instruction ``n`` is of this kind."""
+        """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""
         self.wait_kinds.setdefault(n, []).append((len(waits), kind))
 
     def _repeat(
         self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
     ) -> None:
-        """An instruction of a loop's later iteration, which leaves no record."""
+        """Does nothing for an instruction of a later iteration of a loop, which has no record."""
 
     # What only the whole kernel shows.
 
     def finish(self, outputs: list[NkiTensor]) -> dict[str, int]:
-        """Check outputs and capacity; returns peaks of SBUF and PSUM (banks), and HBM scratch."""
+        """Checks outputs and capacity. Returns the peaks of SBUF, PSUM (banks) and HBM scratch."""
         self.is_over = True
         for t in outputs:
             if t.storage.scope is not None:
                 self._escaped(_RETURN, t)
             if t.buffer is not MemoryRegion.shared_hbm:
-                rule = "a kernel's output must be allocated with buffer=nl.shared_hbm"
+                rule = "a kernel returns tensors that it has allocated with buffer=nl.shared_hbm"
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
             if t._dynamic is not None:
-                rule = "a kernel's output has one address: copy the indirect view"
+                rule = (
+                    "a kernel cannot return a view whose address depends on a register: copy the "
+                    "view into a tensor, and return that tensor"
+                )
                 raise NkiValidationError("return", "tensor", t.storage.describe(), rule)
             is_unused = t.storage.written is False and t.storage.first_use < 0
             if not self.dry or self.notes is not None:
                 if t.storage.written is not True and not t.storage.is_argument:
                     self.check_written(_RETURN, t)
-            elif self.programs == 1 and is_unused:  # that shows without marks
+            elif self.programs == 1 and is_unused:  # known without marks of what was written
                 self.warn_unwritten(_RETURN, t.storage)
         sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
         psum = self._peak(MemoryRegion.psum, self.psum_bytes)
         dma: tuple[int, Storage | None] = (0, None)
-        if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # it is the larger one
+        if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
             dma = self._peak(
                 MemoryRegion.sbuf, lambda s: s.free_bytes if s.is_dma_written else 0, report=False
             )
         if dma[0] > hardware.DMA_WRITTEN_BYTES:
             rule = (
-                f"SBUF that DMA writes and that is live at once should stay within "
-                f"{hardware.DMA_WRITTEN_BYTES} bytes a partition; more serialises the kernel"
+                f"it should be at most {hardware.DMA_WRITTEN_BYTES} bytes a partition, because "
+                f"more serialises the kernel: load less at a time"
             )
             culprit = dma[1]
             assert culprit is not None
-            value, first = f"{dma[0]} bytes a partition", culprit.first_use
-            self.warn("nisa.dma_copy", culprit.describe(), value, rule, first)
+            value = f"{dma[0]} bytes a partition with {culprit.describe()}"
+            operand = "SBUF that DMA writes and that is live at once"
+            self.warn("nisa.dma_copy", operand, value, rule, culprit.first_use)
         self._check_addresses()
         self._check_count()
         returned = [t.storage for t in outputs]
@@ -462,9 +496,9 @@ class Session:
         }
 
     def release(self) -> None:
-        """Undo cycles of references, so that memory is free at once, without Python's collector.
+        """Breaks reference cycles, so that memory is freed without Python's garbage collector.
 
-        Tensors that the kernel has put into a global are refused from now on.
+        Later launches refuse tensors that the kernel has kept in a global variable.
         """
         self.loop_marks = []
         for storage in self.storages:
@@ -472,7 +506,7 @@ class Session:
             storage.scope = _ENDED
 
     def psum_bytes(self, storage: Storage) -> int:
-        """PSUM a tile takes: tiles never straddle a bank unless they fill whole banks."""
+        """Returns the PSUM bytes of a tile, which crosses banks only if it fills whole banks."""
         bank = self.chip.psum_bank_bytes
         if storage.free_bytes > bank // 2:
             return -(-storage.free_bytes // bank) * bank
@@ -481,7 +515,11 @@ class Session:
     def _peak(
         self, buffer: MemoryRegion, size: Any, report: bool = True
     ) -> tuple[int, Storage | None]:
-        """Largest sum of ``size`` over tiles live at one instruction, and the last tile added."""
+        """Returns the largest sum of ``size`` over tiles that are live at one instruction.
+
+        The second value is the tile that was allocated last then.
+        """
+
         changes: list[tuple[int, int, int, Storage]] = []
         for storage in self.storages:
             if storage.buffer is buffer and storage.first_use >= 0:
@@ -506,12 +544,13 @@ class Session:
         for i, a in enumerate(placed):
             for b in placed[:i]:
                 if _collide(a, b):
-                    rule = "overlaps a tile that is live at the same time: " + b.describe()
-                    raise NkiValidationError("nl.ndarray", "address", a.describe(), rule)
+                    value = f"{a.address} for {a.describe()}"
+                    rule = f"it overlaps {b.describe()}, which is live at the same time"
+                    raise NkiValidationError("nl.ndarray", "address", value, rule)
 
 
 def _banks(operands: list[NkiTensor], bank_bytes: int) -> tuple[Any, ...]:
-    """The PSUM banks of the operands: (tile, bank in it)."""
+    """Returns the PSUM banks of the operands, each as (tile, bank in the tile)."""
     found: dict[Any, None] = {}
     for t in operands:
         if t.buffer is MemoryRegion.psum:
@@ -540,7 +579,7 @@ _RETURN = Issue("return", "dma", 0.0)
 
 @contextmanager
 def running(session: Session) -> Iterator[Session]:
-    """Make ``session`` the active one."""
+    """Makes ``session`` the active session inside a ``with`` block."""
     token = _session.set(session)
     try:
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Shadow memory: which bytes of a storage are marked, as written or as written by a matmul.
 
-The state of a storage is True, False or an array of flags. A flag stands for as many bytes as
-the smallest element that ever marked them, so that views of other dtypes are told exactly.
+The state of a storage is True, False or an array of flags. A flag stands for as many bytes as the
+smallest element that ever marked them, so that the marks of views of other dtypes are exact.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .tensor import NkiTensor
 
 
 def is_whole(t: NkiTensor) -> bool:
-    """True when the view covers every byte of its storage."""
+    """Returns whether the view covers every byte of its storage."""
     return t._layout.packed_bytes == t.storage.size_bytes
 
 
 def fitting(state: Any, t: NkiTensor) -> Any:
-    """``state`` with flags no coarser than the elements of ``t``."""
+    """Returns ``state`` with flags no coarser than the elements of ``t``."""
     if isinstance(state, bool):
         return state
     unit, size = t.storage.size_bytes // state.size, dtypes.itemsize(t.dtype)
@@ -28,7 +28,7 @@ def fitting(state: Any, t: NkiTensor) -> Any:
 
 
 def marks(state: Any, t: NkiTensor) -> Any:
-    """Flags of the elements of ``t`` (True: all of an element's bytes): a bool, or an array."""
+    """Returns a bool or an array that says of which elements of ``t`` all bytes are marked."""
     if isinstance(state, bool):
         return state
     flags = _flags(fitting(state, t), t)
@@ -36,7 +36,7 @@ def marks(state: Any, t: NkiTensor) -> Any:
 
 
 def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> Any:
-    """The state after the elements of ``t``, or those of the mask ``where``, got ``value``."""
+    """Returns the state after marking the elements of ``t``, or of the mask ``where``."""
     if state is value or (where is None and is_whole(t)):
         return value
     if isinstance(state, bool):
@@ -48,7 +48,7 @@ def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> A
 
 
 def union(a: Any, b: Any) -> Any:
-    """The state of a storage that two programs write, from those that each of them knows."""
+    """Returns the state of a storage that two programs write, from the states of both."""
     if isinstance(a, bool) or isinstance(b, bool):
         return True if a is True or b is True else b if a is False else a
     if a.size < b.size:
@@ -57,7 +57,7 @@ def union(a: Any, b: Any) -> Any:
 
 
 def _flags(state: Any, t: NkiTensor) -> Any:
-    """View of the flags: one an element, or several in an axis of their own."""
+    """Returns a view of the flags, one for each element, or several along a last axis."""
     each = dtypes.itemsize(t.dtype) * state.size // t.storage.size_bytes
     if each == 1:
         return np.ndarray(t.shape, np.bool_, state, t.offset, t.strides)

@@ -34,15 +34,18 @@ Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
 _SBUF, _PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 _SLICE = object()  # stands for a slice, before its start, stop and step
-_CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # kinds of what never changes
+_ONE_DYNAMIC = "a tensor can have only one dynamic index"
+_NO_PARTITION = "a dynamic index cannot select a partition"
+_VIEW = "dtype of view"
+_CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # types of immutable indices
 
 
 class NKIObject:
     """Base class of user-defined classes in kernels.
 
-    As the compiler does (NKI Language Guide, "Class Support"), a subclass without ``__init__``
-    gets one from its annotated fields and class attributes, None where they have no default;
-    it calls ``__post_init__``.
+    As with the compiler (NKI Language Guide, "Class Support"), a subclass without ``__init__`` is
+    given one, whose arguments are the annotated fields and class attributes. A field without a
+    default is None. The generated ``__init__`` calls ``__post_init__``.
     """
 
     __slots__ = ()
@@ -71,13 +74,16 @@ def _field_initializer(cls: type) -> Any:
 
     names = list(fields)
     field_kind = dataclasses.Field
-    # Around __setattr__: that of @dataclass(frozen=True) refuses every assignment.
+    # Not by setattr: the __setattr__ of @dataclass(frozen=True) refuses every assignment.
     assign = object.__setattr__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > len(names) or not kwargs.keys() <= fields.keys():
             unknown = sorted(set(kwargs) - set(names))
-            raise TypeError(f"{cls.__name__} takes {names}, not {args} {unknown}")
+            wrong = f"the unknown keywords {unknown}" if unknown else f"{len(args)} arguments"
+            raise TypeError(
+                f"{cls.__name__} was called with {wrong}; its arguments are {', '.join(names)}"
+            )
         values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
         for name, value in values.items():
             assign(self, name, _default(value) if isinstance(value, field_kind) else value)
@@ -88,7 +94,7 @@ def _field_initializer(cls: type) -> Any:
 
 
 def _default(value: Any) -> Any:
-    """What ``dataclasses.field(...)`` stands for."""
+    """Returns the default value that ``dataclasses.field(...)`` stands for, or None."""
     if value.default_factory is not dataclasses.MISSING:
         return value.default_factory()
     return None if value.default is dataclasses.MISSING else value.default
@@ -104,16 +110,19 @@ class DynamicSlice:
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Indirection:
-    """A view's index that is known at run time: "scalar", or "vector" with one a partition."""
+    """An index of a view that is known only at run time.
+
+    The kind is "scalar" for one index, or "vector" for one index for each partition.
+    """
 
     kind: str
     index: Any  # a register or an SBUF tile
-    step: int  # elements that an index counts
-    count: int  # legal indices: 0 to count - 1
+    step: int  # the number of elements that an index of 1 moves the address
+    count: int  # legal indices are 0 to count - 1
 
 
 class Storage:
-    """Memory behind a tensor, with what the simulator tracks about it."""
+    """The memory behind a tensor, and what the simulator tracks about this memory."""
 
     __slots__ = (
         "name",
@@ -151,35 +160,35 @@ class Storage:
         self.free_bytes = self.free_elements * dtypes.itemsize(dtype)
         self.size_bytes = self.free_bytes * partitions
         self.start_partition = 0
-        self.address: int | None = None  # free byte offset of an explicit placement
+        self.address: int | None = None  # byte in the partition, for an explicit placement
         self.data: Array | None = None  # uint8; None in a dry run
-        self.fresh: np.dtype[Any] | None = None  # NumPy type of data that are still to be filled
+        self.fresh: np.dtype[Any] | None = None  # NumPy type of data that is not yet filled
         self.written: Any = False  # shadow memory: True, False or flags
-        self.matmul_written: Any = False  # PSUM only: what matmul accumulation may build on
-        self.groups: dict[int, dict[Any, int]] = {}  # PSUM: terms of each group, by bank
+        self.matmul_written: Any = False  # PSUM only: where a matmul may accumulate
+        self.groups: dict[int, dict[Any, int]] = {}  # PSUM: number of terms, by bank and group
         self.is_argument = False
         self.is_dma_written = False
-        self.scope: Any = None  # loop body that declared it
+        self.scope: Any = None  # the loop body that allocated it
         self.first_use = -1  # instruction numbers
         self.last_use = -1
         self.writes: list[Any] = []
         self.reads: dict[Any, Any] = {}
         self.last_users: dict[str | int, int] = {}
-        self.is_tracked_whole = False  # dependencies are those of the whole tile
+        self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
 
     def allocate(self, np_type: np.dtype[Any]) -> None:
-        """Memory that nothing has written: it is filled when something reads it, or writes part."""
+        """Allocates memory, which is filled later: at the first read or partial write."""
         self.data = np.empty(math.prod(self.shape) * np_type.itemsize, np.uint8)
         self.fresh = np_type
 
     def fill(self) -> None:
-        """Set every element of fresh memory to what unwritten memory reads as."""
+        """Sets every element of fresh memory to the value that unwritten memory reads as."""
         assert self.data is not None and self.fresh is not None
         self.data.view(self.fresh)[...] = dtypes.fresh_value(self.dtype)
         self.fresh = None
 
     def describe(self) -> str:
-        """Short text for messages."""
+        """Returns a short text for messages."""
         label = f" {self.name!r}" if self.name else ""
         shape = "x".join(map(str, self.shape))
         return f"{self.buffer.value} tile{label} {shape} {self.dtype}"
@@ -190,10 +199,11 @@ def _fail(operand: str, value: Any, rule: str) -> NkiValidationError:
 
 
 class NkiTensor(NoArithmetic, NKIObject):
-    """View of a storage. See the module docstring; create one with ``nl.ndarray``.
+    """A view of a storage, as the module docstring describes. ``nl.ndarray`` creates one.
 
-    Attributes: ``shape``, ``strides``, ``offset`` (elements), ``dtype``, ``buffer``, ``name``,
-    ``ndim``, ``size``. Every view method raises NkiValidationError for what the SDK forbids.
+    Attributes: ``shape``, ``strides``, ``offset`` (in elements), ``dtype``, ``buffer``, ``name``,
+    ``ndim``, ``size``. Every method that returns a view raises NkiValidationError for arguments
+    that the SDK forbids.
     """
 
     __slots__ = (
@@ -209,8 +219,9 @@ class NkiTensor(NoArithmetic, NKIObject):
         "_free",
     )
     _instead = (
-        "a tensor's elements are not known while the kernel is built: compute with nisa, as "
-        "nisa.tensor_tensor(dst, data1, data2, op=nl.add), or nl, as nl.add(x, y)"
+        "a tensor's elements are not known while the kernel is built: compute with functions of "
+        "nisa, such as nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as "
+        "nl.add(x, y)"
     )
 
     def __init__(
@@ -244,12 +255,12 @@ class NkiTensor(NoArithmetic, NKIObject):
         strides: tuple[int, ...],
         offset: int,
     ) -> NkiTensor:
-        """A view of the same storage and dtype."""
+        """Returns a view of the same storage and dtype."""
         is_exact = self._layout.is_exact
         return self._seen(layout_of(shape, strides, self.dtype, is_exact, self._free), offset)
 
     def _seen(self, layout: Layout, offset: int) -> NkiTensor:
-        """A view of the same storage: what every view method ends in."""
+        """Returns a view of the same storage. Every method that makes a view calls this one."""
         new = NkiTensor.__new__(NkiTensor)
         new._layout = layout
         new.shape = layout.shape
@@ -267,21 +278,21 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     @property
     def name(self) -> str:
-        """Debug name given at allocation."""
+        """The name from the allocation, for debugging."""
         return str(self.storage.name) if self.storage is not None else ""
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def is_contiguous(self) -> bool:
-        """True when the free dimensions (HBM: all dimensions) are dense and row-major."""
+        """Returns whether the free dimensions (in HBM all dimensions) are dense and row-major."""
         first = 1 if self.buffer in ON_CHIP else 0
         expected = 1
         for n, stride in zip(self.shape[:first:-1], self.strides[:first:-1], strict=True):
@@ -293,15 +304,15 @@ class NkiTensor(NoArithmetic, NKIObject):
         return True
 
     def get_pattern(self) -> list[list[int]]:
-        """``[[stride, count], ...]``, as ``ap`` takes it."""
+        """Returns the pattern ``[[stride, count], ...]``, in the form that ``ap`` accepts."""
         return [[stride, n] for stride, n in zip(self.strides, self.shape, strict=True)]
 
     def is_indirect(self) -> bool:
-        """True when the address depends on a value known only at run time."""
+        """Returns whether the address depends on a value that is known only at run time."""
         return self._dynamic is not None
 
     def signature(self) -> tuple[Any, ...]:
-        """What decides whether and at what cost an instruction may use this view."""
+        """Returns a key that decides whether an instruction may use this view, and its cost."""
         place: Any = None
         if self.buffer is _SBUF:
             place = self.offset // self._free + self.storage.start_partition
@@ -320,28 +331,28 @@ class NkiTensor(NoArithmetic, NKIObject):
         return f"{head},\n{np.array2string(np.asarray(self.array()), threshold=64)})"
 
     def __bool__(self) -> bool:
-        """True with a warning, as AWS's kernels ask so whether an argument was given.
+        """Returns True with a warning, as AWS's kernels ask in this way if an argument was given.
 
-        The compiler does not know a tensor's elements, so that nothing else is meant. In strict
-        mode it is refused, and in a `while`, which would never end.
+        The compiler does not know the elements of a tensor, so it can mean nothing else. The truth
+        value is an error in strict mode, and as the condition of a `while`, which would never end.
         """
         from .session import active
 
         rule = (
             "a tensor has no truth value while the kernel is built: compare it with None, select "
-            "with nl.where, loop with nl.while_loop"
+            "elements by nl.where, or loop by nl.while_loop"
         )
         value = self.storage.describe() if self.storage else "a tensor"
         caller = sys._getframe(1)
         if _WHILE.match(linecache.getline(caller.f_code.co_filename, caller.f_lineno)):
-            raise _fail("truth value", value, rule)
-        active().warn("NkiTensor", "truth value", value, rule)
+            raise _fail("the operand of bool()", value, rule)
+        active().warn("NkiTensor", "the operand of bool()", value, rule)
         return True
 
     def __eq__(self, other: Any) -> bool:
         if isinstance(other, (int, float)):
-            rule = "a tensor's elements are not known while the kernel is built; use nl.equal"
-            raise _fail(f"comparison with {other}", self.storage.describe(), rule)
+            rule = "a tensor's elements are not known while the kernel is built: use nl.equal"
+            raise _fail(f"what is compared with {other}", self.storage.describe(), rule)
         return NotImplemented
 
     __hash__ = object.__hash__
@@ -349,7 +360,7 @@ class NkiTensor(NoArithmetic, NKIObject):
     # Data, for the instructions.
 
     def array(self) -> Array:
-        """NumPy view of the data (shape as the tensor's; static views only)."""
+        """Returns a NumPy view of the data, of the tensor's shape; for static addresses only."""
         if self.storage.fresh is not None:
             self.storage.fill()
         return self._array()
@@ -361,7 +372,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         return np.ndarray(layout.shape, np_type, self.storage.data, offset, strides)
 
     def array_to_write(self, is_partial: bool) -> Array:
-        """The same for an instruction that writes all elements, but for ``is_partial``."""
+        """Like `array`, for an instruction that writes all elements, unless ``is_partial``."""
         storage = self.storage
         is_whole = not is_partial and self._layout.packed_bytes == storage.size_bytes
         if storage.fresh is not None and not is_whole:
@@ -372,14 +383,15 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     @property
     def data(self) -> NkiTensor:
-        """The tensor itself, as of a tile of a grid; it came with NKI 0.7."""
+        """The tensor itself, like ``data`` of a grid with one tile. Since NKI 0.7."""
         if not releases.is_traced():
             raise AttributeError(
-                "an NkiTensor has no attribute 'data' in NKI 0.6: it came with NKI 0.7"
+                "an NkiTensor has no attribute 'data' in NKI 0.6, only since NKI 0.7: use the "
+                "tensor itself"
             )
         return self
 
-    __iter__ = None  # not by __getitem__ until an index is out of bounds
+    __iter__ = None  # else Python would iterate by __getitem__ until an index is out of bounds
 
     def __getitem__(self, key: Any) -> NkiTensor:
         if type(key) is not tuple:
@@ -402,13 +414,13 @@ class NkiTensor(NoArithmetic, NKIObject):
         return self._seen(layout, self.offset + distance)
 
     def _at(self, key: tuple[Any, ...]) -> NkiTensor:
-        """The view of any index, or the error of one that is not allowed."""
+        """Returns the view of an index; raises NkiValidationError if it is not allowed."""
         shape, strides = self.shape, self.strides
         ndim = len(shape)
         if Ellipsis in key or len(key) < ndim:
             key = _expand_key(key, ndim)
         if len(key) > ndim:
-            raise _fail("index", key, f"too many indices for shape {shape}")
+            raise _fail("the index", key, f"it has more entries than the shape {shape}")
         on_chip = self._free != 0
         new_shape: list[int] = []
         new_strides: list[int] = []
@@ -447,8 +459,8 @@ class NkiTensor(NoArithmetic, NKIObject):
             new_strides.append(1)
         gathers = self._dynamic is not None and self._dynamic.kind == "vector"
         if gathers and key[0] not in (slice(None), slice(0, shape[0]), slice(0, shape[0], 1)):
-            rule = "the dimension of vector_select cannot be indexed again"
-            raise _fail("index of dimension 0", key[0], rule)
+            rule = "vector_select has chosen this dimension, which cannot be indexed again"
+            raise _fail("the index of dimension 0", key[0], rule)
         view = self._view(tuple(new_shape), tuple(new_strides), offset)
         if dynamic is not None:
             dim, start, n = dynamic
@@ -467,33 +479,36 @@ class NkiTensor(NoArithmetic, NKIObject):
             isa.dma_copy(target, value)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
-        """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
+        """Returns elements ``start`` to ``end`` (exclusive) of dimension ``dim``."""
         dim = self._dim(dim)
-        start, end, step = integers("NkiTensor", "slice", (start, end, step), "must be ints")
+        bounds = (start, end, step)
+        start, end, step = integers("NkiTensor.slice", "bounds", bounds, "must be ints")
         if not 0 <= start < end <= self.shape[dim] or step < 1:
-            raise _fail(
-                f"slice(dim={dim})",
-                (start, end, step),
-                f"0 <= start < end <= {self.shape[dim]} and step >= 1",
-            )
+            rule = f"must satisfy 0 <= start < end <= {self.shape[dim]} and step >= 1"
+            raise _fail(f"(start, end, step) of slice(dim={dim})", bounds, rule)
         key: list[Any] = [slice(None)] * self.ndim
         key[dim] = slice(start, end, step)
         return self[tuple(key)]
 
     def select(self, dim: int, index: Any) -> NkiTensor:
-        """One element of dimension ``dim``, which is removed; ``index`` may be a tensor."""
+        """Returns the view at one index of dimension ``dim``, which is removed.
+
+        ``index`` may be an int, a register, or a tensor with one element.
+        """
         dim = self._dim(dim)
         if isinstance(index, (NkiTensor, RunTimeValue)):
             if self._dynamic is not None:
-                raise _fail("select", "a dynamic index", "only one dynamic select a tensor")
+                raise _fail("the index of select", "dynamic", _ONE_DYNAMIC)
             if self._free and dim == 0:
-                raise _fail("select(dim=0)", "a dynamic index", "not on the partition dimension")
+                rule = "the partition dimension needs an index known at compile time"
+                raise _fail("the index of select(dim=0)", "dynamic", rule)
             shape, strides = _without(self.shape, dim), _without(self.strides, dim)
             view = self._view(shape, strides, self.offset)
             count = self.shape[dim]
             return view._with_dynamic(Indirection("scalar", index, self.strides[dim], count), self)
         if self._leads and dim == 0:
-            raise _fail("select(dim=0)", index, "the partition dimension cannot be removed")
+            rule = "select cannot remove the partition dimension: index it by a slice, x[3:4]"
+            raise _fail("the index of select(dim=0)", index, rule)
         index = _integer_index(index, self.shape[dim], dim, self.shape, lowest=0)
         return self._view(
             _without(self.shape, dim),
@@ -502,18 +517,19 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
-        """Row ``vector_offset[p]`` of an HBM tensor for partition ``p``."""
+        """Returns a view of an HBM tensor with row ``vector_offset[p]`` for partition ``p``."""
         if dim != 0:
-            raise _fail("vector_select dim", dim, "must be 0")
+            raise _fail("dim of vector_select", dim, "must be 0")
         if not isinstance(vector_offset, NkiTensor):
             rule = "must be a tensor of indices in SBUF"
-            raise _fail("vector_select vector_offset", repr(vector_offset), rule)
+            raise _fail("vector_offset of vector_select", repr(vector_offset), rule)
         if self._free:
-            raise _fail("vector_select", self.buffer.value, "only HBM tensors")
+            rule = "vector_select needs a tensor in HBM"
+            raise _fail("the tensor's memory", self.buffer.value, rule)
         if self._dynamic is not None:
-            raise _fail("vector_select", "an indirect view", "only one dynamic select a tensor")
+            raise _fail("the tensor of vector_select", "an indirect view", _ONE_DYNAMIC)
         if not isinstance(vector_offset, NkiTensor):
-            raise _fail("dynamic index", repr(vector_offset), "must be a tile of indices")
+            raise _fail("the dynamic index", repr(vector_offset), "must be a tile of indices")
         shape = (vector_offset.shape[0],) + self.shape[1:]
         view = self._view(shape, self.strides, self.offset)
         found = Indirection("vector", vector_offset, self.strides[0], self.shape[0])
@@ -528,52 +544,60 @@ class NkiTensor(NoArithmetic, NKIObject):
         indirect_dim: int = 0,
         dtype: str | None = None,
     ) -> NkiTensor:
-        """View with an explicit ``[[stride, count], ...]`` pattern over the storage.
+        """Returns a view with an explicit ``[[stride, count], ...]`` pattern over the storage.
 
-        What ``offset`` and indices count from where this is a view: access_patterns.py. Raises
-        NkiValidationError for a pattern that leaves the storage, on-chip for a partition stride
-        other than the storage's free size, in strict mode where AWS's documents disagree.
+        If this tensor is itself a view, AWS's documents disagree on where ``offset`` and indices
+        count from; access_patterns.py describes both readings. Strides and ``offset`` count
+        elements of ``dtype``.
+
+        Raises:
+            NkiValidationError: the pattern leaves the storage; or in SBUF or PSUM the partition
+                stride is not the storage's free size; or, in strict mode, AWS's documents disagree.
         """
         if scalar_offset is not None and vector_offset is not None:
-            raise _fail("ap", "scalar_offset and vector_offset", "give at most one of them")
+            rule = "ap accepts at most one of scalar_offset and vector_offset"
+            raise _fail("the dynamic index of ap", "given twice", rule)
         if self._dynamic is not None:
-            rule = "only one dynamic select a tensor, and no ap after it"
-            raise _fail("dynamic index", "ap of an indirect view", rule)
+            rule = f"{_ONE_DYNAMIC}, and no ap after it"
+            raise _fail("the tensor of ap", "an indirect view", rule)
         base = self if dtype is None else self._as_dtype(dtypes.canonical(dtype))
         strides, shape = _pattern(pattern)
-        more = 0 if offset is None else integer("NkiTensor", "ap offset", offset)
+        more = 0 if offset is None else integer("NkiTensor", "offset of ap", offset)
         view = base._view(shape, strides, first_element(base, more))
         if not shape or min(shape) < 1 or min(strides) < 0:
-            raise _fail("ap pattern", pattern, "counts must be >= 1 and strides >= 0")
+            rule = "must have counts of at least 1 and strides of at least 0"
+            raise _fail("pattern of ap", pattern, rule)
         if view._free and shape[0] > 1 and strides[0] != view._free:
             rule = f"the partition stride must be the storage's free size {view._free}"
-            raise _fail("ap pattern", pattern, rule)
+            raise _fail("pattern of ap", pattern, rule)
         if scalar_offset is None and vector_offset is None:
             view._check_inside(pattern)
             return view
         if vector_offset is not None and (self._free or indirect_dim != 0):
-            rule = "vector_offset needs an HBM tensor and indirect_dim=0"
-            raise _fail("ap", f"{self.buffer.value}, indirect_dim={indirect_dim}", rule)
+            rule = "vector_offset needs a tensor in HBM and indirect_dim=0"
+            result = f"a view in {self.buffer.value} with indirect_dim={indirect_dim}"
+            raise _fail("the result of ap", result, rule)
         for name, value in (("scalar_offset", scalar_offset), ("vector_offset", vector_offset)):
             if not isinstance(value, (NkiTensor, RunTimeValue, type(None))):
-                rule = "must be a tensor in SBUF or a register; add an int to offset"
-                raise _fail(f"ap {name}", repr(value), rule)
-        indirect_dim = integer("NkiTensor", "ap indirect_dim", indirect_dim)
+                rule = "must be a tensor in SBUF or a register: pass an int in offset instead"
+                raise _fail(f"{name} of ap", repr(value), rule)
+        indirect_dim = integer("NkiTensor", "indirect_dim of ap", indirect_dim)
         if self._free and indirect_dim == 0:
-            rule = "a dynamic index cannot select a partition"
-            raise _fail("ap indirect_dim", indirect_dim, rule)
+            raise _fail("indirect_dim of ap", indirect_dim, _NO_PARTITION)
         kind = "scalar" if vector_offset is None else "vector"
         index = scalar_offset if vector_offset is None else vector_offset
         step, count = index_steps(self, indirect_dim, kind == "vector")
         return view._with_dynamic(Indirection(kind, index, step, count), self)
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
-        """Reorder dimensions; the partition dimension stays first."""
-        dims = integers("NkiTensor", "permute", dims)
+        """Reorders dimensions; the partition dimension stays first."""
+        dims = integers("NkiTensor", "dims of permute", dims)
         if sorted(dims) != list(range(self.ndim)):
-            raise _fail("permute", dims, f"must be a permutation of 0..{self.ndim - 1}")
+            rule = f"must be a permutation of 0 to {self.ndim - 1}"
+            raise _fail("dims of permute", dims, rule)
         if self._leads and dims[0] != 0:
-            raise _fail("permute", dims, "dims[0] must be 0: the partition dimension stays first")
+            rule = "dims[0] must be 0, because the partition dimension stays first"
+            raise _fail("dims of permute", dims, rule)
         return self._view(
             tuple([self.shape[d] for d in dims]),
             tuple([self.strides[d] for d in dims]),
@@ -581,23 +605,25 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
-        """Repeat a dimension of size 1 ``size`` times."""
+        """Repeats a dimension of size 1 ``size`` times."""
         dim = self._free_dim("broadcast", dim)
         if self.shape[dim] != 1:
-            raise _fail(f"broadcast(dim={dim})", self.shape[dim], "the dimension must have size 1")
+            rule = "broadcast needs a dimension of size 1"
+            raise _fail(f"the size of dimension {dim}", self.shape[dim], rule)
         shape, strides = list(self.shape), list(self.strides)
-        if integer("NkiTensor", f"broadcast(dim={dim})", size) < 1:
-            raise _fail(f"broadcast(dim={dim})", size, "the size must be >= 1")
+        if integer("NkiTensor", "size of broadcast", size) < 1:
+            raise _fail("size of broadcast", size, "must be at least 1")
         shape[dim], strides[dim] = size, 0
         return self._view(tuple(shape), tuple(strides), self.offset)
 
     def expand_dim(self, dim: int) -> NkiTensor:
-        """Insert a dimension of size 1 before ``dim``."""
-        dim = integer("NkiTensor", "expand_dim", dim)
+        """Inserts a dimension of size 1 before ``dim``."""
+        dim = integer("NkiTensor", "dim of expand_dim", dim)
         if self._leads and dim == 0:
-            raise _fail("expand_dim", dim, "must not be 0 on-chip or after vector_select")
+            rule = "must not be 0 for a tensor in SBUF or PSUM, or after vector_select"
+            raise _fail("dim of expand_dim", dim, rule)
         if not 0 <= dim <= self.ndim:
-            raise _fail("expand_dim", dim, f"must be 0..{self.ndim}")
+            raise _fail("dim of expand_dim", dim, f"must be from 0 to {self.ndim}")
         stride = self.strides[dim] * self.shape[dim] if dim < self.ndim else 1
         return self._view(
             self.shape[:dim] + (1,) + self.shape[dim:],
@@ -606,18 +632,20 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
-        """Remove a dimension of size 1."""
+        """Removes a dimension of size 1."""
         dim = self._free_dim("squeeze_dim", dim)
         if self.shape[dim] != 1:
-            raise _fail(f"squeeze_dim({dim})", self.shape[dim], "the dimension must have size 1")
+            rule = "squeeze_dim needs a dimension of size 1"
+            raise _fail(f"the size of dimension {dim}", self.shape[dim], rule)
         return self._view(_without(self.shape, dim), _without(self.strides, dim), self.offset)
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
-        """Split one dimension; one entry of ``shape`` may be -1."""
+        """Splits one dimension; one entry of ``shape`` may be -1."""
         dim = self._dim(dim)
-        sizes = _infer(integers("NkiTensor", "reshape_dim", shape), self.shape[dim], "reshape_dim")
+        what = f"shape of reshape_dim(dim={dim})"
+        sizes = _infer(integers("NkiTensor", what, shape), self.shape[dim], what)
         if self._leads and dim == 0 and len(sizes) != 1:
-            raise _fail("reshape_dim(dim=0)", shape, "the partition dimension cannot be split")
+            raise _fail(what, shape, "the partition dimension cannot be split")
         inner = self.strides[dim]
         strides = tuple([inner * s for s in _row_major(sizes)])
         return self._view(
@@ -627,15 +655,17 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
-        """Merge dimensions ``start_dim..end_dim`` (inclusive), which must be contiguous."""
+        """Merges dimensions ``start_dim`` to ``end_dim`` (inclusive), which must be contiguous."""
         start_dim = self._free_dim("flatten_dims", start_dim)
         end_dim = self._dim(end_dim)
         if end_dim < start_dim:
-            raise _fail("flatten_dims", (start_dim, end_dim), "start_dim must not exceed end_dim")
+            rule = "start_dim must not exceed end_dim"
+            raise _fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
         span = range(start_dim, end_dim + 1)
         merged = _merge([(self.shape[d], self.strides[d]) for d in span])
         if len(merged) > 1:
-            raise _fail("flatten_dims", (start_dim, end_dim), "the dimensions are not contiguous")
+            rule = "these dimensions do not follow each other in memory, and a view copies nothing"
+            raise _fail("(start_dim, end_dim) of flatten_dims", (start_dim, end_dim), rule)
         size, stride = merged[0]
         return self._view(
             self.shape[:start_dim] + (size,) + self.shape[end_dim + 1 :],
@@ -644,17 +674,22 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
-        """Another shape of the same elements, without a copy."""
-        sizes = _infer(integers("NkiTensor", "reshape", shape), self.size, "reshape")
+        """Returns a view of the same elements in another shape, without a copy."""
+        what = "shape of reshape"
+        sizes = _infer(integers("NkiTensor", what, shape), self.size, what)
         if self._leads and sizes[0] != self.shape[0]:
-            raise _fail("reshape", shape, f"the partition dimension must stay {self.shape[0]}")
+            raise _fail(what, shape, f"the partition dimension must stay {self.shape[0]}")
         if self._leads:
             rest = _reshape_strides(self.shape[1:], self.strides[1:], sizes[1:])
             strides = None if rest is None else (self.strides[0],) + rest
         else:
             strides = _reshape_strides(self.shape, self.strides, sizes)
         if strides is None:
-            raise _fail("reshape", shape, f"the layout {self.get_pattern()} does not allow it")
+            rule = (
+                f"the layout {self.get_pattern()}, as [stride, count], does not allow this shape "
+                f"without a copy"
+            )
+            raise _fail(what, shape, rule)
         return self._view(sizes, strides, self.offset)
 
     def rearrange(
@@ -663,13 +698,15 @@ class NkiTensor(NoArithmetic, NKIObject):
         dst_pattern: tuple[Any, ...],
         fixed_sizes: dict[str, int] | None = None,
     ) -> NkiTensor:
-        """Split, reorder and merge dimensions by name, as einops does with tuples."""
+        """Splits, reorders and merges dimensions by name, like einops, with tuples of names."""
         for pattern in (src_pattern, dst_pattern):
             _check_names(pattern)
         if len(src_pattern) != self.ndim:
-            raise _fail("rearrange", src_pattern, f"needs {self.ndim} entries")
+            rule = f"must have {self.ndim} entries, one for each dimension"
+            raise _fail("src_pattern of rearrange", src_pattern, rule)
         if not isinstance(fixed_sizes, (dict, type(None))):
-            raise _fail("rearrange fixed_sizes", repr(fixed_sizes), "must be a dict of sizes")
+            rule = "must be a dict of sizes by name"
+            raise _fail("fixed_sizes of rearrange", repr(fixed_sizes), rule)
         known = dict(fixed_sizes or {})
         split = self
         names: list[str] = []
@@ -681,7 +718,8 @@ class NkiTensor(NoArithmetic, NKIObject):
             names.extend(group)
         flat = [n for g in dst_pattern for n in ((g,) if isinstance(g, str) else g)]
         if sorted(flat) != sorted(names):
-            raise _fail("rearrange", dst_pattern, f"must name the dimensions {names}")
+            rule = f"must name each of the dimensions {names} once"
+            raise _fail("dst_pattern of rearrange", dst_pattern, rule)
         moved = split.permute(tuple([names.index(n) for n in flat]))
         for position, group in enumerate(dst_pattern):
             if not isinstance(group, str) and len(group) > 1:
@@ -689,91 +727,110 @@ class NkiTensor(NoArithmetic, NKIObject):
         return moved
 
     def view(self, dtype: str) -> NkiTensor:
-        """Reinterpret the bits as ``dtype``; the last dimension scales with the element size."""
+        """Reinterprets the bits as ``dtype``; the last dimension scales with the element size."""
         target = dtypes.canonical(dtype)
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(target)
         if self._dynamic is not None:
-            raise _fail("view", target, "not supported on an indirect view")
+            raise _fail(_VIEW, target, "an indirect view cannot be reinterpreted")
         if self.shape[-1] != 1 and self.strides[-1] != 1:
-            raise _fail("view", target, "the last dimension must be contiguous")
+            raise _fail(_VIEW, target, "the last dimension must be contiguous")
         if self.shape[-1] * old % new or self.offset * old % new:
-            raise _fail("view", target, f"last dimension {self.shape[-1]} x {old} bytes: no whole")
+            rule = (
+                f"a last dimension of {self.shape[-1]} elements of {old} bytes from element "
+                f"{self.offset} on does not hold whole elements of {new} bytes"
+            )
+            raise _fail(_VIEW, target, rule)
         base = self._as_dtype(target)
         scaled = [s * old // new for s in self.strides[:-1]]
         if any(s * old % new for s in self.strides[:-1]):
-            raise _fail("view", target, f"strides {self.strides} do not divide")
+            rule = f"the strides {self.strides} are not whole numbers of elements of {new} bytes"
+            raise _fail(_VIEW, target, rule)
         shape = self.shape[:-1] + (self.shape[-1] * old // new,)
         return base._view(shape, tuple(scaled) + (1,), base.offset)
 
     reinterpret_cast = view
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Tensor indirection of NeuronCore-v4: not simulated."""
-        raise NotImplementedError("NkiTensor.indirect is not simulated")
+        """Raises NotImplementedError: the tensor indirection of NeuronCore-v4 is not simulated."""
+        raise NotImplementedError(
+            "NkiTensor.indirect is not simulated: gather by nisa.nc_n_gather, or by DMA with a "
+            "vector_offset"
+        )
 
     # Helpers.
 
     @property
     def _leads(self) -> bool:
-        """True when dimension 0 is the partition: on-chip, or chosen by ``vector_select``."""
+        """Whether dimension 0 is the partition: in SBUF, in PSUM, or after ``vector_select``."""
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
     def _dim(self, dim: int) -> int:
         dim = integer("NkiTensor", "dim", dim)
         if not -self.ndim <= dim < self.ndim:
-            raise _fail("dim", dim, f"out of range for shape {self.shape}")
+            raise _fail("dim", dim, f"the shape {self.shape} has no such dimension")
         return dim % self.ndim
 
     def _free_dim(self, method: str, dim: int) -> int:
         dim = self._dim(dim)
         if self._leads and dim == 0:
-            raise _fail(method, dim, "not on the partition dimension")
+            rule = "dimension 0 is the partition dimension, which this method cannot change"
+            raise _fail(f"dim of {method}", dim, rule)
         return dim
 
     def _as_dtype(self, dtype: str) -> NkiTensor:
         if dtype != self.dtype and "int64" in (dtype, self.dtype):
-            raise _fail("view", dtype, "reinterpreting bits to or from int64 is not documented")
+            rule = "no document says how to reinterpret bits to or from int64"
+            raise _fail(_VIEW, dtype, rule)
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
         free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
         layout = layout_of(self.shape, self.strides, dtype, is_exact, free)
         view = self._seen(layout, self.offset * old // new)
         if layout.np_type.itemsize * old != self._layout.np_type.itemsize * new:
-            raise _fail("view", dtype, "reinterpreting bits needs NKI_PRECISE_FP=1")
+            rule = (
+                "under NKI_PRECISE_FP=0 the simulator stores low-precision dtypes as float32, "
+                "whose bits differ: set NKI_PRECISE_FP=1"
+            )
+            raise _fail(_VIEW, dtype, rule)
         return view
 
     def _check_dynamic(self, dim: int, index: Any, earlier: Any) -> None:
         if earlier is not None:
-            raise _fail("dynamic index", index, "only one dynamic select a tensor")
+            raise _fail("the dynamic index", index, _ONE_DYNAMIC)
         if self._free and dim == 0:
-            raise _fail("index", index, "a dynamic index cannot select a partition")
+            raise _fail("the index of dimension 0", index, _NO_PARTITION)
 
     def _with_dynamic(self, found: Indirection, source: NkiTensor) -> NkiTensor:
         index, is_vector = found.index, found.kind == "vector"
         if source._dynamic is not None:
-            raise _fail("dynamic index", found.kind, "only one dynamic select a tensor")
+            raise _fail("the dynamic index", found.kind, _ONE_DYNAMIC)
         check_offset(index, self._free != 0)
         if is_vector and self.dtype != self.storage.dtype:
             value = f"{self.storage.dtype} as {self.dtype}"
-            raise _fail("vector_offset", value, "not supported on a reinterpreted tensor")
+            rule = "a vector_offset needs a tensor that is not reinterpreted"
+            raise _fail("the dtype under vector_offset", value, rule)
         if isinstance(index, NkiTensor):
             if index.buffer is not MemoryRegion.sbuf:
-                raise _fail("dynamic index", f"{index.buffer.value} tensor", "must be in SBUF")
+                value = f"a tensor in {index.buffer.value}"
+                raise _fail("the dynamic index", value, "must be in SBUF")
             if index.dtype not in ("int32", "uint32"):
-                raise _fail("dynamic index", f"{index.dtype} tile", "must be int32 or uint32")
+                value = f"a tile of {index.dtype}"
+                raise _fail("the dynamic index", value, "must be int32 or uint32")
             if index._dynamic is not None:
-                raise _fail("dynamic index", "an indirect view", "must have a static address")
+                rule = "must have an address known at compile time"
+                raise _fail("the dynamic index", "an indirect view", rule)
             if not is_vector and index.size != 1:
-                raise _fail("dynamic index", f"shape {index.shape}", "must have one element")
+                value = f"a tile of shape {index.shape}"
+                raise _fail("the dynamic index", value, "must have one element")
         elif is_vector or not isinstance(index, RunTimeValue):
             rule = (
                 "must be a tile of indices" if is_vector else "must be a register or an SBUF tile"
             )
-            raise _fail("dynamic index", repr(index), rule)
+            raise _fail("the dynamic index", repr(index), rule)
         self._dynamic = found
         return self
 
     def _check_inside(self, pattern: Any) -> None:
-        """Raise when the view leaves its storage."""
+        """Raises NkiValidationError if the view leaves its storage."""
         size = dtypes.itemsize(self.dtype)
         if self._free:
             partition, free = divmod(self.offset, self._free)
@@ -783,20 +840,21 @@ class NkiTensor(NoArithmetic, NKIObject):
             total = math.prod(self.storage.shape) * dtypes.itemsize(self.storage.dtype)
             inside = (self.offset + extent(self.shape, self.strides)) * size <= total
         if not inside or self.offset < 0:
-            raise _fail("ap pattern", pattern, f"out of bounds of {self.storage.describe()}")
+            rule = f"with offset {self.offset} it reaches outside of {self.storage.describe()}"
+            raise _fail("pattern of ap", pattern, rule)
 
 
-MAX_ENUMERATED = 1 << 22  # offsets of an access pattern that are counted one by one
+MAX_ENUMERATED = 1 << 22  # the most offsets of an access pattern that are compared one by one
 
 
 def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """True when an access pattern touches an element twice, or is too large to tell."""
+    """Returns True if an access pattern touches an element twice, or is too large to tell."""
     dims = sorted([(s, n) for n, s in zip(shape, strides, strict=True) if n > 1])
     spans, span = [], 0
     for stride, n in dims:
         spans.append(span)
         span += stride * (n - 1)
-    # What steps over all that lies inside of it cannot cause a repetition.
+    # A dimension whose stride exceeds the span of all inner dimensions cannot cause a repetition.
     while dims and dims[-1][0] > spans[-1]:
         dims.pop()
         spans.pop()
@@ -811,7 +869,7 @@ def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def coalesce(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The same access as (count, stride) pairs with mergeable dimensions merged."""
+    """Returns the same access as (count, stride) pairs, with adjacent dimensions merged."""
     return _merge([(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]) or [(1, 1)]
 
 
@@ -837,7 +895,7 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(4096)
 def _dense(shape: tuple[int, ...], dtype: str, is_exact: bool, on_chip: bool) -> Layout:
-    """The layout of a whole tensor."""
+    """Returns the layout of a whole tensor."""
     free = math.prod(shape[1:]) if on_chip else 0
     return layout_of(shape, _row_major(shape), dtype, is_exact, free)
 
@@ -849,7 +907,7 @@ def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:
 def _expand_key(key: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     spots = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(spots) > 1:
-        raise _fail("index", key, "at most one Ellipsis")
+        raise _fail("the index", key, "it may contain at most one Ellipsis")
     if not spots:
         return key + (slice(None),) * (ndim - len(key))
     fill = (slice(None),) * (ndim - len(key) + 1)
@@ -858,11 +916,8 @@ def _expand_key(key: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
 
 def _check_range(start: int, stop: int, n: int, dim: int, shape: tuple[int, ...]) -> None:
     if not 0 <= start < stop <= n:
-        raise _fail(
-            f"index of dimension {dim}",
-            f"{start}:{stop}",
-            f"out of bounds or empty for shape {shape}",
-        )
+        rule = f"it is empty or out of bounds for shape {shape}"
+        raise _fail(f"the index of dimension {dim}", f"{start}:{stop}", rule)
 
 
 def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -871,63 +926,66 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
         stop = n if item.stop is None else as_index(item.stop)
         step = 1 if item.step is None else as_index(item.step)
     except TypeError:
-        rule = "start, stop and step must be ints; a register starts an nl.ds(start, size)"
-        raise _fail(f"index of dimension {dim}", item, rule) from None
+        rule = "start, stop and step must be ints: write nl.ds(start, size) if start is a register"
+        raise _fail(f"the index of dimension {dim}", item, rule) from None
     if start < 0:
         start += n
     if stop < 0:
         stop += n
     if step < 1:
-        raise _fail(f"index of dimension {dim}", item, "the step must be >= 1")
+        raise _fail(f"the index of dimension {dim}", item, "its step must be at least 1")
     if not 0 <= start < stop <= n:
         _check_range(start, stop, n, dim, shape)
     return start, stop, step
 
 
 def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(strides, counts) of an ``ap`` pattern."""
+    """Returns (strides, counts) of a pattern of ``ap``."""
     try:
         strides = tuple([as_index(stride) for stride, _ in pattern])
         return strides, tuple([as_index(count) for _, count in pattern])
     except (TypeError, ValueError):
         rule = "must be a list of [stride, count] pairs of ints"
-        raise _fail("ap pattern", repr(pattern), rule) from None
+        raise _fail("pattern of ap", repr(pattern), rule) from None
 
 
 def _check_names(pattern: Any) -> None:
-    """A pattern of ``rearrange``: names, or tuples of names."""
+    """Raises NkiValidationError unless a pattern holds names or tuples of names."""
     groups = pattern if isinstance(pattern, (list, tuple)) else [pattern]
     for group in groups:
         names = group if isinstance(group, (list, tuple)) else (group,)
         if groups is not pattern or not all(isinstance(name, str) for name in names):
-            raise _fail("rearrange", repr(pattern), "must be a tuple of names or tuples of names")
+            rule = "must be a tuple of names or tuples of names"
+            raise _fail("a pattern of rearrange", repr(pattern), rule)
 
 
 def _integer_index(
     item: Any, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
 ) -> int:
     if not hasattr(item, "__index__"):
-        raise _fail(f"index of dimension {dim}", repr(item), "must be int, slice, ... or nl.ds")
+        rule = "must be an int, a slice, an Ellipsis or nl.ds(start, size)"
+        raise _fail(f"the index of dimension {dim}", repr(item), rule)
     index = item.__index__()
     if not (-n if lowest is None else lowest) <= index < n:
-        raise _fail(f"index of dimension {dim}", index, f"out of bounds for shape {shape}")
+        rule = f"it is out of bounds for shape {shape}"
+        raise _fail(f"the index of dimension {dim}", index, rule)
     return int(index % n)
 
 
-def _infer(shape: tuple[int, ...], total: int, method: str) -> tuple[int, ...]:
+def _infer(shape: tuple[int, ...], total: int, what: str) -> tuple[int, ...]:
     if shape.count(-1) == 1:
         known = -math.prod(shape)
         if known > 0 and total % known == 0:
             shape = tuple([total // known if n == -1 else n for n in shape])
     if any(n < 1 for n in shape) or math.prod(shape) != total:
-        raise _fail(method, shape, f"the number of elements must stay {total}")
+        raise _fail(what, shape, f"the number of elements must stay {total}")
     return shape
 
 
 def _reshape_strides(
     shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Strides of ``target`` over the same elements, or None when a copy would be needed."""
+    """Returns strides of ``target`` over the same elements, or None if a copy is needed."""
     groups = coalesce(shape, strides)
     out: list[int] = []
     remaining, stride = groups.pop()

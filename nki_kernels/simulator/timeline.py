@@ -1,7 +1,7 @@
-"""Timeline of a kernel: when each instruction runs on a model of one NeuronCore, or of two.
+"""The timeline of a kernel: when each instruction runs on a model of one or two NeuronCores.
 
-`schedule` and `pair_schedule` have the model of order and waits, `engines` that of the engines and
-DMA queues, `memory_reuse` that of SBUF and PSUM. Costs come from ``nki_kernels.hardware``.
+`schedule` and `pair_schedule` model the order and the waits of instructions, `engines` the engines
+and DMA queues, and `memory_reuse` SBUF and PSUM. The costs are in ``nki_kernels.hardware``.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from .timeline_summary import summary
 
 @dataclass(frozen=True)
 class Event:
-    """One instruction on the timeline. Times in modelled nanoseconds from the first launch.
+    """One instruction on the timeline. All times are modelled, in ns since the first launch.
 
-    In a loop on the device, that of the first iteration. ``source`` and ``operands`` take no part
-    in comparisons, as dry runs leave them out unless `simulator.sources` is on.
+    An event in a loop on the device is that of the first iteration. Comparisons of events ignore
+    ``source`` and ``operands``, because dry runs omit them outside of `simulator.sources`.
 
     Attributes:
-        number: of the instruction in its program, from 0 in every launch.
-        name: what the kernel calls it, else its function in nki.isa.
+        number: the number of the instruction in its program, from 0 in every launch.
+        name: the name that the kernel gives it, or its function in nki.isa.
         engine: one of tensor, vector, scalar, gpsimd, dma.
-        start_ns, end_ns: of the engine; of a DMA from its trigger to its last byte.
+        start_ns, end_ns: the time on the engine; for a DMA, from its trigger to its last byte.
         core: 0 or 1.
-        index: of the event in ``Timeline.events``; ``number``, in one launch on one core.
-        launch: from 0.
-        instruction: its function, as "nisa.nc_matmul".
-        queue: of a DMA ("dma load", for example), else "".
-        bytes, descriptors: that a DMA moves and takes, else 0.
-        hbm_bytes: that it reads and writes in HBM.
-        moves_ns: how long the DMA engines take for them, if they do nothing else; else 0.
+        index: the index of the event in ``Timeline.events``.
+        launch: the number of the launch, from 0.
+        instruction: the function, such as "nisa.nc_matmul".
+        queue: the queue of a DMA, such as "dma load", else "".
+        bytes, descriptors: the bytes that a DMA moves, and its descriptors; else 0.
+        hbm_bytes: the bytes that the DMA reads and writes in HBM.
+        moves_ns: how long the DMA engines need for the bytes, if they do nothing else; else 0.
         descriptors_ns: how long GpSimdE writes the descriptors, from start_ns on; else 0.
-        macs: products that a matmul adds up; 0 for transposes.
-        times: how often it runs: once, or in each iteration.
-        waited_for: index of the event that it waited for last, None where it waited for none.
-        wait: why, one of ``waits.KINDS``, else "".
+        macs: the multiply-accumulate operations of a matmul; 0 for transposes.
+        times: how often the instruction runs: once, or in each iteration of a loop.
+        waited_for: the index of the event that it waited for last, or None.
+        wait: the reason for that wait, one of ``waits.KINDS``, or "".
         source: the line of the kernel.
-        operands: as text, "dst sbuf 128x512 float32, src shared_hbm 128x512 float32".
+        operands: a text, such as "dst sbuf 128x512 float32, src shared_hbm 128x512 float32".
     """
 
     number: int
@@ -78,7 +78,7 @@ class Event:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A schedule on the timeline: when it begins, and the index of its first event."""
+    """A schedule on the timeline, with its start and the index of its first event."""
 
     base: float
     first: int
@@ -88,21 +88,28 @@ class _Launch:
 
 
 class Timeline:
-    """What a recorded kernel cost, modelled. Filled when the recorded kernel returns.
+    """The modelled costs of recorded kernels. A launch is added when its kernel returns.
 
-    Attributes: ``total_ns``; ``engine_busy_ns`` (tensor, vector, scalar, gpsimd, dma; for dma the
-    busiest of the 16 engines); ``dma_bytes`` moved, ``dma_descriptors``, ``hbm_bytes`` read and
-    written; ``macs``, products that matmuls add up; ``hbm_scratch_bytes`` that a launch allocated
-    in HBM beside its outputs, the most of all launches; ``instructions``; ``sbuf_peak_bytes`` a
-    partition; ``psum_peak_banks``; ``waived_rules``, the rules of ``device_rules`` that were broken
-    and waived; ``warnings``, what the launches warned of; ``critical_path`` (the events that bound
-    ``total_ns``, first to last); ``events``; ``event_count``; ``loops`` on the device;
-    ``launches``; ``with_launches_ns``, about the total with what each launch adds;
-    ``launch_notes``, what is known of that; ``where``, the chip and the degree of LNC, as
-    "trn2, LNC=2"; several where launches differ.
+    A launch of two programs ends when the later core ends. Of its ``engine_busy_ns``,
+    ``sbuf_peak_bytes`` and ``psum_peak_banks`` the timeline has the larger value of the two cores.
+    Bytes, descriptors and instructions are sums over both cores.
 
-    A launch of two programs ends with the later core; ``engine_busy_ns`` has each engine of the
-    core where it is busier, as do the two peaks; bytes, descriptors and instructions are sums.
+    Attributes:
+        total_ns: modelled time of all launches, in nanoseconds.
+        engine_busy_ns: for tensor, vector, scalar, gpsimd and dma, how long the engine was busy;
+            the value of dma is that of the busiest of the 16 DMA engines.
+        dma_bytes: bytes that DMA moves.
+        dma_descriptors: descriptors of DMA.
+        hbm_bytes: bytes that are read and written in HBM.
+        hbm_scratch_bytes: bytes allocated in HBM beside the outputs, the maximum of all launches.
+        macs: multiply-accumulate operations of matmuls.
+        instructions: instructions; those of a loop on the device count in every iteration.
+        sbuf_peak_bytes: the most bytes a partition of SBUF in use at once.
+        psum_peak_banks: the most banks of PSUM in use at once.
+        launches: the number of launches.
+        where: the chip and the degree of LNC, such as "trn2, LNC=2"; several if launches differ.
+        waived_rules: names of ``device_rules`` that were broken and waived.
+        warnings: the warnings of the launches.
     """
 
     def __init__(self) -> None:
@@ -121,14 +128,14 @@ class Timeline:
         self.waived_rules: set[str] = set()
         self.warnings: list[KernelWarning] = []
         self._launches: list[_Launch] = []
-        self._events: list[Event] = []  # of the launches that somebody asked for
+        self._events: list[Event] = []  # made when `events` is read
 
     def add(self, session: Any, peaks: dict[str, int]) -> None:
-        """Append one launch; several launches follow each other."""
+        """Appends a launch on one core, which starts when the launch before has ended."""
         self._add(Schedule(session), [session], peaks)
 
     def add_pair(self, pair: Any, peaks: dict[str, int]) -> None:
-        """Append one launch on two cores."""
+        """Appends a launch on two cores."""
         self._add(PairSchedule(pair), pair.sessions, peaks)
 
     def _add(self, schedule: Schedule, sessions: list[Any], peaks: dict[str, int]) -> None:
@@ -160,12 +167,12 @@ class Timeline:
 
     @property
     def event_count(self) -> int:
-        """How many events there are: without a look at them none is made."""
+        """The number of events. Reading it does not create the events."""
         return sum([len(launch.schedule.trace) for launch in self._launches])
 
     @property
     def events(self) -> list[Event]:
-        """Every instruction in program order, of each launch those of core 0 first."""
+        """All instructions in program order; in each launch those of core 0 come first."""
         for launch in self._launches:
             if launch.first == len(self._events):
                 found = [_event(launch, n) for n in range(len(launch.schedule.trace))]
@@ -174,7 +181,7 @@ class Timeline:
 
     @property
     def critical_path(self) -> list[Event]:
-        """Events that bound the total, each the one its successor waited for."""
+        """The events that bound ``total_ns``, first to last. Each waited for its predecessor."""
         found: list[Event] = []
         for launch in self._launches:
             path: list[Event] = []
@@ -187,7 +194,7 @@ class Timeline:
 
     @property
     def loops(self) -> list[LoopRun]:
-        """Loops on the device; ``first`` and ``end`` are indices of events."""
+        """The loops on the device; ``first`` and ``end`` are indices of events."""
         found: list[LoopRun] = []
         for launch in self._launches:
             base, first = launch.base, launch.first
@@ -205,16 +212,16 @@ class Timeline:
         return found
 
     def sbuf_bytes_over_time(self, core: int = 0) -> Steps:
-        """Bytes a partition of SBUF that tiles hold: (modelled nanoseconds, bytes from then on).
+        """Returns the SBUF in use as steps (modelled nanoseconds, bytes a partition from then on).
 
-        A tile is held from the start of its first instruction to the end of its last one, of a
-        loop's body in the first iteration. Loads run ahead, so that the highest step may be more
-        than ``sbuf_peak_bytes``, which counts in program order.
+        A tile is in use from the start of its first instruction to the end of its last instruction.
+        For the body of a loop, that is in the first iteration. Because loads run ahead, the highest
+        step can exceed ``sbuf_peak_bytes``, which counts in program order.
         """
         return self._held(core, MemoryRegion.sbuf, lambda size, _: size)
 
     def psum_banks_over_time(self, core: int = 0) -> Steps:
-        """Banks of PSUM that tiles hold: (modelled nanoseconds, banks from then on), as of SBUF."""
+        """Returns the PSUM in use as steps (modelled nanoseconds, banks from then on)."""
         return self._held(core, MemoryRegion.psum, lambda size, bank: -(-size // bank))
 
     def _held(self, core: int, buffer: MemoryRegion, unit: Callable[[float, int], float]) -> Steps:
@@ -227,15 +234,15 @@ class Timeline:
         return [step for n, step in enumerate(found) if not n or found[n - 1][1] != step[1]]
 
     def dma_bytes_per_ns_over_time(self, core: int = 0) -> Steps:
-        """Bytes a nanosecond that the DMA engines move: (modelled nanoseconds, rate from then on).
+        """Returns the rate of DMA as steps (modelled nanoseconds, bytes a nanosecond from then on).
 
-        A transfer's bytes are spread over the time that its engines have it. What transfers of a
-        loop's body move is shown for the first iteration.
+        The bytes of a transfer are spread over the time for which its engines are busy. Transfers
+        in the body of a loop are those of the first iteration.
         """
         return self._moved(core, lambda span: span.rate)
 
     def hbm_bytes_per_ns_over_time(self, core: int = 0) -> Steps:
-        """The same of what DMA reads and writes in HBM."""
+        """Returns the rate at which DMA reads and writes HBM, as steps like those of DMA."""
         return self._moved(core, lambda span: span.hbm_rate)
 
     def _moved(self, core: int, rate: Callable[[Moved], float]) -> Steps:
@@ -252,42 +259,44 @@ class Timeline:
 
     @property
     def chips(self) -> list[NeuronCore]:
-        """The chips of the launches, each once."""
+        """The chips of the launches, without repetition."""
         return list(dict.fromkeys(launch.schedule.chip for launch in self._launches))
 
     @property
     def kernels(self) -> list[str]:
-        """The name of each launch's kernel."""
+        """The name of the kernel of each launch."""
         return [launch.kernel for launch in self._launches]
 
     @property
     def with_launches_ns(self) -> float:
-        """About the total with what each launch adds: see `measured_times`. No part of the model.
+        """The approximate total with the time that each launch adds, which others measured.
 
-        As if none was launched while another one runs.
+        The times of launches are in `measured_times`, and not part of the model. The sum assumes
+        that no kernel is launched while another one runs.
         """
         added = [launch.schedule.chip.with_launches_ns(0.0, 1) for launch in self._launches]
         return self.total_ns + sum(added)
 
     @property
     def launch_notes(self) -> list[str]:
-        """For each chip what was measured of its launches, and on what."""
+        """For each chip a sentence on what was measured of its launches, and where."""
         return [chip.launches.note(chip.name) for chip in self.chips]
 
     def chip_of_launch(self, number: int) -> NeuronCore:
-        """The chip of a launch, from 0."""
+        """Returns the chip of a launch; launches are numbered from 0."""
         return self._launches[number].schedule.chip
 
     def span_of_launch(self, number: int) -> tuple[float, float]:
-        """When a launch, from 0, begins and ends, in modelled nanoseconds from the first one."""
+        """Returns begin and end of a launch, in modelled ns since the begin of launch 0."""
         launch = self._launches[number]
         return launch.base, launch.base + launch.schedule.total_ns
 
     def floors_ns(self) -> dict[str, float]:
-        """Least times that no order of the instructions can beat, whatever they wait for.
+        """Returns lower bounds of the time, for any order of the instructions.
 
-        ``hbm``: to read and write ``hbm_bytes`` at the rate of the DMA engines and the stack of
-        HBM; ``tensor``: ``macs`` on whole arrays, as 16-bit numbers. Launches add up.
+        The bound ``hbm`` is the time to read and write ``hbm_bytes`` at the rate of the DMA engines
+        and the HBM stack. The bound ``tensor`` is the time of ``macs`` on the whole systolic array,
+        with 16-bit numbers. Both are sums over the launches.
         """
         found = {"hbm": 0.0, "tensor": 0.0}
         for launch in self._launches:
@@ -301,22 +310,25 @@ class Timeline:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """The numbers as JSON types; all times are modelled, in nanoseconds.
+        """Returns the numbers as types that JSON can hold. Times are modelled, in nanoseconds.
 
-        Keys: the attributes; ``chips`` with the figures of the model; ``utilisation``, of each
-        engine the share of the time that it is busy; ``floors_ns``; ``warnings``; and
-        ``critical_path``, its events by line, engine and wait, with the time that is theirs.
+        The keys are the attributes of the timeline and these: ``chips`` has the figures of the
+        model, ``utilisation`` the fraction of the time for which each engine is busy, ``floors_ns``
+        the lower bounds, and ``critical_path`` the time of its events by line, engine and wait.
         """
         return summary(self)
 
     assert_within = budget.assert_within
 
     def save_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for ui.perfetto.dev, in Perfetto's binary format, as "launch.pftrace".
+        """Writes a trace for ui.perfetto.dev, in Perfetto's binary format.
 
-        Tracks for engines, DMA queues and loops of each core, what is known of each instruction,
-        SBUF, PSUM and bandwidth over time, arrows along the critical path. The file is written
-        whole or not at all.
+        The trace has tracks for the engines, DMA queues and loops of each core, the details of each
+        instruction, SBUF, PSUM and bandwidth over time, and arrows along the critical path. The
+        file is written whole or not at all.
+
+        Args:
+            path: the file, such as "launch.pftrace".
 
         Raises:
             ImportError: the package perfetto, which the extra "report" installs, is missing.
@@ -327,7 +339,7 @@ class Timeline:
         save_perfetto(self, path)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a report, one HTML file that needs no network."""
+        """Writes a report, a single HTML file that needs no network."""
         from .report import save_html
 
         save_html(self, path)

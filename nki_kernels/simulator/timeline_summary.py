@@ -1,4 +1,4 @@
-"""The numbers of a timeline as JSON types: totals, utilisation, floors, the critical path."""
+"""The numbers of a timeline as types that JSON can hold."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def summary(timeline: Timeline) -> dict[str, Any]:
-    """What `Timeline.summary` returns."""
+    """Returns the value of `Timeline.summary`."""
     total = timeline.total_ns
     return {
-        "modelled": True,  # no time here was measured, but for launches, by others
+        "modelled": True,  # except for the times of launches, which others measured
         "total_ns": total,
         "with_launches_ns": timeline.with_launches_ns,
         "launch_notes": timeline.launch_notes,
@@ -47,7 +47,7 @@ def summary(timeline: Timeline) -> dict[str, Any]:
 
 
 def _path(timeline: Timeline) -> list[dict[str, Any]]:
-    """Events of the critical path of one line, engine, name and wait together, longest first."""
+    """Returns the critical path, summed over line, engine, name and wait, longest first."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for share in critical_shares(timeline):
         event = share.event

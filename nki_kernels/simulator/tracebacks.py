@@ -1,7 +1,7 @@
-"""Where the traceback of a kernel's error ends: in the kernel, not in the simulator.
+"""Tracebacks of kernels' errors, which end in the kernel and not in the simulator.
 
-What the simulator raises on purpose is about the kernel's line. Other errors that come up in it are
-its own, and keep all of their lines.
+An error that the simulator raises on purpose is about the kernel's line. Any other error in the
+simulator is its own, and keeps its whole traceback.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _CALLS = os.path.join(
 
 @contextmanager
 def ending_in_kernel() -> Iterator[None]:
-    """Cut the simulator's lines off the end of the tracebacks of what is raised on purpose.
+    """Removes the simulator's frames from the end of tracebacks of errors raised on purpose.
 
-    Calls that Python refuses are told what arguments NKI's function takes.
+    If Python refuses a call of a function of NKI, the arguments of this function are added to the
+    message.
     """
     try:
         yield
@@ -57,9 +58,9 @@ def _file_of(entry: TracebackType) -> str:
 
 
 def _is_on_purpose(error: Exception, end: TracebackType) -> bool:
-    """Whether a statement ``raise`` has raised it, or a call with other arguments than allowed."""
+    """Returns whether a ``raise`` statement raised the error, or a call with wrong arguments."""
     file = _file_of(end)
-    if not is_simulators(file):  # the kernel's own, or a library's
+    if not is_simulators(file):  # an error of the kernel, or of a library
         return False
     if isinstance(error, TypeError) and file == _CALLS:
         return True

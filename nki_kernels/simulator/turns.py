@@ -1,4 +1,4 @@
-"""Two programs of one launch take turns: one runs at any time, so that results never vary."""
+"""Turns of the two programs of a launch: only one runs at a time, so that results never vary."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class _Stop(BaseException):
-    """Unwinds a program whose launch has failed in the other one."""
+    """Ends a program after the other program of its launch has failed."""
 
 
 class Turns:
-    """Runs two programs: the first here, the second in a thread that ends with the launch."""
+    """Runs the first program in this thread, and the second one in another thread."""
 
     def __init__(self) -> None:
         self._go = (Semaphore(0), Semaphore(0))
@@ -22,7 +22,7 @@ class Turns:
         self._error: BaseException | None = None
 
     def run(self, programs: tuple[Callable[[], Any], Callable[[], Any]]) -> list[Any]:
-        """What both return; raises the first error of either, once both have ended."""
+        """Returns both results; raises the first error of either when both have ended."""
         context = copy_context()
         second = Thread(target=context.run, args=(self._second, programs[1]), daemon=True)
         second.start()
@@ -44,12 +44,12 @@ class Turns:
             self._results[number] = program()
         except _Stop:
             pass
-        except BaseException as error:  # also KeyboardInterrupt: the other one must end, too
+        except BaseException as error:  # also KeyboardInterrupt: the other program must end, too
             self._error = self._error or error
         self._ended[number] = True
 
     def wait(self, program: int) -> None:
-        """Let the other program go on until it waits or ends; returns at once where it has."""
+        """Lets the other program run until it waits or ends. Returns at once if it has ended."""
         other = 1 - program
         if not self._ended[other]:
             self._go[other].release()

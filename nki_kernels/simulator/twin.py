@@ -1,8 +1,9 @@
-"""The kernels of this package, bound to the simulator, where the real nki has the first copy.
+"""Copies of this package's kernels for the simulator, for use where the real nki is installed.
 
-Kernels are bound to one nki when they are imported: to the real one where it is installed. Prices,
-dry runs and the backend "nki-sim" need them in the simulator even there. So their modules are
-imported once more under another package name, which has the same files and its own `nki_api`.
+A kernel is bound to one nki when it is imported. Where the real nki is installed, that is the real
+one. Prices, dry runs and the backend "nki-sim" need the kernels in the simulator even there.
+So their modules are imported a second time under another package name, which has the same files
+and its own `nki_api`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any
 
 from .install import simulated_nki
 
-PACKAGE = __name__.removesuffix(".simulator.twin")  # which may lie in another package
+PACKAGE = __name__.removesuffix(".simulator.twin")  # may be part of another package
 TWIN = f"{PACKAGE}_in_simulator"
-SHARED = ("hardware", "lint", "releases", "simulator")  # no kernels in them: one copy serves both
+SHARED = ("hardware", "lint", "releases", "simulator")  # without kernels, so one copy is enough
 
 
 def twin(kernel: Any) -> Any | None:
-    """The simulator's copy of a kernel of this package; None of any other kernel."""
-    # By identity: which attributes the real nki gives its kernels is not documented.
+    """Returns the simulator's copy of a kernel of this package, or None for other kernels."""
+    # Found by identity, because the attributes of kernels of the real nki are not documented.
     for path, module in list(sys.modules.items()):
         if path.startswith(f"{PACKAGE}.") and not path.startswith(f"{PACKAGE}.simulator"):
             for name, value in vars(module).items():
@@ -31,7 +32,7 @@ def twin(kernel: Any) -> Any | None:
 
 
 def twin_module(path: str) -> ModuleType:
-    """The simulator's copy of a module of this package, named as the first: nki_kernels.x."""
+    """Returns the simulator's copy of the module ``path``, such as nki_kernels.x."""
     if TWIN not in sys.modules:
         package = importlib.import_module(PACKAGE)
         copy = ModuleType(TWIN, package.__doc__)
@@ -47,7 +48,7 @@ def twin_module(path: str) -> ModuleType:
         for name in SHARED:
             importlib.import_module(f"{PACKAGE}.{name}")
         shared = tuple(f"{PACKAGE}.{name}." for name in SHARED)
-        for loaded, module in list(sys.modules.items()):  # with the modules inside of them
+        for loaded, module in list(sys.modules.items()):  # including their submodules
             if f"{loaded}.".startswith(shared):
                 sys.modules[TWIN + loaded.removeprefix(PACKAGE)] = module
         sys.modules.update({TWIN: copy, api.__name__: api})

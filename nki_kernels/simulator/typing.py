@@ -1,4 +1,4 @@
-"""nki.typing: ``nt.tensor[128, 512]`` annotates the expected shape of a kernel argument."""
+"""The module nki.typing: ``nt.tensor[128, 512]`` annotates the shape of a kernel's argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TensorShape:
-    """Annotation ``tensor`` or ``tensor[shape]``; an entry of None or a string fits any size."""
+    """The annotation ``tensor`` or ``tensor[shape]``; None or a string stands for any size."""
 
     def __init__(self, shape: tuple[Any, ...] | None = None) -> None:
         self.shape = shape
@@ -24,7 +24,7 @@ tensor = TensorShape()
 
 
 def _annotations(func: Callable[..., Any]) -> dict[str, Any]:
-    """Those of a function, also where they are texts; none that names what is not there."""
+    """Returns the annotations of a function, or {} if one names something that does not exist."""
     found = getattr(func, "__annotations__", None) or {}
     if any(isinstance(annotation, str) for annotation in found.values()):
         try:
@@ -37,7 +37,7 @@ def _annotations(func: Callable[..., Any]) -> dict[str, Any]:
 def check_annotations(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
-    """Raise TypeError where an argument's shape differs from its ``tensor[...]`` annotation."""
+    """Raises TypeError if the shape of an argument differs from its annotation."""
     annotations = _annotations(func)
     if not annotations:
         return
@@ -51,4 +51,6 @@ def check_annotations(
                 for want, got in zip(expected.shape, shape, strict=True)
             )
             if not fits:
-                raise TypeError(f"{name}: shape {shape} does not fit the annotation {expected}")
+                raise TypeError(
+                    f"argument {name!r} has shape {shape}, but its annotation is {expected}"
+                )

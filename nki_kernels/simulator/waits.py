@@ -1,7 +1,7 @@
-"""Why an instruction began when it did, and not before, in words.
+"""The reason why an instruction did not begin earlier, in words.
 
-The schedule keeps which instruction was waited for; the kind of an operand's wait is found only
-when somebody asks.
+The schedule keeps the instruction that was waited for. The kind of a wait for an operand is
+determined only on request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-# Of the schedule: something that the instruction depends on, or what its queue ran before.
+# Kinds of the schedule: a dependency of the instruction, or what its queue ran before.
 OPERAND, QUEUE = "operand", "queue"
 
 WRITTEN = "operand written by"
@@ -24,7 +24,7 @@ ENGINE = "engine busy"
 DMA_QUEUE = "DMA queue busy"
 DMA_ENGINES = "DMA engines busy"
 HBM = "HBM bandwidth"
-DESCRIPTORS = "GpSimdE busy"  # one engine for its instructions and the descriptors of DMA
+DESCRIPTORS = "GpSimdE busy"  # with its instructions, or with descriptors of DMA
 SBUF_PORT = "SBUF port busy"
 PSUM_PORT = "PSUM port busy"
 PSUM_BANK = "PSUM bank busy"
@@ -38,7 +38,7 @@ OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
 
 
 def why(schedule: Schedule, n: int) -> str:
-    """One of ``KINDS``, or "" for an instruction that waited for none."""
+    """Returns one of ``KINDS``, or "" if the instruction waited for no other."""
     if schedule.blame[n] < 0:
         return ""
     found = schedule.why[n]
@@ -50,7 +50,11 @@ def why(schedule: Schedule, n: int) -> str:
 
 
 def _of_operand(schedule: Schedule, n: int) -> str:
-    """Data come first; from where other waits were added, the last kind before the place holds."""
+    """Returns the kind of the wait for a dependency.
+
+    The waits for data come first in the list. The other waits have the kind that was noted last
+    before their place.
+    """
     done, end = schedule.done, schedule.end
     waits = schedule.trace[n][1]
     times = [done[m] if m >= 0 else end[~m] for m in waits]

@@ -628,7 +628,7 @@ def test_names_that_a_release_lacks_are_told_however_they_are_imported(module):
     assert rules(loaded.new, "0.7") == []
     assert rules(loaded.new, "0.6") == ["unknown-name"] * 3  # two of them in one line
     (found, *_) = lint(loaded.new, release="0.6")
-    assert "NKI 0.6 has no nl.tiles, which came with NKI 0.7" in str(found)
+    assert "NKI 0.6 has no nl.tiles, which exists since NKI 0.7" in str(found)
 
 
 def test_a_release_is_one_that_is_known(module, monkeypatch):

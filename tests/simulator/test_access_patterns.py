@@ -78,7 +78,7 @@ def test_both_readings_of_an_offset(case: str) -> None:
 @pytest.mark.parametrize("case", DIFFERENT)
 def test_strict_mode_refuses_different_readings(case: str, name: str) -> None:
     call, relative, absolute = DIFFERENT[case]
-    where = f"element {relative} or {absolute}: .*call .ap on the tensor as it was allocated"
+    where = f"element {relative} or {absolute}, .*call .ap on the tensor as it was allocated"
     with reading(name), pytest.raises(RULE, match=where) as caught:
         inspect(call)
     assert caught.value.name == NAME
@@ -107,7 +107,7 @@ def test_a_chip_of_which_it_is_known_does_not_refuse() -> None:
 
 
 def test_a_chip_has_one_of_two_readings() -> None:
-    with pytest.raises(ValueError, match="'reading_of_ap' is 'both', allowed are relative, absol"):
+    with pytest.raises(ValueError, match="'reading_of_ap' is 'both', allowed are 'relative'"):
         replace(hardware.TRN1, reading_of_ap="both")
 
 
@@ -149,7 +149,9 @@ def test_both_readings_of_an_index(case: str) -> None:
         with reading(name):
             with simulator.allow(NAME):
                 assert kernel(DATA).tolist() == [[first, first + 1]]
-            with pytest.raises(RULE, match=r"ap indirect_dim = .*an index counts .*ap-of-views"):
+            with pytest.raises(
+                RULE, match=r"indirect_dim of ap is .*an index of 1 stands for .*ap-of-views"
+            ):
                 kernel(DATA)
             with pytest.raises(RULE, match=NAME):
                 simulator.dry_run(pair_at(*arguments), ((4, 6), "float32"))
@@ -169,9 +171,12 @@ def test_a_dimension_that_one_reading_has() -> None:
     with simulator.allow(NAME):
         with reading(hardware.RELATIVE):
             assert kernel(DATA)[0, 0] == 4
-        with reading(hardware.ABSOLUTE), pytest.raises(RULE, match=r"2: out of range for \(4, 6\)"):
+        with (
+            reading(hardware.ABSOLUTE),
+            pytest.raises(RULE, match=r"2, but the shape \(4, 6\) has no such dim"),
+        ):
             kernel(DATA)
-    with pytest.raises(RULE, match="counts 1 element of 6 or nothing"):
+    with pytest.raises(RULE, match="stands for 1 element \(dimension of size 6\) or nothing"):
         kernel(DATA)
 
 
@@ -186,7 +191,7 @@ def test_rows_of_a_vector_are_those_of_the_dimension(name: str) -> None:
         return to_hbm(found)
 
     with reading(name):
-        with pytest.raises(RULE, match="counts 6 elements of 2 or 6 elements of 4"):
+        with pytest.raises(RULE, match="of size 2. or 6 elements .dimension of size 4."):
             nki.simulate(kernel)(DATA)
         with simulator.allow(NAME):
             found = nki.simulate(kernel)(DATA)

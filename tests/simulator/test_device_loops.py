@@ -361,7 +361,9 @@ def test_a_run_prices_the_trips_of_a_while_loop():
 
 
 def test_a_dry_run_does_not_know_trips_that_depend_on_data():
-    with pytest.raises(RULE, match="dry_run has no data: a loaded register is unknown"):
+    with pytest.raises(
+        RULE, match="dry run has no data, so the value of a loaded register is unknown"
+    ):
         dry(countdown(20, 20))
 
     def kernel(bound):
@@ -370,7 +372,9 @@ def test_a_dry_run_does_not_know_trips_that_depend_on_data():
         nisa.register_load(register, held)
         nl.fori_loop(0, register, lambda i: None)
 
-    with pytest.raises(RULE, match="dry_run has no data: a loaded register is unknown"):
+    with pytest.raises(
+        RULE, match="dry run has no data, so the value of a loaded register is unknown"
+    ):
         dry(kernel, ((1, 1), "int32"))
 
 
@@ -537,7 +541,9 @@ def test_loops_that_run_beside_each_other_are_refused():
         for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):
             filled()
 
-    with pytest.raises(RULE, match="a loop on the device ends before the one around it goes on"):
+    with pytest.raises(
+        RULE, match="an inner loop on the device must end before the loop around it"
+    ):
         dry(kernel)
 
 

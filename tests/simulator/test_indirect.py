@@ -63,7 +63,9 @@ def test_an_index_stays_in_its_dimension(form: str, hold: Any) -> None:
         found = nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
         assert_same(found[0], values(place).reshape(-1))
     for place in (last + 1, -1):
-        with pytest.raises(RULE, match=f"scalar_offset = {place}: out of bounds") as caught:
+        with pytest.raises(
+            RULE, match=f"scalar_offset is {place}, but it is out of bounds"
+        ) as caught:
             nki.simulate(kernel)(DATA, place, nisa.oob_mode.error)
         assert caught.value.instruction == "nisa.dma_copy"
         assert (nki.simulate(kernel)(DATA, place, SKIP) == 7).all()
@@ -76,7 +78,7 @@ def test_a_dynamic_slice_ends_in_its_dimension() -> None:
         return to_hbm(tile)
 
     assert_same(nki.simulate(kernel)(DATA, 3), DATA[4:6])
-    with pytest.raises(RULE, match="scalar_offset = 4: out of bounds"):
+    with pytest.raises(RULE, match="scalar_offset is 4, but it is out of bounds"):
         nki.simulate(kernel)(DATA, 4)
 
 
@@ -95,7 +97,7 @@ def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
     for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
         before = DATA.copy()
         with simulator.allow("ap-of-views"):
-            with pytest.raises(RULE, match=f"vector_offset = {bad}: out of bounds"):
+            with pytest.raises(RULE, match=f"vector_offset is {bad}, but it is out of bounds"):
                 nki.simulate(kernel)(before, (3, bad), nisa.oob_mode.error)
             assert_same(before, DATA)
             tile = nki.simulate(kernel)(before, (3, bad), SKIP)
@@ -142,7 +144,7 @@ def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
         return to_hbm(dst)
 
     nki.simulate(kernel)(4)
-    with pytest.raises(RULE, match="scalar_offset = 5: out of bounds"):
+    with pytest.raises(RULE, match="scalar_offset is 5, but it is out of bounds"):
         nki.simulate(kernel)(5)
 
 
@@ -154,7 +156,7 @@ def test_indirect_operands_of_a_matmul() -> None:
         i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
         nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
         nisa.nc_matmul(bank.select(1, i), stationary[:, 2], moving[:, 0], accumulate=True)
-        with pytest.raises(RULE, match="no matmul initialised"):
+        with pytest.raises(RULE, match="no matmul has initialised"):
             nisa.nc_matmul(
                 bank.select(1, in_register(0)), stationary[:, 2], moving[:, 0], accumulate=True
             )
@@ -212,10 +214,10 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
         lambda t, s: s[:, nl.ds(in_register(0), 2)],
         "cannot select a partition",
     ),
-    "two indices at once": (  # NkiTensor.select: only one dynamic select per tensor
+    "two indices at once": (  # NkiTensor.select: only one dynamic index per tensor
         lambda t, s: t[in_register(0), nl.ds(in_register(0), 2)],
         lambda t, s: t[in_register(0), nl.ds(0, 2)],
-        "only one dynamic select",
+        "only one dynamic index",
     ),
     "a pattern of an indirect view": (  # NkiTensor.is_indirect; ap ignores the view's offset
         lambda t, s: t.select(0, index(0)).ap([[1, 6]]),
@@ -230,7 +232,7 @@ REFUSED: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], s
     "an indirect index": (
         lambda t, s: t.select(0, nl.zeros((1, 2), "int32").select(1, in_register(0))),
         lambda t, s: t.select(0, nl.zeros((1, 2), "int32")[:, 0:1]),
-        "static address",
+        "address known at compile time",
     ),
     "a number for a scalar offset": (  # NkiTensor | VirtualRegister (nki-aps.rst)
         lambda t, s: t.ap([[6, 2], [1, 6]], scalar_offset=1),
@@ -270,7 +272,7 @@ def test_one_index_a_partition(dry: bool) -> None:
         view = table.ap([[6, 2], [1, 6]], vector_offset=nl.zeros((3, 1), "int32"))
         nisa.dma_copy(new((2, 6)), view)
 
-    with pytest.raises(RULE, match="one index a partition"):
+    with pytest.raises(RULE, match="one index for each partition"):
         if dry:
             simulator.dry_run(kernel, ((8, 6), "float32"))
         else:
@@ -297,5 +299,5 @@ def test_an_output_is_no_indirect_view() -> None:
         return out.select(0, in_register(1)) if broken else out
 
     nki.simulate(kernel)(False)
-    with pytest.raises(RULE, match="copy the indirect view"):
+    with pytest.raises(RULE, match="copy the view into a tensor"):
         nki.simulate(kernel)(True)

@@ -23,69 +23,78 @@ def tile() -> Any:
 
 # (the malformed call, what the message begins with)
 MALFORMED: list[tuple[Callable[[], Any], str]] = [
-    (lambda: nl.ndarray(128, nl.float32), "nl.ndarray: shape = 128"),
-    (lambda: nl.ndarray(None, nl.float32), "nl.ndarray: shape = None"),
-    (lambda: nl.ndarray("ab", nl.float32), "nl.ndarray: shape = 'ab'"),
-    (lambda: nl.ndarray((128.0, 64), nl.float32), "nl.ndarray: shape = (128.0, 64)"),
-    (lambda: nl.ndarray((4, 4), nl.float32, address=5), "nl.ndarray: address = 5"),
-    (lambda: nl.ndarray((4, 4), nl.float32, address=(0, 4.0)), "nl.ndarray: address = (0, 4.0)"),
-    (lambda: nl.full((4, 4), "a", nl.float32), "nl.full: fill_value = 'a'"),
-    (lambda: nl.zeros_like(5), "nl.zeros_like: x = 5"),
-    (lambda: nl.empty_like(5), "nl.empty_like: x = 5"),
-    (lambda: nl.load(5), "nl.load: src = 5"),
-    (lambda: nl.load(tile()), "nl.load: src = sbuf tile 128x64 float32: must be in HBM"),
-    (lambda: nl.store(5, tile()), "nl.store: dst = 5"),
-    (lambda: nl.store(tile(), tile()), "nl.store: dst = sbuf tile 128x64 float32: must be in HBM"),
-    (lambda: nl.copy(5), "nl.copy: x = 5"),
-    (lambda: nl.load_transpose2d(5), "nl.load_transpose2d: src = 5"),
-    (lambda: nl.shared_constant(5), "nl.shared_constant: constant = 5"),
-    (lambda: nl.shared_identity_matrix(4.0), "nl.shared_identity_matrix: n = 4.0"),
-    (lambda: nl.device_print("x", 5), "nl.device_print: tensor = 5"),
-    (lambda: nl.affine_range(4.0), "nl.affine_range: bounds = (4.0,)"),
-    (lambda: nl.fori_loop(0, 4, 5), "nl.fori_loop: body_fun = 5"),
-    (lambda: nl.fori_loop(0, 4.0, tile), "nl.fori_loop: bound = 4.0"),
-    (lambda: nl.sum(tile(), None), "nl.sum: axis = None"),
-    (lambda: nl.sum(tile(), 1.0), "nl.sum: axis = 1.0"),
-    (lambda: nl.max(tile(), 7), "nl.max: axis = 7: must be from -2 to 1"),
-    (lambda: nl.mean(5, 1), "nl.mean: x = 5"),
-    (lambda: nl.var(tile(), None), "nl.var: axis = None"),
-    (lambda: nl.softmax(tile(), None), "nl.softmax: axis = None"),
-    (lambda: nl.rms_norm(tile(), tile(), 1, 0), "nl.rms_norm: n = 0"),
-    (lambda: nl.expand_dims(tile(), None), "nl.expand_dims: axis = None"),
-    (lambda: nl.broadcast_to(tile(), 5), "nl.broadcast_to: shape = 5"),
-    (lambda: tile()[0:4.5], "NkiTensor: index of dimension 0 = slice(0, 4.5, None)"),
-    (lambda: tile()[:, 0:8:2.0], "NkiTensor: index of dimension 1 = slice(0, 8, 2.0)"),
-    (lambda: tile()[nl.ds(0.0, 4)], "nl.ds: start = 0.0"),
-    (lambda: tile()[:, nl.ds(0, 4.0)], "nl.ds: size = 4.0"),
-    (lambda: tile().slice(1, 0.0, 4.0), "NkiTensor: slice = (0.0, 4.0, 1)"),
-    (lambda: tile().select(None, 1), "NkiTensor: dim = None"),
-    (lambda: tile().reshape(128), "NkiTensor: reshape = 128"),
-    (lambda: tile().reshape((128, 8.0, 8)), "NkiTensor: reshape = (128, 8.0, 8)"),
-    (lambda: tile().reshape_dim(1, 8), "NkiTensor: reshape_dim = 8"),
-    (lambda: tile().permute(0), "NkiTensor: permute = 0"),
-    (lambda: tile()[:, 0:1].broadcast(1, 4.0), "NkiTensor: broadcast(dim=1) = 4.0"),
-    (lambda: tile()[:, 0:1].broadcast(1, 0), "NkiTensor: broadcast(dim=1) = 0"),
-    (lambda: tile().expand_dim(1.0), "NkiTensor: expand_dim = 1.0"),
-    (lambda: tile().rearrange(3, 4), "NkiTensor: rearrange = 3"),
-    (lambda: tile().ap([8, 8]), "NkiTensor: ap pattern = [8, 8]"),
-    (lambda: tile().ap(8), "NkiTensor: ap pattern = 8"),
-    (lambda: tile().ap([[64, 128], [1, 4.0]]), "NkiTensor: ap pattern = [[64, 128], [1, 4.0]]"),
-    (lambda: tile().ap([[64, 128], [1, 4]], offset=1.0), "NkiTensor: ap offset = 1.0"),
-    (lambda: tile().ap([[64, 128], [1, 4]], scalar_offset=2), "NkiTensor: ap scalar_offset = 2"),
-    (lambda: nl.zeros((8, 4), "int32", nl.hbm).vector_select(0, 3), "NkiTensor: vector_select"),
-    (lambda: nisa.tensor_reduce(tile(), nl.add, tile(), None), "nisa.tensor_reduce: axis = None"),
-    (lambda: nisa.dma_transpose(tile(), tile(), axes=5), "nisa.dma_transpose: axes = 5"),
+    (lambda: nl.ndarray(128, nl.float32), "nl.ndarray: shape is 128"),
+    (lambda: nl.ndarray(None, nl.float32), "nl.ndarray: shape is None"),
+    (lambda: nl.ndarray("ab", nl.float32), "nl.ndarray: shape is 'ab'"),
+    (lambda: nl.ndarray((128.0, 64), nl.float32), "nl.ndarray: shape is (128.0, 64)"),
+    (lambda: nl.ndarray((4, 4), nl.float32, address=5), "nl.ndarray: address is 5"),
+    (lambda: nl.ndarray((4, 4), nl.float32, address=(0, 4.0)), "nl.ndarray: address is (0, 4.0)"),
+    (lambda: nl.full((4, 4), "a", nl.float32), "nl.full: fill_value is 'a'"),
+    (lambda: nl.zeros_like(5), "nl.zeros_like: x is 5"),
+    (lambda: nl.empty_like(5), "nl.empty_like: x is 5"),
+    (lambda: nl.load(5), "nl.load: src is 5"),
+    (lambda: nl.load(tile()), "nl.load: src is sbuf tile 128x64 float32, but it must be in HBM"),
+    (lambda: nl.store(5, tile()), "nl.store: dst is 5"),
+    (
+        lambda: nl.store(tile(), tile()),
+        "nl.store: dst is sbuf tile 128x64 float32, but it must be in HBM",
+    ),
+    (lambda: nl.copy(5), "nl.copy: x is 5"),
+    (lambda: nl.load_transpose2d(5), "nl.load_transpose2d: src is 5"),
+    (lambda: nl.shared_constant(5), "nl.shared_constant: constant is 5"),
+    (lambda: nl.shared_identity_matrix(4.0), "nl.shared_identity_matrix: n is 4.0"),
+    (lambda: nl.device_print("x", 5), "nl.device_print: tensor is 5"),
+    (lambda: nl.affine_range(4.0), "nl.affine_range: bounds is (4.0,)"),
+    (lambda: nl.fori_loop(0, 4, 5), "nl.fori_loop: body_fun is 5"),
+    (lambda: nl.fori_loop(0, 4.0, tile), "nl.fori_loop: a bound is 4.0"),
+    (lambda: nl.sum(tile(), None), "nl.sum: axis is None"),
+    (lambda: nl.sum(tile(), 1.0), "nl.sum: axis is 1.0"),
+    (lambda: nl.max(tile(), 7), "nl.max: axis is 7, but it must be from -2 to 1"),
+    (lambda: nl.mean(5, 1), "nl.mean: x is 5"),
+    (lambda: nl.var(tile(), None), "nl.var: axis is None"),
+    (lambda: nl.softmax(tile(), None), "nl.softmax: axis is None"),
+    (lambda: nl.rms_norm(tile(), tile(), 1, 0), "nl.rms_norm: n is 0"),
+    (lambda: nl.expand_dims(tile(), None), "nl.expand_dims: axis is None"),
+    (lambda: nl.broadcast_to(tile(), 5), "nl.broadcast_to: shape is 5"),
+    (lambda: tile()[0:4.5], "NkiTensor: the index of dimension 0 is slice(0, 4.5, None)"),
+    (lambda: tile()[:, 0:8:2.0], "NkiTensor: the index of dimension 1 is slice(0, 8, 2.0)"),
+    (lambda: tile()[nl.ds(0.0, 4)], "nl.ds: start is 0.0"),
+    (lambda: tile()[:, nl.ds(0, 4.0)], "nl.ds: size is 4.0"),
+    (lambda: tile().slice(1, 0.0, 4.0), "NkiTensor.slice: bounds is (0.0, 4.0, 1)"),
+    (lambda: tile().select(None, 1), "NkiTensor: dim is None"),
+    (lambda: tile().reshape(128), "NkiTensor: shape of reshape is 128"),
+    (lambda: tile().reshape((128, 8.0, 8)), "NkiTensor: shape of reshape is (128, 8.0, 8)"),
+    (lambda: tile().reshape_dim(1, 8), "NkiTensor: shape of reshape_dim(dim=1) is 8"),
+    (lambda: tile().permute(0), "NkiTensor: dims of permute is 0"),
+    (lambda: tile()[:, 0:1].broadcast(1, 4.0), "NkiTensor: size of broadcast is 4.0"),
+    (lambda: tile()[:, 0:1].broadcast(1, 0), "NkiTensor: size of broadcast is 0"),
+    (lambda: tile().expand_dim(1.0), "NkiTensor: dim of expand_dim is 1.0"),
+    (lambda: tile().rearrange(3, 4), "NkiTensor: a pattern of rearrange is 3"),
+    (lambda: tile().ap([8, 8]), "NkiTensor: pattern of ap is [8, 8]"),
+    (lambda: tile().ap(8), "NkiTensor: pattern of ap is 8"),
+    (lambda: tile().ap([[64, 128], [1, 4.0]]), "NkiTensor: pattern of ap is [[64, 128], [1, 4.0]]"),
+    (lambda: tile().ap([[64, 128], [1, 4]], offset=1.0), "NkiTensor: offset of ap is 1.0"),
+    (
+        lambda: tile().ap([[64, 128], [1, 4]], scalar_offset=2),
+        "NkiTensor: scalar_offset of ap is 2",
+    ),
+    (
+        lambda: nl.zeros((8, 4), "int32", nl.hbm).vector_select(0, 3),
+        "NkiTensor: vector_offset of vector_select",
+    ),
+    (lambda: nisa.tensor_reduce(tile(), nl.add, tile(), None), "nisa.tensor_reduce: axis is None"),
+    (lambda: nisa.dma_transpose(tile(), tile(), axes=5), "nisa.dma_transpose: axes is 5"),
     (
         lambda: nisa.nc_stream_shuffle(tile(), tile(), shuffle_mask=5),
-        "nisa.nc_stream_shuffle: shuffle_mask = 5: must be a list of 32 ints",
+        "nisa.nc_stream_shuffle: shuffle_mask is 5, but it must be a list of 32 ints",
     ),
     (
         lambda: nisa.nc_stream_shuffle(tile(), tile(), [0.5] * 32),
-        "nisa.nc_stream_shuffle: shuffle_mask = [0.5, ",
+        "nisa.nc_stream_shuffle: shuffle_mask is [0.5, ",
     ),
-    (lambda: nisa.iota(tile(), 5), "nisa.iota: pattern = 5"),
-    (lambda: nisa.iota(tile(), [[1, 64.0]]), "nisa.iota: pattern = [1, 64.0]"),
-    (lambda: nisa.memset(tile(), 0.0).depends_on(5), "depends_on: producer = 5"),
+    (lambda: nisa.iota(tile(), 5), "nisa.iota: pattern is 5"),
+    (lambda: nisa.iota(tile(), [[1, 64.0]]), "nisa.iota: pattern is [1, 64.0]"),
+    (lambda: nisa.memset(tile(), 0.0).depends_on(5), "depends_on: a producer is 5"),
 ]
 
 
@@ -114,7 +123,7 @@ def test_well_formed_arguments_pass():
 @pytest.mark.parametrize("grid", [[1, 1], [1], 1.0, True, None, "1", 0, -1, (), (1, 1.0)], ids=str)
 def test_a_launch_grid_is_a_number_of_cores(grid):
     kernel = nki.jit(lambda x: None)
-    with pytest.raises(TypeError, match="argument 'grid' is .* allowed is the number of logical"):
+    with pytest.raises(TypeError, match="argument 'grid' is .* allowed is the number of cores"):
         kernel[grid]
     kernel[1](X)
     kernel[(np.int64(1),)](X)
@@ -141,7 +150,7 @@ def test_edges_of_a_schedule_are_names(edges):
 
 def test_shapes_of_a_dry_run_are_ints():
     for shape in ((4.5, 4), (0, 4)):
-        with pytest.raises(NkiValidationError, match="dry_run: shape = "):
+        with pytest.raises(NkiValidationError, match="dry_run: shape is "):
             simulator.dry_run(lambda x: None, (shape, "float32"))
 
 
@@ -186,8 +195,8 @@ def test_what_is_no_tensor_is_named(run, junk):
             call()
         text = str(raised.value)
         assert text.startswith("argument 'x' of kernel scaled is ") and len(text) < 400
-        assert f"of type {type(junk).__name__}, of which the kernel takes 'shape'" in text
-        assert "allowed there is a tensor" in text
+        assert f"of type {type(junk).__name__}, but the kernel uses its attribute 'shape'" in text
+        assert "which only a tensor has: pass a NumPy array" in text
 
 
 def test_other_errors_of_attributes_are_the_kernels_own():
@@ -208,11 +217,15 @@ def test_other_errors_of_attributes_are_the_kernels_own():
 @pytest.mark.parametrize("dtype", ["complex64", "float64", "uint64", "O", "U1", "M8[s]", ">f4"])
 def test_dtypes_that_no_chip_has_are_named(dtype):
     x = np.zeros((4, 4)).astype(dtype)
-    with pytest.raises(TypeError, match="argument 0 is an array of .* which a chip does not have"):
+    with pytest.raises(
+        TypeError, match="argument 0 is an array of .* a dtype that the chip does not have"
+    ):
         simulator.simulate(scaled)(x)
-    with pytest.raises(TypeError, match="x is an array of .* which a chip does not have"):
+    with pytest.raises(TypeError, match="x is an array of .* a dtype that the chip does not have"):
         simulator.simulate(scaled)(x=x)
-    with pytest.raises(TypeError, match="argument 0: dtype .* is not an NKI dtype; known: bool"):
+    with pytest.raises(
+        TypeError, match="argument 0: dtype .* is not a dtype of NKI, allowed are bool"
+    ):
         simulator.dry_run(scaled, x)
 
 
@@ -242,7 +255,7 @@ def test_arguments_that_a_kernel_has_not(run, args, kwargs, what):
         run(*args, **kwargs)
     text = str(raised.value)
     assert text.startswith("kernel scaled: ") and what in text
-    assert text.endswith("it takes (x, scale=1.0, *, names=())")
+    assert text.endswith("the kernel's arguments are (x, scale=1.0, *, names=())")
 
 
 def test_two_cores_name_arguments_too(monkeypatch):

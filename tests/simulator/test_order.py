@@ -100,7 +100,7 @@ RUNS = pytest.mark.parametrize("run", [simulated, recorded, dry])
 def test_circular_edges_are_refused(run, body):
     with pytest.raises(NkiValidationError, match="form a cycle") as caught:
         run(body)
-    assert (caught.value.instruction, caught.value.operand) == ("schedule", "edges")
+    assert (caught.value.instruction, caught.value.operand) == ("schedule", "an edge")
     assert " after instruction " in caught.value.value
 
 

@@ -174,7 +174,7 @@ def test_states_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TARGET, "trn2")
     with pytest.raises(RULE, match="NeuronCore-v4"):
         attempt(24, engine=VECTOR)
-    with pytest.raises(RULE, match="must be .lanes, 6."):
+    with pytest.raises(RULE, match="must have the shape .lanes, 6."):
         attempt(24)
     with pytest.raises(RULE, match="uint32"):
         attempt(dtype="int32")

@@ -45,11 +45,13 @@ def test_the_version_and_the_names_are_those_of_the_release(release):
         assert hasattr(module, name) == (release == "0.7")
     if release == "0.6":
         for module, name in ((nl, "nl.alloc_tiles"), (nisa, "nisa.NkiScalar")):
-            with pytest.raises(AttributeError, match=f"NKI 0.6 has no {name}, which came with NKI"):
+            with pytest.raises(
+                AttributeError, match=f"NKI 0.6 has no {name}, which exists since NKI"
+            ):
                 getattr(module, name.partition(".")[2])
         with pytest.raises(AttributeError, match=r"nki.compiler was removed in NKI 0.2"):
             _ = nki.compiler
-        with pytest.raises(TypeError, match="'int64' is not an NKI dtype"):
+        with pytest.raises(TypeError, match="'int64' is not a dtype of NKI"):
             kernel_of(lambda: nl.ndarray((1, 1), "int64", buffer=nl.sbuf))(X)
 
 
@@ -102,7 +104,7 @@ def test_a_bracket_is_deprecated(release, recwarn):
         np.testing.assert_array_equal(copied[2](X), X)
         np.testing.assert_array_equal(copied.with_programs(2)(X), X)
     said = [str(w.message) for w in recwarn if w.category is DeprecationWarning]
-    expected = "kernel[2] is deprecated since NKI 0.7: call the kernel, under NEURON_LOGICAL_NC_CO"
+    expected = "kernel[2] is deprecated since NKI 0.7: set NEURON_LOGICAL_NC_CONFIG=2, and call th"
     assert [text[: len(expected)] for text in said] == [expected] * (release == "0.7")
 
 
@@ -134,7 +136,7 @@ def test_a_bracket_that_differs_from_the_variable_is_refused(release, monkeypatc
         np.testing.assert_array_equal(copied[1](X), X)
         return
     for launch in (copied[1], copied[1].with_schedule([])):
-        with pytest.raises(simulator.NkiValidationError, match=r"kernel\[1\] = 1: .*NCC_EVRF066"):
+        with pytest.raises(simulator.NkiValidationError, match=r"kernel\[1\] is 1, .*NCC_EVRF066"):
             launch(X)
 
 
@@ -198,7 +200,9 @@ def test_configurations_are_checked(release):
     ):
         with pytest.raises(TypeError):
             make()
-    with pytest.raises(AttributeError, match="nki.compiler has no Compile; it has AddressRotation"):
+    with pytest.raises(
+        AttributeError, match="nki.compiler has no Compile: its names are AddressRotation"
+    ):
         _ = nki.compiler.Compile
 
 
@@ -221,7 +225,7 @@ def test_the_configuration_of_a_kernel_inside_of_another():
     with pytest.raises(ValueError, match=r"copied.* which another kernel calls, has CompileConfig"):
         nki.jit(outer)(X)
     allowing = SpecializationConfig(allow_nested_config_override=True)
-    with pytest.warns(UserWarning, match="which holds"):
+    with pytest.warns(UserWarning, match="configuration of the calling kernel holds"):
         nki.jit(specialization_config=allowing)(outer)(X)
     np.testing.assert_array_equal(inner(X), X)
 
@@ -276,25 +280,25 @@ def test_a_kernel_whose_call_runs_nothing_is_refused(kind):
 
     kernel = generating if kind == "a generator" else waiting
     for launch in (nki.jit(kernel), lambda x: simulator.dry_run(kernel, x)):
-        with pytest.raises(TypeError, match=f"is {kind}, whose call runs nothing"):
+        with pytest.raises(TypeError, match=f"is {kind}, and a call of it runs nothing"):
             launch(X)
 
 
 @pytest.mark.parametrize(
     ("made", "advice"),
     [
-        (lambda: nisa.register_alloc(1), "return a tensor that it is stored to"),
+        (lambda: nisa.register_alloc(1), "return a tensor in which the kernel has"),
         (
             lambda: nl.alloc_tiles(
                 tile_shape=(1, 1), element_shape=(1, 1), buffer=nl.sbuf, dtype="int32"
             ),
-            "return its .data",
+            "return the grid's .data",
         ),
     ],
 )
 def test_a_kernel_returns_tensors(made, advice):
     for result in (made, lambda: [made()], lambda: {"a": made()}):
-        with pytest.raises(TypeError, match=f"a kernel returns .*: {advice}"):
+        with pytest.raises(TypeError, match=f"the kernel returns .*: {advice}"):
             nki.jit(lambda x, result=result: result())(X)
         with pytest.raises(TypeError, match=advice), hardware.select(hardware.TRN2):
             nki.jit(lambda x, result=result: result()).with_programs(2)(X)
@@ -308,7 +312,7 @@ def test_annotations_that_are_texts_are_checked():
 
     kernel.__annotations__ = {"x": "nt.tensor[128, 3]"}
     kernel.__globals__["nt"] = nt
-    with pytest.raises(TypeError, match=r"x: shape \(128, 2\) does not fit the annotation tensor"):
+    with pytest.raises(TypeError, match=r"'x' has shape \(128, 2\), but its annotation is tensor"):
         nki.jit(kernel)(X)
     kernel.__annotations__ = {"x": "Absent[int]"}
     np.testing.assert_array_equal(nki.jit(kernel)(X), X)
@@ -316,6 +320,6 @@ def test_annotations_that_are_texts_are_checked():
 
 def test_int64_is_not_for_psum():
     with pytest.raises(
-        simulator.NkiValidationError, match="int64 in PSUM: int64 is documented for"
+        simulator.NkiValidationError, match="int64 in PSUM, but tensors of int64 are"
     ):
         kernel_of(lambda: nl.ndarray((1, 1), nl.int64, buffer=nl.psum))(X)

@@ -55,18 +55,18 @@ CASES = {
     ),
     "NKI 0.7 has nisa.reciprocal.dst, data.*it returns no tensor": lambda x: nisa.reciprocal(x),
     "'sorc'; NKI 0.7 has nisa.dma_copy.dst, src": lambda x: nisa.dma_copy(dst=tile(), sorc=x),
-    "compute with nisa, as nisa.tensor_tensor": lambda x: loaded(x) + 1,
-    "compute with nisa": lambda x: 2 - loaded(x),
-    "or nl, as nl.add": lambda x: np.exp(loaded(x)),
+    "with functions of nisa, such as nisa.tensor_tensor": lambda x: loaded(x) + 1,
+    "compute with functions of nisa": lambda x: 2 - loaded(x),
+    "or of nl, such as nl.add": lambda x: np.exp(loaded(x)),
     "elements are not known while": lambda x: loaded(x)[0, 0] > 1,
     "are not known while the kernel is built": lambda x: float(loaded(x)[0, 0]),
     "value is not known.*scalar_offset=register": lambda x: nisa.register_alloc(1) * 4,
-    "no arithmetic, comparison or int": lambda x: nisa.register_alloc(1) < 4,
+    "no arithmetic, no comparisons and no int": lambda x: nisa.register_alloc(1) < 4,
     "register's value is not known while": lambda x: range(nisa.register_alloc(1)),
-    r"takes \+, - and \* with ints": lambda x: in_a_loop(lambda i: i // 4),
-    "pass it as x.ap.pattern, scalar_offset=scalar": lambda x: in_a_loop(lambda i: range(i)),
-    "select with nl.where, loop with": lambda x: bool(loaded(x)),
-    "load it with nisa.dma_copy first": lambda x: nisa.activation(dst=tile(), op=nl.exp, data=x),
+    r"supports only \+, - and \* with ints": lambda x: in_a_loop(lambda i: i // 4),
+    "pass it to x.ap.pattern, scalar_offset=scalar": lambda x: in_a_loop(lambda i: range(i)),
+    "select elements by nl.where, or loop by": lambda x: bool(loaded(x)),
+    "load it by nisa.dma_copy first": lambda x: nisa.activation(dst=tile(), op=nl.exp, data=x),
 }
 
 
@@ -145,7 +145,9 @@ def test_accumulators_that_nothing_has_reset_are_told(command):
             reduce_cmd=getattr(nisa.reduce_cmd, command),
         )
 
-    with pytest.warns(NkiSimulationWarning, match=f"{command}: nothing has reset the accumulators"):
+    with pytest.warns(
+        NkiSimulationWarning, match=f"is {command}, but nothing has reset the accumulator"
+    ):
         nki.jit(kernel)(X)
 
 
@@ -170,7 +172,7 @@ def test_accumulators_that_were_reset_are_not_told():
         ("from nki import benchmark", "nki.benchmark was removed in NKI 0.2"),
         ("from nki.isa import tensor_cpy", r"no nisa.tensor_cpy; did you mean nisa.tensor_copy\?"),
         ("import nki.compiler", "nki.compiler was removed in NKI 0.2"),
-        ("from nki.isa import scalar_load", "NKI 0.6 has no nisa.scalar_load, which came with"),
+        ("from nki.isa import scalar_load", "NKI 0.6 has no nisa.scalar_load, which exists since"),
     ],
 )
 @pytest.mark.usefixtures("parsed")

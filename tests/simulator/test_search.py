@@ -44,8 +44,8 @@ def test_find_index8_of_repeated_and_missing_values() -> None:
     ("data", "vals", "shape", "dtype", "match"),
     [
         ((4, 7), (4, 8), (4, 8), "uint32", "8 to 16384"),
-        ((4, 9), (4, 9), (4, 8), "uint32", "must be 8"),
-        ((4, 9), (4, 8), (4, 2, 4), "uint32", "must be .partitions, 8."),
+        ((4, 9), (4, 9), (4, 8), "uint32", "must have 8"),
+        ((4, 9), (4, 8), (4, 2, 4), "uint32", "must have the shape .partitions, 8."),
         ((4, 9), (4, 8), (4, 8), "int32", "uint16, uint32"),
         ((4, 3, 2, 2), (4, 8), (4, 8), "uint32", "at most 3"),
         ((4, 9), (3, 8), (4, 8), "uint32", "same number"),

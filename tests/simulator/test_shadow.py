@@ -169,7 +169,7 @@ def test_an_index_must_be_written() -> None:
         nisa.memset(tile, 0)
         nisa.tensor_copy(new((4, 6)), tile.select(1, new((1, 1), "int32")))
 
-    with pytest.raises(RULE, match="1x1 int32: reads memory that nothing has written"):
+    with pytest.raises(RULE, match="1x1 int32, .*reads memory that nothing has written"):
         nki.simulate(kernel)()
 
 
@@ -286,5 +286,5 @@ def test_matmuls_accumulate_on_bytes_that_matmuls_wrote() -> None:
 
     with hardware.select(hardware.chip("trn3")):
         nki.simulate(kernel)(False)
-        with pytest.raises(RULE, match="no matmul initialised"):
+        with pytest.raises(RULE, match="no matmul has initialised"):
             nki.simulate(kernel)(True)

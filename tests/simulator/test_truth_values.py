@@ -56,7 +56,7 @@ def if_tensor_is_not_one():
     ],
 )
 def test_a_tensor_has_no_truth_value(kernel):
-    with pytest.raises(NkiValidationError, match="sbuf tile 4x4 float32: .* while the kernel is"):
+    with pytest.raises(NkiValidationError, match="sbuf tile 4x4 float32, .* while the kernel is"):
         simulator.simulate(kernel)()
     with pytest.raises(NkiValidationError, match="while the kernel is built"):
         simulator.dry_run(kernel)

@@ -89,9 +89,9 @@ def test_tensor_scalar_reduce_goes_on_and_loads() -> None:
     ("settings", "match"),
     [
         ({"op0": nl.bitwise_and, "operand0": 1}, "bitvec"),
-        ({"reverse0": True}, "not supported yet"),
+        ({"reverse0": True}, "does not support it yet"),
         ({"reduce_op": nl.subtract}, "must be one of"),
-        ({"reduce_init": 1.0}, "only with reduce_cmd.load_reduce"),
+        ({"reduce_init": 1.0}, "except with reduce_cmd.load_reduce"),
         ({"reduce_cmd": LOAD}, "must be given"),
         ({"reduce_cmd": nisa.reduce_cmd.idle}, "must be reset_reduce"),
         ({"reduce_cmd": 3}, "member of nki.isa.reduce_cmd"),
@@ -184,7 +184,7 @@ def test_exponential_refuses(trn3: None, monkeypatch: pytest.MonkeyPatch) -> Non
 
         run(body, sample((4, 6)))
 
-    with pytest.raises(RULE, match="only with reduce_cmd.load_reduce"):
+    with pytest.raises(RULE, match="except with reduce_cmd.load_reduce"):
         attempt(reduce_init=1.0)
     with pytest.raises(RULE, match="must be idle, reset_reduce"):
         attempt(reduce_cmd=nisa.reduce_cmd.reset)
@@ -272,10 +272,10 @@ def test_activate2_reverses_reduces_and_takes_columns(trn3: None) -> None:
     ("settings", "match"),
     [
         ({"op0": nl.add, "op1": nl.add}, "must be one of"),
-        ({"op0": nl.bypass, "op1": nl.bypass, "reverse0": True}, "needs op0"),
+        ({"op0": nl.bypass, "op1": nl.bypass, "reverse0": True}, "there is nothing to reverse"),
         ({"reduce_cmd": RESET_REDUCE}, "reduce_op"),
         ({"reduce_op": nl.multiply}, "must be one of"),
-        ({"op": nl.add}, "not a legal activation"),
+        ({"op": nl.add}, "must be an activation function"),
     ],
 )
 def test_activate2_refuses(settings: Any, match: str, trn3: None) -> None:

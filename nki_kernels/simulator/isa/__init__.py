@@ -1,4 +1,4 @@
-"""nki.isa: the instructions of a NeuronCore, as the Neuron SDK documents them (NKI 0.6, 0.7)."""
+"""The module nki.isa: the instructions that the Neuron SDK documents for NKI 0.6 and 0.7."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ scalar_engine = engine.scalar
 gpsimd_engine = engine.gpsimd
 unknown_engine = engine.unknown
 
-# Those of NKI 0.7, by name, as NKI 0.6 does not have them.
+# Names that exist since NKI 0.7 only.
 _new = {"NkiScalar": _NkiScalar, "scalar_load": _scalar_load, "scalar_store": _scalar_store}
 __getattr__ = _no_attribute(__name__, "nki.isa", _new)
 

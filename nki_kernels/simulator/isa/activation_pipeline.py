@@ -1,4 +1,4 @@
-"""nisa.activate2: ScalarE's two tensor-scalar steps, an activation and a reduction (v4)."""
+"""nisa.activate2: two tensor-scalar steps, an activation and a reduction on ScalarE (v4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .costs import stream, with_result_read
 from .elementwise import _check_range
 from .rules import Rules, accumulator, lanes_of
 
-# Pairs (op0, op1) of the two steps [isa activate2].
+# The allowed pairs (op0, op1) of the two steps [isa activate2].
 _STEPS = (
     ("multiply", "add"),
     ("multiply", "subtract"),
@@ -51,7 +51,7 @@ def activate2(
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
 ) -> Issue:
-    """``dst = op((data <op0> imm0) <op1> imm1)``, with an optional reduction. ScalarE of v4."""
+    """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
     rules = Rules("nisa.activate2")
     rules.generation("instruction", "activate2", 4)
     rules.output_or_sink("dst", dst, reduce_res)
@@ -92,7 +92,7 @@ def activate2(
 
 
 def _function(rules: Rules, op: Any) -> Operator:
-    """The activation; nl.prelu is one of this instruction only."""
+    """Returns the activation. Only this instruction accepts nl.prelu."""
     found = operator_of(op)
     if found is not None and found.name == "prelu":
         return found
@@ -107,24 +107,27 @@ def _steps(
     operands: tuple[Any, Any],
     reverses: tuple[Any, Any],
 ) -> list[tuple[Any, Any, bool]]:
-    """(arithmetic, operand, whether it comes first) of the steps that are not bypassed."""
+    """Returns (function, operand, whether the operand comes first) of steps other than bypass."""
     names = []
     for index, op in enumerate(ops):
         operator = operator_of(op)
         if operator is None:
-            raise rules.fail(f"op{index}", repr(op), "must be an operator, or nl.bypass for none")
+            rule = "must be an operator of nki.language, or nl.bypass for no operation"
+            raise rules.fail(f"op{index}", repr(op), rule)
         names.append(operator.name)
     if tuple(names) not in _STEPS:
         allowed = ", ".join(f"({a}, {b})" for a, b in _STEPS)
-        raise rules.fail("op0, op1", tuple(names), f"must be one of {allowed}")
+        raise rules.fail("(op0, op1)", tuple(names), f"must be one of {allowed}")
     tiles = [t.dtype for t in operands if isinstance(t, NkiTensor)]
     if len(set(tiles)) > 1:
-        raise rules.fail("imm0, imm1", tiles, "tiles must have the same dtype")
+        rule = "both tiles must have the same dtype"
+        raise rules.fail("dtype of (imm0, imm1)", tuple(tiles), rule)
     found = []
     for index, (name, operand, reverse) in enumerate(zip(names, operands, reverses, strict=True)):
         if name == "bypass":
             if reverse:
-                raise rules.fail(f"reverse{index}", reverse, f"needs op{index}")
+                rule = f"there is nothing to reverse, as op{index} is nl.bypass"
+                raise rules.fail(f"reverse{index}", reverse, rule)
             continue
         held = _column(rules, f"imm{index}", operand, data, reads)
         found.append((OPERATORS[name].binary, held, bool(reverse)))
@@ -134,7 +137,7 @@ def _steps(
 def _column(
     rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
 ) -> Any:
-    """A float32 number, or ("tile", position among the reads)."""
+    """Returns a float32 number, or ("tile", position among the reads)."""
     if not rules.scalar_or_vector(name, value, data):
         return np.float32(value)
     reads[name] = value
@@ -150,7 +153,7 @@ def _held(operand: Any, ins: list[Any]) -> Any:
 def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "not supported by activate2")
+        raise rules.fail("reduce_cmd", cmd.name, "activate2 does not support it")
     if reduce_op is None:
         if cmd is not reduce_cmd.idle:
             raise rules.fail("reduce_op", None, f"must be given with reduce_cmd.{cmd.name}")
@@ -163,7 +166,7 @@ def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
 
 
 def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Any, lanes: slice) -> Any:
-    """ScalarE's reduce registers after ``cmd``."""
+    """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator("nisa.activate2", "scalar", cmd, 0.0)
     if operator is None:
         return registers[lanes]

@@ -1,7 +1,7 @@
-"""nki.isa.constants: the enumerations of nki.isa under the name that AWS's nki-library imports.
+"""The module nki.isa.constants: the enumerations of nki.isa, as AWS's nki-library imports them.
 
-The SDK documents them as members of nki.isa only; sixteen files of nki-library (NKI 0.3) import
-oob_mode, dge_mode and matmul_perf_mode from here.
+The SDK documents the enumerations as members of nki.isa only. Sixteen files of nki-library (NKI
+0.3) import oob_mode, dge_mode and matmul_perf_mode from nki.isa.constants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Instructions between the two NeuronCores of a launch on both (LNC = 2)."""
+"""Instructions between the two NeuronCores of a launch with LNC = 2."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .data_movement import _dma_issue
 from .rules import Rules, free_size
 
 _BARRIER_ENGINES = (engine.gpsimd, engine.vector, engine.scalar, engine.tensor)
-_GPSIMD_ELEMENTS = 256  # a partition: 1024 bytes of 32 bits, 512 of 16, 256 of 8 [isa sendrecv]
+_GPSIMD_ELEMENTS = 256  # a partition, whatever the size of an element [isa sendrecv]
 
 
 @instruction
 def core_barrier(
     data: NkiTensor, cores: Any, engine: engine = engine.gpsimd, name: str | None = None
 ) -> Issue:
-    """Wait for the other core: it sees what was written to ``data``, in shared HBM, before."""
+    """Waits for the other core. Then both see earlier writes to ``data``, in shared HBM."""
     rules = Rules("nisa.core_barrier")
     _check_cores(rules)
     rules.tensor("data", data)
@@ -30,7 +30,7 @@ def core_barrier(
         raise rules.fail("data", data.storage.describe(), "must be in shared HBM")
     _check_static(rules, "data", data)
     if integers(rules.instruction, "cores", cores) != (0, 1):
-        raise rules.fail("cores", cores, "only (0, 1) is supported")
+        raise rules.fail("cores", cores, "must be (0, 1), both cores of the launch")
     issue = Issue(rules.instruction, _barrier_engine(rules, engine), 0.0, None, ("data",))
     issue.cost_ns = rules.chip.core_barrier_ns
     issue.meets = "barrier"
@@ -42,17 +42,24 @@ def _barrier_engine(rules: Rules, chosen: Any) -> str:
     if chosen is engine.unknown:
         return engine.gpsimd.name
     if chosen is engine.sync:
-        raise NotImplementedError("nisa.core_barrier: the Sync engine is not simulated")
+        raise NotImplementedError(
+            "nisa.core_barrier on the Sync engine is not simulated: choose another engine"
+        )
     if chosen not in _BARRIER_ENGINES:
-        raise rules.fail("engine", chosen.name, "must be an engine that runs instructions")
+        allowed = ", ".join([one.name for one in _BARRIER_ENGINES])
+        rule = f"must be an engine that runs instructions: {allowed}"
+        raise rules.fail("engine", chosen.name, rule)
     return str(chosen.name)
 
 
 def _check_cores(rules: Rules) -> None:
-    rules.generation("target", rules.chip.name, 3)
+    rules.generation("the chip", rules.chip.name, 3)
     if active().programs != PROGRAMS:
-        rule = f"works between {PROGRAMS} programs only: set NEURON_LOGICAL_NC_CONFIG={PROGRAMS}"
-        raise rules.fail("programs", active().programs, rule)
+        rule = (
+            f"the instruction works between {PROGRAMS} programs only: set "
+            f"NEURON_LOGICAL_NC_CONFIG={PROGRAMS}"
+        )
+        raise rules.fail("the number of programs", active().programs, rule)
 
 
 def _check_static(rules: Rules, name: str, t: NkiTensor) -> None:
@@ -70,7 +77,7 @@ def sendrecv(
     dma_engine: dma_engine = dma_engine.dma,
     name: str | None = None,
 ) -> Issue:
-    """Send ``src`` to the ``dst`` of one core, and receive from one into the own ``dst``."""
+    """Sends ``src`` to the ``dst`` of a core, and receives the ``src`` of a core in ``dst``."""
     rules = Rules("nisa.sendrecv")
     _check_cores(rules)
     _check_tiles(rules, src, dst)
@@ -94,13 +101,13 @@ def _check_tiles(rules: Rules, src: Any, dst: Any) -> None:
         _check_static(rules, operand, t)
     rules.same_dtype(src=src, dst=dst)
     if src.shape != dst.shape:
-        value = f"{src.shape} to {dst.shape}"
-        raise rules.fail("src and dst", value, "must have the same shape")
+        value = f"{src.shape} for src, {dst.shape} for dst"
+        raise rules.fail("the shape", value, "src and dst must have the same shape")
     rules.written_once("dst", dst)
 
 
 def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: Any) -> Issue:
-    """A DMA on a queue of its pipe, or GpSimdE's own."""
+    """Returns a transfer on a DMA queue of its pipe, or by GpSimdE's own DMA engines."""
     rules.member("dma_engine", by, dma_engine)
     if by is dma_engine.dma:
         issue = _dma_issue(rules.instruction, dst, src, None, dge_mode.unknown, engine.unknown)
@@ -108,8 +115,12 @@ def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: Any) 
         return issue
     size = dtypes.itemsize(dst.dtype)
     if free_size(dst) > _GPSIMD_ELEMENTS:
-        rule = f"dma_engine.gpsimd_dma takes up to {_GPSIMD_ELEMENTS * size} bytes a partition"
-        raise rules.fail("src", f"{free_size(src) * size} bytes of {src.dtype}", rule)
+        rule = (
+            f"dma_engine.gpsimd_dma moves at most {_GPSIMD_ELEMENTS * size} bytes a partition of "
+            f"this dtype: use dma_engine.dma"
+        )
+        value = f"a tile of {free_size(src) * size} bytes of {src.dtype} a partition"
+        raise rules.fail("src", value, rule)
     chip = rules.chip
     moved = dst.size * size
     start_up = chip.gpsimd_start_cycles / chip.gpsimd_ghz + chip.core_barrier_ns

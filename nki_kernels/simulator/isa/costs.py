@@ -1,4 +1,4 @@
-"""What instructions cost: `Issue`s of the streaming engines. Figures: nki_kernels.hardware."""
+"""Costs of instructions on VectorE, ScalarE and GpSimdE. Figures: nki_kernels.hardware."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def stream(
     factor: float = 1.0,
     elements: int | None = None,
 ) -> Issue:
-    """Issue of a VectorE, ScalarE or GpSimdE instruction.
+    """Returns the issue of an instruction on VectorE, ScalarE or GpSimdE.
 
-    Cycles = factor * elements, at least 64, + start-up; ``factor`` is 2 with two inputs in SBUF.
-    A stride of more than 16 bytes in the innermost dimension doubles the streaming part.
+    Cycles = max(factor * elements, 64) + start-up, where ``factor`` is 2 with two inputs in SBUF.
+    A stride of more than 16 bytes in the innermost dimension doubles ``factor``.
     """
     chip = active().chip
     tiles = list(writes.values()) + list(reads.values())
@@ -58,22 +58,29 @@ def stream(
 
 
 def with_result_read(issue: Issue) -> Issue:
-    """The same, with the second, short instruction that reads its engine's accumulators."""
+    """Adds the time of the second, short instruction that reads the engine's accumulators."""
     chip = active().chip
     issue.cost_ns += chip.stream_min_cycles / chip.clock_ghz(issue.engine)
     return issue
 
 
 def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
-    """VectorE and ScalarE: sizes of one operand. An allocation may fill all banks of PSUM."""
+    """Checks the size of each operand of VectorE or ScalarE.
+
+    An allocation may fill all banks of PSUM, but an operand may not.
+    """
     chip = active().chip
     for name, t in tiles.items():
         psum = t.buffer is MemoryRegion.psum
         limit = hardware.MAX_PSUM_OPERAND if psum else hardware.MAX_SBUF_OPERAND
         count = free_size(t)
         if count > limit:
-            rule = f"at most {limit} elements a partition of {t.buffer.value.upper()}"
-            raise NkiValidationError(issue.instruction, name, f"{count} elements", rule)
+            rule = (
+                f"must have at most {limit} elements a partition of {t.buffer.value.upper()}: "
+                f"compute it in parts"
+            )
+            value = f"a tile with {count} elements a partition"
+            raise NkiValidationError(issue.instruction, name, value, rule)
         held = math.prod([n for n, s in zip(t.shape[1:], t.strides[1:], strict=True) if s])
         size = held * dtypes.itemsize(t.dtype)
         if psum and size > chip.psum_operand_banks * chip.psum_bank_bytes:
@@ -81,17 +88,18 @@ def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
 
 
 def _warn_of_banks(instruction: str, name: str, size: int) -> Callable[..., None]:
-    """Documents disagree: a warning, each time that the instruction is issued."""
+    """Returns a function that warns of the operand, on which documents disagree."""
 
     def warn(session: Any, writes: list[NkiTensor]) -> None:
-        rule = f"an operand in PSUM should have at most a bank's {session.chip.psum_bank_bytes}"
-        session.warn(instruction, name, f"{size} bytes a partition", rule)
+        bank = session.chip.psum_bank_bytes
+        rule = f"an operand in PSUM should have at most the {bank} bytes of a bank"
+        session.warn(instruction, name, f"a tile of {size} bytes a partition", rule)
 
     return warn
 
 
 def is_slow(t: NkiTensor) -> bool:
-    """True when the innermost stride exceeds 16 bytes."""
+    """Returns whether the innermost stride exceeds 16 bytes."""
     for n, stride in zip(reversed(t.shape[1:]), reversed(t.strides[1:]), strict=True):
         if n > 1:
             return stride * dtypes.itemsize(t.dtype) > hardware.SLOW_STRIDE_BYTES
@@ -99,12 +107,12 @@ def is_slow(t: NkiTensor) -> bool:
 
 
 def vector_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
-    """How many times faster VectorE is than at fp32 in SBUF: 1, 2 or 4.
+    """Returns how many times faster VectorE is than at float32 in SBUF: 1, 2 or 4.
 
-    Two inputs of which one is in PSUM are read at once: N cycles, not 2N (cost table of
+    If one of two inputs is in PSUM, both are read at once in N cycles instead of 2N (cost table of
     nki.isa.tensor_tensor in the API reference of neuronxcc.nki, for trn1 and trn2; the profile
-    in nki/guides/tutorials/kernel-optimization.rst agrees). The rest are modes for bf16/fp16
-    (trainium2_arch.rst).
+    in nki/guides/tutorials/kernel-optimization.rst agrees). The other speeds are those of modes for
+    bfloat16 and float16 (trainium2_arch.rst).
     """
     tiles = [*inputs, out]
     if len({t.buffer for t in inputs}) == 2:

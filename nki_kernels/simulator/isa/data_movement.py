@@ -1,4 +1,4 @@
-"""Instructions that move data: DMA, copies, memset, partition shuffles."""
+"""Instructions that move data: DMA, copies, memset and shuffles of partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .costs import stream, vector_speedup
 from .dma_costs import note_descriptor_generation, note_transfer, note_transpose
 from .rules import Rules, free_size, on_chip, start_partition
 
-_NOT_PSUM = "DMA cannot access PSUM: go through SBUF with nisa.tensor_copy"
+_NOT_PSUM = "DMA cannot access PSUM: copy between PSUM and SBUF by nisa.tensor_copy"
 
 
 @instruction
@@ -31,13 +31,14 @@ def dma_copy(
     engine: engine = engine.unknown,
     name: str | None = None,
 ) -> Issue:
-    """Copy ``src`` to ``dst`` by DMA; either may be in HBM or SBUF. Casts through float32."""
+    """Copies ``src`` to ``dst`` by DMA, each in HBM or SBUF. Other dtypes pass through float32."""
     rules = Rules("nisa.dma_copy")
     _dma_operands(rules, dst, src)
     _dma_settings(rules, dst, src, priority, oob_mode, dge_mode, engine)
     if dst.size != src.size:
         value = f"{src.shape} to {dst.shape}"
-        raise rules.fail("src and dst", value, "must have the same number of elements")
+        rule = "src and dst must have the same number of elements"
+        raise rules.fail("the shape from src to dst", value, rule)
     issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src), dge_mode, engine)
     issue.skips_out_of_bounds = oob_mode.name == "skip"
     issue.breaks = device_rules.breaks_of_copy(dst, src)
@@ -48,9 +49,10 @@ def _dma_operands(rules: Rules, dst: NkiTensor, src: NkiTensor) -> None:
     for operand, t in (("dst", dst), ("src", src)):
         rules.tensor(operand, t)
         if t.buffer is MemoryRegion.psum:
-            raise rules.fail(operand, "PSUM tensor", _NOT_PSUM)
+            raise rules.fail(operand, "a tensor in PSUM", _NOT_PSUM)
         if on_chip(t) and t.shape[0] > hardware.PARTITIONS:
-            raise rules.fail(operand, f"{t.shape[0]} partitions", "at most 128")
+            value = f"a tile of {t.shape[0]} partitions"
+            raise rules.fail(operand, value, "a tile has at most 128 partitions")
     rules.written_once("dst", dst)
 
 
@@ -74,18 +76,20 @@ def _dma_settings(
         rules.generation("dge_mode", "hwdge", 3)
         rules.same_dtype(dst=dst, src=src)
         if any(t._dynamic is not None and t._dynamic.kind == "vector" for t in (dst, src)):
-            raise rules.fail("dge_mode", "hwdge", "hardware DGE has no gather/scatter")
+            rule = "the hardware descriptor generator cannot gather or scatter: omit dge_mode"
+            raise rules.fail("dge_mode", "hwdge", rule)
     if trigger is not engine.unknown:
         if mode is not dge_mode.hwdge:
-            rule = "only valid with dge_mode=nisa.dge_mode.hwdge"
+            rule = "an engine is only valid with dge_mode=nisa.dge_mode.hwdge"
             raise rules.fail("engine", trigger.name, rule)
         if trigger not in (engine.sync, engine.scalar):
             raise rules.fail("engine", trigger.name, "must be engine.sync or engine.scalar")
     dynamic = dst._dynamic is not None or src._dynamic is not None
     if dynamic and mode is dge_mode.none:
-        raise rules.fail("dge_mode", "none", "a dynamic address needs a descriptor generator")
-    if oob is oob_mode.skip and not dynamic:  # not forbidden; in kernels of nki-library
-        rule = "does something only with a dynamic address"
+        rule = "a dynamic address needs a descriptor generator: omit dge_mode"
+        raise rules.fail("dge_mode", "none", rule)
+    if oob is oob_mode.skip and not dynamic:  # not forbidden, and used in kernels of nki-library
+        rule = "oob_mode has an effect with a dynamic address only"
         active().warn(rules.instruction, "oob_mode", "skip", rule)
 
 
@@ -128,25 +132,29 @@ def dma_transpose(
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
 ) -> Issue:
-    """Transpose by DMA: axes (1, 0), (2, 1, 0) or (3, 1, 2, 0); ``dst`` in SBUF."""
+    """Transposes by DMA with axes (1, 0), (2, 1, 0) or (3, 1, 2, 0). ``dst`` must be in SBUF."""
     rules = Rules("nisa.dma_transpose")
     _dma_operands(rules, dst, src)
     _dma_settings(rules, dst, src, priority, oob_mode, dge_mode, engine.unknown)
     if dge_mode.name in ("none", "swdge"):
         raise rules.fail("dge_mode", dge_mode.name, "must be unknown or hwdge")
     if src._dynamic is not None:
-        raise NotImplementedError("nisa.dma_transpose with indirect addresses is not simulated")
+        raise NotImplementedError(
+            "nisa.dma_transpose with an indirect address of src is not simulated: copy the rows by "
+            "nisa.dma_copy first"
+        )
     if axes is not None:
         axes = integers(rules.instruction, "axes", axes)
     expected = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim)
     if expected is None or (axes is not None and tuple(axes) != expected):
-        value = f"axes {axes} of {src.ndim} dimensions"
+        value = f"{axes} for {src.ndim} dimensions"
         raise rules.fail("axes", value, "must be (1, 0), (2, 1, 0) or (3, 1, 2, 0)")
     if not on_chip(dst):
-        raise rules.fail("dst", dst.buffer.value, "must be in SBUF")
+        raise rules.fail("dst", f"a tensor in {dst.buffer.value}", "must be in SBUF")
     rules.same_dtype(dst=dst, src=src)
     if dst.shape != tuple(src.shape[a] for a in expected):
-        raise rules.fail("dst", f"shape {dst.shape}", f"must be src {src.shape} permuted")
+        rule = f"must have the shape {src.shape} of src, permuted by {expected}"
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
     if dge_mode.name == "hwdge":
         _hardware_transpose(rules, src)
 
@@ -162,26 +170,33 @@ def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
     rows = src.shape[0]
     legal = rows == 16 if src.ndim == 2 else rows in (1, 2, 4, 8, 16)
     if not legal or (src.ndim > 2 and rows * src.shape[-2] % 16):
-        rule = "hwdge: 16 rows (2-d) or {1, 2, 4, 8, 16} with src.shape[0]*src.shape[-2] % 16 == 0"
-        raise rules.fail("src", f"shape {src.shape}", rule)
+        rule = (
+            "with dge_mode.hwdge it must have 16 rows in 2 dimensions, or else 1, 2, 4, 8 or 16 "
+            "rows and src.shape[0] * src.shape[-2] % 16 == 0"
+        )
+        raise rules.fail("src", f"a tensor of shape {src.shape}", rule)
     if src.shape[-1] > 128:
-        raise rules.fail("src", f"shape[-1] = {src.shape[-1]}", "hwdge: at most 128")
+        rule = "with dge_mode.hwdge it must be at most 128"
+        raise rules.fail("src.shape[-1]", src.shape[-1], rule)
     if dtypes.itemsize(src.dtype) != 2:
-        raise rules.fail("src.dtype", src.dtype, "hwdge: 2-byte dtypes only")
+        rule = "dge_mode.hwdge transposes 2-byte dtypes only"
+        raise rules.fail("src.dtype", src.dtype, rule)
 
 
 @instruction
 def tensor_copy(
     dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown, name: str | None = None
 ) -> Issue:
-    """Copy within SBUF/PSUM; bit-exact when the dtypes are equal (not on ScalarE of v2)."""
+    """Copies within SBUF and PSUM, bit-exactly if the dtypes are equal. ScalarE of v2 cannot."""
     rules = Rules("nisa.tensor_copy")
     rules.output("dst", dst)
     rules.tile("src", src)
     rules.same_elements(dst=dst, src=src)
     psum = MemoryRegion.psum in (dst.buffer, src.buffer)
     scalar = (
-        "" if rules.chip.generation >= 3 else "not on NeuronCore-v2: use activation(op=nl.copy)"
+        ""
+        if rules.chip.generation >= 3
+        else "ScalarE of NeuronCore-v2 has no tensor_copy: use nisa.activation(op=nl.copy)"
     )
     chosen = rules.choose(engine, _engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
     fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
@@ -203,19 +218,20 @@ def _engines(**reasons: str) -> dict[engine, str]:
 def memset(
     dst: NkiTensor, value: Any, engine: engine = engine.unknown, name: str | None = None
 ) -> Issue:
-    """Fill ``dst`` with a constant of its own kind (int for integer dtypes)."""
+    """Fills ``dst`` with a constant, which must be an int if the dtype is an integer."""
     rules = Rules("nisa.memset")
     rules.output("dst", dst)
     if not isinstance(value, (int, float, np.generic)):
         raise rules.fail("value", repr(value), "must be a compile-time number")
     if dst.dtype in dtypes.PACKED and value != 0:
-        raise rules.fail("value", value, f"{dst.dtype} accepts only 0")
+        raise rules.fail("value", value, f"a tile of {dst.dtype} can be set to 0 only")
     if dst.dtype in dtypes.INTEGERS and not isinstance(value, (int, np.integer)):
         raise rules.fail("value", value, f"must be an integer for dtype {dst.dtype}")
     if dst.dtype in dtypes.INTEGERS and dst.dtype != "bool":
         limits = np.iinfo(dst._layout.np_type)
         if not limits.min <= int(value) <= limits.max:
-            raise rules.fail("value", value, f"does not fit dtype {dst.dtype}")
+            rule = f"must be from {limits.min} to {limits.max} for dtype {dst.dtype}"
+            raise rules.fail("value", value, rule)
     psum = dst.buffer is MemoryRegion.psum
     chosen = rules.choose(engine, _engines(vector="", gpsimd=""), _VECTOR, psum)
     name_, exact = dst.dtype, np.asarray(value)
@@ -233,27 +249,31 @@ def memset(
 def nc_stream_shuffle(
     dst: NkiTensor, src: NkiTensor, shuffle_mask: Any, name: str | None = None
 ) -> Issue:
-    """Partition i of each 32-partition quadrant of ``dst`` gets partition mask[i] of ``src``."""
+    """Copies partition mask[i] of each quadrant of ``src`` to partition i of that of ``dst``."""
     rules = Rules("nisa.nc_stream_shuffle")
     rules.output("dst", dst)
     rules.tile("src", src)
     mask = integers(rules.instruction, "shuffle_mask", shuffle_mask, "must be a list of 32 ints")
     if len(mask) != 32 or any(not (0 <= m < 32 or m == 255) for m in mask):
-        raise rules.fail("shuffle_mask", mask, "32 entries of 0..31, or 255 to keep")
+        rule = "must have 32 entries from 0 to 31, or 255 to keep a partition"
+        raise rules.fail("shuffle_mask", mask, rule)
     for operand, t in (("dst", dst), ("src", src)):
         _shuffle_start(rules, operand, t, max(dst.shape[0], src.shape[0]))
     rules.same_dtype(dst=dst, src=src)
     if free_size(dst) != free_size(src):
-        value = f"{free_size(dst)} and {free_size(src)}"
-        raise rules.fail("elements a partition", value, "must be the same")
+        value = f"{free_size(dst)} for dst, {free_size(src)} for src"
+        rule = "dst and src must have the same number of elements a partition"
+        raise rules.fail("the number of elements a partition", value, rule)
     count, sources = dst.shape[0], src.shape[0]
     moves = [(p, p // 32 * 32 + mask[p % 32]) for p in range(count) if mask[p % 32] != 255]
     outside = [q for _, q in moves if q >= sources]
     if outside and sources > 32:
-        raise rules.fail("shuffle_mask", outside[0], f"src has {sources} partitions")
+        rule = f"src has {sources} partitions"
+        raise rules.fail("a source partition of shuffle_mask", outside[0], rule)
     if outside:
-        # A source of one quadrant feeds that quadrant only; what it lacks is not readable.
-        raise rules.fail("shuffle_mask", outside[0], f"src has only {sources} partitions")
+        # A source of one quadrant feeds that quadrant only; partitions that it lacks have no data.
+        rule = f"src has only {sources} partitions"
+        raise rules.fail("a source partition of shuffle_mask", outside[0], rule)
     to, of = np.array([p for p, _ in moves], int), np.array([q for _, q in moves], int)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -275,7 +295,7 @@ def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) ->
     start = start_partition(t)
     if start not in allowed:
         rule = f"{active_partitions} active partitions must start at one of {allowed}"
-        raise rules.fail(operand, f"start partition {start}", rule)
+        raise rules.fail(operand, f"a tile that starts at partition {start}", rule)
 
 
 @instruction
@@ -286,7 +306,7 @@ def tensor_copy_predicated(
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """Copy ``src`` (tile or number) to ``dst`` where ``predicate`` is nonzero."""
+    """Copies ``src``, a tile or a number, to ``dst`` where ``predicate`` is nonzero."""
     rules = Rules("nisa.tensor_copy_predicated")
     rules.output("dst", dst)
     rules.tile("predicate", predicate)

@@ -1,4 +1,4 @@
-"""nisa.dma_compute: sums of tensors in the DMA engines."""
+"""nisa.dma_compute, which adds tensors in the DMA engines."""
 
 from __future__ import annotations
 
@@ -28,50 +28,55 @@ def dma_compute(
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
 ) -> NkiInstruction:
-    """``dst = srcs[0] + srcs[1] + ...`` in float32, by DMA; one of two may be gathered by index.
+    """Computes ``dst = srcs[0] + srcs[1] + ...`` in float32 by DMA.
 
-    Scatter: ``dst`` in HBM has a vector_offset, and so has the source that is the same view.
-    Gather: ``dst`` in SBUF is one of the sources, the other is in HBM with a vector_offset.
+    With two sources the instruction can also gather or scatter by index. To scatter, ``dst`` in HBM
+    has a vector_offset, and one source is the same view as ``dst``. To gather, ``dst`` in SBUF is
+    one of the sources, and the other source is in HBM and has a vector_offset.
     """
     rules = Rules("nisa.dma_compute")
     if not isinstance(srcs, (list, tuple)) or not 1 <= len(srcs) <= _MOST_SOURCES:
         rule = f"must be a list of 1 to {_MOST_SOURCES} tensors"
-        raise rules.fail(
-            "srcs", f"{len(srcs) if isinstance(srcs, (list, tuple)) else srcs!r}", rule
-        )
+        is_list = isinstance(srcs, (list, tuple))
+        raise rules.fail("srcs", f"{len(srcs)} tensors" if is_list else repr(srcs), rule)
     found = operator_of(reduce_op)
     if found is None or found.name != "add":
         raise rules.fail("reduce_op", repr(reduce_op), "must be nl.add")
     if scales is not None and (len(scales) != len(srcs) or any(s != 1.0 for s in scales)):
         raise rules.fail("scales", scales, "must be None, or 1.0 for each source")
     if unique_indices is not True:
-        raise rules.fail("unique_indices", unique_indices, "must be True: others are not supported")
+        rule = "must be True, the only supported value"
+        raise rules.fail("unique_indices", unique_indices, rule)
     rest = [None] * (_MOST_SOURCES - len(srcs))
     _check_indirect(rules, dst, srcs)
     return _compute(dst, oob_mode, *srcs, *rest, name=name)
 
 
 def _check_indirect(rules: Rules, dst: Any, srcs: Any) -> None:
-    """An address that only the data say: a gather or a scatter, of two sources."""
+    """Checks addresses that depend on data, for a gather or a scatter with two sources."""
     for operand, t in (("dst", dst), *((f"srcs[{i}]", t) for i, t in enumerate(srcs))):
         rules.tensor(operand, t)
         if t._dynamic is not None and t._dynamic.kind != "vector":
-            raise rules.fail(operand, "scalar_offset", "an address is static or has vector_offset")
+            rule = "must have an address known at compile time, or a vector_offset"
+            raise rules.fail(operand, "a view with a scalar_offset", rule)
     indirect = [t for t in srcs if t._dynamic is not None]
     if not indirect and dst._dynamic is None:
         return
     if len(srcs) != 2 or len(indirect) != 1:
-        value = f"{len(srcs)} sources, {len(indirect)} with vector_offset"
-        raise rules.fail("srcs", value, "two, one of which has vector_offset")
+        value = f"{len(srcs)} tensors, {len(indirect)} of them with a vector_offset"
+        rule = "a gather or scatter needs two sources, one of them with a vector_offset"
+        raise rules.fail("srcs", value, rule)
     other = next(t for t in srcs if t._dynamic is None)
     if dst._dynamic is not None and not _is_same(dst, indirect[0]):
-        raise rules.fail("srcs", indirect[0].storage.describe(), "a scatter adds to its own dst")
+        rule = "must be the same view as dst, to which a scatter adds"
+        raise rules.fail("the indirect source", indirect[0].storage.describe(), rule)
     if dst._dynamic is None and not (on_chip(dst) and _is_same(dst, other)):
-        raise rules.fail("srcs", other.storage.describe(), "a gather adds to its own dst, in SBUF")
+        rule = "must be the same view as dst, in SBUF, to which a gather adds"
+        raise rules.fail("the other source", other.storage.describe(), rule)
 
 
 def _is_same(a: NkiTensor, b: NkiTensor) -> bool:
-    """Whether two views are one, with the same indices."""
+    """Returns whether two views are the same, with the same indices."""
     if (a.storage, a.dtype, a.offset) != (b.storage, b.dtype, b.offset):
         return False
     if (a.shape, a.strides) != (b.shape, b.strides):
@@ -112,10 +117,12 @@ def _compute(
         _dma_operands(rules, dst, t)
         if t.size != dst.size:
             value = f"{t.shape} to {dst.shape}"
-            raise rules.fail("srcs and dst", value, "must have the same number of elements")
+            rule = "each source and dst must have the same number of elements"
+            raise rules.fail("the shape from a source to dst", value, rule)
     is_indirect = any(t._dynamic is not None for t in (dst, *srcs))
     if oob is oob_mode.skip and not is_indirect:
-        raise rules.fail("oob_mode", "skip", "only with a dynamic address")
+        rule = "oob_mode.skip is allowed with a dynamic address only"
+        raise rules.fail("oob_mode", "skip", rule)
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -133,7 +140,7 @@ def _compute(
 
 
 def _note_cost(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
-    """As a dma_copy of each source, one after the other: no document times the sums."""
+    """Notes the cost of one dma_copy for each source, as no document times the sums."""
     totals, engines = [0.0] * 4, [0.0] * active().chip.dma_engines
     for t in srcs:
         note_transfer(issue, dst, t)

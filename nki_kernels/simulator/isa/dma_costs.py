@@ -1,12 +1,12 @@
-"""What a dma_copy costs: who generates its descriptors, and its time on each DMA engine.
+"""Costs of a dma_copy: the time of its descriptors, and its time on each DMA engine.
 
-The rows of a transfer to or from SBUF are dealt out to the 16 engines, in order, at least four to
-each. An engine takes bytes / rate, and a descriptor more for every contiguous run in HBM: rows that
-follow each other in memory are one run, however many partitions they go to
-(nki/get-started/about/nki-dma-overview.rst: 8 rows of 256 bytes are "a single 2KiB read", 4 rows of
-8 KiB take 1416 ns at 23.1 B/ns). A break inside of a partition ends a run as well.
+The rows of a transfer to or from SBUF are distributed in order to the 16 engines, at least four
+rows to each. An engine needs bytes / rate, plus the time of a descriptor for every contiguous run
+in HBM. Rows that follow each other in memory form one run, whatever the number of partitions to
+which they go (nki/get-started/about/nki-dma-overview.rst: 8 rows of 256 bytes are "a single 2KiB
+read", 4 rows of 8 KiB take 1416 ns at 23.1 B/ns). A gap inside of a partition also ends a run.
 
-Descriptors are GpSimdE's work where a kernel leaves the choice to the compiler, on every chip: the
+If a kernel leaves the choice to the compiler, GpSimdE writes the descriptors on every chip. The
 profiles of kernel-optimization.rst count no hardware packets on trn2, nki-dma-overview.rst shows
 the queue qGpSimdDynamic, and neuron-rules.md reports the same of trn1.
 """
@@ -24,11 +24,11 @@ from ..session import active
 from ..tensor import NkiTensor, coalesce
 from .rules import on_chip, start_partition
 
-TRANSPOSED_RUN = 16  # elements that the DMA engines write side by side [trainium2_arch.rst]
+TRANSPOSED_RUN = 16  # adjacent elements that the DMA engines write [trainium2_arch.rst]
 
 
 def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, rate: float = 1.0) -> None:
-    """Fill in bytes, descriptors and time of a transfer at ``rate`` times the engines' speed."""
+    """Notes bytes, descriptors and time of a transfer at ``rate`` times the engines' speed."""
     sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
     issue.dma_bytes = max(sizes)
     issue.hbm_bytes = sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
@@ -39,7 +39,7 @@ def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, rate: float = 1.
 
 
 def note_shares(issue: Issue, shares: list[tuple[float, float]], slow: float) -> None:
-    """Time of engines that move ``shares``: (descriptors, share of the bytes) of each."""
+    """Notes the time of engines whose ``shares`` are (descriptors, fraction of the bytes)."""
     chip = active().chip
     byte_ns = slow * issue.dma_bytes / chip.dma_bytes_per_ns
     issue.dma_ns = tuple(
@@ -54,10 +54,11 @@ def note_shares(issue: Issue, shares: list[tuple[float, float]], slow: float) ->
 
 
 def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
-    """A transfer that turns elements: on NeuronCore-v2 each of them is a run of its own.
+    """Notes the cost of a transposing transfer.
 
-    Later DMA engines reach 90 % of the copy rate from HBM and 50 % from SBUF
-    (trainium2_arch.rst, DMA transpose) where 128 partitions get rows of 16 neighbours.
+    On NeuronCore-v2 each element is a run of its own. Later DMA engines reach 90 % of the copy rate
+    from HBM and 50 % from SBUF (trainium2_arch.rst, DMA transpose), if they write 128 partitions in
+    rows of 16 adjacent elements.
     """
     chip = active().chip
     engines = chip.dma_engines
@@ -69,7 +70,7 @@ def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
 
 
 def _between_hbm(dst: NkiTensor, src: NkiTensor) -> list[tuple[float, float]]:
-    """A run between HBM tensors is cut into pieces, so all engines share it."""
+    """Returns equal shares, because transfers between HBM tensors are cut for all engines."""
     engines = active().chip.dma_engines
     a, b = _run(dst), _run(src)
     runs = max(_pieces(dst.size, a, b), engines)
@@ -91,7 +92,7 @@ def _of_rows(tile: NkiTensor, dst: NkiTensor, src: NkiTensor) -> list[tuple[floa
 
 
 def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float:
-    """Runs of ``taken`` neighbouring rows of all ``rows``, on one engine."""
+    """Returns the number of runs of ``taken`` adjacent rows out of ``rows``, on one engine."""
     row = dst.size // rows
     runs = [_run(t) for t in (dst, src)]
     inside = [min(run, row) for run in runs]
@@ -104,19 +105,19 @@ def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float
 
 
 def _pieces(total: int, a: int, b: int) -> int:
-    """Pieces of ``total`` elements with a break after every ``a`` and every ``b``."""
+    """Returns the pieces of ``total`` elements that are cut after every ``a`` and every ``b``."""
     return total // a + total // b - total // math.lcm(a, b)
 
 
 def _run(t: NkiTensor) -> int:
-    """Elements in one contiguous run of a view (a partition ends a run on-chip)."""
+    """Returns the elements in a contiguous run of a view. In SBUF a partition ends a run."""
     first = 1 if on_chip(t) else 0
     inner = coalesce(t.shape[first:], t.strides[first:])[-1]
     return inner[0] if inner[1] == 1 else 1
 
 
 def _stride_slowdown(t: NkiTensor) -> float:
-    """HBM rows that start a power of two apart, with gaps, run at about half rate."""
+    """Returns the slowdown of rows in HBM with gaps whose stride is a power of two."""
     if on_chip(t) or t._dynamic is not None:
         return 1.0
     groups = coalesce(t.shape, t.strides)
@@ -132,10 +133,10 @@ def _stride_slowdown(t: NkiTensor) -> float:
 def note_descriptor_generation(
     issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine
 ) -> None:
-    """The queue that triggers the transfer, and how long it is busy with that.
+    """Notes the queue that triggers the transfer, and how long the trigger occupies the queue.
 
-    Loads do not queue behind stores that wait: a kernel that loads and stores tile by tile takes no
-    more than its descriptors do (trainium-agent-labs, copy_tiled on trn2).
+    Loads do not queue behind waiting stores: a kernel that loads and stores tile by tile needs no
+    more time than its descriptors (trainium-agent-labs, copy_tiled on trn2).
     """
     chip = active().chip
     kind = _chosen(dst, src) if mode is dge_mode.unknown else mode
@@ -151,10 +152,10 @@ def note_descriptor_generation(
 
 
 def _chosen(dst: NkiTensor, src: NkiTensor) -> dge_mode:
-    """Who writes descriptors where the kernel leaves it to the compiler.
+    """Returns what writes the descriptors if the kernel leaves the choice to the compiler.
 
-    A copy of 4 rows goes to a queue of the host's descriptors (qSyncIO0), one of 128 rows to
-    GpSimdE's (figures 3 and 5 of nki-dma-overview.rst).
+    A copy of 4 rows uses a queue with descriptors of the host (qSyncIO0), a copy of 128 rows the
+    queue of GpSimdE (figures 3 and 5 of nki-dma-overview.rst).
     """
     is_dynamic = any(t._dynamic is not None for t in (dst, src))
     rows = [t.shape[0] for t in (dst, src) if on_chip(t)]

@@ -1,4 +1,4 @@
-"""Elementwise instructions of VectorE, ScalarE and GpSimdE. All arithmetic is fp32."""
+"""Elementwise instructions of VectorE, ScalarE and GpSimdE. All arithmetic is in float32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rules import Rules, accumulator, lanes_of
 
 _INT32 = ("int32", "uint32")
 _SHIFTS = (np.left_shift, np.right_shift)
-# Of fp32 operands these give fp32, so they may write their result where it belongs.
+# From float32 operands these compute float32, so they can write their result in place.
 _DIRECT = (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.power)
 
 
@@ -31,7 +31,7 @@ def tensor_tensor(
     engine: engine = engine.unknown,
     name: str | None = None,
 ) -> Issue:
-    """``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
+    """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
     operator = rules.operator("op", op, "binary")
     rules.output("dst", dst)
@@ -43,9 +43,10 @@ def tensor_tensor(
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     power = operator.name == "power"
     exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
-    allowed = _engines(vector="nl.power runs on GpSimdE" if power else "", gpsimd="")
+    allowed = _engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
     if power and psum:
-        raise rules.fail("op", "nl.power", "runs on GpSimdE, which cannot access PSUM")
+        rule = "nl.power runs on GpSimdE, which cannot access PSUM: copy the operands to SBUF"
+        raise rules.fail("op", "nl.power", rule)
     gpsimd = power or (exact and not psum)
     preferred = _engine.gpsimd if gpsimd else _engine.vector
     chosen = rules.choose(engine, allowed, preferred, psum)
@@ -56,7 +57,7 @@ def tensor_tensor(
     fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
     reads = {"data1": data1, "data2": data2}
     issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
-    if chosen == "gpsimd" and not power:  # which no other engine computes
+    if chosen == "gpsimd" and not power:  # no other engine computes powers
         issue.breaks = device_rules.breaks_of_gpsimd(tiles)
     return issue
 
@@ -97,21 +98,21 @@ def _binary_run(
 
 
 def _bits(array: Any) -> Any:
-    """Integers as unsigned bit patterns: a right shift fills with zeros."""
+    """Returns integers as unsigned bit patterns, so that a right shift fills with zeros."""
     return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
 
 
 def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> None:
-    """Elements of ``size`` bytes are shifted by less than their bits: more is not documented."""
+    """Checks that elements of ``size`` bytes are shifted by fewer bits than they have."""
     amounts = np.asarray(amounts)
     outside = amounts[(amounts < 0) | (amounts >= 8 * size)]
     if outside.size:
-        rule = f"elements of {8 * size} bits are shifted by 0 to {8 * size - 1}"
-        raise NkiValidationError(instruction, operand, f"shift by {outside[0]}", rule)
+        rule = f"elements of {8 * size} bits can be shifted by 0 to {8 * size - 1} bits"
+        raise NkiValidationError(instruction, operand, f"a shift by {outside[0]} bits", rule)
 
 
 def _store_integer(out: Any, value: Any) -> None:
-    """Integer results wrap to the element size, as bit patterns do."""
+    """Stores integers, which wrap around at the element size."""
     out[...] = value.astype(out.dtype)
 
 
@@ -128,7 +129,10 @@ def tensor_scalar(
     engine: engine = engine.unknown,
     name: str | None = None,
 ) -> Issue:
-    """``(data <op0> operand0) <op1> operand1`` with numbers or (partitions, 1) tiles."""
+    """Computes ``(data <op0> operand0) <op1> operand1``.
+
+    The operands are numbers or (partitions, 1) tiles.
+    """
     rules = Rules("nisa.tensor_scalar")
     rules.output("dst", dst)
     rules.tile("data", data)
@@ -136,15 +140,16 @@ def tensor_scalar(
     first = rules.operator("op0", op0, "unary_or_binary")
     second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
     if second is None and operand1 is not None:
-        raise rules.fail("operand1", operand1, "must be None without op1")
+        raise rules.fail("operand1", operand1, "must be None where op1 is None")
     reads = {"data": data}
     steps = [
         _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
     ]
     if second is not None:
         if second.bitvec != first.bitvec:
-            value = f"nl.{first.name} with nl.{second.name}"
-            raise rules.fail("op0 and op1", value, "both bitvec or both arithmetic")
+            value = f"(nl.{first.name}, nl.{second.name})"
+            rule = "both must be bitvec operators, or both arithmetic operators"
+            raise rules.fail("(op0, op1)", value, rule)
         steps.append(_scalar_step(rules, data, reads, 1, second, operand1, reverse1))
     if first.bitvec:
         rules.integers(dst=dst, data=data)
@@ -169,11 +174,12 @@ def _scalar_step(
     operand: Any,
     reverse: bool,
 ) -> tuple[Operator, Any, bool]:
-    """(operator, number or position of the tile among the reads, reverse)."""
+    """Returns (operator, number or position of the tile among the reads, reverse)."""
     label = f"operand{index}"
     if operator.binary is None:
         if operand is not None and not (isinstance(operand, (int, float)) and operand == 0):
-            raise rules.fail(label, operand, f"nl.{operator.name} is unary: must be None or 0")
+            rule = f"must be None or 0, as nl.{operator.name} has one operand"
+            raise rules.fail(label, operand, rule)
         if operator.name in ("square", "relu"):
             rules.generation(f"op{index}", f"nl.{operator.name}", 4)
         return operator, None, False
@@ -185,7 +191,7 @@ def _scalar_step(
         reads[label] = operand
         return operator, ("tile", len(reads) - 1), bool(reverse)
     if operator.bitvec and not isinstance(operand, (int, np.integer)):
-        raise rules.fail(label, operand, f"nl.{operator.name} needs an integer")
+        raise rules.fail(label, operand, f"must be an int for nl.{operator.name}")
     if operator.binary in _SHIFTS and not reverse:
         _check_shifts(rules.instruction, label, int(operand), dtypes.itemsize(data.dtype))
     return operator, operand, bool(reverse)
@@ -199,25 +205,25 @@ def _tensor_scalar_engine(
     rsqrt = "rsqrt" in names
     scalar = ""
     if first.bitvec:
-        scalar = "bitvec operators run on VectorE"
+        scalar = "bitvec operators run on VectorE only"
     elif rules.chip.generation < 4 and names not in (
         ("multiply", "add"),
         ("multiply", None),
         ("add", None),
     ):
-        scalar = "ScalarE has multiply+add, multiply and add only"
+        scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
     elif rules.chip.generation < 3:
         scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
     allowed = _engines(
-        vector="nl.rsqrt runs on GpSimdE" if rsqrt else "",
+        vector="nl.rsqrt runs on GpSimdE only" if rsqrt else "",
         scalar=scalar,
-        gpsimd="" if rsqrt else "only for nl.rsqrt",
+        gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
     )
     return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
 
 
 def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:
-    """Operand of a bitvec step, as bits; shifts by what only the data say are checked."""
+    """Returns the operand of a bitvec step as bits. Checks shifts whose amounts are data."""
     operator, operand, reverse = step
     is_tile = isinstance(operand, tuple)
     if is_tile:
@@ -281,13 +287,17 @@ def scalar_tensor_tensor(
     reverse1: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """``(data <op0> operand0) <op1> operand1``: a number or column, then a tile. VectorE."""
+    """Computes ``(data <op0> operand0) <op1> operand1`` on VectorE.
+
+    ``operand0`` is a number or a (partitions, 1) tile, ``operand1`` is a tile.
+    """
     rules = Rules("nisa.scalar_tensor_tensor")
     first = rules.operator("op0", op0, "binary")
     second = rules.operator("op1", op1, "binary")
     for label, operator in (("op0", first), ("op1", second)):
         if operator.bitvec:
-            raise rules.fail(label, f"nl.{operator.name}", "bitvec operators are not supported")
+            rule = "must be an arithmetic operator, not a bitvec operator"
+            raise rules.fail(label, f"nl.{operator.name}", rule)
     rules.output("dst", dst)
     rules.tile("data", data)
     rules.tile("operand1", operand1)
@@ -315,7 +325,7 @@ def scalar_tensor_tensor(
 
 @instruction
 def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
-    """``dst = 1 / data`` on VectorE."""
+    """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
     rules.output("dst", dst)
     rules.tile("data", data)
@@ -342,7 +352,10 @@ def activation(
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
 ) -> Issue:
-    """``dst = op(data * scale + bias)`` on ScalarE, with an optional sum over the free axes."""
+    """Computes ``dst = op(data * scale + bias)`` on ScalarE, and on request its sum.
+
+    ``scale`` and ``bias`` are numbers or (partitions, 1) tiles. The sum is over the free axes.
+    """
     rules = Rules("nisa.activation")
     return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
 
@@ -358,7 +371,7 @@ def activation_reduce(
     scale: Any = 1.0,
     name: str | None = None,
 ) -> Issue:
-    """``activation`` that resets, reduces and writes the sum to ``reduce_res``."""
+    """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
     rules = Rules("nisa.activation_reduce")
     cmd = reduce_cmd.reset_reduce
     return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, cmd)
@@ -414,7 +427,7 @@ def _activation(
 
 
 def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
-    """Function of (value, ins) for ``value * scale + bias``; None where it changes nothing."""
+    """Returns a function of (value, ins) for ``value * scale + bias``, or None for no change."""
     if bias is None and "scale" not in reads and scale == 1:
         return None
     column = (-1,) + (1,) * (ndim - 1)
@@ -435,15 +448,15 @@ def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
 
 
 def _check_range(instruction: str, operator: Operator, value: Any) -> None:
-    """ScalarE's polynomials are fitted on a range; outside of it results are not valid."""
+    """Warns of values outside of the range on which ScalarE's polynomials are fitted."""
     assert operator.valid is not None
     low, high = (np.float32(bound) for bound in operator.valid)
     seen = np.abs(value) if operator.valid_magnitude else value
     outside = (seen < low) | (seen > high)
     if outside.any():
         what = "|x|" if operator.valid_magnitude else "x"
-        rule = f"nl.{operator.name} on ScalarE is valid for {what} in [{low:g}, {high:g}] only"
-        active().warn(instruction, "data", value[outside][0], rule)
+        rule = f"nl.{operator.name}(x) on ScalarE is valid for {what} in [{low:g}, {high:g}] only"
+        active().warn(instruction, "an element of data", value[outside][0], rule)
 
 
 def _activation_bias(
@@ -452,12 +465,12 @@ def _activation_bias(
     if bias is None:
         return
     if operator.name == "reciprocal":
-        rules.generation("bias", "with nl.reciprocal", 3)
+        rules.generation("bias", "given for nl.reciprocal", 3)
     if not rules.scalar_or_vector("bias", bias, data):
-        rules.generation("bias", f"{bias} (a number; v2 takes a (partitions, 1) tile)", 3)
+        rules.generation("bias", f"the number {bias}, not a (partitions, 1) tile", 3)
         return
     if bias.dtype == "tfloat32":
-        raise rules.fail("bias.dtype", bias.dtype, "any dtype except tfloat32")
+        raise rules.fail("bias.dtype", bias.dtype, "must be another dtype than tfloat32")
     reads["bias"] = bias
 
 
@@ -466,19 +479,19 @@ def _activation_reduction(
 ) -> None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "not supported by activation")
+        raise rules.fail("reduce_cmd", cmd.name, "activation does not support it")
     if reduce_op is not None:
         operator = rules.operator("reduce_op", reduce_op, "reduction")
         if operator.name != "add":
             raise rules.fail("reduce_op", f"nl.{operator.name}", "must be nl.add")
     elif cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
-        raise rules.fail("reduce_op", None, "must be nl.add with this reduce_cmd")
+        raise rules.fail("reduce_op", None, f"must be nl.add with reduce_cmd.{cmd.name}")
     if reduce_res is not None:
         rules.accumulated(reduce_res, data=data)
 
 
 def _accumulated(instruction: str, cmd: reduce_cmd, value: Any, lanes: slice) -> Any:
-    """ScalarE's reduce registers after ``cmd``."""
+    """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator(instruction, "scalar", cmd, 0.0)
     if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
         registers[lanes] = 0

@@ -1,4 +1,4 @@
-"""GpSimdE's instructions that gather elements by index, and that find segments."""
+"""Instructions of GpSimdE that gather elements by index, and that find segments."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, free_size
 
-_CORE_PARTITIONS = 16  # of SBUF that one of the eight cores reaches
-_RUNS = (1, 2, 4, 8, 16, 32)  # elements that local_gather reads from an index on
-_MOST_INDICES = 4096  # of a core
-_GATHERED_AT_ONCE = 512  # elements a partition of an instruction of nc_n_gather
+_CORE_PARTITIONS = 16  # of SBUF that each of the eight cores reaches
+_RUNS = (1, 2, 4, 8, 16, 32)  # how many elements local_gather can read for an index
+_MOST_INDICES = 4096  # for one core
+_GATHERED_AT_ONCE = 512  # elements a partition in one instruction of nc_n_gather
 
 
 @instruction
@@ -28,10 +28,10 @@ def local_gather(
     num_valid_indices: int | None = None,
     name: str | None = None,
 ) -> Issue:
-    """Gather columns of each 16 partitions by indices that these 16 hold together.
+    """Gathers columns in each group of 16 partitions, by indices that the group shares.
 
-    Index number i of a group is in its partition i % 16, column i // 16; with ``num_elem_per_idx``
-    elements each, from that of the index on.
+    Index number i of a group is in its partition i % 16, column i // 16. Each index stands for
+    ``num_elem_per_idx`` elements, from the element at the index on.
     """
     rules = Rules("nisa.local_gather")
     rules.output("dst", dst, SBUF)
@@ -41,7 +41,8 @@ def local_gather(
     rules.same_dtype(dst=dst, src_buffer=src_buffer)
     rules.same_partitions(dst=dst, src_buffer=src_buffer, index=index)
     if src_buffer.shape[0] % _CORE_PARTITIONS:
-        raise rules.fail("src_buffer", f"{src_buffer.shape[0]} partitions", "a multiple of 16")
+        rule = "must have a multiple of 16 partitions"
+        raise rules.fail("src_buffer", f"a tile of {src_buffer.shape[0]} partitions", rule)
     run_length = integer(rules.instruction, "num_elem_per_idx", num_elem_per_idx)
     if run_length not in _RUNS:
         raise rules.fail("num_elem_per_idx", num_elem_per_idx, f"must be one of {_RUNS}")
@@ -50,7 +51,7 @@ def local_gather(
     if num_valid_indices is not None:
         valid = integer(rules.instruction, "num_valid_indices", num_valid_indices)
     if not 1 <= valid <= min(most, _MOST_INDICES):
-        rule = f"must be 1 to {min(most, _MOST_INDICES)}, the indices of 16 partitions"
+        rule = f"must be from 1 to {min(most, _MOST_INDICES)}, the indices of 16 partitions"
         raise rules.fail("num_valid_indices", valid, rule)
     rules.free_size_is("dst", dst, valid * run_length)
 
@@ -72,15 +73,15 @@ def local_gather(
 def _check_indices(rules: Rules, name: str, places: Any, count: int) -> None:
     if places.size and (places.min() < 0 or places.max() >= count):
         wrong = places[(places < 0) | (places >= count)][0]
-        rule = f"out of bounds, 0 to {count - 1}: what is gathered is undefined"
-        raise NkiValidationError(rules.instruction, name, int(wrong), rule)
+        rule = f"must be from 0 to {count - 1}: other indices gather undefined values"
+        raise NkiValidationError(rules.instruction, f"an entry of {name}", int(wrong), rule)
 
 
 @instruction
 def nc_n_gather(
     dst: NkiTensor, data: NkiTensor, indices: NkiTensor, name: str | None = None
 ) -> Issue:
-    """``dst[p, i] = data[p, indices[p, i]]`` with flat free axes, in as many as 512 at a time."""
+    """Computes ``dst[p, i] = data[p, indices[p, i]]`` with flat free axes, 512 at a time."""
     rules = Rules("nisa.nc_n_gather")
     rules.output("dst", dst, SBUF)
     rules.tile("data", data, SBUF)
@@ -99,7 +100,7 @@ def nc_n_gather(
     count = free_size(dst)
     reads = {"data": data, "indices": indices}
     issue = stream(rules.instruction, "gpsimd", run, {"dst": dst}, reads, elements=count)
-    # "n groups of instructions, n = ceil(elements a partition / 512)": each starts anew.
+    # "n groups of instructions, n = ceil(elements a partition / 512)": each has a start-up time.
     more = -(-count // _GATHERED_AT_ONCE) - 1
     issue.cost_ns += more * rules.chip.gpsimd_start_cycles / rules.chip.gpsimd_ghz
     return issue
@@ -107,10 +108,10 @@ def nc_n_gather(
 
 @instruction
 def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor, name: str | None = None) -> Issue:
-    """Where the segment of each element begins and ends: (1, 2, n) for ids of (1, n). GpSimdE.
+    """Finds where the segment of each element begins and ends: (1, 2, n) for ids of (1, n).
 
-    Of padding, whose id is 0, the start is n and the end -1. The end is the index of the element
-    behind the segment's last one.
+    The end is the index after the segment's last element. Padding has the id 0, the start n and the
+    end -1. Runs on GpSimdE.
     """
     rules = Rules("nisa.sequence_bounds")
     rules.output("dst", dst, SBUF)
@@ -118,17 +119,18 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor, name: str | None = N
     for label, t in (("dst", dst), ("segment_ids", segment_ids)):
         rules.dtype(label, t, ("float32", "int32"))
         if t.shape[0] != 1:
-            raise rules.fail(label, f"{t.shape[0]} partitions", "must have 1")
+            value = f"a tile of {t.shape[0]} partitions"
+            raise rules.fail(label, value, "must have 1 partition")
     n = free_size(segment_ids)
     if dst.shape != (1, 2, n):
-        raise rules.fail("dst", f"shape {dst.shape}", f"must be (1, 2, {n})")
+        rule = f"must have the shape (1, 2, {n})"
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         ids = ins[0].reshape(-1)
         if (ids < 0).any() or (ids != np.rint(ids)).any():
-            raise rules.fail(
-                "segment_ids", ids[(ids < 0) | (ids != np.rint(ids))][0], "integers >= 0"
-            )
+            wrong = ids[(ids < 0) | (ids != np.rint(ids))][0]
+            raise rules.fail("an entry of segment_ids", wrong, "must be an integer of at least 0")
         changes = np.flatnonzero(np.diff(ids)) + 1
         edges = np.concatenate([[0], changes, [n]])
         which = np.repeat(np.arange(len(edges) - 1), np.diff(edges))

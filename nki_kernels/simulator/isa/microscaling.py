@@ -1,9 +1,9 @@
 """Microscaling (MX): quantisation on VectorE, and products of quantised tiles on TensorE (v4).
 
-An element of a packed dtype holds four numbers of the contraction. A group of 8 partitions and one
-such element shares a scale, a power of two. The scales of each 32 partitions of data lie in the
-first four partitions of the same quadrant, or in the second, third or fourth four of them
-(nki/deep-dives/mxfp-matmul.rst).
+An element of a packed dtype holds four numbers of the contraction. The 8 partitions of a group
+share one scale for each such element, that is, for 32 numbers. The scale is a power of two. A
+quadrant of 32 partitions of data has its scales in four partitions of the same quadrant, which
+begin at its partition 0, 4, 8 or 12 (nki/deep-dives/mxfp-matmul.rst).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUANTIZED_A_CYCLE = 4  # elements a partition [v4, MX quantization]
 _SCALE_DTYPES = ("float8_e8m0fnu", "uint8")
 _NOT_A_NUMBER = 255  # float8_e8m0fnu
 _BIAS = 127
-_ELEMENTS = {  # dtype of one number, and its largest exponent
+_ELEMENTS = {  # dtype of a single number, and its largest exponent
     "float8_e5m2_x4": (ml_dtypes.float8_e5m2, 15),
     "float8_e4m3fn_x4": (ml_dtypes.float8_e4m3fn, 8),
     "float4_e2m1fn_x4": (ml_dtypes.float4_e2m1fn, 2),
@@ -38,7 +38,7 @@ _ELEMENTS = {  # dtype of one number, and its largest exponent
 def quantize_mx(
     dst: NkiTensor, src: NkiTensor, dst_scale: NkiTensor, name: str | None = None
 ) -> NkiInstruction:
-    """Quantise (partitions, 4 n) of 16-bit floats to (partitions, n) packed, with their scales."""
+    """Quantises (partitions, 4 n) floats of 16 bits to (partitions, n) elements and scales."""
     rules = Rules("nisa.quantize_mx")
     rules.generation("instruction", "quantize_mx", 4)
     rules.tile("src", src, SBUF)
@@ -56,7 +56,7 @@ def _quantize(
     scale3: NkiTensor | None,
     name: str | None = None,
 ) -> Issue:
-    """``scale0`` to ``scale3``: where the scales of a quadrant go."""
+    """Quantises; ``scale0`` to ``scale3`` are the views for the scales of each quadrant."""
     rules = Rules("nisa.quantize_mx")
     rules.output("dst", dst, SBUF)
     rules.dtype("src", src, ("float16", "bfloat16"))
@@ -64,7 +64,8 @@ def _quantize(
     rules.same_partitions(dst=dst, src=src)
     _check_partitions(rules, "src", src)
     if free_size(src) % 4:
-        raise rules.fail("src", f"{free_size(src)} elements a partition", "a multiple of 4")
+        value = f"a tile with {free_size(src)} elements a partition"
+        raise rules.fail("src", value, "must have a multiple of 4 elements a partition")
     rules.free_size_is("dst", dst, free_size(src) // 4)
     scales = [t for t in (scale0, scale1, scale2, scale3) if t is not None]
     for t in scales:
@@ -98,11 +99,14 @@ def _quantize(
 
 
 def _codes(rules: Rules, largest: Any, exponent: int) -> Any:
-    """Scales as bytes: floor(log2(largest)) - (exponent - 1), 2^-127 for zeros."""
+    """Returns scales as bytes: floor(log2(largest)) - (exponent - 1), 2^-127 for zeros."""
     finite = np.isfinite(largest)
     if not finite.all():
-        rule = "what becomes of infinities and NaN is not documented; here the group becomes NaN"
-        active().warn(rules.instruction, "src", largest[~finite][0], rule)
+        rule = (
+            "no document says how infinities and NaN are quantised; the simulator makes the whole "
+            "group NaN"
+        )
+        active().warn(rules.instruction, "an element of src", largest[~finite][0], rule)
     _, power = np.frexp(np.where(finite, largest, 1.0))  # largest is in [2^(power-1), 2^power)
     code = np.clip(power - 1 - (exponent - 1) + _BIAS, 0, _NOT_A_NUMBER - 1)
     code = np.where(largest == 0, 0, code)
@@ -110,34 +114,35 @@ def _codes(rules: Rules, largest: Any, exponent: int) -> Any:
 
 
 def _powers(codes: Any) -> Any:
-    """Scales as float32; 2^-127 is a subnormal number."""
+    """Returns scales as float32; 2^-127 is a subnormal number."""
     powers = np.ldexp(1.0, codes.astype(np.int32) - _BIAS).astype(np.float32)
     return np.where(codes == _NOT_A_NUMBER, np.float32(np.nan), powers)
 
 
 def _check_partitions(rules: Rules, name: str, t: NkiTensor) -> None:
     if t.shape[0] % _QUADRANT:
-        raise rules.fail(name, f"{t.shape[0]} partitions", "must be a multiple of 32")
+        rule = "must have a multiple of 32 partitions"
+        raise rules.fail(name, f"a tile of {t.shape[0]} partitions", rule)
 
 
 def _scale_views(rules: Rules, name: str, scale: Any, data: NkiTensor) -> list[NkiTensor | None]:
-    """The four partitions of scales of each quadrant that ``data`` covers; None for the rest."""
+    """Returns the four partitions of scales for each quadrant of ``data``, None for the rest."""
     rules.tensor(name, scale)
     if scale.buffer not in SBUF:
-        raise rules.fail(name, f"{scale.buffer.value} tensor", "must be in SBUF")
+        raise rules.fail(name, f"a tensor in {scale.buffer.value}", "must be in SBUF")
     rules.dtype(name, scale, _SCALE_DTYPES)
     if scale._dynamic is not None:
         raise rules.fail(name, "an indirect view", "must have an address known at compile time")
     start = start_partition(scale)
     offset = start % _QUADRANT
     if offset not in (0, 4, 8, 12) or start // _QUADRANT != start_partition(data) // _QUADRANT:
-        rule = "scales lie at partition 0, 4, 8 or 12 of the quadrant that their data begins in"
-        raise rules.fail(name, f"start partition {start}", rule)
+        rule = "must start at partition 0, 4, 8 or 12 of the quadrant in which its data starts"
+        raise rules.fail(name, f"a tile that starts at partition {start}", rule)
     quadrants = -(-data.shape[0] // _QUADRANT)
     needed = (quadrants - 1) * _QUADRANT + _QUADRANT_SCALES
     if scale.shape[0] < needed:
-        rule = f"must have {needed} or more: four in each quadrant of its data"
-        raise rules.fail(name, f"{scale.shape[0]} partitions", rule)
+        rule = f"must have {needed} partitions or more: four in each quadrant of its data"
+        raise rules.fail(name, f"a tile of {scale.shape[0]} partitions", rule)
     firsts = [_QUADRANT * i for i in range(quadrants)]
     views: list[NkiTensor | None] = [scale[p : p + _QUADRANT_SCALES] for p in firsts]
     return views + [None] * (4 - quadrants)
@@ -154,7 +159,7 @@ def nc_matmul_mx(
     accumulate: bool | None = None,
     name: str | None = None,
 ) -> NkiInstruction:
-    """``dst[M, N] = (stationary[4 K, M] * scales).T @ (moving[4 K, N] * scales)``, in PSUM."""
+    """Computes ``(stationary[4 K, M] * scales).T @ (moving[4 K, N] * scales)`` in PSUM."""
     rules = Rules("nisa.nc_matmul_mx")
     rules.generation("instruction", "nc_matmul_mx", 4)
     for label, t in (("stationary", stationary), ("moving", moving)):
@@ -195,7 +200,8 @@ def _matmul(
     k, m, n = _sizes(rules, dst, stationary, moving, tile_size)
     rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
     if columns != (0, 4):
-        raise rules.fail("tile_size", tile_size, "has row tiles only: (rows, 128) at (row, 0)")
+        rule = "must be (rows, 128) at tile_position (row, 0): there are no column tiles"
+        raise rules.fail("tile_size", tile_size, rule)
     reads = {"stationary": stationary, "moving": moving}
     for operand, views in given.items():
         for i, t in enumerate(views):
@@ -203,7 +209,7 @@ def _matmul(
                 rules.free_size_is(operand, t, m if operand == "stationary_scale" else n)
                 reads[f"{operand}{i}"] = t
     issue = Issue(rules.instruction, "tensor", 0.0, None, ("dst",), tuple(reads))
-    # As many columns a cycle as at 16 bits, of four times the depth [v4, quad MX].
+    # A cycle processes as many columns as at 16 bits, with four times the depth [v4, quad MX].
     _matmul_cost(issue, stationary, moving, m, n, False)
     issue.macs = 4 * k * m * n
     issue.rows, issue.columns = rows, columns
@@ -225,20 +231,23 @@ def _sizes(
     rules.same_partitions(stationary=stationary, moving=moving)
     k, m, n = stationary.shape[0], free_size(stationary), free_size(moving)
     if tile_size and k > tile_size[0]:
-        raise rules.fail("stationary", f"{k} partitions", f"at most {tile_size[0]}, the tile's")
+        rule = f"must have at most {tile_size[0]} partitions, the rows of tile_size"
+        raise rules.fail("stationary", f"a tile of {k} partitions", rule)
     if m % 2 or m > 128:
-        raise rules.fail("stationary", f"free size {m}", "must be even and at most 128")
+        rule = "must be even and at most 128"
+        raise rules.fail("the free size of stationary", m, rule)
     limit = 4096 if dst.dtype == "float32" else 8192
     if n > limit:
-        raise rules.fail("moving", f"free size {n}", f"at most {limit} with dst in {dst.dtype}")
+        rule = f"must be at most {limit} with dst in {dst.dtype}"
+        raise rules.fail("the free size of moving", n, rule)
     if dst.shape[0] != m or free_size(dst) != n:
         rule = f"must have {m} partitions of {n} elements"
-        raise rules.fail("dst", f"shape {dst.shape}", rule)
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
     return k, m, n
 
 
 def _product(names: tuple[str, str], quadrants: int) -> Any:
-    """Function of the operands: dequantise, and multiply in float32."""
+    """Returns a function that dequantises the operands, and multiplies them in float32."""
 
     def run(ins: list[Any], out: Any = None) -> Any:
         scales = ins[2 : 2 + quadrants], ins[2 + quadrants :]
@@ -252,7 +261,7 @@ def _product(names: tuple[str, str], quadrants: int) -> Any:
 
 
 def _dequantized(data: Any, name: str, scales: list[Any]) -> Any:
-    """(4 k, free) numbers in float32 of k partitions of packed elements."""
+    """Returns (4 k, free) numbers in float32 from k partitions of packed elements."""
     k = data.shape[0]
     numbers = _unpacked(np.ascontiguousarray(data).reshape(k, -1), name)
     codes = np.concatenate([s.view(np.uint8).reshape(_QUADRANT_SCALES, -1) for s in scales])
@@ -261,7 +270,7 @@ def _dequantized(data: Any, name: str, scales: list[Any]) -> Any:
 
 
 def _unpacked(data: Any, name: str) -> Any:
-    """The four numbers of each packed element, the lowest bits first: (k, free, 4)."""
+    """Returns the four numbers of each packed element, (k, free, 4), the lowest bits first."""
     element = _ELEMENTS[name][0]
     if name == "float4_e2m1fn_x4":
         shifts = np.arange(0, 16, 4, dtype=np.uint16)

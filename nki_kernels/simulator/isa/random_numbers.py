@@ -1,9 +1,10 @@
-"""Random numbers of VectorE and GpSimdE, by XORWOW.
+"""Random numbers of VectorE and GpSimdE, by the generator XORWOW.
 
-Distributions, sizes of states and that equal seeds give equal numbers are documented. The bits are
-not: which words of a state are which, how a seed fills it, and how elements are dealt out to the
-four states of a lane of VectorE are assumptions here. NeuronCore-v2 and -v3 have another generator
-in VectorE (trainium3_arch.rst). So a chip gives other numbers of the same distribution.
+Documents specify the distributions, the sizes of states, and that equal seeds give equal numbers.
+They do not specify the bits. The order of the words in a state, how a seed fills a state, and how
+elements are distributed to the four states of a lane of VectorE are assumptions here. VectorE of
+NeuronCore-v2 and -v3 has another generator (trainium3_arch.rst). So a chip produces other numbers
+of the same distribution.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, free_size, lanes_of
 
-_WORDS = 6  # of a state
-_STREAMS = {"vector": 4, "gpsimd": 1}  # states of a lane [isa rand_set_state]
+_WORDS = 6  # in a state
+_STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
 _RANDOM_INTEGERS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
 _UNIFORM_DTYPES = (
     *("float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "tfloat32"),
     *_RANDOM_INTEGERS,
 )
-_NUMBERS_A_CYCLE = 4  # of a lane of VectorE from v4 on [v4, random numbers]
+_NUMBERS_A_CYCLE = 4  # in a lane of VectorE, from v4 on [v4, random numbers]
 _VECTOR, _GPSIMD = engine.vector, engine.gpsimd
 
 
 class _Xorwow:
-    """The states of an engine's lanes, each a generator of 32 bits."""
+    """The states of an engine's lanes. Each state generates numbers of 32 bits."""
 
     def __init__(self, streams: int, seed: int) -> None:
         shape = (hardware.PARTITIONS, streams, _WORDS)
@@ -42,7 +43,7 @@ class _Xorwow:
         self.states = np.moveaxis(words, -1, 0).copy()
 
     def draw(self, lanes: slice, count: int) -> Any:
-        """(lanes, count) numbers of 32 bits."""
+        """Returns (lanes, count) numbers of 32 bits."""
         states = self.states[:, lanes]
         streams = states.shape[2]
         steps = -(-count // streams)
@@ -59,7 +60,7 @@ class _Xorwow:
 
 
 def _generator(name: str) -> _Xorwow:
-    """Of an engine; before a kernel seeds it, in the state of the seed 0."""
+    """Returns the generator of an engine, which has the seed 0 until a kernel seeds it."""
     generators = active().generators
     if name not in generators:
         generators[name] = _Xorwow(_STREAMS[name], 0)
@@ -67,13 +68,13 @@ def _generator(name: str) -> _Xorwow:
 
 
 def _draw(name: str, like: Any, lanes: slice) -> Any:
-    """32 random bits for each element of an array."""
+    """Returns 32 random bits for each element of an array."""
     count = like.size // len(like)
     return _generator(name).draw(lanes, count).reshape(like.shape)
 
 
 def _uniform(name: str, like: Any, lanes: slice) -> Any:
-    """Numbers from 0 on, below 1, of 24 bits, so that float32 holds them."""
+    """Returns uniform numbers in [0, 1) with 24 bits, which float32 holds exactly."""
     return (_draw(name, like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
@@ -84,11 +85,11 @@ def _factor(rules: Rules, name: str) -> float:
 
 @instruction
 def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None) -> Issue:
-    """Random bits for each element of an integer tile, on VectorE, or GpSimdE from v3 on."""
+    """Fills an integer tile with random bits, on VectorE, or from v3 on also on GpSimdE."""
     rules = Rules("nisa.rng")
     rules.output("dst", dst)
     rules.dtype("dst", dst, _RANDOM_INTEGERS)
-    gpsimd = "" if rules.chip.generation >= 3 else "only from NeuronCore-v3 on"
+    gpsimd = "" if rules.chip.generation >= 3 else "GpSimdE has rng from NeuronCore-v3 on only"
     psum = dst.buffer is MemoryRegion.psum
     chosen = rules.choose(engine, {_VECTOR: "", _GPSIMD: gpsimd}, _VECTOR, psum)
     lanes = lanes_of(dst)
@@ -102,7 +103,10 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
 
 @instruction
 def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
-    """Uniform random numbers from ``min`` to ``max``: numbers or float32 columns. VectorE of v4."""
+    """Fills a tile with uniform random numbers from ``min`` to ``max``, on VectorE of v4.
+
+    ``min`` and ``max`` are numbers or (partitions, 1) tiles of float32.
+    """
     rules = Rules("nisa.rand2")
     rules.generation("instruction", "rand2", 4)
     rules.output("dst", dst)
@@ -135,12 +139,16 @@ def _check_range(rules: Rules, low: Any, high: Any) -> None:
     low, high = np.broadcast_arrays(low, high)
     wrong = ~(low < high)
     if wrong.any():
-        raise rules.fail("min, max", (low[wrong][0], high[wrong][0]), "min must be below max")
+        value = (low[wrong][0], high[wrong][0])
+        raise rules.fail("(min, max)", value, "min must be below max")
 
 
 @instruction
 def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None) -> Issue:
-    """``data`` with elements replaced by zero with probability ``prob``, a number or a column."""
+    """Replaces each element of ``data`` by zero with probability ``prob``.
+
+    ``prob`` is a number or a (partitions, 1) tile.
+    """
     rules = Rules("nisa.dropout")
     rules.output("dst", dst)
     rules.tile("data", data)
@@ -167,13 +175,15 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
 
 @instruction
 def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
-    """Seed VectorE's generator with the 32 bits of a [1, 1] tile."""
+    """Seeds VectorE's generator with the 32 bits of a (1, 1) tile."""
     rules = Rules("nisa.set_rng_seed")
     rules.tile("src_seeds", src_seeds)
     if src_seeds.shape != (1, 1):
-        raise rules.fail("src_seeds", f"shape {src_seeds.shape}", "must be (1, 1)")
+        rule = "must have the shape (1, 1)"
+        raise rules.fail("src_seeds", f"a tile of shape {src_seeds.shape}", rule)
     if dtypes.itemsize(src_seeds.dtype) != 4:
-        raise rules.fail("src_seeds.dtype", src_seeds.dtype, "must have 32 bits")
+        rule = "must be a dtype of 32 bits"
+        raise rules.fail("src_seeds.dtype", src_seeds.dtype, rule)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         seed = int(ins[0].reshape(-1).view(np.uint32)[0])
@@ -183,15 +193,18 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
 
 
 def _state_engine(rules: Rules, requested: Any, operand: str, t: NkiTensor) -> str:
-    """The engine, and the sizes of its states."""
+    """Returns the engine, after a check that ``t`` has the size of its states."""
     rules.generation("instruction", rules.instruction, 3)
-    vector = "" if rules.chip.generation >= 4 else "only from NeuronCore-v4 on"
+    vector = "" if rules.chip.generation >= 4 else "VectorE has it from NeuronCore-v4 on only"
     chosen = rules.choose(requested, {_GPSIMD: "", _VECTOR: vector}, _GPSIMD, False)
     rules.dtype(operand, t, ("uint32",))
     words = _STREAMS[chosen] * _WORDS
     if t.ndim != 2 or t.shape[1] != words:
-        rule = f"must be (lanes, {words}): the state of a lane of engine.{chosen}"
-        raise rules.fail(operand, f"shape {t.shape}", rule)
+        rule = (
+            f"must have the shape (lanes, {words}), as a lane of engine.{chosen} has a state of "
+            f"{words} words"
+        )
+        raise rules.fail(operand, f"a tile of shape {t.shape}", rule)
     return chosen
 
 
@@ -199,7 +212,7 @@ def _state_engine(rules: Rules, requested: Any, operand: str, t: NkiTensor) -> s
 def rand_set_state(
     src_seeds: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
 ) -> Issue:
-    """Set the state of each lane: 6 words for GpSimdE, 24 for VectorE (v4)."""
+    """Sets the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_set_state")
     rules.tile("src_seeds", src_seeds, SBUF)
     chosen = _state_engine(rules, engine, "src_seeds", src_seeds)
@@ -216,13 +229,14 @@ def rand_set_state(
 def rand_get_state(
     dst: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
 ) -> Issue:
-    """Store the state of each lane: 6 words of GpSimdE, 24 of VectorE (v4)."""
+    """Stores the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_get_state")
     rules.output("dst", dst)
     chosen = _state_engine(rules, engine, "dst", dst)
     psum = dst.buffer is MemoryRegion.psum
     if psum and (chosen == "gpsimd" or rules.chip.generation < 4):
-        raise rules.fail("dst", "PSUM tensor", "must be in SBUF, but for VectorE of v4")
+        rule = "must be in SBUF, except for VectorE of NeuronCore-v4"
+        raise rules.fail("dst", "a tensor in PSUM", rule)
     lanes = lanes_of(dst)
 
     def run(outs: list[Any], ins: list[Any]) -> None:

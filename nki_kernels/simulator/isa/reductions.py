@@ -1,4 +1,4 @@
-"""Reductions, statistics and scans along the free axes (and one across partitions)."""
+"""Reductions, statistics and scans along the free axes, and one reduction across partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, free_size
 
-_GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, no documented cost
+_GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, not documented
 
 
 @instruction
@@ -27,11 +27,11 @@ def tensor_reduce(
     keepdims: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """Reduce the last free axes of ``data`` (``axis``: int or list ending at the last axis)."""
+    """Reduces the last free axes of ``data``; ``axis`` is an int or a list up to the last axis."""
     rules = Rules("nisa.tensor_reduce")
     operator = rules.operator("op", op, "reduction")
     if operator.name == "average":
-        raise rules.fail("op", "nl.average", "only tensor_partition_reduce averages")
+        raise rules.fail("op", "nl.average", "only nisa.tensor_partition_reduce can average")
     rules.output("dst", dst)
     rules.tile("data", data)
     axes = reduction_axes(rules, axis, data.ndim)
@@ -42,7 +42,7 @@ def tensor_reduce(
     if operator.bitvec:
         rules.integers(dst=dst, data=data)
         if negate:
-            raise rules.fail("negate", True, "only with arithmetic operators")
+            raise rules.fail("negate", True, "a bitvec operator cannot negate its result")
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -55,18 +55,18 @@ def tensor_reduce(
 
 
 def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
-    """Sorted axes; they must be the last ones and leave out the partition axis."""
+    """Returns the sorted axes, which must be the last ones and exclude the partition axis."""
     single = (axis,) if isinstance(axis, int) else axis
     given = integers(rules.instruction, "axis", single, "must be an int or a list of ints")
     axes = sorted(a % ndim for a in given if -ndim <= a < ndim)
     if len(axes) != len(given) or not axes or axes != list(range(axes[0], ndim)) or axes[0] == 0:
-        rule = f"must be the last free axes, ending at {ndim - 1}, without axis 0"
+        rule = f"must be the last free axes, up to axis {ndim - 1} and without axis 0"
         raise rules.fail("axis", axis, rule)
     return axes
 
 
 def reduce_last(operator: Operator, values: Any) -> Any:
-    """Reduce the last axis in fp32 (bitvec: on the integers)."""
+    """Reduces the last axis in float32; bitvec operators reduce the integers."""
     if operator.bitvec:
         assert isinstance(operator.binary, np.ufunc)
         return operator.binary.reduce(values, axis=-1)
@@ -85,16 +85,16 @@ def reduce_last(operator: Operator, values: Any) -> Any:
 def tensor_partition_reduce(
     dst: NkiTensor, op: Any, data: NkiTensor, name: str | None = None
 ) -> Issue:
-    """Reduce across partitions on GpSimdE; ``dst`` has one partition."""
+    """Reduces across partitions on GpSimdE; ``dst`` has one partition."""
     rules = Rules("nisa.tensor_partition_reduce")
     operator = rules.operator("op", op, "reduction")
     if operator.name not in ("add", "average", "maximum", "bitwise_or", "bitwise_and"):
-        rule = "must be add, average, maximum, bitwise_or or bitwise_and"
+        rule = "must be nl.add, nl.average, nl.maximum, nl.bitwise_or or nl.bitwise_and"
         raise rules.fail("op", f"nl.{operator.name}", rule)
     rules.output("dst", dst, SBUF)
     rules.tile("data", data, SBUF)
     if dst.shape[0] != 1:
-        raise rules.fail("dst", f"{dst.shape[0]} partitions", "must have 1 partition")
+        raise rules.fail("dst", f"a tile of {dst.shape[0]} partitions", "must have 1 partition")
     rules.free_size_is("dst", dst, free_size(data))
     if operator.bitvec:
         rules.integers(dst=dst, data=data)
@@ -118,14 +118,18 @@ def tensor_partition_reduce(
 
 @instruction
 def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
-    """Count, mean and variance*count of even, then of odd elements: 6 numbers a partition."""
+    """Computes count, mean and variance*count of the even and of the odd elements.
+
+    ``dst`` has 6 numbers a partition, those of the even elements first.
+    """
     rules = Rules("nisa.bn_stats")
     rules.output("dst", dst)
     rules.tile("data", data)
     rules.same_partitions(dst=dst, data=data)
     rules.free_size_is("dst", dst, 6)
     if free_size(data) > 512:
-        raise rules.fail("data", f"{free_size(data)} elements a partition", "at most 512")
+        value = f"a tile with {free_size(data)} elements a partition"
+        raise rules.fail("data", value, "must have at most 512 elements a partition")
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -143,14 +147,15 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
 
 @instruction
 def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
-    """Mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
+    """Computes mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
     rules = Rules("nisa.bn_aggr")
     rules.output("dst", dst)
     rules.tile("data", data)
     rules.same_partitions(dst=dst, data=data)
     rules.free_size_is("dst", dst, 2)
     if free_size(data) % 3:
-        raise rules.fail("data", f"{free_size(data)} elements a partition", "a multiple of 3")
+        value = f"a tile with {free_size(data)} elements a partition"
+        raise rules.fail("data", value, "must have a multiple of 3 elements a partition")
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -168,17 +173,20 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
 
 @instruction
 def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
-    """The 8 largest values of each partition, descending."""
+    """Finds the 8 largest values of each partition, in descending order."""
     rules = Rules("nisa.max8")
     rules.output("dst", dst)
     rules.tile("src", src)
     rules.same_partitions(dst=dst, src=src)
     if src.ndim > 3:
-        raise rules.fail("src", f"{src.ndim} dimensions", "at most 3")
+        value = f"a tile of {src.ndim} dimensions"
+        raise rules.fail("src", value, "must have at most 3 dimensions")
     if dst.ndim != 2 or dst.shape[1] != 8:
-        raise rules.fail("dst", f"shape {dst.shape}", "must be (partitions, 8)")
+        rule = "must have the shape (partitions, 8)"
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
     if not 8 <= free_size(src) <= 16384:
-        raise rules.fail("src", f"{free_size(src)} elements a partition", "8 to 16384")
+        value = f"a tile with {free_size(src)} elements a partition"
+        raise rules.fail("src", value, "must have 8 to 16384 elements a partition")
     name_ = dst.dtype
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -200,7 +208,7 @@ def tensor_tensor_scan(
     reverse1: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """``r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i]`` along the free axis."""
+    """Computes ``r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i]`` along the free axis."""
     rules = Rules("nisa.tensor_tensor_scan")
     first = rules.operator("op0", op0, "binary")
     second = rules.operator("op1", op1, "binary")

@@ -1,4 +1,4 @@
-"""Register instructions: scalar values of the engines' sequencers."""
+"""Register instructions, which move scalar values of the engines' sequencers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..tensor import NkiTensor
 
 
 def register_alloc(x: int | None = None) -> VirtualRegister:
-    """A register, uninitialised or holding the integer ``x``."""
+    """Returns a register, which holds the integer ``x`` or nothing."""
     if x is not None and (isinstance(x, bool) or not isinstance(x, int)):
-        rule = "must be an int or None; load tensors with nisa.register_load"
+        rule = "must be an int or None: load a tensor by nisa.register_load"
         raise NkiValidationError("nisa.register_alloc", "x", repr(x), rule)
     return VirtualRegister(x if x is None else fits(x, "nisa.register_alloc", "x"))
 
 
 def register_move(dst: VirtualRegister, src: Any) -> None:
-    """Copy an integer or another register into ``dst``."""
+    """Copies an integer or another register into ``dst``."""
     _register("nisa.register_move", "dst", dst)
     if not isinstance(src, (int, VirtualRegister)) or isinstance(src, bool):
         rule = "must be an int or a VirtualRegister"
@@ -34,7 +34,7 @@ def register_move(dst: VirtualRegister, src: Any) -> None:
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
-    """Read the single element of ``src`` (HBM or SBUF) into ``dst``."""
+    """Reads the single element of ``src``, in HBM or SBUF, into ``dst``."""
     label = "nisa.register_load"
     _register(label, "dst", dst)
     _single(label, "src", src)
@@ -42,7 +42,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor) -> None:
 
 
 def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
-    """Write ``src`` to the single element of ``dst`` (HBM or SBUF)."""
+    """Writes ``src`` to the single element of ``dst``, in HBM or SBUF."""
     label = "nisa.register_store"
     _register(label, "src", src)
     _single(label, "dst", dst)
@@ -50,20 +50,20 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
 
 
 def _stored(dst: NkiTensor, number: int) -> int:
-    """``number`` as ``dst`` holds it: 32-bit integers take the register's bits as they are."""
+    """Returns ``number`` as ``dst`` holds it. A 32-bit integer holds the register's bits."""
     if dst.dtype not in dtypes.INTEGERS or dst.dtype == "bool":
         return number
     limits = np.iinfo(dst._layout.np_type)
     if limits.bits == BITS:
         return (number - limits.min) % (1 << BITS) + limits.min
     if not limits.min <= number <= limits.max:
-        rule = f"does not fit dtype {dst.dtype}"
+        rule = f"must be from {limits.min} to {limits.max} for a dst of {dst.dtype}"
         raise NkiValidationError("nisa.register_store", "src", number, rule)
     return number
 
 
 def load_number(label: str, src: NkiTensor, what: str) -> int:
-    """The single element of ``src``, which the sequencers read into a register or a scalar."""
+    """Returns the element of ``src``, which the sequencers read into a register or a scalar."""
     session = active()
     value: list[int] = []
 
@@ -74,13 +74,16 @@ def load_number(label: str, src: NkiTensor, what: str) -> int:
     issue.is_dynamic = src.is_indirect()
     session.issue(issue, [], [src], None)
     if session.dry:
-        rule = f"dry_run has no data: a loaded {what} is unknown"
+        rule = (
+            f"a dry run has no data, so the value of a loaded {what} is unknown: run the kernel on "
+            f"arrays, with nki_kernels.simulator.record() for a timeline"
+        )
         raise NkiValidationError(label, "src", src.storage.describe(), rule)
     return value[0]
 
 
 def store_number(label: str, dst: NkiTensor, number: int, recorded: Any = None) -> None:
-    """Write ``number``, which the sequencers computed as ``recorded`` tells, to ``dst``."""
+    """Writes ``number`` to ``dst``; ``recorded`` tells how the sequencers computed the number."""
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = number
@@ -94,8 +97,8 @@ def store_number(label: str, dst: NkiTensor, number: int, recorded: Any = None) 
 def _sequencer_issue(
     label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]
 ) -> Issue:
-    """An instruction that moves one number between a tensor and the sequencers."""
-    # A sequencer access, about one tensor access long; SyncE runs it, shown as gpsimd's clock.
+    """Returns an instruction that moves one number between a tensor and the sequencers."""
+    # SyncE runs it. It is assumed to take one tensor access, at the clock of GpSimdE.
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
     issue.queue = issue.stream = "sync"
@@ -109,9 +112,10 @@ def _register(label: str, operand: str, value: Any) -> None:
 
 def _single(label: str, operand: str, t: Any) -> None:
     if not isinstance(t, NkiTensor) or t.size != 1:
-        value = f"shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
+        value = f"a tensor of shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
         raise NkiValidationError(label, operand, value, "must be a tensor with one element")
     if t.buffer is MemoryRegion.psum:
-        raise NkiValidationError(label, operand, "PSUM tensor", "must be in HBM or SBUF")
+        raise NkiValidationError(label, operand, "a tensor in PSUM", "must be in HBM or SBUF")
     if dtypes.itemsize(t.dtype) > 4:
-        raise NkiValidationError(label, operand, t.dtype, "at most 32 bits")
+        rule = "a register has 32 bits: use a dtype of at most 32 bits"
+        raise NkiValidationError(label, f"{operand}.dtype", t.dtype, rule)

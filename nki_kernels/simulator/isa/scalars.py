@@ -1,7 +1,7 @@
-"""Scalar instructions of NKI 0.7: an NkiScalar from a tensor, and into one.
+"""Scalar instructions of NKI 0.7, which load an NkiScalar from a tensor and store it to one.
 
-nki/api/generated/nki.isa.scalar_load and nki.isa.scalar_store of the Neuron SDK 2.33. A shape other
-than (1, 1) is not documented there, and is refused.
+Sources: nki/api/generated/nki.isa.scalar_load and nki.isa.scalar_store of the Neuron SDK 2.33. They
+document no shape other than (1, 1), so all others are refused.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from .registers import load_number, store_number
 
 
 def scalar_load(src: NkiTensor) -> NkiScalar:
-    """The element of a 1x1 tensor of int32 or int64 in SBUF or HBM; its dtype is the scalar's."""
+    """Loads the element of a 1x1 tensor of int32 or int64 in SBUF or HBM as an NkiScalar."""
     label = "nisa.scalar_load"
     _check(label, "src", src)
     return scalar(active(), load_number(label, src, "scalar"), src.dtype)
 
 
 def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
-    """Write ``value`` to a 1x1 tensor of its width in SBUF or HBM."""
+    """Writes ``value`` to a 1x1 tensor of the same dtype in SBUF or HBM."""
     label = "nisa.scalar_store"
     _check(label, "dst", dst)
     if not isinstance(value, NkiScalar):
-        rule = "must be an NkiScalar; nisa.memset writes a Python int"
+        rule = "must be an NkiScalar: write a Python int by nisa.memset"
         raise NkiValidationError(label, "value", repr(value), rule)
     if dst.dtype != value.dtype:
-        rule = f"must have the width of the scalar, {value.dtype}"
-        raise NkiValidationError(label, "dst", dst.dtype, rule)
+        rule = f"must be {value.dtype}, the dtype of the scalar"
+        raise NkiValidationError(label, "dst.dtype", dst.dtype, rule)
     store_number(label, dst, value.check_is_alive().value, value.recorded)
 
 
 def _check(label: str, operand: str, t: Any) -> None:
     if not isinstance(t, NkiTensor) or t.shape != (1, 1):
-        value = f"shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
+        value = f"a tensor of shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
         raise NkiValidationError(label, operand, value, "must be a tensor of shape (1, 1)")
     if t.buffer is MemoryRegion.psum:
-        raise NkiValidationError(label, operand, "PSUM tensor", "must be in HBM or SBUF")
+        raise NkiValidationError(label, operand, "a tensor in PSUM", "must be in HBM or SBUF")
     if t.dtype not in BITS:
-        raise NkiValidationError(label, operand, t.dtype, "must be int32 or int64")
+        raise NkiValidationError(label, f"{operand}.dtype", t.dtype, "must be int32 or int64")

@@ -1,4 +1,4 @@
-"""Searches along the free axes: the largest values, where values are, what is not zero."""
+"""Searches along the free axes: for the largest values, for given values, and for nonzeros."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..tensor import NkiTensor
 from .costs import stream
 from .rules import SBUF, Rules, free_size, start_partition
 
-_CORE_PARTITIONS = 16  # of SBUF that one of GpSimdE's eight cores reaches [isa local_gather]
-# GpSimdE's cycles an element of a search: topk documents 4; of nonzero_with_count no document.
+_CORE_PARTITIONS = 16  # that each of GpSimdE's eight cores reaches [isa local_gather]
+# Cycles of GpSimdE for an element: topk documents 4, nonzero_with_count has no documented cost.
 _SEARCH_CYCLES = 4
 
 
@@ -23,9 +23,10 @@ _SEARCH_CYCLES = 4
 def nc_find_index8(
     dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None = None
 ) -> Issue:
-    """Index of each of 8 values in its partition of ``data``; all ones where it is not there.
+    """Finds the index of each of 8 values in its partition of ``data``.
 
-    A value that ``vals`` has n times gets the first n places, in ascending order.
+    A value that occurs n times in ``vals`` is given its first n indices, in ascending order. The
+    result is all ones where ``data`` does not contain the value.
     """
     rules = Rules("nisa.nc_find_index8")
     rules.output("dst", dst)
@@ -33,7 +34,8 @@ def nc_find_index8(
     _searched(rules, data, vals)
     rules.same_partitions(dst=dst, data=data, vals=vals)
     if dst.ndim != 2 or dst.shape[1] != 8:
-        raise rules.fail("dst", f"shape {dst.shape}", "must be (partitions, 8)")
+        rule = "must have the shape (partitions, 8)"
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = np.iinfo(outs[0].dtype).max
@@ -47,18 +49,20 @@ def nc_find_index8(
 
 
 def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
-    """The operands of a search for 8 values."""
+    """Checks the operands of a search for 8 values."""
     for label, t in (("data", data), ("vals", vals)):
         rules.tile(label, t)
         if t.ndim > 3:
-            raise rules.fail(label, f"{t.ndim} dimensions", "at most 3")
+            rule = "must have at most 3 dimensions"
+            raise rules.fail(label, f"a tile of {t.ndim} dimensions", rule)
     if not 8 <= free_size(data) <= 16384:
-        raise rules.fail("data", f"{free_size(data)} elements a partition", "8 to 16384")
+        value = f"a tile with {free_size(data)} elements a partition"
+        raise rules.fail("data", value, "must have 8 to 16384 elements a partition")
     rules.free_size_is("vals", vals, 8)
 
 
 def _lines(out: Any, ins: list[Any]) -> Any:
-    """(row of the result, elements, values) of each partition; NaN is equal to nothing."""
+    """Yields (row of the result, elements, values) of each partition."""
     rows = len(ins[0])
     data, values = (dtypes.to_float32(t).reshape(rows, -1) for t in ins[:2])
     return zip(out, data, values, strict=True)
@@ -73,10 +77,11 @@ def nc_match_replace8(
     dst_idx: NkiTensor | None = None,
     name: str | None = None,
 ) -> Issue:
-    """``data`` with ``imm`` in place of each of 8 values where it occurs first, and where that was.
+    """Copies ``data``, with the first occurrence of each of 8 values replaced by ``imm``.
 
-    Values are looked for from the last to the first, so that a repeated one gets its places in
-    descending order in ``dst_idx``. All ones where it is not there.
+    ``dst_idx`` receives the indices of these occurrences, or all ones for a value that does not
+    occur. Values are searched from the last to the first, so that the indices of a repeated value
+    are in descending order.
     """
     rules = Rules("nisa.nc_match_replace8")
     rules.output("dst", dst)
@@ -119,16 +124,17 @@ def nonzero_with_count(
     padding_val: int = -1,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Indices of the elements that are not zero, padding, and how many there are. v3 and newer.
+    """Finds the indices of nonzero elements, followed by padding and their number (v3 and newer).
 
-    GpSimdE's cores read and write their first partition each: 0, 16, 32 and so on to 112.
+    Each core of GpSimdE reads and writes its first partition only: 0, 16, 32 and so on to 112.
     """
     rules = Rules("nisa.nonzero_with_count")
     rules.generation("instruction", "nonzero_with_count", 3)
     for label, t in (("dst", dst), ("src", src)):
         rules.tile(label, t, SBUF)
         if start_partition(t) % _CORE_PARTITIONS:
-            raise rules.fail(label, f"start partition {start_partition(t)}", "a multiple of 16")
+            value = f"a tile that starts at partition {start_partition(t)}"
+            raise rules.fail(label, value, "must start at a multiple of 16")
     rules.same_partitions(dst=dst, src=src)
     first = [t[:: min(_CORE_PARTITIONS, t.shape[0])] for t in (dst, src)]
     return _nonzero(*first, index_offset, padding_val, name=name)
@@ -168,10 +174,11 @@ def _nonzero(
 def topk(
     val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int, name: str | None = None
 ) -> Issue:
-    """The k largest of ``n`` values of each 16 partitions, ascending, and their indices. GpSimdE.
+    """Finds the k largest of ``n`` values in each group of 16 partitions, and their indices.
 
-    Element i of a group of 16 partitions is in its partition i % 16, column i // 16. Every
-    partition of the group gets the same result. Of equal values the order is not documented.
+    GpSimdE sorts them in ascending order. Element i of a group is in its partition i % 16, column
+    i // 16. Every partition of the group receives the same result. The order of equal values is not
+    documented.
     """
     rules = Rules("nisa.topk")
     rules.output("val_dst", val_dst, SBUF)
@@ -184,12 +191,15 @@ def topk(
     n, k = integer(rules.instruction, "n", n), free_size(val_dst)
     rules.free_size_is("idx_dst", idx_dst, k)
     if not 8 <= n < 65536 or not 1 <= k < 32768 or k > n:
-        raise rules.fail("n, k", (n, k), "8 <= n < 65536, 1 <= k < 32768 and k <= n")
+        rule = "must satisfy 8 <= n < 65536, 1 <= k < 32768 and k <= n"
+        raise rules.fail("(n, k)", (n, k), rule)
     if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
         rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
-        raise rules.fail("src", f"{free_size(src)} elements a partition", rule)
+        value = f"a tile with {free_size(src)} elements a partition"
+        raise rules.fail("src", value, rule)
     if src.shape[0] % _CORE_PARTITIONS:
-        raise rules.fail("src", f"{src.shape[0]} partitions", "a multiple of 16")
+        rule = "must have a multiple of 16 partitions"
+        raise rules.fail("src", f"a tile of {src.shape[0]} partitions", rule)
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         rows = len(ins[0])
@@ -201,7 +211,7 @@ def topk(
             outs[1][group] = order.reshape((1, *outs[1].shape[1:]))
 
     writes = {"val_dst": val_dst, "idx_dst": idx_dst}
-    # 4 n + k cycles "per partition" [isa topk]: lanes are taken to work side by side.
+    # 4 n + k cycles "per partition" [isa topk]. Lanes are assumed to work in parallel.
     return stream(
         rules.instruction, "gpsimd", run, writes, {"src": src}, elements=_SEARCH_CYCLES * n + k
     )

@@ -1,4 +1,4 @@
-"""Instructions that generate index patterns and select by predicate."""
+"""Instructions that generate index patterns, and that select elements by a predicate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def iota(
     channel_multiplier: int = 0,
     name: str | None = None,
 ) -> Issue:
-    """``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
+    """Computes ``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
     rules = Rules("nisa.iota")
     rules.output("dst", dst, SBUF)
     values = _affine(rules, pattern, offset, channel_multiplier, dst)
@@ -45,20 +45,20 @@ def iota(
 def _affine(
     rules: Rules, pattern: Any, offset: int, channel_multiplier: int, dst: NkiTensor
 ) -> Any:
-    """The affine values in the shape of ``dst``."""
+    """Returns the affine values in the shape of ``dst``."""
     for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
         if not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
             raise rules.fail(label, value, "must be an int32")
-    rule = "1 to 4 pairs [step, count] of ints"
+    rule = "must be a list of 1 to 4 pairs [step, count] of ints"
     is_list = isinstance(pattern, (list, tuple))
     if not is_list or any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in pattern):
         raise rules.fail("pattern", repr(pattern), rule)
     pairs = [integers(rules.instruction, "pattern", pair, rule) for pair in pattern]
     if not 1 <= len(pairs) <= 4:
-        raise rules.fail("pattern", pattern, "1 to 4 pairs [step, count]")
+        raise rules.fail("pattern", pattern, rule)
     total = math.prod(count for _, count in pairs)
     if total != free_size(dst):
-        rule = f"counts multiply to {total}; dst has {free_size(dst)} elements a partition"
+        rule = f"its counts multiply to {total}, and dst has {free_size(dst)} elements a partition"
         raise rules.fail("pattern", pattern, rule)
     flat = np.zeros(1, np.int64)
     for step, count in pairs:
@@ -78,7 +78,7 @@ def affine_select(
     offset: int = 0,
     name: str | None = None,
 ) -> Issue:
-    """``on_true_tile`` where ``affine <cmp_op> 0`` holds, else ``on_false_value``. GpSimdE."""
+    """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
     rules.output("dst", dst, SBUF)
     rules.tile("on_true_tile", on_true_tile, SBUF)
@@ -105,7 +105,8 @@ def affine_select(
 def _comparison(rules: Rules, name: str, op: Any) -> Any:
     operator = rules.operator(name, op, "binary")
     if operator.name not in _COMPARISONS:
-        raise rules.fail(name, f"nl.{operator.name}", "must be a comparison")
+        rule = "must be a comparison, such as nl.equal or nl.less"
+        raise rules.fail(name, f"nl.{operator.name}", rule)
     return operator
 
 
@@ -124,7 +125,7 @@ def range_select(
     on_false_value: Any = _FLOAT32_MIN,
     name: str | None = None,
 ) -> Issue:
-    """Keep elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
+    """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
     rules.output_or_sink("dst", dst, reduce_res)
@@ -141,11 +142,13 @@ def range_select(
     first = _comparison(rules, "comp_op0", comp_op0)
     second = _comparison(rules, "comp_op1", comp_op1)
     if "not_equal" in (first.name, second.name):
-        raise rules.fail("comp_op", "nl.not_equal", "must be equal, less, greater or with equal")
-    if float(np.float32(on_false_value)) != _FLOAT32_MIN:  # in fewer digits, perhaps
+        rule = "must be nl.equal, nl.less, nl.less_equal, nl.greater or nl.greater_equal"
+        raise rules.fail("comp_op", "nl.not_equal", rule)
+    if float(np.float32(on_false_value)) != _FLOAT32_MIN:  # which may have fewer digits
         raise rules.fail("on_false_value", on_false_value, f"must be {_FLOAT32_MIN} (FP32_MIN)")
     if range_start + free_size(dst) > 1 << 24:
-        raise rules.fail("range_start", range_start, "indices must stay below 2^24")
+        rule = "all indices must be below 2^24, so that float32 holds them exactly"
+        raise rules.fail("range_start", range_start, rule)
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     indices = (range_start + np.arange(free_size(dst))).astype(np.float32)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
@@ -174,7 +177,7 @@ def select_reduce(
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """``on_true`` where ``predicate``, else ``on_false``; optional maximum over the free axes."""
+    """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
     rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("predicate", predicate)
@@ -183,7 +186,8 @@ def select_reduce(
     rules.not_both_psum(predicate=predicate, on_true=on_true)
     rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
-        raise rules.fail("on_true.dtype", on_true.dtype, "not tfloat32, int32 or uint32")
+        rule = "must not be tfloat32, int32 or uint32"
+        raise rules.fail("on_true.dtype", on_true.dtype, rule)
     reads = {"predicate": predicate, "on_true": on_true}
     is_tile = rules.scalar_or_vector("on_false", on_false, on_true)
     if is_tile:
@@ -206,10 +210,10 @@ def select_reduce(
 def _max_result(
     rules: Rules, dst: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
 ) -> dict[str, NkiTensor]:
-    """Check the reduction's settings; returns the written operands."""
+    """Checks the settings of the reduction, and returns the operands that are written."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
-        raise rules.fail("reduce_cmd", cmd.name, "not supported")
+        raise rules.fail("reduce_cmd", cmd.name, "this instruction does not support it")
     operator = operator_of(reduce_op)
     if operator is None or operator.name != "maximum":
         raise rules.fail("reduce_op", repr(reduce_op), "must be nl.maximum")
@@ -223,7 +227,7 @@ def _max_result(
 def _reduce_max(
     instruction: str, cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
 ) -> None:
-    """VectorE's accumulator registers."""
+    """Reduces into VectorE's accumulator registers, and writes them to ``reduce_res``."""
     if cmd is reduce_cmd.idle and reduce_res is None:
         return
     registers = accumulator(instruction, "vector", cmd, -np.inf)

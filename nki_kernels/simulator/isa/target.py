@@ -1,4 +1,4 @@
-"""Which chip the kernel is built for."""
+"""Functions that tell a kernel for which chip it is built."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ..session import chip_of_launch
 
 
 def get_nc_version() -> nc_version:
-    """Generation of the target, from NEURON_PLATFORM_TARGET_OVERRIDE."""
+    """Returns the generation of the chip on which the kernel runs."""
     return nc_version(chip_of_launch().generation)
 
 
 def get_nc_sub_version() -> int:
-    """Silicon revision of the target: 0, the first."""
+    """Returns the silicon revision of the chip, which is always 0, the first."""
     return 0

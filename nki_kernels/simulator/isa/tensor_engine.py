@@ -1,4 +1,4 @@
-"""Instructions of the Tensor engine (and nc_transpose, which VectorE also does)."""
+"""Instructions of the Tensor engine. VectorE can also run one of them, nc_transpose."""
 
 from __future__ import annotations
 
@@ -42,24 +42,27 @@ def nc_matmul(
     perf_mode: matmul_perf_mode = matmul_perf_mode.none,
     name: str | None = None,
 ) -> Issue:
-    """``dst[M, N] = stationary[K, M].T @ moving[K, N]``, in PSUM, accumulated in fp32."""
+    """Computes ``dst[M, N] = stationary[K, M].T @ moving[K, N]`` in PSUM, with sums in float32."""
     rules = Rules("nisa.nc_matmul")
     double = _mode(rules, perf_mode, stationary, moving)
     if double and is_transpose:
-        raise rules.fail("is_transpose", True, "cannot be combined with double_row")
+        rule = "is_transpose cannot be combined with perf_mode double_row"
+        raise rules.fail("is_transpose", True, rule)
     rules.output("dst", dst, PSUM)
     rules.tile("stationary", stationary, SBUF)
     rules.tile("moving", moving, SBUF)
     _matmul_dtypes(rules, dst, stationary, moving, is_transpose)
     rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
     if double and columns != (0, 4):
-        raise rules.fail("tile_size", tile_size, "double_row excludes column tiling")
+        rule = "perf_mode double_row needs all columns of the array: use (rows, 128)"
+        raise rules.fail("tile_size", tile_size, rule)
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
     turns = is_transpose and rules.chip.native_transpose
     if turns and n != k:
-        raise rules.fail("moving", f"{k}x{n}", "is_transpose needs an identity matrix")
+        rule = f"is_transpose needs an identity matrix, {k}x{k}"
+        raise rules.fail("moving", f"a tile of {k}x{n}", rule)
     claims = _claims(
         is_stationary_onezero and stationary.dtype == "float32",
         is_moving_onezero and moving.dtype == "float32",
@@ -83,7 +86,7 @@ def nc_matmul(
 def _note_device_rules(
     rules: Rules, issue: Issue, loaded: tuple[NkiTensor, int, int], tile_size: Any, accumulate: Any
 ) -> None:
-    """What the session checks of a product of a stationary operand of k partitions, m columns."""
+    """Notes the device rules that the session checks, for (stationary operand, k, m)."""
     chip = rules.chip
     allowed = chip.stationary_free_dimensions
     issue.breaks = device_rules.breaks_of_matmul(*loaded, tuple(tile_size), allowed)
@@ -99,7 +102,8 @@ def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
         rules.tensor(operand, t)
         rules.dtype(operand, t, ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"))
         if t.ndim < 3 or t.shape[1] != 2:
-            raise rules.fail(operand, f"shape {t.shape}", "double_row needs shape (K, 2, ...)")
+            rule = "must have a shape (K, 2, ...) with perf_mode double_row"
+            raise rules.fail(operand, f"a tile of shape {t.shape}", rule)
     return True
 
 
@@ -112,10 +116,12 @@ def _matmul_dtypes(
             rules.generation(f"{operand}.dtype", t.dtype, 4)
     found = {stationary.dtype, moving.dtype}
     if len(found & set(_WIDE)) and not found <= set(_WIDE):
-        value = f"{stationary.dtype} with {moving.dtype}"
-        raise rules.fail("dtypes", value, "float32/tfloat32 only with float32/tfloat32")
+        value = f"{stationary.dtype} for stationary, {moving.dtype} for moving"
+        rule = "float32 and tfloat32 can be multiplied with float32 and tfloat32 only"
+        raise rules.fail("dtype", value, rule)
     if found == {"float8_e4m3", "float8_e4m3fn"}:
-        raise rules.fail("dtypes", "float8_e4m3 with float8_e4m3fn", "cannot be mixed")
+        value = f"{stationary.dtype} for stationary, {moving.dtype} for moving"
+        raise rules.fail("dtype", value, "these two dtypes cannot be mixed")
     allowed = ["float32"]
     if rules.chip.generation >= 4:
         allowed.append("bfloat16")
@@ -127,13 +133,15 @@ def _matmul_dtypes(
 def _array_tile(
     rules: Rules, position: Any, size: Any, stationary: NkiTensor, moving: NkiTensor
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and columns of the systolic array in use, in groups of 32."""
+    """Returns the rows and the columns of the systolic array in use, in groups of 32."""
     if not position and not size:
         return (0, 4), (0, 4)
     if not position or not size:
-        raise rules.fail("tile_position, tile_size", (position, size), "set both or neither")
+        rule = "both or neither of them must be set"
+        raise rules.fail("(tile_position, tile_size)", (position, size), rule)
     if len(position) != 2 or len(size) != 2:
-        raise rules.fail("tile_position, tile_size", (position, size), "(row, column) pairs")
+        rule = "both must be pairs (row, column)"
+        raise rules.fail("(tile_position, tile_size)", (position, size), rule)
     spans = []
     smallest = rules.chip.smallest_row_tile
     legal = tuple(n for n in (32, 64, 128) if n >= smallest)
@@ -146,8 +154,9 @@ def _array_tile(
         spans.append((start // 32, (start + length) // 32))
     for operand, t in (("stationary", stationary), ("moving", moving)):
         if size[0] < 128 and start_partition(t) != position[0]:
-            value = f"start partition {start_partition(t)}"
-            raise rules.fail(operand, value, f"row tile {position[0]} reads its own partitions")
+            value = f"a tile that starts at partition {start_partition(t)}"
+            rule = f"must start at partition {position[0]}, the row of tile_position"
+            raise rules.fail(operand, value, rule)
     return spans[0], spans[1]
 
 
@@ -162,24 +171,29 @@ def _matmul_sizes(
     k, m, n = sizes
     rows, columns = tile_size if tile_size else (128, 128)
     if moving.shape[0] != k:
-        value = f"{k} and {moving.shape[0]}"
-        raise rules.fail("partitions of stationary and moving", value, "must be identical")
+        value = f"{k} for stationary, {moving.shape[0]} for moving"
+        rule = "both must have the same number of partitions"
+        raise rules.fail("the number of partitions", value, rule)
     if k > rows:
-        raise rules.fail("stationary", f"{k} partitions", f"at most {rows}")
+        rule = f"must have at most {rows} partitions, the rows of the array tile"
+        raise rules.fail("stationary", f"a tile of {k} partitions", rule)
     if m > columns:
-        raise rules.fail("stationary", f"free size {m}", f"at most {columns}")
+        rule = f"must be at most {columns}, the columns of the array tile"
+        raise rules.fail("the free size of stationary", m, rule)
     chip = rules.chip
     limit = chip.matmul_moving_max
     if chip.generation >= 4 and dst.dtype == "bfloat16":
         limit *= 2
     if n > limit:
-        raise rules.fail("moving", f"free size {n}", f"at most {limit} on {chip.name}")
+        rule = f"must be at most {limit} on {chip.name}: split the columns into several products"
+        raise rules.fail("the free size of moving", n, rule)
     if dst.shape[0] != m or free_size(dst) != n:
-        value = f"shape {dst.shape}"
+        value = f"a tile of shape {dst.shape}"
         raise rules.fail("dst", value, f"must have {m} partitions of {n} elements")
     if chip.generation < 4 and bank_span(dst, chip.psum_bank_bytes) > 1:
         rule = f"must stay within one PSUM bank ({chip.psum_bank_bytes} bytes a partition)"
-        raise rules.fail("dst", f"shape {dst.shape} at offset {dst.offset % dst._free}", rule)
+        value = f"a tile of shape {dst.shape} at offset {dst.offset % dst._free}"
+        raise rules.fail("dst", value, rule)
 
 
 def _matmul_cost(
@@ -190,7 +204,10 @@ def _matmul_cost(
     n: int,
     onezero: bool,
 ) -> None:
-    """Time of one pass; ``onezero``: zeros and ones, or a native transpose, halve fp32's."""
+    """Notes the time of one pass. ``onezero`` halves it in float32.
+
+    ``onezero`` is for operands of zeros and ones, and for native transposes.
+    """
     chip = active().chip
     factor = chip.fp32_matmul_factor if moving.dtype == "float32" else 1
     if moving.dtype == "float32" and onezero:
@@ -218,26 +235,26 @@ def _is_identity(array: Any) -> bool:
 
 
 def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list[Any]:
-    """(operand, its place, value, what has to hold, rule) of what a call says of its data.
+    """Returns what the arguments claim of the data: (operand, its place, value, check, rule).
 
-    A hint has no impact on operands that are not float32 (nki.isa.nc_matmul, parameters).
+    A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
     """
-    onezero = ("not zeros and ones", _is_zeros_and_ones)
+    onezero = ("a tile with other values than zeros and ones", _is_zeros_and_ones)
     found: list[Any] = []
     if stationary_onezero:
-        rule = "is_stationary_onezero says that it is: the chip would skip passes of float32"
+        rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"
         found.append(("stationary", 0, *onezero, rule))
-    if turns:  # an identity is zeros and ones
-        rule = "is_transpose needs an identity matrix: the chip would not multiply by it"
-        found.append(("moving", 1, "not an identity", _is_identity, rule))
+    if turns:  # an identity consists of zeros and ones
+        rule = "is_transpose needs an identity matrix, by which the chip does not multiply"
+        found.append(("moving", 1, "a tile that is not an identity", _is_identity, rule))
     elif moving_onezero:
-        rule = "is_moving_onezero says that it is: the chip would skip passes of float32"
+        rule = "is_moving_onezero claims so, and the chip would skip passes of float32"
         found.append(("moving", 1, *onezero, rule))
     return found
 
 
 def _rounding(chip: hardware.NeuronCore, dtypes_of_operands: set[str]) -> str:
-    """The dtype that the chip rounds products of these operands to, "" where it does not."""
+    """Returns the dtype to which the chip rounds products of these operands, or ""."""
     if dtypes_of_operands == {"bfloat16"} and chip.rounds_bf16_products:
         return "bfloat16"
     if dtypes_of_operands == {"tfloat32"} and chip.rounds_tfloat32_products:
@@ -246,7 +263,7 @@ def _rounding(chip: hardware.NeuronCore, dtypes_of_operands: set[str]) -> str:
 
 
 def _sum_of_rounded(left: Any, right: Any, dtype: str, out: Any) -> Any:
-    """left.T @ right with every product rounded to a dtype before the sum, which is float32."""
+    """Computes left.T @ right, with each product rounded to a dtype before the float32 sum."""
     total = np.zeros((left.shape[1], right.shape[1]), np.float32) if out is None else out
     total[...] = 0
     product = np.empty(total.shape, dtypes.numpy_type(dtype))
@@ -284,9 +301,10 @@ def _matmul_run(
 def _with_accumulation(
     rules: Rules, product: Any, accumulate: Any, dst: NkiTensor
 ) -> tuple[Any, Any]:
-    """Overwrite or accumulate, element by element, by who wrote the PSUM element before.
+    """Returns two functions, which write a product to PSUM, and find where it is accumulated.
 
-    Two functions, which make the product and find the elements that it is added to.
+    If ``accumulate`` is None, each element is overwritten or accumulated, depending on which
+    instruction wrote the element of PSUM before.
     """
     shape, name = dst.shape, dst.dtype
     onto_others = rules.chip.generation >= 4
@@ -320,38 +338,41 @@ def _with_accumulation(
         if onto_others:
             return _written(target)
         if mask is not True and np.any(_written(target) & ~np.asarray(mask)):
-            rule = "PSUM that another instruction wrote: start with accumulate=False"
-            active().warn(
-                rules.instruction, "accumulate", f"None ({target.storage.describe()})", rule
-            )
+            rule = "another instruction wrote this PSUM: pass accumulate=False to the first product"
+            value = f"None for {target.storage.describe()}"
+            active().warn(rules.instruction, "accumulate", value, rule)
         return mask
 
     return run, onto
 
 
 def _written(t: NkiTensor) -> Any:
-    """True, False or a mask of the elements that any instruction wrote."""
+    """Returns True, False or a mask of the elements that any instruction wrote."""
     return shadow.marks(t.storage.written, t)
 
 
 def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
     if mask is False or (mask is not True and not mask.all()):
-        rule = "accumulates onto PSUM that no matmul initialised: start with accumulate=False"
-        raise rules.fail("accumulate", f"True ({target.storage.describe()})", rule)
+        rule = "no matmul has initialised this PSUM: pass accumulate=False to the first product"
+        raise rules.fail("accumulate", f"True for {target.storage.describe()}", rule)
 
 
 @instruction
 def nc_transpose(
     dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
 ) -> Issue:
-    """Swap partition and (flattened) free axis: TensorE 128x128 to PSUM, VectorE 32x32."""
+    """Swaps the partition axis and the flattened free axis.
+
+    TensorE transposes up to 128x128 from SBUF to PSUM, and VectorE up to 32x32.
+    """
     rules = Rules("nisa.nc_transpose")
     rules.output("dst", dst)
     rules.tile("data", data)
     rules.same_dtype(dst=dst, data=data)
     p, f = data.shape[0], free_size(data)
     if dst.shape[0] != f or free_size(dst) != p:
-        raise rules.fail("dst", f"shape {dst.shape}", f"must have {f} partitions of {p} elements")
+        value = f"a tile of shape {dst.shape}"
+        raise rules.fail("dst", value, f"must have {f} partitions of {p} elements")
     chosen = _transpose_engine(rules, dst, data, engine)
     shape = dst.shape
 
@@ -378,21 +399,27 @@ def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: 
         chosen = engine.tensor if array else engine.vector
     if chosen is engine.vector:
         if p > 32 or f > 32:
-            raise rules.fail("data", f"{p}x{f}", "VectorE transposes at most 32x32")
+            rule = "VectorE transposes at most 32x32: use TensorE, with dst in PSUM"
+            raise rules.fail("data", f"a tile of {p}x{f}", rule)
     elif chosen is engine.tensor:
         rules.tile("data", data, SBUF)
         rules.output("dst", dst, PSUM)
         if f > 128:
-            raise rules.fail("data", f"{p}x{f}", "TensorE transposes at most 128x128")
+            rule = "TensorE transposes at most 128x128: transpose it in parts"
+            raise rules.fail("data", f"a tile of {p}x{f}", rule)
         if bank_span(dst, rules.chip.psum_bank_bytes) > 1:
-            raise rules.fail("dst", f"shape {dst.shape}", "must stay within one PSUM bank")
+            value = f"a tile of shape {dst.shape}"
+            raise rules.fail("dst", value, "must stay within one PSUM bank")
     else:
         raise rules.fail("engine", chosen.name, "must be engine.tensor or engine.vector")
     return str(chosen.name)
 
 
 def _inexact_transpose(dst: NkiTensor, p: int, f: int) -> Any:
-    """NeuronCore-v2 multiplies by an identity, so NaN and Inf spread along the contraction."""
+    """Returns the transpose of NeuronCore-v2, which multiplies by an identity.
+
+    So NaN and infinities spread along the contraction.
+    """
     name, shape = dst.dtype, dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:

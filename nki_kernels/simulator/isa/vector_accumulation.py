@@ -1,4 +1,4 @@
-"""Instructions of VectorE that go on in its accumulator registers, one a lane."""
+"""Instructions of VectorE that use its accumulator registers, of which each lane has one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXPONENTIAL_OUT = (
 )
 _EXPONENTIAL_IN = (_EXPONENTIAL_OUT | {"uint32"}) - {"tfloat32"}
 _COMMANDS = reduce_cmd
-_EXPONENTIAL_SPEED = 4  # times that of an activation on ScalarE [v4, fast exponential]
+_EXPONENTIAL_SPEED = 4  # relative to an activation on ScalarE [v4, fast exponential]
 
 
 @instruction
@@ -43,16 +43,18 @@ def tensor_scalar_reduce(
     reduce_res_negate: bool = False,
     name: str | None = None,
 ) -> Issue:
-    """``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
+    """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
     rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("data", data)
     rules.same_elements(dst=dst, data=data)
     operator = rules.operator("op0", op0, "unary_or_binary")
     if operator.bitvec:
-        raise rules.fail("op0", f"nl.{operator.name}", "bitvec operators are not supported")
+        rule = "must be an arithmetic operator, not a bitvec operator"
+        raise rules.fail("op0", f"nl.{operator.name}", rule)
     if reverse0:
-        raise rules.fail("reverse0", reverse0, "is not supported yet: swap the operands otherwise")
+        rule = "NKI does not support it yet: choose an operator for the order (data, operand0)"
+        raise rules.fail("reverse0", reverse0, rule)
     reads = {"data": data}
     step = _scalar_step(rules, data, reads, 0, operator, operand0, False)
     reduction = _reduction(rules, "reduce_op", reduce_op)
@@ -83,7 +85,10 @@ def _priced(
     reads: dict[str, NkiTensor],
     factor: float = 1.0,
 ) -> Issue:
-    """As tensor_scalar at fp32 times ``factor``, and what reads the registers."""
+    """Returns an issue with the cost of tensor_scalar at float32, times ``factor``.
+
+    Where there is a result, the time of reading the registers is added.
+    """
     issue = stream(rules.instruction, _VECTOR, run, writes, reads, factor)
     return with_result_read(issue) if len(writes) > 1 else issue
 
@@ -99,13 +104,14 @@ def _reduction(rules: Rules, name: str, op: Any) -> Operator:
 def _loaded(
     rules: Rules, name: str, init: Any, data: NkiTensor, reads: dict[str, NkiTensor], cmd: Any
 ) -> Any:
-    """What load_reduce starts from: a number, the position of a tile among the reads, or None."""
+    """Returns the initial value of load_reduce: a number, ("tile", position), or None."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd not in (reduce_cmd.reset_reduce, reduce_cmd.reduce, reduce_cmd.load_reduce):
         raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
     if cmd is not reduce_cmd.load_reduce:
         if init is not None:
-            raise rules.fail(name, repr(init), "only with reduce_cmd.load_reduce")
+            rule = "must be None, except with reduce_cmd.load_reduce"
+            raise rules.fail(name, repr(init), rule)
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
@@ -115,7 +121,7 @@ def _loaded(
 def _number_or_column(
     rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
 ) -> Any:
-    """A float32 number, or ("tile", position among the reads) of a (partitions, 1) tile."""
+    """Returns a float32 number, or ("tile", position among the reads) of a (partitions, 1) tile."""
     if not rules.scalar_or_vector(name, value, data):
         return np.float32(value)
     rules.float32(name, value)
@@ -124,12 +130,12 @@ def _number_or_column(
 
 
 def _value(operand: Any, ins: list[Any]) -> Any:
-    """A number, or one a partition."""
+    """Returns a number, or one number for each partition."""
     return ins[operand[1]].reshape(-1) if isinstance(operand, tuple) else operand
 
 
 def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins: list[Any]) -> Any:
-    """The registers, with what the reduction begins from."""
+    """Returns the registers, which hold the initial values of the reduction."""
     registers = accumulator(rules.instruction, _VECTOR, cmd, 0.0)
     if cmd is reduce_cmd.reset_reduce:
         registers[lanes] = identity
@@ -141,7 +147,7 @@ def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins
 def _with_result(
     rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: Any
 ) -> dict[str, NkiTensor]:
-    """The written operands; a result has one element a partition."""
+    """Returns the written operands; a result must have one element a partition."""
     if reduce_res is None:
         return {"dst": dst}
     rules.accumulated(reduce_res, data=data)
@@ -163,17 +169,19 @@ def tensor_scalar_cumulative(
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     name: str | None = None,
 ) -> Issue:
-    """``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
+    """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_cumulative")
     rules.output("dst", dst)
     rules.tile("src", src)
     for label, t in (("dst", dst), ("src", src)):
         if t.dtype not in _NO_32_BIT_INTEGERS:
-            raise rules.fail(f"{label}.dtype", t.dtype, "not a 32-bit integer or a packed dtype")
+            rule = "must not be a 32-bit integer or a packed dtype"
+            raise rules.fail(f"{label}.dtype", t.dtype, rule)
     rules.same_elements(dst=dst, src=src)
     first = rules.operator("op0", op0, "binary")
     if first.bitvec:
-        raise rules.fail("op0", f"nl.{first.name}", "must be an arithmetic operator")
+        rule = "must be an arithmetic operator, not a bitvec operator"
+        raise rules.fail("op0", f"nl.{first.name}", rule)
     second = rules.operator("op1", op1, "binary")
     if second.name not in (*_IDENTITIES, "subtract"):
         rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
@@ -195,7 +203,7 @@ def tensor_scalar_cumulative(
             state[...] = value[:, i] = binary1(value[:, i], state)
         dtypes.store(outs[0], value.reshape(shape), name_)
 
-    # As tensor_tensor_scan, which reads two tiles where this one reads one.
+    # The cost is that of tensor_tensor_scan, halved, as this instruction reads one tile, not two.
     return _priced(rules, run, {"dst": dst}, reads)
 
 
@@ -209,7 +217,7 @@ def exponential(
     reduce_init: Any = 0.0,
     name: str | None = None,
 ) -> Issue:
-    """``exp(src - max_value)`` and, on request, its sum over the free axes. VectorE of v4."""
+    """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
     rules.generation("instruction", "exponential", 4)
     rules.output_or_sink("dst", dst, reduce_res)
@@ -227,7 +235,8 @@ def exponential(
     if cmd == "load_reduce":
         load = _number_or_column(rules, "reduce_init", reduce_init, src, reads)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
-        raise rules.fail("reduce_init", repr(reduce_init), "only with reduce_cmd.load_reduce")
+        rule = "must be 0, except with reduce_cmd.load_reduce"
+        raise rules.fail("reduce_init", repr(reduce_init), rule)
     writes = _with_result(rules, dst, src, reduce_res)
     if reduce_res is not None:
         rules.dtype("reduce_res", reduce_res, _EXPONENTIAL_OUT & dtypes.FLOATS)
@@ -240,7 +249,7 @@ def exponential(
         is_unused = cmd == "idle" and len(outs) == 1
         start = _COMMANDS.reset if is_unused else reduce_cmd
         registers = accumulator(rules.instruction, _VECTOR, start, 0.0)
-        if cmd == "idle":  # which leaves them in a state that is not known
+        if cmd == "idle":  # documents do not say what the registers hold afterwards
             registers[lanes] = np.nan
         elif cmd != "reduce":
             registers[lanes] = 0.0 if load is None else _value(load, ins)

@@ -1,4 +1,4 @@
-"""nki.language: tensors, loops and wrappers, as the Neuron SDK documents them (NKI 0.6, 0.7)."""
+"""The module nki.language: tensors, loops and wrappers, as documented for NKI 0.6 and 0.7."""
 
 from __future__ import annotations
 
@@ -156,31 +156,31 @@ bypass = OPERATORS["bypass"]
 
 
 def ds(start: Any, size: int) -> DynamicSlice:
-    """Index for ``size`` elements from ``start`` (an int or a register)."""
+    """Returns an index for ``size`` elements from ``start``, an int or a register."""
     return DynamicSlice(start, size)
 
 
 def is_hbm(buffer: MemoryRegion) -> bool:
-    """True for private and shared HBM."""
+    """Returns whether a memory is private or shared HBM."""
     return buffer not in ON_CHIP
 
 
 def is_on_chip(buffer: MemoryRegion) -> bool:
-    """True for SBUF and PSUM."""
+    """Returns whether a memory is SBUF or PSUM."""
     return buffer in ON_CHIP
 
 
 def is_psum(buffer: MemoryRegion) -> bool:
-    """True for PSUM."""
+    """Returns whether a memory is PSUM."""
     return buffer is psum
 
 
 def is_sbuf(buffer: MemoryRegion) -> bool:
-    """True for SBUF."""
+    """Returns whether a memory is SBUF."""
     return buffer is sbuf
 
 
-# Those of NKI 0.7, by name, as NKI 0.6 does not have them.
+# Names that exist since NKI 0.7 only.
 _new = {
     "NkiBlockGrid": _NkiBlockGrid,
     "NkiGrid": _NkiGrid,

@@ -1,4 +1,4 @@
-"""Tensors: allocation, filling, loading, storing."""
+"""Functions that allocate, fill, load and store tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _tensor(function: str, argument: str, value: Any) -> NkiTensor:
 def _in_hbm(function: str, argument: str, value: Any) -> NkiTensor:
     tensor = _tensor(function, argument, value)
     if tensor.buffer in ON_CHIP:
-        rule = "must be in HBM; nisa.tensor_copy and nisa.dma_copy copy tiles on the chip"
+        rule = "must be in HBM: copy a tile in SBUF or PSUM by nisa.tensor_copy or nisa.dma_copy"
         raise NkiValidationError(f"nl.{function}", argument, tensor.storage.describe(), rule)
     return tensor
 
@@ -47,18 +47,30 @@ def ndarray(
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
-    """A fresh, uninitialised tensor. ``address``: (partition, free byte) of a placement.
+    """Returns a new, uninitialised tensor.
 
-    Raises NkiValidationError when the memory cannot hold it.
+    Args:
+        shape: a tuple of positive sizes. In SBUF and PSUM the first dimension is the partition.
+        dtype: a dtype of NKI, NumPy or torch.
+        buffer: nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm.
+        name: a name for messages.
+        address: (partition, byte in the partition) for a placement in SBUF or PSUM.
+
+    Raises:
+        NkiValidationError: an argument is not allowed, or the memory cannot hold the tensor.
+        TypeError: the dtype is unknown.
     """
     region = _region(buffer, "ndarray")
     sizes = integers("nl.ndarray", "shape", shape)
     flat = region in ON_CHIP and len(sizes) < 2 and sizes != (1,)
     if not sizes or min(sizes) < 1 or flat:
-        rule = "positive sizes; SBUF and PSUM tensors have at least 2 dimensions, or shape (1,)"
+        rule = (
+            "must hold positive sizes; a tensor in SBUF or PSUM has at least 2 dimensions, or the "
+            "shape (1,)"
+        )
         raise NkiValidationError("nl.ndarray", "shape", sizes, rule)
     if address is not None:
-        rule = "must be (partition, free byte)"
+        rule = "must be a pair of ints (partition, byte in the partition)"
         address = integers("nl.ndarray", "address", address, rule)  # type: ignore[assignment]
         if address is None or len(address) != 2:
             raise NkiValidationError("nl.ndarray", "address", address, rule)
@@ -66,7 +78,7 @@ def ndarray(
 
 
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
-    """A tensor filled with ``fill_value``."""
+    """Returns a new tensor filled with ``fill_value``."""
     tensor = ndarray(shape, dtype, buffer, name)
     if not isinstance(fill_value, (int, float, np.generic)):
         rule = "must be a compile-time number"
@@ -83,7 +95,7 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str
 
 
 def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
-    """DMA fills HBM from a constant: one write, shared by all DMA engines."""
+    """Fills a tensor in HBM with a constant, by one write that all DMA engines share."""
     session = active()
     chip = session.chip
 
@@ -103,23 +115,23 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
-    """A tensor of zeros."""
+    """Returns a new tensor of zeros."""
     return full(shape, 0, dtype, buffer, name)
 
 
 def ones(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
-    """A tensor of ones."""
+    """Returns a new tensor of ones."""
     return full(shape, 1, dtype, buffer, name)
 
 
 def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
-    """Zeros with the shape (and by default dtype and buffer) of ``x``."""
+    """Returns zeros with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("zeros_like", "x", x)
     return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
 def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
-    """An uninitialised tensor with the shape (and by default dtype and buffer) of ``x``."""
+    """Returns a new tensor with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("empty_like", "x", x)
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
@@ -129,7 +141,7 @@ def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A new SBUF tile with the values of an HBM tensor."""
+    """Loads a tensor from HBM into a new tile in SBUF."""
     src = _in_hbm("load", "src", src)
     tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
     isa.dma_copy(tile, src)
@@ -137,18 +149,21 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def store(dst: NkiTensor, value: NkiTensor) -> None:
-    """Write an SBUF tile to an HBM tensor."""
+    """Writes a tile in SBUF to a tensor in HBM."""
     if not isinstance(value, NkiTensor) or value.buffer not in ON_CHIP:
-        raise NkiValidationError("nl.store", "value", repr(value), "must be an SBUF tile")
+        raise NkiValidationError("nl.store", "value", repr(value), "must be a tile in SBUF")
     isa.dma_copy(_in_hbm("store", "dst", dst), value)
 
 
 def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A new SBUF tile with an HBM argument of the kernel, transposed: slow, one element a run."""
+    """Loads an argument of the kernel, transposed, into a new tile in SBUF.
+
+    This is slow, because each run of the DMA has one element.
+    """
     src = _tensor("load_transpose2d", "src", src)
     if src.ndim != 2 or not src.storage.is_argument:
         value = src.storage.describe()
-        rule = "takes a 2-d view of a kernel argument in HBM"
+        rule = "must be a view with 2 dimensions of an argument of the kernel"
         raise NkiValidationError("nl.load_transpose2d", "src", value, rule)
     tile = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
     isa.dma_copy(tile, src.permute((1, 0)))
@@ -156,7 +171,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """A copy of an SBUF or PSUM tile, in SBUF."""
+    """Copies a tile in SBUF or PSUM to a new tile in SBUF."""
     x = _tensor("copy", "x", x)
     tile = ndarray(x.shape, dtype or x.dtype)
     isa.tensor_copy(tile, x)
@@ -167,7 +182,7 @@ copy.__nki_operator__ = OPERATORS["copy"]  # type: ignore[attr-defined]
 
 
 def shared_constant(constant: Any) -> NkiTensor:
-    """A tensor in shared HBM that holds a NumPy array, or the array in a ``.npy`` file."""
+    """Returns a tensor in shared HBM with the values of a NumPy array or of a ``.npy`` file."""
     array = np.load(constant) if isinstance(constant, str) else constant
     if not isinstance(array, np.ndarray):
         rule = "must be a NumPy array or the path of a .npy file"
@@ -180,7 +195,7 @@ def shared_constant(constant: Any) -> NkiTensor:
 
 
 def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None = None) -> NkiTensor:
-    """The n x n identity in SBUF (in ``dst`` when given)."""
+    """Loads the n x n identity into ``dst``, or into a new tile in SBUF."""
     n = integer("nl.shared_identity_matrix", "n", n)
     name = dtypes.canonical(dtype)
     constant = shared_constant(np.eye(n, dtype=dtypes.numpy_type(name)))
@@ -190,6 +205,6 @@ def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None =
 
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
-    """Print a tensor's values; the simulator writes them to stdout at once."""
+    """Prints the values of a tensor. The simulator writes them to standard output at once."""
     tensor = _tensor("device_print", "tensor", tensor)
     print(print_prefix, tensor if active().dry else np.asarray(tensor.array()))

@@ -1,8 +1,9 @@
-"""The body of a loop on the device is traced once: what would differ between iterations is refused.
+"""Checks of the body of a loop on the device, which must be the same in every iteration.
 
-nki/api/nki/language/__init__.py, fori_loop: loop state other than the loop variable is carried
-through SBUF or HBM. The simulator runs the body once an iteration, so that Python state which the
-body changes would give results that no device gives.
+The device repeats the instructions of one trace of the body. State other than the loop variable is
+carried through SBUF or HBM (nki/api/nki/language/__init__.py, fori_loop). The simulator runs the
+body in each iteration. Python state that the body changes would produce results that no device
+produces, so it is refused.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from ..tensor import NkiTensor
 _ONCE = "the body is traced once"
 _BY_VALUE = (int, float, str, bytes, type(None), Enum, np.generic)
 _DATA = (*_BY_VALUE, list, tuple, deque, dict, set, frozenset, np.ndarray)
-_ITERATORS = (itertools.count, itertools.repeat)  # which show in their texts where they are
+_ITERATORS = (itertools.count, itertools.repeat)  # their repr shows their position
 _WHICH_ONE = (NkiTensor, RunTimeValue, type, ModuleType)
 _SIMULATOR = __name__.removesuffix("language.loop_body")
-_LARGEST_ARRAY = 4096  # elements that are compared; of larger ones only which array it is
-# Their values change legally.
+_LARGEST_ARRAY = 4096  # elements of arrays that are compared; larger ones only by identity
+# The values of these instructions may differ between iterations.
 _OF_REGISTERS = tuple(
     f"nisa.{of}_{moves}" for of in ("register", "scalar") for moves in ("load", "store")
 )
 
 
 class LoopBody:
-    """A loop's body, and what its first iteration issued."""
+    """The body of a loop, and the instructions of its first iteration."""
 
     def __init__(self, label: str, body_fun: Callable[[Any], Any], session: Session) -> None:
         self.label = label
@@ -47,9 +48,9 @@ class LoopBody:
         self.first: list[Any] | None = None
 
     def __call__(self, variable: Callable[[], RunTimeValue]) -> Any:
-        """Run one iteration, on a variable that is made for it.
+        """Runs one iteration with a new loop variable.
 
-        Raises NkiValidationError where it is not a repetition of the first.
+        Raises NkiValidationError if the iteration does not repeat the first one.
         """
         issued: list[Any] = []
         with self._recording(issued):
@@ -58,11 +59,11 @@ class LoopBody:
             self.first = issued
         elif not _same_instructions(self.first, issued):
             rule = f"{_ONCE}, so every iteration must issue the same instructions"
-            raise self._fail("another sequence of instructions", rule)
+            raise self._fail("a function that issues other instructions later", rule)
         for name, value in _state(self.body_fun).items():
             if self.state.get(name, value) != value:
-                rule = f"{_ONCE}, so it cannot change Python state: carry it in SBUF or HBM"
-                raise self._fail(name, rule)
+                rule = f"{_ONCE}, so it cannot change Python state: carry state in SBUF or HBM"
+                raise self._fail(f"a function that changes {name!r}", rule)
         return result
 
     def _fail(self, value: str, rule: str) -> NkiValidationError:
@@ -75,7 +76,7 @@ class LoopBody:
         scope, before = session.loop_scope, session.scalars_made
         local: dict[int, int] = {}
 
-        # A loop inside of this one is checked by itself: its trips may differ.
+        # A loop inside of this loop is checked by itself, as its number of iterations may differ.
         def issue(issue: Any, writes: list[Any], reads: list[Any], name: Any) -> int:
             operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
             issued.append((issue, operands, _relative(issue.recorded, before)))
@@ -92,9 +93,10 @@ class LoopBody:
 
 
 def _operand(t: NkiTensor, scope: Any, local: dict[int, int], before: int) -> tuple[Any, ...]:
-    """What is the same in every iteration; what the body makes is known by its order.
+    """Returns what of an operand must be the same in every iteration.
 
-    ``before``: how many scalars had been made when the iteration began.
+    Tensors and scalars that the body makes are identified by their order. ``before`` is the number
+    of scalars that had been made when the iteration began.
     """
     around = t.storage.scope
     while around is not None and around is not scope:
@@ -110,7 +112,7 @@ def _operand(t: NkiTensor, scope: Any, local: dict[int, int], before: int) -> tu
 
 
 def _relative(recorded: Any, before: int) -> Any:
-    """How a scalar was computed; those that the iteration made are known by their order."""
+    """Returns how a scalar was computed; scalars of the iteration are identified by order."""
     if isinstance(recorded, int):
         return recorded - before if recorded > before else ("outside", recorded)
     if isinstance(recorded, tuple) and recorded[0] != "int":
@@ -124,7 +126,7 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
     for (a, operands, scalar), (b, others, its) in zip(first, other, strict=True):
         if scalar != its:
             return False
-        # Most layouts that are equal are one object.
+        # Equal layouts are usually the same object.
         if operands != others and _in_numbers(operands) != _in_numbers(others):
             return False
         if a is not b and _constants(a) != _constants(b):
@@ -133,7 +135,7 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
 
 
 def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Operands with what their layouts say."""
+    """Returns operands with the contents of their layouts in place of the layouts."""
     return [
         (place, layout.dtype, layout.shape, layout.strides, offset, kind)
         for place, layout, offset, kind in operands
@@ -141,7 +143,7 @@ def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _constants(issue: Any) -> tuple[Any, ...]:
-    """The compile-time values of an instruction."""
+    """Returns the compile-time values of an instruction."""
     held = () if issue.instruction in _OF_REGISTERS else _held(issue.run)
     return (issue.instruction, issue.engine, issue.cost_ns, held)
 
@@ -152,12 +154,12 @@ def _held(function: Any) -> tuple[Any, ...]:
 
 
 def _constant(value: Any) -> Any:
-    """What an instruction holds; of an object of a class which one it is."""
+    """Returns a value that an instruction holds, or the identity of an object."""
     return _of_data(value, _constant) if isinstance(value, _DATA) else id(value)
 
 
 def _state(body: Any) -> dict[str, Any]:
-    """The Python values a function sees, by name, as something to compare."""
+    """Returns the Python values that a function can see, by name, in a form to compare."""
     seen: dict[int, Any] = {}
     if isinstance(body, functools.partial):
         arguments = {"arguments": _value((body.args, body.keywords), seen)}
@@ -184,7 +186,7 @@ def _state(body: Any) -> dict[str, Any]:
 
 
 def _value(value: Any, seen: dict[int, Any]) -> Any:
-    """A copy of what can change in a value; of tensors, registers and classes which one it is."""
+    """Returns a copy of what can change in a value; the identity of tensors and registers."""
     if isinstance(value, _BY_VALUE):
         return type(value), repr(value)
     if isinstance(value, _WHICH_ONE) or id(value) in seen:
@@ -202,7 +204,7 @@ def _value(value: Any, seen: dict[int, Any]) -> Any:
 
 
 def _of_data(value: Any, part: Callable[[Any], Any]) -> Any:
-    """A copy of numbers, texts and containers, with what ``part`` gives for what they hold."""
+    """Returns a copy of numbers, texts and containers, whose items are passed to ``part``."""
     if isinstance(value, _BY_VALUE):
         return type(value), repr(value)
     if isinstance(value, (list, tuple, deque)):
@@ -216,7 +218,7 @@ def _of_data(value: Any, part: Callable[[Any], Any]) -> Any:
 
 
 def _of_function(function: Any, seen: dict[int, Any]) -> list[Any]:
-    """What a function holds: of whom it is a method, what it wraps, what it captures."""
+    """Returns the object of a method, the function that it wraps, and the captured values."""
     held = [getattr(function, "__self__", None), getattr(function, "__wrapped__", None)]
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -227,7 +229,7 @@ def _of_function(function: Any, seen: dict[int, Any]) -> list[Any]:
 
 
 def _of_object(value: Any, seen: dict[int, Any]) -> list[Any]:
-    """The attributes of an object of a class of Python, in its ``__dict__`` and its slots."""
+    """Returns the attributes of a Python object, from its ``__dict__`` and its slots."""
     held = dict(getattr(value, "__dict__", {}))
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())

@@ -1,4 +1,4 @@
-"""Loops and the launch grid."""
+"""Loops, and the launch grid."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from .loop_body import LoopBody
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    """Returns a ``range``, whose loop is unrolled (deprecated since NKI 0.7)."""
     return _range("nl.affine_range", start, stop, step)
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    """Returns a ``range``, whose loop is unrolled (deprecated since NKI 0.7)."""
     return _range("nl.sequential_range", start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled (deprecated since NKI 0.7)."""
+    """Returns a ``range``, whose loop is unrolled (deprecated since NKI 0.7)."""
     return _range("nl.static_range", start, stop, step)
 
 
 def _range(label: str, start: int, stop: int | None, step: int) -> range:
     if releases.is_traced():
         warnings.warn(
-            f"{label} is deprecated since NKI 0.7, in which it is Python's range: write range",
+            f"{label} is deprecated since NKI 0.7, where it equals Python's range: write range",
             DeprecationWarning,
             stacklevel=3,
         )
     bounds = (start,) if stop is None else (start, stop, step)
-    rule = "start, stop and step must be compile-time ints; nl.fori_loop takes registers"
+    rule = "start, stop and step must be compile-time ints: use nl.fori_loop for registers"
     return range(*integers(label, "bounds", bounds, rule))
 
 
 def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:
-    """A loop on the device over registers, of NKI 0.6 alone (deprecated: ``nl.fori_loop``).
+    """Runs a loop on the device over a register. Only in NKI 0.6, and deprecated.
 
-    Raises TypeError in NKI 0.7.
+    Use ``nl.fori_loop`` instead. Raises TypeError in NKI 0.7.
     """
     if FORI_LOOP.is_gone:
         raise TypeError(f"nl.dynamic_range was {FORI_LOOP}")
@@ -77,32 +77,32 @@ def _dynamic(values: range) -> Iterator[VirtualRegister]:
 
 def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
     if active().no_reorder_depth:
-        rule = "a loop on the device cannot sit inside nl.no_reorder()"
-        raise NkiValidationError(label, "loop", f"{lower}..{upper}", rule)
+        rule = "a loop on the device cannot be inside of nl.no_reorder()"
+        raise NkiValidationError(label, "the range", f"{lower} to {upper}", rule)
     is_int = isinstance(step, (int, np.integer)) and not isinstance(step, bool)
     if not is_int or step < 1:
         raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
     for bound in (lower, upper):
         if not isinstance(bound, RunTimeValue) and not hasattr(bound, "__index__"):
             rule = "must be an int, a VirtualRegister, or in NKI 0.7 an NkiScalar of int32"
-            raise NkiValidationError(label, "bound", repr(bound), rule)
+            raise NkiValidationError(label, "a bound", repr(bound), rule)
     if {NkiScalar, VirtualRegister} == {type(lower), type(upper)}:
-        rule = "whether an NkiScalar and a VirtualRegister go together is not documented"
-        raise NkiValidationError(label, "bounds", f"{lower} and {upper}", rule)
+        rule = "no document combines an NkiScalar with a VirtualRegister: use one of them for both"
+        raise NkiValidationError(label, "(lower, upper)", f"({lower}, {upper})", rule)
     return range(_value(label, lower), _value(label, upper), step)
 
 
 def _value(label: str, bound: Any) -> int:
     if isinstance(bound, NkiScalar) and bound.dtype != "int32":
-        rule = "must be an int32: a count of iterations has no 64-bit form"
-        raise NkiValidationError(label, "bound", f"NkiScalar of {bound.dtype}", rule)
+        rule = "must be of int32, as a count of iterations has no 64-bit form"
+        raise NkiValidationError(label, "a bound", f"an NkiScalar of {bound.dtype}", rule)
     if isinstance(bound, NkiScalar):
         return bound.check_is_alive().value
     if isinstance(bound, RunTimeValue):
         return bound.value
     if isinstance(bound, bool):
-        raise NkiValidationError(label, "bound", bound, "must be a number, not a bool")
-    return fits(int(bound), label, "bound")
+        raise NkiValidationError(label, "a bound", bound, "must be a number, not a bool")
+    return fits(int(bound), label, "a bound")
 
 
 def _check_body(label: str, body_fun: Any) -> None:
@@ -111,7 +111,7 @@ def _check_body(label: str, body_fun: Any) -> None:
 
 
 class _Scope:
-    """Body of a loop on the device; ``outer`` is the one around it."""
+    """The body of a loop on the device; ``outer`` is the body around it, or None."""
 
     def __init__(self, outer: _Scope | None) -> None:
         self.outer = outer
@@ -119,7 +119,7 @@ class _Scope:
 
 @contextmanager
 def _body(loop: DeviceLoop) -> Iterator[None]:
-    """One iteration. Tensors declared in it end with it."""
+    """Runs one iteration. Tensors that it allocates end with it."""
     session = loop.session
     outer = session.loop_scope
     scope = _Scope(outer)
@@ -134,31 +134,42 @@ def _body(loop: DeviceLoop) -> Iterator[None]:
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
-    """``body_fun(i)`` for i from ``lower`` to ``upper`` (exclusive).
+    """Runs ``body_fun(i)`` on the device for i from ``lower`` to ``upper`` (exclusive).
 
-    ``i`` is an NkiScalar of int32; in NKI 0.6, and where a bound is one, it is a VirtualRegister.
+    ``i`` is an NkiScalar of int32. In NKI 0.6, or if a bound is a VirtualRegister, it is a
+    VirtualRegister.
+
+    Args:
+        lower, upper: ints or registers, or in NKI 0.7 NkiScalars of int32.
+        body_fun: a function that returns None and does not change Python state.
+        step: a positive int.
+
+    Raises:
+        NkiValidationError: an argument is not allowed, or a later iteration would issue other
+            instructions than the first.
     """
     _check_body("nl.fori_loop", body_fun)
     body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
     is_register = VirtualRegister in (type(lower), type(upper)) or not releases.is_traced()
     if not is_register and values and not -(1 << 31) <= values[0] <= values[-1] < 1 << 31:
-        rule = "an NkiScalar of a loop holds int32: what one beyond is, is not documented"
-        raise NkiValidationError("nl.fori_loop", "bounds", f"{lower}..{upper}", rule)
+        rule = "the loop variable is an int32, and no document defines values outside of its range"
+        raise NkiValidationError("nl.fori_loop", "(lower, upper)", f"({lower}, {upper})", rule)
     made = VirtualRegister if is_register else functools.partial(scalar, active())
     active().enters_loop("nl.fori_loop", len(values))
-    outside = active().scalars_made  # those of the body cannot be used after it
+    outside = active().scalars_made  # scalars of the body cannot be used after the loop
     with device_loop(active(), "nl.fori_loop") as loop:
         for value in loop.values(values):
             with _body(loop):
                 if body(lambda value=value: made(value)) is not None:  # type: ignore[misc]
                     rule = "must not return a value: carry state in SBUF or HBM"
-                    raise NkiValidationError("nl.fori_loop", "body_fun", "a result", rule)
+                    function = "a function with a result"
+                    raise NkiValidationError("nl.fori_loop", "body_fun", function, rule)
     active().scalars_made = outside
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
-    """While the register is nonzero, ``register = body_fun(register)``."""
+    """Runs ``register = body_fun(register)`` on the device while the register is nonzero."""
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
     _check_body(label, body_fun)
@@ -171,14 +182,14 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
             with _body(loop):
                 register = body(lambda register=register: VirtualRegister(register.value))  # type: ignore[misc]
             if not isinstance(register, VirtualRegister):
-                rule = "must return the next condition register"
-                raise NkiValidationError(label, "body_fun", repr(register), rule)
+                rule = "must be a VirtualRegister, the condition of the next iteration"
+                raise NkiValidationError(label, "the result of body_fun", repr(register), rule)
     active().enters_loop(label, loop.trips)
 
 
 @contextmanager
 def no_reorder() -> Iterator[None]:
-    """Instructions inside run in program order, one after the other."""
+    """Makes the instructions inside the block run in program order, one after another."""
     session = active()
     session.no_reorder_depth += 1
     if session.no_reorder_depth == 1:
@@ -191,13 +202,13 @@ def no_reorder() -> Iterator[None]:
 
 
 def program_id(axis: int = 0) -> int:
-    """Index of the running program along a dimension of the launch grid; 0 without one."""
+    """Returns the index of the running program along a dimension of the launch grid, or 0."""
     _check_axis("nl.program_id", "axis", axis)
     return active().program
 
 
 def num_programs(axes: Any = 0) -> int:
-    """Programs of the launch grid along an axis, or along all of a tuple of them."""
+    """Returns the number of programs of the launch grid along an axis, or a tuple of axes."""
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         _check_axis("nl.num_programs", "axes", axis)
     return active().programs
@@ -205,11 +216,12 @@ def num_programs(axes: Any = 0) -> int:
 
 def _check_axis(label: str, argument: str, axis: Any) -> None:
     dimensions = max(active().program_dimensions, 1)
-    rule = f"must be an int from 0 to {dimensions - 1}: a dimension of the launch grid"
+    last = dimensions - 1
+    rule = f"must be an int from 0 to {last}, a dimension of the launch grid"
     if isinstance(axis, bool) or not 0 <= integer(label, argument, axis, rule) < dimensions:
         raise NkiValidationError(label, argument, axis, rule)
 
 
 def program_ndim() -> int:
-    """Dimensions of the launch grid; 0 without one."""
+    """Returns the number of dimensions of the launch grid, or 0 without a grid."""
     return active().program_dimensions

@@ -1,7 +1,7 @@
-"""Elementwise and reduction wrappers: each allocates an SBUF tile and issues instructions.
+"""Elementwise functions and reductions, which allocate a tile in SBUF and issue instructions.
 
-As in the SDK, binary functions take equal shapes or a scalar; ``op=nl.add`` names the operator
-in an instruction.
+As in the SDK, the operands of binary functions are tiles of equal shapes, or a tile and a number.
+A function such as ``nl.add`` also names the operator in an instruction, as in ``op=nl.add``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..operators import OPERATORS
 from ..tensor import NkiTensor
 from .creation import copy, ndarray
 
-_ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds an fp32 number to an integer
+_ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds a float32 number to an integer
 _TWO_PI = 2 * math.pi
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an nl function usable as ``op``."""
+    """Makes a function of nl usable as ``op``."""
     function.__nki_operator__ = OPERATORS[function.__name__]  # type: ignore[attr-defined]
     return function
 
@@ -39,7 +39,7 @@ def _tile(x: Any, function: str, operand: str = "x") -> NkiTensor:
 
 
 def _promote(x: NkiTensor, y: NkiTensor) -> str:
-    """The wider dtype; float wins over integer."""
+    """Returns the wider dtype, where floats take precedence over integers."""
     pair = [x.dtype, y.dtype]
     floats = [d for d in pair if d in dtypes.FLOATS] or pair
     return builtins.max(floats, key=dtypes.itemsize)
@@ -49,7 +49,7 @@ def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
     name = function.__name__
     operator = OPERATORS[name]
     if operator.unsupported:
-        raise NkiValidationError(f"nl.{name}", "function", f"nl.{name}", operator.unsupported)
+        raise NkiValidationError(f"nl.{name}", "the function", f"nl.{name}", operator.unsupported)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         column = name in ("abs_max", "abs_min") and y.shape == (x.shape[0], 1) != x.shape
         if column:
@@ -57,16 +57,17 @@ def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
             isa.tensor_scalar(out, x, op0=function, operand0=y)
             return out
         if x.shape != y.shape:
-            rule = "broadcasting is not supported: use nisa.tensor_scalar or nl.broadcast_to"
-            raise NkiValidationError(f"nl.{name}", "shapes", f"{x.shape} and {y.shape}", rule)
+            rule = "x and y must have the same shape: use nisa.tensor_scalar or nl.broadcast_to"
+            value = f"{x.shape} for x, {y.shape} for y"
+            raise NkiValidationError(f"nl.{name}", "the shape", value, rule)
         out = ndarray(x.shape, dtype or _promote(x, y))
         isa.tensor_tensor(out, x, y, op=function)
         return out
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
-        raise NkiValidationError(f"nl.{name}", "x, y", (x, y), "at least one must be a tile")
+        raise NkiValidationError(f"nl.{name}", "(x, y)", (x, y), "at least one must be a tile")
     if name == "power":
-        rule = "scalar exponents are not supported: make a tile with nl.full"
-        raise NkiValidationError("nl.power", "operands", (repr(x), repr(y)), rule)
+        rule = "both must be tiles: make a tile of a number by nl.full"
+        raise NkiValidationError("nl.power", "(x, y)", f"({x!r}, {y!r})", rule)
     tile, scalar = (x, y) if isinstance(x, NkiTensor) else (y, x)
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.tensor_scalar(out, tile, op0=function, operand0=scalar, reverse0=tile is y)
@@ -98,58 +99,60 @@ def _activate(function: Any, x: Any, dtype: Any) -> NkiTensor:
     return out
 
 
-add = _make_binary("add", "``x + y``.")
-subtract = _make_binary("subtract", "``x - y``.")
-multiply = _make_binary("multiply", "``x * y``.")
-divide = _make_binary("divide", "Not a hardware instruction: raises NkiValidationError.")
-maximum = _make_binary("maximum", "The larger of x and y.")
-minimum = _make_binary("minimum", "The smaller of x and y.")
-abs_max = _make_binary("abs_max", "x where ``|x| > |y|``, else y (NeuronCore-v4).")
-abs_min = _make_binary("abs_min", "x where ``|x| < |y|``, else y (NeuronCore-v4).")
-power = _make_binary("power", "``x ** y`` of two tiles, on GpSimdE.")
-equal = _make_binary("equal", "1 where x == y, else 0.")
-not_equal = _make_binary("not_equal", "1 where x != y, else 0.")
-less = _make_binary("less", "1 where x < y, else 0.")
-less_equal = _make_binary("less_equal", "1 where x <= y, else 0.")
-greater = _make_binary("greater", "1 where x > y, else 0.")
-greater_equal = _make_binary("greater_equal", "1 where x >= y, else 0.")
-bitwise_and = _make_binary("bitwise_and", "Bitwise AND of integers.")
-bitwise_or = _make_binary("bitwise_or", "Bitwise OR of integers.")
-bitwise_xor = _make_binary("bitwise_xor", "Bitwise XOR of integers.")
-left_shift = _make_binary("left_shift", "``x << y`` of integers.")
-right_shift = _make_binary("right_shift", "``x >> y`` of integers.")
-logical_and = _make_binary("logical_and", "Logical AND of 0/1 values.")
-logical_or = _make_binary("logical_or", "Logical OR of 0/1 values.")
-logical_xor = _make_binary("logical_xor", "Logical XOR of 0/1 values.")
-fmod = _make_binary("fmod", "Not a hardware instruction: raises NkiValidationError.")
-mod = _make_binary("mod", "Not a hardware instruction: raises NkiValidationError.")
+add = _make_binary("add", "Computes ``x + y``.")
+subtract = _make_binary("subtract", "Computes ``x - y``.")
+multiply = _make_binary("multiply", "Computes ``x * y``.")
+divide = _make_binary("divide", "Raises NkiValidationError: the hardware cannot do this.")
+maximum = _make_binary("maximum", "Returns the larger of x and y.")
+minimum = _make_binary("minimum", "Returns the smaller of x and y.")
+abs_max = _make_binary("abs_max", "Returns x where ``|x| > |y|``, else y (NeuronCore-v4).")
+abs_min = _make_binary("abs_min", "Returns x where ``|x| < |y|``, else y (NeuronCore-v4).")
+power = _make_binary("power", "Computes ``x ** y`` of two tiles on GpSimdE.")
+equal = _make_binary("equal", "Returns 1 where x == y, else 0.")
+not_equal = _make_binary("not_equal", "Returns 1 where x != y, else 0.")
+less = _make_binary("less", "Returns 1 where x < y, else 0.")
+less_equal = _make_binary("less_equal", "Returns 1 where x <= y, else 0.")
+greater = _make_binary("greater", "Returns 1 where x > y, else 0.")
+greater_equal = _make_binary("greater_equal", "Returns 1 where x >= y, else 0.")
+bitwise_and = _make_binary("bitwise_and", "Computes the bitwise AND of integers.")
+bitwise_or = _make_binary("bitwise_or", "Computes the bitwise OR of integers.")
+bitwise_xor = _make_binary("bitwise_xor", "Computes the bitwise XOR of integers.")
+left_shift = _make_binary("left_shift", "Computes ``x << y`` of integers.")
+right_shift = _make_binary("right_shift", "Computes ``x >> y`` of integers.")
+logical_and = _make_binary("logical_and", "Computes the logical AND of 0/1 values.")
+logical_or = _make_binary("logical_or", "Computes the logical OR of 0/1 values.")
+logical_xor = _make_binary("logical_xor", "Computes the logical XOR of 0/1 values.")
+fmod = _make_binary("fmod", "Raises NkiValidationError: the hardware cannot do this.")
+mod = _make_binary("mod", "Raises NkiValidationError: the hardware cannot do this.")
 
-exp = _make_activation("exp", "Exponential.")
-log = _make_activation("log", "Natural logarithm.")
-sqrt = _make_activation("sqrt", "Square root.")
-tanh = _make_activation("tanh", "Hyperbolic tangent.")
-sigmoid = _make_activation("sigmoid", "Logistic function.")
-relu = _make_activation("relu", "max(x, 0).")
-gelu = _make_activation("gelu", "GELU.")
-gelu_apprx_sigmoid = _make_activation("gelu_apprx_sigmoid", "GELU by a sigmoid.")
-gelu_apprx_tanh = _make_activation("gelu_apprx_tanh", "GELU by a tanh.")
-gelu_dx = _make_activation("gelu_dx", "Derivative of GELU.")
-gelu_apprx_sigmoid_dx = _make_activation("gelu_apprx_sigmoid_dx", "Its derivative.")
-silu = _make_activation("silu", "x * sigmoid(x).")
-silu_dx = _make_activation("silu_dx", "Derivative of SiLU.")
-softplus = _make_activation("softplus", "log(1 + exp(x)).")
-mish = _make_activation("mish", "x * tanh(softplus(x)).")
-erf = _make_activation("erf", "Error function.")
-erf_dx = _make_activation("erf_dx", "Derivative of the error function.")
-arctan = _make_activation("arctan", "Inverse tangent.")
-sign = _make_activation("sign", "-1, 0 or 1.")
-abs = _make_activation("abs", "Absolute value.")
-square = _make_activation("square", "x * x.")
+exp = _make_activation("exp", "Computes the exponential.")
+log = _make_activation("log", "Computes the natural logarithm.")
+sqrt = _make_activation("sqrt", "Computes the square root.")
+tanh = _make_activation("tanh", "Computes the hyperbolic tangent.")
+sigmoid = _make_activation("sigmoid", "Computes the logistic function.")
+relu = _make_activation("relu", "Computes max(x, 0).")
+gelu = _make_activation("gelu", "Computes GELU.")
+gelu_apprx_sigmoid = _make_activation("gelu_apprx_sigmoid", "Approximates GELU by a sigmoid.")
+gelu_apprx_tanh = _make_activation("gelu_apprx_tanh", "Approximates GELU by a tanh.")
+gelu_dx = _make_activation("gelu_dx", "Computes the derivative of GELU.")
+gelu_apprx_sigmoid_dx = _make_activation(
+    "gelu_apprx_sigmoid_dx", "Computes the derivative of gelu_apprx_sigmoid."
+)
+silu = _make_activation("silu", "Computes x * sigmoid(x).")
+silu_dx = _make_activation("silu_dx", "Computes the derivative of SiLU.")
+softplus = _make_activation("softplus", "Computes log(1 + exp(x)).")
+mish = _make_activation("mish", "Computes x * tanh(softplus(x)).")
+erf = _make_activation("erf", "Computes the error function.")
+erf_dx = _make_activation("erf_dx", "Computes the derivative of the error function.")
+arctan = _make_activation("arctan", "Computes the inverse tangent.")
+sign = _make_activation("sign", "Returns -1, 0 or 1, the sign of x.")
+abs = _make_activation("abs", "Computes the absolute value.")
+square = _make_activation("square", "Computes x * x.")
 
 
 @_operator
 def invert(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Bitwise NOT: XOR with all ones."""
+    """Computes the bitwise NOT, as XOR with all ones."""
     tile = _tile(x, "invert")
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.tensor_scalar(out, tile, op0=bitwise_xor, operand0=-1)
@@ -157,13 +160,13 @@ def invert(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """1 - x for 0/1 values: XOR with 1."""
+    """Computes 1 - x of 0/1 values, as XOR with 1."""
     return logical_xor(x, 1, dtype)
 
 
 @_operator
 def rsqrt(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """``1 / sqrt(x)`` on GpSimdE, the precise one; no PSUM input."""
+    """Computes ``1 / sqrt(x)`` precisely on GpSimdE; x must not be in PSUM."""
     tile = _tile(x, "rsqrt")
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.tensor_scalar(out, tile, op0=rsqrt, operand0=0.0)
@@ -172,7 +175,7 @@ def rsqrt(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 @_operator
 def reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """``1 / x`` on VectorE."""
+    """Computes ``1 / x`` on VectorE."""
     tile = _tile(x, "reciprocal")
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.reciprocal(out, tile)
@@ -180,12 +183,12 @@ def reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """``-x``."""
+    """Computes ``-x``."""
     return multiply(_tile(x, "negative"), -1.0, dtype)
 
 
 def _sine(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
-    """sin(x + shift): subtract the nearest multiple of 2 pi, then ScalarE's polynomial."""
+    """Computes sin(x + shift): subtracts the nearest multiple of 2 pi, then calls ScalarE."""
     turns = ndarray(x.shape, "float32")
     reduced = ndarray(x.shape, "float32")
     isa.tensor_scalar(reduced, x, op0=add, operand0=shift)
@@ -201,22 +204,22 @@ def _sine(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
 
 @_operator
 def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Sine, with range reduction before ScalarE's polynomial."""
+    """Computes the sine, with a reduction of the range before ScalarE's polynomial."""
     return _sine(_tile(x, "sin"), 0.0, dtype)
 
 
 def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Cosine, as sin(x + pi/2)."""
+    """Computes the cosine, as sin(x + pi/2)."""
     return _sine(_tile(x, "cos"), math.pi / 2, dtype)
 
 
 def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Tangent, as sin/cos."""
+    """Computes the tangent, as sin/cos."""
     return multiply(sin(x, "float32"), reciprocal(cos(x, "float32")), dtype or x.dtype)
 
 
 def _rounded(x: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
-    """(x as float32, x rounded to an integer); from 2**23 on every float32 is one."""
+    """Returns (x as float32, x rounded to an integer); from 2**23 on float32 has no fraction."""
     tile = ndarray(x.shape, "float32")
     isa.tensor_copy(tile, x)
     integer = ndarray(x.shape, "int32")
@@ -230,19 +233,19 @@ def _rounded(x: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
 
 
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The largest integer <= x."""
+    """Returns the largest integer <= x."""
     tile, nearest = _rounded(_tile(x, "floor"))
     return subtract(nearest, greater(nearest, tile), dtype or x.dtype)
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """The smallest integer >= x."""
+    """Returns the smallest integer >= x."""
     tile, nearest = _rounded(_tile(x, "ceil"))
     return add(nearest, less(nearest, tile), dtype or x.dtype)
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """x without its fraction."""
+    """Returns x without its fraction."""
     return multiply(floor(abs(_tile(x, "trunc"), "float32")), sign(x, "float32"), dtype or x.dtype)
 
 
@@ -260,32 +263,32 @@ def _reduce(function: Any, name: str, x: Any, axis: Any, dtype: Any, keepdims: b
 
 
 def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Sum over the last free axes."""
+    """Computes the sum over the last free axes."""
     return _reduce(add, "sum", x, axis, dtype, keepdims)
 
 
 def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Maximum over the last free axes."""
+    """Computes the maximum over the last free axes."""
     return _reduce(maximum, "max", x, axis, dtype, keepdims)
 
 
 def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Minimum over the last free axes."""
+    """Computes the minimum over the last free axes."""
     return _reduce(minimum, "min", x, axis, dtype, keepdims)
 
 
 def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Product over the last free axes."""
+    """Computes the product over the last free axes."""
     return _reduce(multiply, "prod", x, axis, dtype, keepdims)
 
 
 def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
-    """1 where every element along the last free axes is nonzero."""
+    """Returns 1 where every element along the last free axes is nonzero, else 0."""
     return _reduce(logical_and, "all", x, axis, dtype, False)
 
 
 def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Mean over the last free axes, computed in fp32."""
+    """Computes the mean over the last free axes in float32."""
     x = _tile(x, "mean")
     total = _reduce(add, "mean", x, axis, "float32", keepdims)
     count = x.size // total.size
@@ -293,7 +296,7 @@ def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> 
 
 
 def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Variance over all free axes; the result keeps size-one dimensions."""
+    """Computes the variance over all free axes, which have size 1 in the result."""
     tile = _tile(x, "var")
     axes = sorted_axes("nl.var", axis, tile.ndim)
     if axes != list(range(1, tile.ndim)):
@@ -312,7 +315,7 @@ def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> N
 
 
 def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
-    """exp(x - max) / sum over the last free axes."""
+    """Computes exp(x - max) / sum over all free axes."""
     tile = _tile(x, "softmax")
     axes = sorted_axes("nl.softmax", axis, tile.ndim)
     if not axes or axes[0] != 1:
@@ -337,7 +340,7 @@ def rms_norm(
     dtype: Any = None,
     compute_dtype: Any = None,
 ) -> NkiTensor:
-    """``x / sqrt(mean(x * x) + epsilon) * w`` over the last free axes, mean over ``n``."""
+    """Computes ``x / sqrt(sum(x * x) / n + epsilon) * w``, with the sum over the last free axes."""
     if not isinstance(n, (int, float)) or n <= 0:
         raise NkiValidationError("nl.rms_norm", "n", repr(n), "must be a positive number")
     squares = sum(square(_tile(x, "rms_norm"), "float32"), axis, compute_dtype or "float32")
@@ -350,7 +353,7 @@ def rms_norm(
 
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
-    """x where ``condition`` is nonzero, else y."""
+    """Returns x where ``condition`` is nonzero, else y."""
     tile = _tile(condition, "where", "condition")
     source = x if isinstance(x, NkiTensor) else y if isinstance(y, NkiTensor) else tile
     out = ndarray(tile.shape, dtype or source.dtype)
@@ -369,10 +372,11 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
 
 
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """Swap partition and free axis of a 2-d tile; the result is in PSUM."""
+    """Swaps the axes of a tile with 2 dimensions; the result is in PSUM."""
     tile = _tile(x, "transpose")
     if tile.ndim != 2:
-        raise NkiValidationError("nl.transpose", "x", f"shape {tile.shape}", "must be 2-d")
+        value = f"a tile of shape {tile.shape}"
+        raise NkiValidationError("nl.transpose", "x", value, "must have 2 dimensions")
     if dtype is not None and dtypes.canonical(dtype) != tile.dtype:
         cast = ndarray(tile.shape, dtype)
         isa.tensor_copy(cast, tile)
@@ -383,9 +387,9 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
-    """``x.T @ y`` in PSUM; only with ``transpose_x=True``, as in the SDK."""
+    """Computes ``x.T @ y`` in PSUM. As in the SDK, ``transpose_x`` must be True."""
     if not transpose_x:
-        rule = "is not supported without transpose_x=True: pass x transposed"
+        rule = "must be True: pass x transposed"
         raise NkiValidationError("nl.matmul", "transpose_x", False, rule)
     shape = (_tile(x, "matmul").shape[1], _tile(y, "matmul", "y").shape[1])
     out = ndarray(shape, "float32", MemoryRegion.psum)
@@ -394,20 +398,20 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
 
 def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
-    """A view with a new axis of size 1 at ``axis``."""
+    """Returns a view with a new axis of size 1 at ``axis``."""
     tile = _tile(x, "expand_dims")
     return tile.expand_dim(integer("nl.expand_dims", "axis", axis) % (tile.ndim + 1))
 
 
 def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
-    """``x`` repeated along dimensions of size 1; one partition spreads by stream shuffles."""
+    """Repeats ``x`` along dimensions of size 1; stream shuffles repeat a single partition."""
     tile = _tile(x, "broadcast_to")
     target = integers("nl.broadcast_to", "shape", shape)
     fits = len(target) == tile.ndim and not [
         1 for a, b in zip(tile.shape, target, strict=True) if a not in (b, 1)
     ]
     if not fits:
-        rule = f"{tile.shape} does not broadcast to it (same rank, sizes equal or 1)"
+        rule = f"must have the sizes of x, {tile.shape}, except where x has size 1"
         raise NkiValidationError("nl.broadcast_to", "shape", target, rule)
     if target == tile.shape and dtype in (None, tile.dtype):
         return tile
@@ -428,7 +432,10 @@ def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
 
 
 def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
-    """``x`` with elements replaced by zero with probability ``rate``, a number or a column."""
+    """Replaces each element of ``x`` by zero with probability ``rate``.
+
+    ``rate`` is a number or a (partitions, 1) tile.
+    """
     tile = _tile(x, "dropout")
     out = ndarray(tile.shape, tile.dtype)
     isa.dropout(out, tile, rate)
@@ -442,13 +449,15 @@ def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
 def gather_flattened(
     data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
 ) -> NkiTensor:
-    """Elements of each partition of ``data`` by their index in its flat free axes.
+    """Gathers elements of each partition of ``data`` by their index in the flat free axes.
 
-    The SDK names ``axis`` and gives it no meaning: others than 0 raise NotImplementedError.
+    The SDK does not say what ``axis`` means, so a value other than 0 raises NotImplementedError.
     """
     tile, places = _tile(data, "gather_flattened", "data"), _tile(indices, "gather_flattened")
     if axis != 0:
-        raise NotImplementedError(f"nl.gather_flattened: axis={axis} is not simulated; leave it 0")
+        raise NotImplementedError(
+            f"nl.gather_flattened with axis={axis} is not simulated: use axis=0"
+        )
     if places.dtype != "uint32":
         cast = ndarray(places.shape, "uint32")
         isa.tensor_copy(cast, places)
@@ -459,17 +468,17 @@ def gather_flattened(
 
 
 def random_seed(seed: NkiTensor) -> None:
-    """Seed the generator that ``rand`` takes from, with the 32 bits of a [1, 1] tile."""
+    """Seeds the generator of ``rand`` with the 32 bits of a (1, 1) tile."""
     isa.set_rng_seed(_tile(seed, "random_seed", "seed"))
 
 
 def rand(shape: Any, dtype: Any, buffer: Any = MemoryRegion.sbuf, name: str = "") -> NkiTensor:
-    """A new tile of random numbers, uniform from 0 to 1. The chip gives other ones.
+    """Returns a new tile of uniform random numbers in [0, 1). A chip gives other numbers.
 
-    NeuronCore-v4 has an instruction for that; others scale 24 random bits.
+    NeuronCore-v4 has an instruction for them. On other cores 24 random bits are scaled.
     """
     if buffer not in ON_CHIP:
-        rule = "must be nl.sbuf or nl.psum: store a tile to have random numbers in HBM"
+        rule = "must be nl.sbuf or nl.psum: for random numbers in HBM, store a tile"
         raise NkiValidationError("nl.rand", "buffer", repr(buffer), rule)
     out = ndarray(shape, dtype, buffer, name)
     if isa.get_nc_version() is isa.nc_version.gen4:

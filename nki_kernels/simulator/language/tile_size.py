@@ -1,4 +1,4 @@
-"""nl.tile_size: sizes of the chosen chip."""
+"""nl.tile_size: the sizes of the simulated chip."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..tensor import NKIObject
 
 
 class TileSize(NKIObject):
-    """Hardware tile sizes; they follow NEURON_PLATFORM_TARGET_OVERRIDE."""
+    """Sizes of tiles on the chip of the launch."""
 
     pmax = hardware.PARTITIONS
     gemm_stationary_fmax = 128
@@ -19,45 +19,45 @@ class TileSize(NKIObject):
 
     @property
     def gemm_moving_fmax(self) -> int:
-        """Free size of nc_matmul's moving operand that every chip takes."""
+        """The largest free size of nc_matmul's moving operand that every chip supports."""
         return 512
 
     @property
     def psum_bank_fmax(self) -> int:
-        """fp32 elements of a PSUM bank, a partition."""
+        """The float32 elements of one partition of a PSUM bank."""
         return self.psum_bank_fmax_bytes // 4
 
     @property
     def psum_fmax(self) -> int:
-        """Deprecated name of ``psum_bank_fmax``."""
+        """The deprecated name of ``psum_bank_fmax``."""
         return self.psum_bank_fmax
 
     @property
     def psum_bank_fmax_bytes(self) -> int:
-        """Bytes of a PSUM bank, a partition."""
+        """The bytes of one partition of a PSUM bank."""
         return chip_of_launch().psum_bank_bytes
 
     @property
     def psum_num_banks(self) -> int:
-        """PSUM banks a partition."""
+        """The number of PSUM banks."""
         return chip_of_launch().psum_banks
 
     @property
     def sbuf_size_bytes(self) -> int:
-        """SBUF of all partitions, in bytes."""
+        """The bytes of all partitions of SBUF."""
         return hardware.PARTITIONS * self.sbuf_fmax_bytes
 
     @property
     def sbuf_fmax(self) -> int:
-        """fp32 elements of SBUF, a partition."""
+        """The float32 elements of one partition of SBUF."""
         return self.sbuf_fmax_bytes // 4
 
     @property
     def sbuf_fmax_bytes(self) -> int:
-        """Bytes of SBUF, a partition."""
+        """The bytes of one partition of SBUF."""
         return chip_of_launch().sbuf_partition_bytes
 
     @property
     def total_available_sbuf_size(self) -> int:
-        """Deprecated name of ``sbuf_fmax_bytes``."""
+        """The deprecated name of ``sbuf_fmax_bytes``."""
         return self.sbuf_fmax_bytes

@@ -82,7 +82,7 @@ def test_a_broken_rule_is_said_with_its_line(here, folder):
     code, out, err = here("profile", "kernels.py::double", "--shape", "256x4")
     assert code == 1 and out == ""
     assert err.startswith(
-        "kernels.py:10: error: nl.ndarray: shape[0] = 256: at most 128 partitions"
+        "kernels.py:10: error: nl.ndarray: shape[0] is 256, but a tile in SBUF or PSUM has"
     )
 
 
@@ -107,7 +107,7 @@ def test_another_error_is_shown_with_the_users_lines(here, folder):
         (("absent.py::double",), "absent.py: no such file"),
         (("kernels.py::scaled", "--shape", "128x8"), "'factor': give scaled(x, factor, columns=4)"),
         (("kernels.py::double", "--shape", "12by3"), "'12by3' is no shape, allowed are sizes"),
-        (("kernels.py::double", "--shape", "4x4:float99"), "'float99' is not an NKI dtype"),
+        (("kernels.py::double", "--shape", "4x4:float99"), "'float99' is not a dtype of NKI"),
         (("kernels.py::double", "--target", "trn9"), "invalid choice: 'trn9'"),
         (
             ("kernels.py::double", "--shape", "8x8", "--json", "no/x"),
@@ -145,11 +145,11 @@ def test_an_output_that_nothing_writes_is_told_without_data(here, folder):
 def test_memory_that_nothing_wrote_is_told_without_data(here, more):
     code, out, _ = here("profile", "kernels.py::half_loaded", "--shape", "128x8")
     assert code == 0
-    assert "kernels.py:32: warning: nisa.dma_copy: operand = sbuf tile 128x8 float32: reads" in out
+    assert "kernels.py:32: warning: nisa.dma_copy: operand is sbuf tile 128x8 float32, but" in out
     code, _, err = here("profile", "kernels.py::half_loaded", "--shape", "128x8", "--strict")
-    assert code == 1 and err.startswith("kernels.py:32: error: nisa.dma_copy: operand = sbuf")
+    assert code == 1 and err.startswith("kernels.py:32: error: nisa.dma_copy: operand is sbuf")
     code, _, err = here("profile", "more.py::never_reset", "--shape", "128x128")
-    assert code == 1 and "more.py:12: error: nisa.nc_matmul: accumulate = True" in err
+    assert code == 1 and "more.py:12: error: nisa.nc_matmul: accumulate is True" in err
 
 
 def test_what_only_the_schedule_shows_has_its_line_and_rule(here, folder, more):
@@ -192,7 +192,9 @@ def test_full_memory_is_said_with_the_tiles_that_fill_it(here, folder):
     code, _, err = here("profile", "full.py", "--shape", "1x1")
     assert code == 1
     assert err.startswith(
-        "full.py:15: error: kernel: tile = psum tile 128x512 float32: 18432 bytes"
+        "full.py:15: error: kernel: the tile to allocate is psum tile 128x512 float32, but 18432"
     )
-    assert "live are 7 x psum tile 128x512 float32 from full.py:15, 1 x psum tile 128x1024" in err
-    assert "1024 float32 from full.py:11" in err
+    assert (
+        "The live tiles are 7 x psum tile 128x512 float32 first used at full.py:15, 1 x psum" in err
+    )
+    assert "1024 float32 first used at full.py:11" in err
