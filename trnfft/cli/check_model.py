@@ -99,11 +99,17 @@ def loaded(spec: str) -> Callable[..., Any]:
     is_file = place.endswith(".py") or os.sep in place
     module = module_of_file(Path(place)) if is_file else module_by_name(place)
     try:
-        return getattr(module, name)  # type: ignore[no-any-return]
+        found = getattr(module, name)
     except AttributeError:
         names = [key for key, value in vars(module).items() if is_builder(module, key, value)]
         has = f"its functions are {', '.join(names)}" if names else "it has no function"
         raise BadModel(f"there is no {name!r} in {place}; {has}") from None
+    if not callable(found):
+        raise BadModel(
+            f"{name!r} in {place} is of type {type(found).__name__}, allowed are a function that "
+            f"returns (model, inputs), and a model"
+        )
+    return found  # type: ignore[no-any-return]
 
 
 def is_builder(module: Any, name: str, value: Any) -> bool:
@@ -123,7 +129,9 @@ def module_of_file(path: Path) -> Any:
         raise BadModel(f"{path} is no Python file; name one, my_model.py:build")
     sys.path.insert(0, str(path.parent))
     module = importlib.util.module_from_spec(spec)
-    with as_bad_model(f"{path.name} cannot be imported"):
+    is_in_package = (path.parent / "__init__.py").exists()
+    advice = " by itself; name it as a module, package.module:build" * is_in_package
+    with as_bad_model(f"{path.name} cannot be imported{advice}"):
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return module
@@ -160,7 +168,8 @@ def lines_of(error: BaseException) -> list[str]:
     if isinstance(error, SyntaxError) and error.filename:
         text = (error.text or "").strip()
         place = [f"  {sites.short(error.filename)}:{error.lineno}: {text}"]
-    return [*place, f"  {type(error).__name__}: {error}"]
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return [*place, *(f"  {line}" for line in text.splitlines())]
 
 
 # What it is run with
@@ -207,7 +216,8 @@ def build(
                 f"{name}() returns a model without inputs; return (model, inputs), or give the "
                 f"shape of each input: --input 8x1000"
             )
-        inputs = tuple(tensor_of(shape, dtype, device) for shape, dtype in given)
+        with as_bad_model("argument '--input' gives a tensor that this computer cannot make"):
+            inputs = tuple(tensor_of(shape, dtype, device) for shape, dtype in given)
     if isinstance(inputs, torch.Tensor):
         inputs = (inputs,)
     if not isinstance(inputs, (tuple, list, Mapping)):

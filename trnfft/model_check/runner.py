@@ -5,13 +5,14 @@ The frame that calls the model is in this file: `sites` looks for the user's lin
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
@@ -52,7 +53,8 @@ def check_model(
     The run is on the CPU, or without data on the device "meta". It uses `trnfft.patch_torch`, and
     ComplexTensors wherever a device without complex dtypes has them. No kernel runs: the planner
     is asked as the backend "nki" asks it, and torch.fft computes the numbers. A module is moved to
-    the device, and its complex parameters become ComplexTensors.
+    the device, and its complex parameters become ComplexTensors. As in any run, the model may write
+    into its buffers, and the backward pass adds to the gradients of its parameters.
 
     Args:
         model: a module or a function.
@@ -77,7 +79,7 @@ def check_model(
         with _unpatched(), _standing_in(watch):
             args, kwargs = _on_device(model, tuple(args), dict(kwargs or {}), device)
             if backward:
-                _ask_for_gradients(model, (args, kwargs))
+                args, kwargs = _with_gradients(model, (args, kwargs))
             ended = _run(watch, model, args, kwargs)
     return Report(
         target=chip.name,
@@ -99,8 +101,13 @@ def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str
         with watch.running(), _uncompiled():
             with nullcontext() if watch.has_backward else torch.no_grad():
                 result = model(*args, **kwargs)
+            if inspect.isgenerator(result) or inspect.isawaitable(result):
+                raise NotAllowed(
+                    f"the model returns an object of type {type(result).__name__}, whose code has "
+                    f"not run yet: return a function that runs it and returns tensors"
+                )
             if watch.has_backward:
-                results = [x for x in tree_leaves(result) if _has_derivative(x)]
+                results = [x for x in _leaves(result) if _has_derivative(x)]
                 if not results:
                     raise NotAllowed(
                         "no result of the model has a derivative: leave out the backward pass, or "
@@ -109,10 +116,15 @@ def _run(watch: Watch, model: Callable[..., Any], args: Any, kwargs: Any) -> str
                 watch.tag(results)
                 watch.phase = BACKWARD
                 torch.autograd.backward(results, [torch.ones_like(x) for x in results])
+    except NotAllowed:
+        raise
     except Exception as error:
-        if not _is_refusal(error, watch):
+        if _is_refusal(error, watch):
+            return "the model cannot go on without the last result that was refused"
+        if not watch.refused:
             raise
-        return "the model cannot go on without the last result that was refused"
+        # On the device, the first operation that is refused would have ended the run before.
+        return f"the model raises {error!r}, after operations that are not supported"
     return ""
 
 
@@ -155,16 +167,27 @@ def _on_device(
     return moved  # type: ignore[return-value]
 
 
-def _ask_for_gradients(model: Any, inputs: Any) -> None:
-    """Asks for gradients of the inputs where the model has no parameters to train."""
+def _with_gradients(model: Any, inputs: Any) -> Any:
+    """Returns the inputs; where the model has no parameters to train, copies with gradients."""
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
-    if any(parameter.requires_grad for parameter in parameters):
-        return
     leaves = [x for x in tree_leaves(inputs) if isinstance(x, torch.Tensor)]
-    if not any(x.requires_grad for x in leaves):
-        for x in leaves:
-            if x.is_floating_point() or x.is_complex():
-                x.requires_grad_()
+    if any(x.requires_grad for x in (*parameters, *leaves)):
+        return inputs
+
+    def copied(x: torch.Tensor) -> torch.Tensor:
+        has_gradients = x.is_floating_point() or x.is_complex()
+        return x.clone().requires_grad_() if has_gradients else x
+
+    return tree_map_only(torch.Tensor, copied, inputs)
+
+
+def _leaves(result: Any) -> Iterator[Any]:
+    """Yields the values of a result, also those of dataclasses, which torch takes for values."""
+    for x in tree_leaves(result):
+        if is_dataclass(x) and not isinstance(x, type):
+            yield from _leaves([getattr(x, field.name) for field in fields(x)])
+        else:
+            yield x
 
 
 def _has_derivative(x: Any) -> bool:
@@ -173,26 +196,43 @@ def _has_derivative(x: Any) -> bool:
 
 @contextmanager
 def _unpatched() -> Iterator[None]:
-    """Undoes `patch_torch().start()` in a block, as its functions hide calls from the modes."""
+    """Undoes `patch_torch().start()` in a block, as its functions hide calls from the modes.
+
+    Inside the block, `start` and `stop` only count their calls.
+    """
     count = patch._started
     for _ in range(count):
         patch.patch_torch().stop()
+    places, patch._PLACES, patch._started = patch._PLACES, [], count
     try:
         yield
     finally:
+        patch._PLACES, patch._started = places, 0
         for _ in range(count):
             patch.patch_torch().start()
 
 
 @contextmanager
 def _standing_in(watch: Watch) -> Iterator[None]:
-    """Lets every device stand for a NeuronCore in a block."""
+    """Lets every device stand for a NeuronCore in a block.
+
+    There the backends "auto" and "nki", which the model may choose, are the kernels. So is the
+    default of other threads.
+    """
+    checked, default = config._checked_backend, config.FROM_ENVIRONMENT
+
+    def checked_here(name: str, source: str) -> str:
+        return "nki-sim" if name in ("auto", "nki") else checked(name, source)
+
     choice.STAND_IN = lambda backend: in_place_of(backend, watch)
+    config._checked_backend, config.FROM_ENVIRONMENT = checked_here, "nki-sim"
     try:
-        with config.backend("nki-sim"):  # it is replaced; "nki" needs the real package
+        # "nki-sim" is replaced; "nki" would need the real package.
+        with config.backend("nki-sim"), config.precision(config.get_precision()):
             yield
     finally:
         choice.STAND_IN = None
+        config._checked_backend, config.FROM_ENVIRONMENT = checked, default
 
 
 @contextmanager

@@ -6,6 +6,8 @@ and its results become ComplexTensors again, so that one run finds all refused o
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -34,7 +36,8 @@ _TAG = "trnfft.model_check"  # the key of a node's Origin in the metadata of aut
 _TRANSFORMS = {function.__name__ for function in transforms.OF_TORCH.values()}
 _MAKING_COMPLEX = (torch.complex, torch.polar, torch.view_as_complex)
 _TO_COMPLEX = ComplexTensor.to_complex.__code__
-_READING = (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.tolist)
+_READING = (torch.Tensor.cpu, torch.Tensor.tolist)
+_MAKING_ARRAYS = (torch.Tensor.numpy, torch.Tensor.__array__)
 # These operators compute nothing. Nor do views.
 _WITHOUT_WORK = {
     aten._local_scalar_dense,
@@ -52,7 +55,15 @@ _NO_STORAGE = (
     "ComplexTensor of two real parts: torch.complex(real, imag)"
 )
 _READS = "copies numbers to the host, which waits for the device"
+_MAKES_AN_ARRAY = (
+    "makes an array of NumPy, which a tensor on a device does not allow; write x.cpu().numpy(), if "
+    "the tensor is not on the host already"
+)
 _IS_NATIVE = "copies complex numbers to the host; what follows with them is computed there"
+_OTHER_THREAD = (
+    "runs in another thread than the model, and this command cannot follow it there; call it in "
+    "the thread of the model"
+)
 _MANY_OPERATORS = "takes {count} operators of torch on real parts in place of one"
 _INSTEAD_OF_A_CONVOLUTION = (
     "no kernel convolves rows of this length, precision or dtype: two transforms and a product of "
@@ -111,6 +122,7 @@ class Watch:
             stack.enter_context(self._operators)
             stack.enter_context(patch.patch_torch())
             stack.enter_context(self._functions)
+            stack.enter_context(_other_threads(self))
             yield
 
     # As the listener
@@ -244,6 +256,8 @@ class _Functions(TorchFunctionMode):
         named = {x for x in (*args, *kwargs.values()) if isinstance(x, str)}
         if func in _READING or (func is torch.Tensor.to and "cpu" in named):
             watch.note(watch.fallbacks, watch.origin(), _READS)
+        if func in _MAKING_ARRAYS:
+            watch.note(watch.fallbacks, watch.origin(), _MAKES_AN_ARRAY)
         operators, events = watch.operators[watch.phase], watch.events
         result = self._called(func, args, kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
@@ -288,7 +302,7 @@ class _Functions(TorchFunctionMode):
             try:
                 result = func(*args, **kwargs)
             except Exception as reason:
-                if isinstance(error, NotImplementedError):
+                if isinstance(error, NotImplementedError) and str(error) != str(reason):
                     watch.hopeless = error
                     message = f"torch itself has it for real numbers alone: {reason}"
                     watch.note(watch.refused, watch.origin(), message)
@@ -302,6 +316,41 @@ class _Functions(TorchFunctionMode):
             result = _with_split(result)
         watch.note(watch.refused, watch.origin(), str(error))
         return result
+
+
+class _Elsewhere(TorchFunctionMode):
+    """Notes complex numbers in a thread that the model starts, where the other modes are not."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = (x for x in tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor))
+        if any(x.is_complex() for x in tensors):
+            here = Origin(sites.origin(self.watch.modules).site, _name_of(func))
+            self.watch.note(self.watch.refused, here, _OTHER_THREAD)
+        return result
+
+
+@contextmanager
+def _other_threads(watch: Watch) -> Iterator[None]:
+    """Enters `_Elsewhere`, and chooses the chip, in each thread that starts inside a block."""
+    before = threading.getprofile()
+
+    def enter(*event: Any) -> None:  # the first event of the thread
+        sys.setprofile(before)
+        hardware._selected.set(watch.chip)  # to the end of the thread
+        _Elsewhere(watch).__enter__()
+
+    threading.setprofile(enter)
+    try:
+        yield
+    finally:
+        threading.setprofile(before)  # type: ignore[arg-type]
 
 
 class _Operators(TorchDispatchMode):
@@ -371,7 +420,12 @@ def _name_of(func: Callable[..., Any]) -> str:
 
 
 def _is_native(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.is_complex() and not isinstance(x, ComplexTensor)
+    if not isinstance(x, torch.Tensor) or not x.is_complex():
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(x):  # in the functions of torch.func
+        x = functorch.get_unwrapped(x)
+    return not isinstance(x, ComplexTensor)
 
 
 def _native(z: ComplexTensor) -> torch.Tensor:

@@ -6,9 +6,11 @@ simulator.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ import trnfft
 from nki_kernels import hardware
 from nki_kernels.measured_times import about
 from tests.docs.pages import ROOT, blocks
-from trnfft import cli, patch
+from trnfft import cli, config, patch
 from trnfft.backends import choice
 from trnfft.backends.nki import Nki
 from trnfft.convolution import bloom
@@ -290,6 +292,29 @@ def test_what_kernels_refuse(run):
     assert found["ended"]
 
 
+def test_an_error_of_the_model_after_a_refusal(run):
+    source = function("a = torch.linalg.eigvals(torch.fft.fft(x[:, :3]))\nraise ValueError('w')")
+    result = run(source)
+    assert result.exit_code == 1
+    text = " ".join(result.stdout.split())
+    assert "Not supported: 1 " in text
+    assert "ended early: the model raises ValueError('w'), after operations that are not" in text
+
+
+@pytest.mark.parametrize("call", ["torch.fft.fft(x)", "trnfft.fft(x).real"])
+def test_another_thread(run, call):
+    source = "from threading import Thread\n" + function(
+        f"thread = Thread(target=lambda: {call})\nthread.start()\nthread.join()\n"
+        "thread = Thread(target=lambda: x * 2)\nthread.start()\nthread.join()\n"
+        "return x"
+    )
+    result = run(source, "--json", "--target", "trn2")
+    assert result.exit_code == 1
+    (one,) = report_of(result)["refused"]
+    assert "runs in another thread than the model" in one["message"] and one["line"] == 7
+    assert threading.getprofile() is None
+
+
 def test_a_derivative_that_is_refused(monkeypatch):
     """An operator of a backward pass: none is known, so one is made to be refused."""
     from trnfft.complex import dispatch
@@ -357,6 +382,13 @@ def test_blocks_without_a_kernel():
     assert report.launch_count() == 3
 
 
+def test_arrays_of_numpy(run):
+    body = "a = torch.fft.rfft(x).abs()\nb = a.numpy()\nimport numpy\nreturn numpy.asarray(a)"
+    found = report_of(run(function(body), "--json"))["fallbacks"]
+    assert [one["operation"] for one in found] == ["torch.Tensor.numpy", "torch.Tensor.__array__"]
+    assert all("write x.cpu().numpy()" in one["message"] for one in found)
+
+
 def test_printing_is_no_computation(run):
     result = run(function("z = torch.fft.fft(x)\nprint(z)\nreturn z.real"), "--json")
     found = report_of(result)  # what the model prints is not in it
@@ -419,6 +451,49 @@ def test_a_program_that_has_started_the_patch(run):
     assert found["launches"][0]["operation"] == "torch.fft.fft"
 
 
+def test_a_model_that_starts_the_patch(run):
+    body = "trnfft.patch_torch().start()\nreturn torch.fft.fft(x).abs()"
+    original = torch.fft.fft
+    found = report_of(run(function(body), "--json"))
+    assert found["supported"] and found["totals"]["forward"]["launches"] == 1
+    assert patch._started == 0 and torch.fft.fft is original
+
+
+@pytest.mark.parametrize("name", ["auto", "nki"])
+def test_a_model_that_chooses_the_kernels(run, name):
+    checked, default = config._checked_backend, config.FROM_ENVIRONMENT
+    body = f"trnfft.set_backend('{name}')\ny = torch.fft.fft(x).abs()\n"
+    found = report_of(run(function(body + "trnfft.set_precision('double')\nreturn y"), "--json"))
+    assert found["supported"] and found["totals"]["forward"]["launches"] == 1
+    assert (config._checked_backend, config.FROM_ENVIRONMENT) == (checked, default)
+    assert (trnfft.get_backend(), trnfft.get_precision()) == ("auto", "fast")
+
+
+TRANSFORMED = {
+    "vmap": lambda x: torch.func.vmap(lambda row: torch.fft.rfft(row).abs())(x),
+    "grad": lambda x: torch.func.grad(lambda x: torch.fft.rfft(x).abs().sum())(x),
+    "jvp": lambda x: torch.func.jvp(lambda x: torch.fft.rfft(x).abs(), (x,), (x,))[1],
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_functions_of_torch_func(name):
+    report = check_model(TRANSFORMED[name], (torch.randn(3, 8),))
+    assert report.is_supported and not report.fallbacks
+    assert report.launch_count() == (1 if name == "vmap" else 2)
+
+
+def test_results_in_a_dataclass():
+    @dataclasses.dataclass
+    class Output:
+        spectrum: torch.Tensor
+
+    x = torch.randn(3, 8)
+    report = check_model(lambda x: [Output(torch.fft.rfft(x))], (x,), backward=True)
+    assert report.launch_count("backward") == 1
+    assert not x.requires_grad
+
+
 def test_a_model_is_run_as_it_is_written(monkeypatch):
     with pytest.raises(NotAllowed, match="no result of the model has a derivative"):
         check_model(lambda x: 5, (torch.randn(3),), backward=True)
@@ -448,6 +523,13 @@ def test_a_module_by_its_name(run):
         (function("z = torch.fft.fft(x)\nreturn z @ z"), (), "7: return z @ z\n"),
         ("def build():\n    raise KeyError('w')\n", (), "build() fails:\n  model_to_check.py:5"),
         ("def build():\n    exit(3)\n", (), "SystemExit: 3"),
+        (function("raise ValueError"), (), "raise ValueError\n  ValueError\n"),
+        (function("raise ValueError('a\\nb')"), (), "\n  ValueError: a\n  b\n"),
+        (function("yield torch.fft.fft(x)"), (), "an object of type generator, whose code has not"),
+        (function("return x[x > 0]"), ("--device", "meta"), "NotImplementedError: "),
+        (function("return torch.fft.fft(x)[x > 0]"), ("--device", "meta"), "(try --device cpu)"),
+        ("build = 5\n", (), "'build' in model_to_check.py is of type int"),
+        ("def build():\n    return abs\n", ("--input", "1000000x1000000"), "cannot make:\n"),
         ("def build():\n    return 5\n", (), "returns something of type int"),
         ("def build():\n    return nn.Linear(8, 8)\n", (), "--input 8x1000"),
         ("def build():\n    return nn.Linear(8, 8), 5\n", (), "inputs of type int"),
@@ -484,6 +566,13 @@ def test_bad_names(run, spec, message):
     result = run("", spec=spec)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_file_of_a_package(run):
+    Path("__init__.py").touch()
+    result = run("from .sizes import N\n")
+    assert result.exit_code == 2
+    assert "by itself; name it as a module, package.module:build" in result.stderr
 
 
 # The page
