@@ -19,7 +19,7 @@ from nki_kernels import nki_api
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture")
-# every Linux module that states its version has such a file
+# Every Linux module that states its version has such a file.
 DRIVER = Path("/sys/module/neuron/version")
 PACKAGES = (
     "trnfft-nki",

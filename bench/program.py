@@ -121,7 +121,7 @@ def rows_of(
                 continue
             except NotImplementedError as error:
                 reason = str(error)
-            # one failure on a device must not lose the results of the other cases
+            # One failure on a device must not lose the results of the other cases.
             except Exception as error:
                 reason, is_failure = f"{type(error).__name__}: {error}", True
         missing.append(Missing(**case.asked, reason=reason, is_failure=is_failure))

@@ -39,7 +39,7 @@ SHAPES = {
 }
 CORES = tuple(2**exponent for exponent in range(13))
 MARKERS = "osD^"
-# numbers of cores in docs/scaling_model.md
+# Numbers of cores in docs/scaling_model.md.
 ON_PAGE = (1, 2, *(4**exponent for exponent in range(1, 7)))
 LONG_DASHES = (0, (6, 3))
 DASHES: dict[str, Any] = {  # line styles, by the part that bounds the time

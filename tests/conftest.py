@@ -1,7 +1,7 @@
 """Settings and fixtures for every test.
 
-The kernels and their simulator need NumPy only. Where torch is not installed, their tests run and
-those of files that import torch or trnfft are left out.
+The kernels and their simulator need only NumPy. Where torch is not installed, their tests run, and
+pytest ignores the tests that import torch or trnfft.
 """
 
 import gc
@@ -10,24 +10,27 @@ import os
 import re
 import sys
 
-# The simulator and torch multiply many small matrices, and tests run in parallel: one thread each,
-# as more of them wait for each other. Set before anything imports NumPy or torch.
+# The simulator and torch multiply many small matrices, and tests run in parallel. Each process uses
+# one thread, because more threads would wait for each other. These lines come before any import of
+# NumPy or torch.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# The tests are of our simulator, also where the real nki is; 0 runs those that can under AWS's.
+# Tests use this project's simulator, even where the real nki is installed. With 0, those tests that
+# can do so run in AWS's simulator.
 os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 
 import pytest  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-OF_TRNFFT = {"fuzz", "planner", "trnfft"}  # folders: their tests need torch, whatever they import
+OF_TRNFFT = {"fuzz", "planner", "trnfft"}  # folders whose tests need torch, whatever they import
 GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 
 def pytest_ignore_collect(collection_path, config):
-    """True for tests/neuron, unless asked for, and for what needs torch where it is not installed.
+    """Returns True for tests/neuron unless named, and without torch for tests that need torch.
 
-    The device that tests/neuron registers stays in the process: they need one of their own.
+    The device that tests/neuron registers stays in the process, so that these tests need a process
+    of their own.
     """
     if collection_path.name == "neuron" and not any("neuron" in arg for arg in config.args):
         return True
@@ -42,16 +45,17 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def starts_processes(nodeid):
-    """Whether a test starts several processes, as its folder, its file or its name says."""
+    """Returns whether the name of a test, its file or its folder says that it starts processes."""
     return re.search(r"/distributed/(?!test_plan\.py)|/test_distributed\.py|_processes", nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With --dist loadgroup tests of several processes run one after the other, on one worker.
+    """With --dist loadgroup, runs all tests that start several processes on one worker.
 
-    So that no more processes than those of two groups run at a time. The mark of pytest-xdist 3.8
-    for that is without effect since pytest 9.2 (pytest-xdist's issue 1386).
+    So these tests run one after the other, and at most two groups of processes exist at a time. The
+    mark of pytest-xdist 3.8 for this purpose has no effect since pytest 9.2 (pytest-xdist's issue
+    1386).
     """
     if config.getvalue("dist") != "loadgroup":
         return None
@@ -65,7 +69,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(items):
-    """An error where a test of several processes has no name of one."""
+    """Raises an error where the name of a test that starts several processes does not say so."""
     for item in items:
         uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
         if uses_group and not starts_processes(item.nodeid):
@@ -73,9 +77,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """The collector of cycles skips what was imported and collected, which stays to the end.
+    """Excludes all objects of imports and of the collection from garbage collection.
 
-    It looked at some millions of objects again and again: of 866 tests that took an eighth.
+    These objects stay until the end. Python examined some millions of them again and again, which
+    needed an eighth of the time of 866 tests.
     """
     gc.collect()
     gc.freeze()
@@ -84,8 +89,8 @@ def pytest_collection_finish(session):
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache_folder(tmp_path_factory):
-    """Plans that tests find are remembered in a folder of their own."""
-    if not HAS_TORCH:  # and so no planner
+    """Redirects the plans that tests remember to a folder of their own."""
+    if not HAS_TORCH:  # there is no planner without torch
         yield
         return
     import platformdirs
@@ -98,16 +103,16 @@ def own_cache_folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def default_settings():
-    """No test sees the backend or the precision that another one chose and left."""
+    """Resets the backend and the precision after each test."""
     yield
-    if config := sys.modules.get("trnfft.config"):  # few tests of kernels load it
+    if config := sys.modules.get("trnfft.config"):  # few tests of kernels load this module
         config._backend.set(None)
         config._precision.set("fast")
 
 
 @pytest.fixture(params=["trn1", "trn2"])
 def strict_chip(request):
-    """A test on both chips, one after the other; warnings of the simulator are errors."""
+    """Runs a test on both chips, one after the other; warnings of the simulator are errors."""
     from nki_kernels import hardware, simulator
 
     with hardware.select(hardware.chip(request.param)), simulator.strict():
@@ -116,9 +121,9 @@ def strict_chip(request):
 
 @pytest.fixture
 def no_complex_dtype():
-    """A context that fails where an operation of torch returns a tensor of a complex dtype.
+    """Returns a context that fails where an operation of torch returns a tensor of a complex dtype.
 
-    It stands for a device without complex dtypes, with the "matmul" backend.
+    Together with the "matmul" backend, the context represents a device without complex dtypes.
     """
     from tests.trnfft.complex.strict import NoComplexDtypes
 

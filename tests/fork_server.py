@@ -1,7 +1,7 @@
-"""The server that forks the processes of tests, with all that they import.
+"""The server that forks the processes of tests, with the modules that these processes import.
 
-multiprocessing has one server in a process, which imports what the first to start it asks for. So
-all tests ask for the same.
+multiprocessing has one such server in a process, which preloads the modules of the first request.
+So all tests request the same modules.
 """
 
 import multiprocessing
@@ -14,13 +14,13 @@ _IMPORTED = [
     "trnfft.distributed",
     "trnfft.distributed.check.processes",
     "trnfft.planner.planner",
-    "torch._dynamo",  # every optimizer imports it
+    "torch._dynamo",  # every optimizer imports this module
     "torch.distributed.tensor.debug",
 ]
 
 
 def context():
-    """The context of multiprocessing whose processes are forks of the server."""
+    """Returns the context of multiprocessing whose processes are forks of the server."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(_IMPORTED)
     return found

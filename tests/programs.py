@@ -1,7 +1,7 @@
-"""Python programs, each in processes of its own: forks of one that has imported torch.
+"""Runs Python programs, each in processes of its own, which are forks of a process with torch.
 
-That takes longer than most of the programs. Several processes of a program find each other as
-those that torchrun starts: by a store of the process that has started them.
+The import of torch alone would need more time than most of the programs. Several processes of a
+program find each other as processes of torchrun do, through a store of the parent process.
 """
 
 import datetime
@@ -14,19 +14,22 @@ from pathlib import Path
 from tests import fork_server
 
 _SERVER = fork_server.context()
-_WITHIN = 300  # s
+_WITHIN = 300  # time limit in seconds
 
 
 def printed_by(command, folder, cache):
-    """What a program prints, of its path and arguments, with `folder` as the working folder.
+    """Runs a program with `folder` as the working folder, and returns its output.
 
-    cache: a folder for remembered plans.
+    Args:
+        command: path and arguments of the program.
+        folder: the working folder.
+        cache: a folder for remembered plans.
     """
     return _printed(command, folder, [_environment(cache)])[0]
 
 
 def printed_by_processes(count, command, folder, cache):
-    """What each process prints of so many that run a program together."""
+    """Runs a program in `count` processes that work together, and returns the output of each."""
     import torch.distributed as dist
 
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -64,7 +67,7 @@ def _printed(command, folder, environments):
 
 
 def _run(command, folder, file, environment):
-    """What a process does: what Python would do with the program and its arguments."""
+    """Runs the program in this process as Python would run it with its arguments."""
     import torch
 
     torch.set_num_threads(1)

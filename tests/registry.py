@@ -1,4 +1,4 @@
-"""Every algorithm by name: those of the planner, and the one that is a pass of others only."""
+"""All algorithms by name: those of the planner, and one that serves only as a pass of others."""
 
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 

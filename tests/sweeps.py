@@ -1,8 +1,8 @@
-"""Parametrization of sweeps: a few cases run by default, all of them with --all.
+"""Parametrization of sweeps: some cases run by default, all of them with --all.
 
-A sweep varies several things. Most faults show wherever one thing has a certain value, or two
-things have: so the cases of the default are those of a pairwise covering array, in which any two
-values of two things meet.
+A sweep varies several parameters. Most faults depend on the value of one parameter, or on the
+values of two parameters. So the default cases form a pairwise covering array, in which any two
+values of two parameters occur together.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from allpairspy import AllPairs
 
 
 def whole(*values: Any, id: str | None = None) -> Any:
-    """One case of a parametrization that runs with --all only."""
+    """Returns one case of a parametrization that runs only with --all."""
     return pytest.param(*values, marks=pytest.mark.sweep, id=id)
 
 
 def some(names: str, cases: Iterable[Any], by_default: Iterable[Any]) -> Any:
-    """Parametrization over `cases`, of which those that `by_default` has run by default.
+    """Returns a parametrization over `cases`; the cases in `by_default` run by default.
 
     Raises:
-        ValueError: `by_default` has something that is no case.
+        ValueError: `by_default` contains something that is not a case.
     """
     cases, chosen = list(cases), list(by_default)
     if unknown := [case for case in chosen if case not in cases]:
@@ -37,13 +37,14 @@ def some(names: str, cases: Iterable[Any], by_default: Iterable[Any]) -> Any:
 
 
 def pairs(**axes: Iterable[Any]) -> Any:
-    """Parametrization over the product of `axes`, by default over a covering of all pairs.
+    """Returns a parametrization over the product of `axes`; a covering of pairs runs by default.
 
     Args:
-        axes: for each argument of the test its values, two axes or more.
+        axes: the values of each argument of the test, for two or more arguments.
     """
     values = [list(axis) for axis in axes.values()]
-    numbered = [list(range(len(axis))) for axis in values]  # values may have no order or hash
+    # Values may have neither an order nor a hash.
+    numbered = [list(range(len(axis))) for axis in values]
     chosen = {tuple(row) for row in AllPairs(numbered)}
     return pytest.mark.parametrize(
         tuple(axes),

@@ -1,4 +1,4 @@
-"""Messages about what is missing name distributions of this project, and no name on an index."""
+"""Messages name the distributions of this project, and never a name on an index."""
 
 import re
 from pathlib import Path

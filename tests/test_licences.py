@@ -1,4 +1,4 @@
-"""Dependencies have licences that go with Apache-2.0, and docs/licences.md lists them."""
+"""Dependencies have licences compatible with Apache-2.0, and docs/licences.md lists them."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-# Permissive ones, and the Mozilla licence, which asks only for changes of its own files.
+# Permissive licences, and the Mozilla licence, whose conditions concern only its own files.
 ALLOWED = {
     "0BSD",
     "3-Clause BSD License",
@@ -40,7 +40,7 @@ ALLOWED = {
     "Zlib",
 }
 
-IN_FILES = {"sigstore-models": "MIT"}  # of packages whose metadata name no licence
+IN_FILES = {"sigstore-models": "MIT"}  # packages whose metadata name no licence
 
 
 def name_of(requirement):
@@ -49,7 +49,7 @@ def name_of(requirement):
 
 @pytest.fixture(scope="module")
 def installed():
-    """(version, licence) of every package that is installed and pinned, by its name."""
+    """Returns (version, licence) of every package that is installed and pinned, by its name."""
     pytest.importorskip("piplicenses")
     command = [sys.executable, "-m", "piplicenses", "--from=mixed", "--with-system", "--format"]
     done = subprocess.run([*command, "json"], capture_output=True, text=True, check=True)
@@ -81,7 +81,7 @@ def test_the_page_lists_them(installed):
     for name, (version, licence) in installed.items():
         assert name in rows, f"docs/licences.md lacks {name}; its end says how to renew it"
         version = version.partition("+")[0]
-        if rows[name][0] == version:  # Python 3.10 gets other versions of some
+        if rows[name][0] == version:  # Python 3.10 has other versions of some packages
             assert rows[name][1] == licence, name
 
 

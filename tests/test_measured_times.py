@@ -1,4 +1,4 @@
-"""Times that others measured: where each comes from, how it is shown, and which chip has which."""
+"""Times that others measured: their sources, their display, and the chips they belong to."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_records():
 
 
 def test_each_chip_has_the_launches_of_its_framework():
-    """PyTorch/XLA runs on trn1, TorchNeuron on the others; of trn3 there is no record."""
+    """PyTorch/XLA runs on trn1, TorchNeuron on the other chips; trn3 has no record."""
     notes = {name: hardware.chip(name).launches.note(name) for name in hardware.NAMES}
     assert notes == {
         "trn1": "A launch by PyTorch/XLA takes 140 to 700 us, as others measured on trn1.",

@@ -1,4 +1,4 @@
-"""The command that messages print installs AWS's packages, whatever other indexes serve."""
+"""The command in messages installs AWS's packages, whatever other indexes serve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMED = re.compile(r"pip install [^`#]*\b(?:nki|nrtpy|neuronx-cc|torch-neuronx|l
 
 
 def serve(index: Path, name: str, version: str, needs: str = "") -> None:
-    """Adds a package with one module, whose `source` is the name of the index."""
+    """Adds a package with one module to an index; the module's `source` is the index's name."""
     folder = index / name
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
@@ -39,7 +39,7 @@ def serve(index: Path, name: str, version: str, needs: str = "") -> None:
 
 @pytest.fixture
 def indexes(tmp_path):
-    """AWS's index, and a public one with a placeholder and the higher version of an attacker."""
+    """Returns AWS's index, and a public one with a placeholder and an attacker's higher version."""
     aws, public = tmp_path / "aws", tmp_path / "public"
     serve(aws, "nki", "0.7.0", needs="helper")
     for version in ("0.0.1", "99.0"):
@@ -56,7 +56,7 @@ def test_the_command_installs_what_aws_serves(tmp_path, indexes, placeholder):
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
     settings = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     settings["PIP_CONFIG_FILE"] = os.devnull
-    # What a user may have: an index of all that is public, twice.
+    # A user may have configured the public index, here in both settings.
     settings["PIP_INDEX_URL"] = settings["PIP_EXTRA_INDEX_URL"] = public.as_uri()
     if placeholder:
         subprocess.run([*pip, "install", "nki==0.0.1"], env=settings, check=True)
@@ -76,7 +76,7 @@ def test_the_command_is_a_line_of_shell():
 
 
 def texts():
-    """What people read and run: the text files of the repository but for history and tests."""
+    """Returns the repository's text files that people read and run, without history and tests."""
     done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip("no git here")

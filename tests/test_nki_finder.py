@@ -1,4 +1,4 @@
-"""What ``import nki`` finds with the finder in front of the others."""
+"""The module that ``import nki`` finds with the simulator's finder in front of the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nki_kernels.simulator.install import find_nki
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder to import from, where nothing called nki has been imported yet, nor is installed."""
+    """Returns a folder to import from, in a state where no nki is imported or installed."""
     monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == "nki"]:
         monkeypatch.delitem(sys.modules, name)
@@ -76,7 +76,7 @@ def test_the_placeholder_of_the_public_index_is_no_package(folder):
 
 
 def test_modules_of_a_folder_without_init_stay_importable(folder):
-    """A repository may keep its kernels in a folder of that name."""
+    """A repository may keep its kernels in a folder of the name nki."""
     (folder / "nki").mkdir()
     (folder / "nki" / "kernels.py").write_text("import nki.language as nl\n")
     importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""Wheels hold everything that the source tree imports or reads; extras are what pages promise."""
+"""Wheels contain all files that the source tree imports or reads, and extras are as documented."""
 
 import os
 import re
@@ -19,33 +19,33 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def wheel_names(sources, tmp_path_factory):
-    """Names of the files in trnfft's wheel."""
+    """Returns the names of the files in trnfft's wheel."""
     return names_in(built(sources, tmp_path_factory.mktemp("trnfft")))
 
 
 @pytest.fixture(scope="module")
 def kernels_wheel(sources, tmp_path_factory):
-    """The wheel of kernels and simulator alone."""
+    """Returns the wheel of kernels and simulator alone."""
     return built(sources / "packages" / "nki_sim", tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """A copy, as setuptools writes its intermediate files beside the sources."""
+    """Returns a copy of the sources, because setuptools writes intermediate files beside them."""
     pytest.importorskip("build")
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("sources")
     for name in ["pyproject.toml", "setup.py", "trnfft_command.py", "README.md", "LICENSE"]:
         shutil.copy(ROOT / name, copy)
     for name in ["trnfft", "nki_kernels", "plans", "packages"]:
-        # Nothing that an earlier build left.
+        # The copy contains nothing of an earlier build.
         ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist")
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
     return copy
 
 
 def built(folder, out):
-    """The wheel of the project in a folder."""
+    """Builds the wheel of the project in a folder."""
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
     result = subprocess.run([*command, str(folder)], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -58,7 +58,7 @@ def names_in(wheel):
 
 
 def project(folder=ROOT):
-    """The table [project] of a folder's pyproject.toml."""
+    """Returns the table [project] of a folder's pyproject.toml."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
     return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -112,7 +112,7 @@ print(nki_kernels.__file__)
 
 @pytest.fixture(scope="module")
 def site(kernels_wheel, tmp_path_factory):
-    """A folder into which the distribution of kernels and simulator is installed."""
+    """Returns a folder into which the distribution of kernels and simulator is installed."""
     site = tmp_path_factory.mktemp("site")
     install = ["-m", "pip", "install", "--no-deps", "--no-index", "--target", str(site)]
     subprocess.run([sys.executable, *install, str(kernels_wheel)], check=True, capture_output=True)
@@ -182,12 +182,12 @@ def test_the_oldest_torch_is_one_that_is_tested():
 
 
 def name_of(requirement):
-    """A package's name as pip compares it."""
+    """Returns the name of a package as pip compares it."""
     return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", requirement)[0]).lower()
 
 
 def requirements(extra):
-    """What an extra asks for, its own extras resolved, and what the project asks for."""
+    """Returns the requirements of an extra, with those of its own extras and of the project."""
     table = project()
     found = set(table["dependencies"])
     for one in table["optional-dependencies"][extra]:
@@ -197,7 +197,7 @@ def requirements(extra):
 
 
 def pinned(name):
-    """The lines of pins in a file of requirements, by the package's name."""
+    """Returns the lines of pins in a file of requirements, by the package's name."""
     text = (ROOT / "scripts" / f"requirements-{name}.txt").read_text("utf-8")
     found = {}
     for line in text.replace("\\\n", " ").splitlines():
@@ -212,7 +212,7 @@ def test_everything_that_scripts_install_is_pinned_with_hashes(extra, name):
     missing = set(map(name_of, requirements(extra))) - set(pins) - {"torch"}
     assert not missing, "run ./scripts/pin.sh"
     assert "torch" not in pins and not any(one.startswith("nvidia") for one in pins)
-    assert "setuptools" in pins  # which installs the project, from no other place
+    assert "setuptools" in pins  # it builds the project, and has no other source
     for line in sum(pins.values(), []):
         assert re.match(r"[\w.-]+==[\w.!+]+ ", line), line
         assert "--hash=sha256:" in line
@@ -229,7 +229,7 @@ def test_all_files_of_requirements_have_the_same_versions():
 
 
 def test_dependencies_have_upper_bounds():
-    """Newer versions are not tested; those of AWS's packages are its SDK's matter."""
+    """Newer versions are not tested. AWS's SDK decides the versions of its own packages."""
     for extra in ("cli", "bench", "demo", "docs", "dev", "xla-dev"):
         for one in requirements(extra):
             assert "<" in one or "==" in one, one
@@ -261,7 +261,7 @@ def test_the_command_says_what_it_needs(missing, named, monkeypatch):
     from trnfft.__main__ import main
 
     for name in [name for name in sys.modules if name.startswith("trnfft.cli")]:
-        monkeypatch.delitem(sys.modules, name)  # which may have what is missing
+        monkeypatch.delitem(sys.modules, name)  # the module may already contain the missing package
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SystemExit) as end:

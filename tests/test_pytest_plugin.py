@@ -1,4 +1,4 @@
-"""The plugin as tests of others see it, in pytest runs of their own."""
+"""The pytest plugin as other projects' tests use it, in pytest runs of their own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def run(pytester, monkeypatch):
     monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
     monkeypatch.delenv(hardware.TARGET_VARIABLE, raising=False)
     for name in [n for n in sys.modules if n.partition(".")[0] == "nki"]:
-        monkeypatch.delitem(sys.modules, name)  # what other tests of this process have imported
+        # Other tests of this process have imported these modules.
+        monkeypatch.delitem(sys.modules, name)
 
     def run_tests(tests, *arguments):
         pytester.makepyfile(KERNELS + tests)
@@ -212,7 +213,7 @@ def test_without_strict_they_are_warnings(run):
 
 
 def test_a_conftest_can_name_the_plugin(run, pytester):
-    """Where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as here."""
+    """A conftest.py has to name the plugin where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as here."""
     pytester.makeconftest('pytest_plugins = ["nki_kernels.pytest_plugin"]')
     pytester.makepyfile(KERNELS + TARGET)
     result = pytester.runpytest_inprocess("--nki-target=trn2", "--nki-strict")
@@ -229,12 +230,12 @@ def test_a_real_nki_is_used_and_named(run, pytester):
     result.stdout.fnmatch_lines([f"nki: {pytester.path / 'nki' / '__init__.py'}"])
 
 
-# As installed: by the entry point, in processes of their own.
+# The installed plugin, found by its entry point, in processes of their own.
 
 
 @pytest.fixture
 def installed(pytester, monkeypatch):
-    """The entry points of the distribution, found by whatever pytest starts."""
+    """Makes the entry points of the distribution visible to a new pytest process."""
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
     project = tomllib.loads((ROOT / "packages/nki_sim/pyproject.toml").read_text())["project"]
     points = project["entry-points"]["pytest11"]
@@ -248,7 +249,7 @@ def installed(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
     monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
     monkeypatch.delenv(hardware.TARGET_VARIABLE, raising=False)
-    # Slow to load, and others' matter.
+    # These plugins load slowly, and are not tested here.
     return "-p", "no:hypothesispytest", "-p", "no:benchmark"
 
 

@@ -1,4 +1,4 @@
-"""What runs by default of a sweep."""
+"""The cases of a sweep that run by default."""
 
 import itertools
 
@@ -10,7 +10,7 @@ AXES = {"chip": ["trn1", "trn2", "trn3"], "shape": [(1, 2), (3, 4)], "cores": [1
 
 
 def cases(mark):
-    """The values of each case of a parametrization, and whether it runs by default."""
+    """Returns the values of each case of a parametrization, and whether it runs by default."""
     return [
         (each.values, not each.marks) if hasattr(each, "marks") else ((each,), True)
         for each in mark.mark.args[1]

@@ -1,4 +1,4 @@
-"""What runs on a device is timed around a wait for it, never by events of torch_neuronx."""
+"""Programs time a device by waiting for it, never by events of torch_neuronx."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ FOLDERS = ("trnfft", "nki_kernels", "bench", "scripts", "examples", "packages")
 
 
 def event_timing(tree: ast.AST) -> list[int]:
-    """Lines that name an event's `elapsed_time`, or an `Event` of a module of torch."""
+    """Returns the lines that name an event's `elapsed_time`, or an `Event` of a module of torch."""
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -52,7 +52,7 @@ def test_what_counts_as_timing_by_events(source, lines):
 
 
 def test_the_device_neuron_is_waited_for():
-    """By both programs that time it: the benchmarks, and `trnfft check`."""
+    """Both programs that time the device wait for it: the benchmarks, and `trnfft check`."""
     program = """
 import types
 import torch

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, whatever their content comes from."""
+"""Files are written whole or not at all, whatever produces their content."""
 
 import os
 import secrets
@@ -61,7 +61,7 @@ def test_a_loop_of_links_is_refused(tmp_path):
 
 
 def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
-    """Even who guesses the temporary name cannot have another file overwritten."""
+    """Even an attacker who guesses the temporary name cannot have another file overwritten."""
     names = []
     (tmp_path / "victim").write_text("precious")
     monkeypatch.setattr(secrets, "token_hex", lambda count: "guessed")
@@ -88,7 +88,7 @@ def test_the_content_is_on_the_disk_before_it_gets_the_name(tmp_path, monkeypatc
 
 
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path):
-    """Root has the right to put a file in place of /dev/null."""
+    """Root has the right to replace /dev/null by a file."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         write_whole(tmp_path / "pipe", "text")

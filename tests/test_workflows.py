@@ -1,4 +1,4 @@
-"""The GitHub workflows name what exists: scripts, options, pins, Python versions."""
+"""The GitHub workflows name only what exists: scripts, options, pins, Python versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKFLOWS = {path.stem: path for path in (ROOT / ".github" / "workflows").glob("
 
 
 def load(name):
-    """A workflow; YAML 1.1 reads its key `on` as True."""
+    """Returns a workflow; YAML 1.1 reads its key `on` as True."""
     return yaml.safe_load(WORKFLOWS[name].read_text("utf-8"))
 
 
@@ -39,7 +39,7 @@ def sdks():
 
 
 def pins(path):
-    """Names, in lower case, of the packages that a file pins."""
+    """Returns the names, in lower case, of the packages that a file pins."""
     lines = path.read_text("utf-8").splitlines()
     return {line.partition("==")[0].lower() for line in lines if "==" in line}
 
@@ -116,7 +116,7 @@ def test_what_a_step_installs_is_pinned_with_hashes():
         for step in job["steps"]
         if "pip install" in step.get("run", "")
     ]
-    assert len(installs) == 1  # the other jobs install by environment.sh
+    assert len(installs) == 1  # the other jobs install through environment.sh
     assert "--require-hashes --no-deps --only-binary :all:" in installs[0]
     packages = pins(ROOT / "scripts" / "requirements-simulator.txt")
     assert {"numpy", "ml-dtypes", "pytest"} <= packages
@@ -129,7 +129,7 @@ def test_an_action_names_the_version_of_its_commit(name):
     assert uses
     for line in uses:
         assert re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)
-    assert len({line.split("uses:")[1] for line in uses}) <= 3  # one version of each
+    assert len({line.split("uses:")[1] for line in uses}) <= 3  # each action has one version
 
 
 def test_packages_of_aws_come_from_its_index_alone():
@@ -153,7 +153,7 @@ def test_scripts_take_the_options_that_they_are_given(job, script, capsys):
         if script in step.get("run", "")
     ]
     if job == "compile":
-        pytest.importorskip("torch")  # by way of the planner
+        pytest.importorskip("torch")  # the planner imports torch
     with pytest.raises(SystemExit) as end:
         importlib.import_module(script.removesuffix(".py")).main(["--help"])
     assert end.value.code == 0

@@ -19,7 +19,7 @@ import trnfft
 from trnfft.planner.plan import Candidate
 
 Arrays = tuple[np.ndarray, ...]
-# the backends that can run the kernel of an algorithm by its name
+# The backends that can run the kernel of an algorithm by its name.
 KERNEL_BACKENDS = ("nki", "nki-sim")
 
 

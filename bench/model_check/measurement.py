@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 HELD_OUT = "held out"  # the model does not use the figure
 FITTED = "fitted"  # the constant overhead of a launch was fitted to the figure
-# a cost of the model, or the rebuilt kernel, was set or changed because of the figure
+# A cost of the model, or the rebuilt kernel, was set or changed because of the figure.
 INPUT = "input"
 
 

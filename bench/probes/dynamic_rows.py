@@ -10,7 +10,7 @@ from bench.probes.moves import load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.nki_api import nisa, nki, nl
 
-# rows of 64 numbers, 96 apart, so that no run is longer than a row
+# Rows of 64 numbers, 96 apart, so that no run is longer than a row.
 ROWS, PITCH, WIDTH = 128, 96, 64
 BASES = 3  # addresses, which a loop on the device goes through
 

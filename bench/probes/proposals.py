@@ -35,7 +35,7 @@ SOURCE = Path(hardware.__file__)
 SHOWN_SOURCE = "nki_kernels/hardware.py"
 NEAR = 0.05  # relative; times rarely repeat better
 SHOWN = 100  # characters of a reason that are shown
-# the setting about which the answers on complex tensors inform
+# The setting about which the answers on complex tensors inform.
 STORED = "trnfft.set_complex_storage(True)"
 DIGITS = 3  # of a proposed constant
 # The value of a field after all probes of its rule were right. One chip contradicts a record of

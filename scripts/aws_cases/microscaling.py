@@ -16,7 +16,7 @@ from .layers import OTHERS_ROWS, Experts
 _CORE = "nkilib.core"
 _MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of float4_e2m1fn
 _NUMBERS = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
-# activations are rounded once or twice to 8 bits, of which 3 follow the leading one
+# Activations are rounded once or twice to 8 bits, of which 3 follow the leading one.
 _MX_ERROR = 0.08
 
 

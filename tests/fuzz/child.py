@@ -1,4 +1,4 @@
-"""A process that works on cases, which a crash, a hang or a lack of memory ends."""
+"""A process that judges cases, and is replaced after a crash, a hang or a lack of memory."""
 
 import multiprocessing
 import os
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 20  # for one case
-MEMORY = 2**31  # bytes, beyond what the imports take
+SECONDS = 20  # time limit for one case
+MEMORY = 2**31  # bytes beyond those of the imports
 RIGHT, REFUSED, UNCHECKED = "right", "refused", "unchecked"  # all other verdicts are findings
 
 
 class Child:
-    """Judges cases in a process of its own, which is replaced when it does not survive one.
+    """Judges cases in a process of its own, and starts a new process where a case ends it.
 
     Args:
         judge: a function of a module, from a case to a verdict.
@@ -26,7 +26,7 @@ class Child:
         self._judge = judge
         self._context = multiprocessing.get_context("spawn")
         self._process: Any = None
-        self._folder = tempfile.TemporaryDirectory()  # for plans that cases find
+        self._folder = tempfile.TemporaryDirectory()  # for plans that cases remember
 
     def __enter__(self) -> "Child":
         return self
@@ -36,7 +36,7 @@ class Child:
         self._folder.cleanup()
 
     def __call__(self, case: Any) -> str:
-        """The verdict on a case."""
+        """Returns the verdict on a case."""
         if self._process is None:
             self._start()
         self._ours.send(case)
@@ -51,7 +51,10 @@ class Child:
         return verdict
 
     def _answers(self) -> bool:
-        """Whether the answer comes in time: that of the processor, which others may have, too."""
+        """Returns whether the answer comes in time.
+
+        The limit is processor time of the process, because other processes use the processor, too.
+        """
         start, computed = time.monotonic(), self._computed()
         while not self._ours.poll(1):
             waited = time.monotonic() - start
@@ -60,10 +63,10 @@ class Child:
         return True
 
     def _computed(self) -> float:
-        """Seconds that the process computed."""
+        """Returns the seconds of processor time that the process has used."""
         try:
             status = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             return 0.0
         return (int(status[11]) + int(status[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -74,7 +77,7 @@ class Child:
         )
         self._process.start()
         theirs.close()
-        self._ours.recv()  # it is ready: imports are no part of a case's time
+        self._ours.recv()  # waits until the process is ready; imports do not count as a case's time
 
     def _stop(self) -> None:
         if self._process is not None:
@@ -92,7 +95,7 @@ def _serve(pipe: Any, judge: Callable[[Any], str], folder: str) -> None:
 
     platformdirs.user_cache_dir = lambda *names: folder  # type: ignore[assignment]
     torch.set_num_threads(1)
-    for backend in ("matmul", "nki-sim"):  # load what they load later
+    for backend in ("matmul", "nki-sim"):  # the backends import modules at their first call
         with trnfft.backend(backend):
             trnfft.fft(torch.ones(4))
     with open("/proc/self/statm") as file:

@@ -1,4 +1,4 @@
-"""Verdicts on runs of the command `trnfft`: a result, or one message and no traceback."""
+"""Verdicts on runs of the command `trnfft`: it gives a result, or one message and no traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class Run:
-    """Arguments of the command, and the files in the folder that it runs in."""
+    """Arguments of the command, and the files in its working folder."""
 
     arguments: tuple[str, ...]
     files: tuple[tuple[str, bytes], ...]
@@ -34,7 +34,7 @@ class Run:
 
 
 def recordings() -> dict[str, bytes]:
-    """Valid recordings, by their names."""
+    """Returns valid recordings, by their names."""
     numbers = np.sin(np.arange(200) * 0.3)
     stored, wav = io.BytesIO(), io.BytesIO()
     np.save(stored, numbers)
@@ -48,7 +48,7 @@ def recordings() -> dict[str, bytes]:
 
 
 def pictures() -> dict[str, bytes]:
-    """Valid pictures, by their names."""
+    """Returns valid pictures, by their names."""
     levels = np.arange(9 * 12 * 3, dtype=np.uint8).reshape(9, 12, 3)
     npy, png, jpg = io.BytesIO(), io.BytesIO(), io.BytesIO()
     np.save(npy, levels.astype(np.float32) / 255)
@@ -63,7 +63,7 @@ def pictures() -> dict[str, bytes]:
 
 
 def judge(run: Run) -> str:
-    """RIGHT, REFUSED, UNCHECKED, or what is wrong with the answer."""
+    """Returns RIGHT, REFUSED, UNCHECKED, or a description of the fault."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, content in run.files:
             Path(name).write_bytes(content)
@@ -86,7 +86,11 @@ def _judged_refusal(code: int, message: str) -> str:
 
 
 def _judged_result(run: Run) -> str:
-    """Of bloom the picture; of the others that there is one, as they check their results."""
+    """Judges the picture that bloom writes.
+
+    The other commands check their own results, so that the verdict depends only on whether they
+    write a picture.
+    """
     before = dict(run.files)
     written = [path for path in Path().iterdir() if path.read_bytes() != before.get(path.name)]
     if run.arguments[0] != "bloom":
@@ -96,7 +100,8 @@ def _judged_result(run: Run) -> str:
     _, picture, _, psf, *_ = run.arguments
     try:
         light, kernel = (np.atleast_3d(np.load(name)).astype(np.float32) for name in (picture, psf))
-    except ValueError:  # ours are less strict, and pictures of other kinds are not read here
+    # trnfft's reader is less strict, and pictures of other formats are not read here
+    except ValueError:
         return UNCHECKED
     return _compared(light, kernel, np.atleast_3d(np.load("out.npy")))
 

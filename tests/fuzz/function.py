@@ -16,13 +16,15 @@ class Function:
     """A public function.
 
     Attributes:
-        call: itself, or for a layer what makes and calls it.
-        arguments: a kind for each of its arguments.
-        reference: of the same arguments, whose tensors are float64 and complex128 then: the right
-            result, or a check of the result. Of a layer it gets the layer first.
-        is_layer: whether all arguments but `input` are the constructor's.
-        tolerance: relative L2 error.
-        names_arguments: whether its errors do. Those of torch and SciPy need not.
+        call: the function; for a layer, a function that makes and calls it.
+        arguments: the kind of each argument.
+        reference: returns the right result, or a function that checks the result. Its arguments
+            are those of the call, with tensors in float64 and complex128; for a layer, they are the
+            layer and its input.
+        is_layer: whether all arguments except `input` belong to the constructor.
+        tolerance: largest relative L2 error.
+        names_arguments: whether its errors must name an argument; errors of torch and SciPy
+            need not.
     """
 
     call: Callable[..., Any]
@@ -34,7 +36,7 @@ class Function:
 
 
 def plain(given: Any) -> Any:
-    """Python's ints in place of what stands for them."""
+    """Returns objects that stand for ints, or sequences of them, as Python's ints."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0:

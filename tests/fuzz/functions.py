@@ -32,7 +32,7 @@ from tests.fuzz.values import (
 
 FUNCTIONS: dict[str, Function] = {**TRANSFORMS, **SIGNALS, **LAYERS}
 
-# Public names without a row.
+# Public names without a row, with the reason.
 EXCEPTIONS = {
     "__version__": "no function",
     "as_complex_tensor": "computes nothing: tests/trnfft/test_kinds.py",
@@ -155,7 +155,7 @@ FUNCTIONS["ComplexTensor.from_numpy"] = Function(
 
 
 def _exported(path: Any) -> tuple[int, int]:
-    """How many plans are written, and how many are read again."""
+    """Returns how many plans are written, and how many of them are read again."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         trnfft.plan(94, batch=4, target="trn1")
         written = trnfft.export_wisdom(path)

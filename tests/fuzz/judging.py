@@ -17,17 +17,17 @@ from tests.fuzz.functions import FUNCTIONS
 from tests.fuzz.values import OMIT, value
 
 TYPES = (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError)
-OTHERS = ("input", "window")  # of a layer's call, and what it makes
-MOST_ELEMENTS = 2**20  # of what is compared
+OTHERS = ("input", "window")  # arguments of a layer's call, and the result of its window function
+MOST_ELEMENTS = 2**20  # of tensors that are compared
 SMALLEST, LARGEST = (
     1e-30,
     1e30,
-)  # of the numbers in what is compared: float32 has room for their sums
+)  # of the numbers in compared tensors, so that float32 can hold their sums
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call: texts of the arguments that are given."""
+    """A call: the arguments that are given, as text."""
 
     function: str
     backend: str
@@ -39,7 +39,7 @@ class Case:
 
 
 def judge(case: Case) -> str:
-    """RIGHT, REFUSED, UNCHECKED where there is no reference, or what is wrong with the answer."""
+    """Returns RIGHT, REFUSED, UNCHECKED without a reference, or a description of the fault."""
     function = FUNCTIONS[case.function]
     arguments = {name: value(text) for name, text in case.arguments if text != OMIT}
     try:
@@ -54,7 +54,7 @@ def judge(case: Case) -> str:
 def _judged_error(error: BaseException, function: Function) -> str:
     text = str(error)
     shown = f"{type(error).__name__}: {text[:200]}"
-    if isinstance(error, OSError) and "path" in function.arguments:  # it names the file
+    if isinstance(error, OSError) and "path" in function.arguments:  # the error names the file
         return REFUSED
     types = (
         TYPES if function.names_arguments else (*TYPES, AssertionError, MemoryError, OverflowError)
@@ -80,13 +80,13 @@ def _judged_result(result: Any, function: Function, arguments: dict[str, Any]) -
         wide = {"layer": function.call.layer, "input": wide["input"]}  # type: ignore[attr-defined]
     try:
         expected = function.reference(**wide)
-    except Exception as error:  # noqa: BLE001 whatever torch does not take
+    except Exception as error:  # noqa: BLE001 torch does not accept the arguments
         return f"answers what the reference refuses: {type(error).__name__}: {str(error)[:200]}"
     if expected is None:
         return UNCHECKED
     if callable(expected):
         return RIGHT if expected(result) else f"the result {str(result)[:200]} fails its check"
-    part = result.real.dtype  # which may be bfloat16, or int8
+    part = result.real.dtype  # may be bfloat16 or int8
     rounding = torch.finfo(part).eps if part.is_floating_point else 0.0
     return _compared(_widened(result), expected.detach(), max(function.tolerance, 2 * rounding))
 
@@ -102,9 +102,11 @@ def _compared(result: torch.Tensor, expected: torch.Tensor, tolerance: float) ->
 
 
 def _is_comparable(x: Any) -> bool:
-    """Whether a reference can compute with it: of tensors small ordinary ones of finite numbers.
+    """Returns whether a reference can compute with a value.
 
-    torch's transforms refuse those without numbers."""
+    A tensor has to be small and ordinary, with finite numbers. An empty tensor is not comparable,
+    because torch's transforms refuse it.
+    """
     if not isinstance(x, (torch.Tensor, trnfft.ComplexTensor)):
         return True
     with contextlib.suppress(Exception):
@@ -117,7 +119,7 @@ def _is_comparable(x: Any) -> bool:
 
 
 def _widened(x: Any) -> Any:
-    """float64 or complex128 in place of any tensor of numbers; detached."""
+    """Returns a tensor of numbers in float64 or complex128, detached; anything else as it is."""
     if isinstance(x, trnfft.ComplexTensor):
         return torch.complex(x.real.detach().double(), x.imag.detach().double())
     if not isinstance(x, torch.Tensor):

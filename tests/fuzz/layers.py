@@ -1,4 +1,4 @@
-"""Rows of the table of public functions: layers, in `trnfft.nn`."""
+"""Rows of the table of public functions: the layers of `trnfft.nn`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PADDING_MODE = optional(names("zeros", "reflect", "replicate", "circular"))
 
 
 def _layer(name: str, arguments: dict[str, Argument], reference: Callable[..., Any]) -> None:
-    """Adds a layer, whose call has the argument `input`, to the table."""
+    """Adds a layer to the table; its call has the argument `input`."""
 
     def call(input: Any, **options: Any) -> Any:
         call.layer = getattr(trnfft.nn, name)(**options)  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ def _fft_conv(layer: Any, input: Any) -> Any:
 
 
 def _spectral(layer: Any, input: Any) -> Any:
-    """The lowest frequencies mixed, of each sign but for the last dimension."""
+    """Mixes the lowest frequencies, of both signs in all dimensions except the last."""
     *signed, last = layer._modes.values()
     dims = tuple(range(2, input.ndim))
     spectrum, weight = torch.fft.rfftn(input, dim=dims), _complex("weight", layer)
@@ -79,7 +79,7 @@ def _spectral(layer: Any, input: Any) -> Any:
 
 
 def _neural_operator(layer: Any, input: Any) -> Any:
-    """By the sum over the weight's frequencies, which ascend, of an input that has all of them."""
+    """Returns the sum over the weight's ascending frequencies, for an input with all of them."""
     if layer.scale is not None or any(map(operator.lt, input.shape[2:], layer.n_modes)):
         return None
     dims, norm = tuple(range(2, input.ndim)), layer.fft_norm
@@ -99,7 +99,7 @@ def _mod_relu(layer: Any, input: Any) -> Any:
 
 
 def _is_white(layer: Any, input: Any) -> Check | None:
-    """Of each channel: mean zero, and half of the numbers' power in each part."""
+    """Checks that every channel has mean zero, and that each part has half of the power."""
     if not layer.track_running_stats or not layer.affine or not 0 < layer.eps < 1e-3:
         return None
 
@@ -279,7 +279,7 @@ PAD_MODE = optional(names("reflect", "constant"))
 
 
 def _framed(n_fft: Any, win_length: Any, hop_length: Any, window_fn: Any, **others: Any) -> Any:
-    """Arguments of torch.stft, and what its spectra are divided by."""
+    """Returns the arguments of torch.stft, and the number by which its spectra are divided."""
     n_fft, win_length, hop_length = map(plain, (n_fft, win_length, hop_length))
     size = n_fft if win_length is None else win_length
     hop = size // 2 if hop_length is None else hop_length
@@ -312,7 +312,7 @@ def _spectrogram(
 
 
 def _called(name: str, input: str) -> Callable[..., Any]:
-    """What makes the layer and calls it; the reference needs none."""
+    """Returns a function that makes the layer and calls it; the reference needs no layer."""
 
     def call(**options: Any) -> Any:
         x = options.pop(input)
@@ -363,7 +363,7 @@ def _bank(
     norm: Any = None,
     mel_scale: str = "htk",
 ) -> Any:
-    """The triangles of the docstring."""
+    """Returns the triangles that the docstring defines."""
     to_mel: Any = lambda f: 2595 * np.log10(1 + f / 700)  # noqa: E731
     if mel_scale == "slaney":
         above = lambda f: 15 + 27 * np.log(np.maximum(f, 1000) / 1000) / np.log(6.4)  # noqa: E731
@@ -423,7 +423,7 @@ LAYERS["nn.MelSpectrogram"] = Function(
 
 
 def _long_conv(u: Any, k: Any) -> Any:
-    """The sum of the docstring."""
+    """Returns the sum that the docstring defines."""
     length = u.shape[-1]
     y = torch.zeros_like(u)
     for m in range(min(length, k.shape[-1])):

@@ -1,4 +1,4 @@
-"""Changes of what files hold: of a JSON value, and of bytes."""
+"""Changes of the contents of files: of a JSON value, and of bytes."""
 
 import copy
 from collections.abc import Callable
@@ -32,7 +32,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def changed_json(draw: Callable[..., Any], root: Any, other: Any) -> None:
-    """Changes a list or a dictionary in one place, in which a part of `other` may come, too."""
+    """Changes a list or a dictionary in one place, perhaps to a part of `other`."""
     place = draw(st.sampled_from(_containers(root)))
     keys = sorted(place) if isinstance(place, dict) else list(range(len(place)))
     if not keys:
@@ -40,7 +40,7 @@ def changed_json(draw: Callable[..., Any], root: Any, other: Any) -> None:
     key = draw(st.sampled_from(keys))
     change = draw(st.sampled_from(("value", "value", "near", "remove", "copy", "other")))
     if change == "value":
-        place[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))  # it may be changed in turn
+        place[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))  # the value may be changed later
     elif change == "near" and isinstance(place[key], (int, float)):
         place[key] = draw(st.sampled_from((place[key] + 1, place[key] * 2, place[key] // 2)))
     elif change == "remove":
@@ -52,7 +52,7 @@ def changed_json(draw: Callable[..., Any], root: Any, other: Any) -> None:
 
 
 def _containers(value: Any) -> list[Any]:
-    """All dictionaries and lists in a value, itself first."""
+    """Returns all dictionaries and lists in a value, beginning with the value."""
     if not isinstance(value, (dict, list)):
         return []
     parts = value.values() if isinstance(value, dict) else value
@@ -60,9 +60,9 @@ def _containers(value: Any) -> list[Any]:
 
 
 def changed_bytes(draw: Callable[..., Any], content: bytes) -> bytes:
-    """Some bytes overwritten, removed or added: behind the header, or anywhere."""
+    """Overwrites, removes or adds some bytes, behind the header or anywhere."""
     data = bytearray(content)
-    if draw(st.booleans()) and len(data) > 200:  # other numbers behind a header that stays
+    if draw(st.booleans()) and len(data) > 200:  # changes numbers behind an unchanged header
         for _ in range(draw(st.integers(1, 6))):
             data[draw(st.integers(130, len(data) - 1))] = draw(st.integers(0, 255))
         return bytes(data)

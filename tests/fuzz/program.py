@@ -1,7 +1,8 @@
 """Programs on complex tensors, which run on torch's complex dtypes or on ComplexTensors.
 
-A program is lines of Python. The names that make complex tensors, and those of the transforms, are
-torch's own in one run and this library's in the other; all else is the same text.
+A program consists of lines of Python. In one run, the names that make complex tensors and those of
+the transforms are torch's own; in the other run they are this library's. All other text is the
+same.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ made, split = ComplexTensor, ComplexTensor.from_complex
 from_numpy, polar = ComplexTensor.from_numpy, ComplexTensor.from_polar
 """
 SPLIT += COMPILERS
-# How a function of some steps is called, of its name and of its arguments.
+# The call of a function of some steps, from the function's name and its arguments.
 WRAPPERS = {
     "compiled": "compiled(middle)({args})",
     "traced": "traced(middle)({args})",
@@ -103,16 +104,16 @@ WRAPPERS = {
     "jvp": "torch.func.jvp(middle, ({args},), ({args}.detach() * 2,))[1]",
     "vmap": "torch.vmap(middle)(torch.stack([{args}, 2 * {args}]))",
 }
-OF_ONE = ("grad", "vjp", "jvp", "vmap")  # a function of one tensor, with one result
+OF_ONE = ("grad", "vjp", "jvp", "vmap")  # need a function of one tensor with one result
 
 
 @dataclass(frozen=True)
 class Step:
-    """A line, or some that are a function and its call.
+    """One line, or several lines with a function and its call.
 
     Attributes:
-        kind: "leaf", "source", "view", "read", "write", "gradient" or the name of a wrapper.
-        text: of the lines.
+        kind: "leaf", "source", "view", "read", "write", "gradient", or the name of a wrapper.
+        text: the lines.
         target: the name that is assigned; "" for none.
     """
 
@@ -123,13 +124,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Steps, and the dtype of real numbers in them."""
+    """Steps, and the dtype of their real numbers."""
 
     steps: tuple[Step, ...]
     dtype: str = "float64"
 
     def __str__(self) -> str:
-        """Source to paste: the run on ComplexTensors, and what to change for torch's own."""
+        """Source to paste for a run on ComplexTensors, with a comment for a run on torch's own."""
         head = [
             "# TRNFFT_BACKEND=matmul python; for torch's own: "
             "from tests.fuzz.program import *; exec(NATIVE)",
@@ -140,18 +141,18 @@ class Program:
 
     @property
     def lines(self) -> int:
-        """How long it is."""
+        """The number of lines."""
         return sum(1 + step.text.count("\n") for step in self.steps)
 
 
 @dataclass
 class Outcome:
-    """What a run leaves.
+    """The results of a run.
 
     Attributes:
-        found: all names.
-        ended: how many steps were done.
-        error: of the next one; None where all were done.
+        found: all names with their values.
+        ended: number of steps that ended.
+        error: the error of the next step; None where all steps ended.
     """
 
     found: dict[str, Any]
@@ -167,14 +168,14 @@ def run(program: Program, names: str, steps: int | None = None) -> Outcome:
         for i, step in enumerate(program.steps[:steps]):
             try:
                 exec(_compiled(step.text), found)
-            except Exception as error:  # noqa: BLE001 what a program raises is its result
+            except Exception as error:  # noqa: BLE001 any error is a result
                 return Outcome(found, i, error)
     return Outcome(found, len(program.steps[:steps]), None)
 
 
 @contextlib.contextmanager
 def settings(names: str) -> Iterator[None]:
-    """Results of transforms are ComplexTensors, nothing is compiled, and nobody is warned."""
+    """Makes transforms return ComplexTensors, forgets compiled code, and hides warnings."""
     if names != NATIVE:
         torch._dynamo.reset()
     with warnings.catch_warnings(), trnfft.backend("matmul"):

@@ -1,4 +1,4 @@
-"""Random programs. They are run on torch's complex dtypes as they grow, so that most steps fit."""
+"""Random programs: they run on torch's complex dtypes as they grow, so that most steps fit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ TABLES = {
     "gradient": GRADIENTS,
 }
 WEIGHS = ("weigh", "weigh", "weigh_whole", "weigh_abs")
-MOST_NUMBERS = 500  # of a tensor
-TRIES = 8  # to find a step that torch takes
-ERRORS_KEPT = 0.1  # of those that torch does not take, with which a program ends
+MOST_NUMBERS = 500  # numbers of a tensor
+TRIES = 8  # attempts to find a step that torch accepts
+ERRORS_KEPT = 0.1  # share of refused steps that are kept, as the end of their program
 MAY_COPY = re.compile(r"ravel|reshape|flatten|contiguous")
-SETTING = re.compile(r"\.(real|imag) = ")  # which torch compiles in two pieces
+SETTING = re.compile(r"\.(real|imag) = ")  # torch compiles such a function in two pieces
 NAME = re.compile(r"\b([antz]\d+)\b")
 
 
@@ -52,7 +52,10 @@ class Drawing:
         self.is_over = False
 
     def add(self, kind: str, text: str, target: str = "") -> bool:
-        """Whether the program has that step now: torch takes it, or the program is to end so."""
+        """Adds a step if torch accepts it, or if the program is to end with an error.
+
+        Returns whether the program has the step now.
+        """
         longer = Program((*self.program.steps, Step(kind, text, target)), self.program.dtype)
         outcome = run(longer, NATIVE)
         is_taken = outcome.error is None and _is_small(outcome)
@@ -63,7 +66,7 @@ class Drawing:
         return True
 
     def begin(self) -> None:
-        """Leaves, and one to three complex tensors made of them."""
+        """Adds leaves, and one to three complex tensors made of the leaves."""
         shape = self._draw.choices(SHAPES, SHAPE_WEIGHTS)[0]
         for name, kinds in (("a0", LEAVES), ("a1", LEAVES), ("n0", NATIVE_LEAVES)):
             text = self._draw.choice(kinds[:1] + 2 * kinds[1:])
@@ -78,7 +81,7 @@ class Drawing:
                     break
 
     def step(self, i: int, kinds: Sequence[str] = KINDS) -> None:
-        """One more, if one is found."""
+        """Adds one step, if an attempt finds one."""
         for _ in range(TRIES):
             weights = [KIND_WEIGHTS[KINDS.index(kind)] for kind in kinds]
             kind = self._draw.choices(kinds, weights)[0]
@@ -99,12 +102,13 @@ class Drawing:
                 return
 
     def end(self) -> None:
-        """Gradients of one to three tensors."""
+        """Adds gradients of one to three tensors."""
         followed = [name for name, x in self._held.items() if x.requires_grad and x.numel()]
         wanted = self._draw.choice((1, 1, 2, 3))
         names = self._draw.sample(followed, min(len(followed), wanted))
         results = [name for name in followed if name in self._compiled_results()]
-        if results and self._draw.random() < 0.8:  # torch refuses where some are left out
+        # torch refuses gradients that leave out some results
+        if results and self._draw.random() < 0.8:
             names = [*results, *names[1:]]
         weighed = [f"{self._draw.choice(WEIGHS)}({name})" for name in names]
         if self._draw.random() < 0.5 and names:
@@ -125,7 +129,7 @@ class Drawing:
         complexes = [name for name in made if self._held[name].is_complex()]
         if not complexes:
             return None
-        # The newest and the first more often than others: views of views, and their bases.
+        # The newest and the first tensor are drawn more often, for views of views and their bases.
         x = draw.choice((*made, made[-1], made[-1], made[0]))
         z = draw.choice((*complexes, complexes[-1], complexes[0]))
         real = [n for n, value in self._held.items() if not value.is_complex()]
@@ -145,21 +149,21 @@ class Drawing:
         }
 
     def _is_safe(self, template: str, places: dict[str, Any]) -> bool:
-        """Whether there are such tensors, and torch's own does not end the process."""
+        """Returns whether the tensors exist, and torch's own tensors would not end the process."""
         if "{n}" in template and not places["n"]:
             return False
         if "{x}.data" in template and self._held[places["x"]].requires_grad:
-            return False  # torch would not see what is written there
+            return False  # torch would not see the write
         if not self._held[places["x"]].is_contiguous() and MAY_COPY.search(template):
-            return False  # a view or a copy, by strides
+            return False  # the strides decide whether the result is a view or a copy
         written = places["z" if template.startswith("{z}") else "x"]
         if "{o}" in template and self._overlap(written, places["o"]):
-            return False  # torch's own would read numbers that it has written
+            return False  # torch's own tensors would read numbers that they have written
         views = [name for name in (places["x"], places["z"]) if self._held[name]._is_view()]
-        return not (views and "register_hook" in template)  # after a write into their bases
+        return not (views and "register_hook" in template)  # fails after a write into their bases
 
     def _overlap(self, x: str, y: str) -> bool:
-        """Whether a tensor shares some numbers with another one, and not all at their places."""
+        """Returns whether two tensors share some numbers, and not all in the same places."""
         first, second = (self._held[name] for name in (x, y))
         if first.untyped_storage().data_ptr() != second.untyped_storage().data_ptr():
             return False
@@ -169,12 +173,12 @@ class Drawing:
         return bool(_bytes_of(first) & _bytes_of(second))
 
     def _of_shape_of(self, x: str, names: list[str]) -> str:
-        """One of these, of that shape if there are such."""
+        """Returns one of the names, with the shape of `x` if a name has that shape."""
         same = [name for name in names if self._held[name].shape == self._held[x].shape]
         return self._draw.choice(same or names) if names else ""
 
     def _fitting(self, x: str) -> str:
-        """What can be written into a tensor."""
+        """Returns the name of a tensor that can be written into `x`."""
         names = [n for n in self._held if n[0] in "atz"]
         if not self._held[x].is_complex():
             names = [n for n in names if not self._held[n].is_complex()] or names
@@ -182,11 +186,11 @@ class Drawing:
 
 
 def drawn(seed: int, compiled: bool | None = None) -> Program:
-    """A random program of two to six steps and their gradients.
+    """Returns a random program of two to six steps and their gradients.
 
     Args:
-        seed: another program for each.
-        compiled: whether some steps are compiled by torch.compile; None for some programs.
+        seed: each seed gives another program.
+        compiled: whether torch.compile compiles some steps; None for some of the programs.
     """
     drawing = Drawing(seed)
     draw = random.Random(-1 - seed)
@@ -205,7 +209,7 @@ def drawn(seed: int, compiled: bool | None = None) -> Program:
 
 
 def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
-    """Some steps become a function that is compiled or transformed, where torch allows it."""
+    """Turns some steps into a function that is compiled or transformed, where torch allows it."""
     steps = drawing.program.steps
     free = {i for i, step in enumerate(steps) if _is_free(step, wrapper)}
     ranges = [(i, j) for i in free for j in range(i + 1, len(steps) + 1) if {*range(i, j)} <= free]
@@ -224,9 +228,10 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
 
 
 def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) -> bool:
-    """Whether steps i to j have what docs/complex_tensor.md says of compiled functions.
+    """Returns whether steps i to j are among the limits of compiled functions.
 
-    torch does not see that results, or arguments, share memory, where classes of tensors do.
+    docs/complex_tensor.md describes these limits: for classes of tensors, torch does not see that
+    results, or arguments, share memory.
     """
     all_steps = drawing.program.steps
     before, steps, after = all_steps[:i], all_steps[i:j], all_steps[j:]
@@ -242,7 +247,7 @@ def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) 
 
 
 def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
-    """Whether steps that write use tensors from outside of which some share memory."""
+    """Returns whether steps that write use outside tensors that share memory with each other."""
     targets = {step.target for step in steps}
     names = {name for step in steps for name in NAME.findall(step.text)} - targets
     held = tensors(run(drawing.program, NATIVE))
@@ -251,7 +256,7 @@ def _has_views_of_one(drawing: Drawing, steps: Sequence[Step]) -> bool:
 
 
 def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> bool:
-    """Whether results of these steps are views of each other, or of others."""
+    """Returns whether results of these steps are views of each other, or of other tensors."""
     targets = {step.target for step in steps}
     places = {name: x.untyped_storage().data_ptr() for name, x in tensors(outcome).items()}
     made = [place for name, place in places.items() if name in targets]
@@ -260,8 +265,8 @@ def _shares_memory(outcome: Outcome, steps: Sequence[Step], others: bool) -> boo
 
 
 def _is_free(step: Step, wrapper: str) -> bool:
-    """Whether a function can have this step inside."""
-    # What is written without gradients make_fx cannot see, and torch.compile takes for later.
+    """Returns whether a function can contain this step."""
+    # make_fx cannot see writes without gradients, and torch.compile moves them to the end.
     is_compiled = wrapper in ("traced", "compiled")
     kinds = ("view", "read", "write") if is_compiled else ("view", "read", "write", "no_grad")
     return step.kind in kinds and not re.search(
@@ -270,7 +275,7 @@ def _is_free(step: Step, wrapper: str) -> bool:
 
 
 def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None:
-    """A function with these steps inside, and its call; None where there is no such function."""
+    """Returns a function with these steps and its call, or None where there is no such function."""
     targets = [step.target for step in steps if step.target]
     used = sorted({name for step in steps for name in NAME.findall(step.text)} - {*targets})
     if not targets or not used or (wrapper in OF_ONE and len(used) > 1):
@@ -286,13 +291,13 @@ def wrapped(steps: Sequence[Step], wrapper: str, gives_one: bool) -> Step | None
 
 
 def tensors(outcome: Outcome) -> dict[str, torch.Tensor]:
-    """Those that a run leaves, by name, as the order of their making."""
+    """Returns the tensors of a run by name, in the order in which they were made."""
     found = outcome.found.items()
     return {name: x for name, x in found if NAME.fullmatch(name) and isinstance(x, torch.Tensor)}
 
 
 def _bytes_of(x: torch.Tensor) -> set[int]:
-    """Where the numbers of a tensor are in its storage, by multiples of the size of real ones."""
+    """Returns the places of a tensor's numbers in its storage, in units of a real number."""
     pair = 2 if x.is_complex() else 1
     places = torch.tensor([pair * x.storage_offset()])
     for size, stride in zip(x.shape, x.stride(), strict=True):
@@ -301,7 +306,7 @@ def _bytes_of(x: torch.Tensor) -> set[int]:
 
 
 def _is_small(outcome: Outcome) -> bool:
-    """Few numbers of a size that can be compared."""
+    """Returns whether the tensors have few numbers, of a size that can be compared."""
     with torch.no_grad():
         for x in tensors(outcome).values():
             if x.numel() > MOST_NUMBERS:

@@ -1,4 +1,4 @@
-"""Whether a program on ComplexTensors does what it does on torch's complex dtypes."""
+"""Judges whether a program on ComplexTensors computes the same as on torch's complex dtypes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.fuzz.program_drawing import NAME
 from trnfft import ComplexTensor
 
 TYPED = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
-# Parts of clear messages: of this library's, which say what is allowed, and of torch's own.
+# Parts of clear messages: this library's messages, which say what is allowed, and torch's own.
 CLEAR = (
     r"allowed (is|are)",
     r"(is|are) not allowed",
@@ -36,17 +36,18 @@ CLEAR = (
     r"Can't detach views in-place",
     r"being modified in-place",
     r"refers? to a single memory location",
-    r"we guessed its metadata",  # of a compiled function's complex result that no loss depends on
-    r"currently unsupported",  # two results of a compiled function that share memory
-    r"backward through the graph a second time",  # of a compiled function: torch frees all of it
-    r"Use \.reshape",  # what make_fx recorded, of a tensor with other strides
+    r"we guessed its metadata",  # a compiled function's complex result on which no loss depends
+    r"currently unsupported",  # two results of a compiled function share memory
+    # torch frees the whole graph of a compiled function
+    r"backward through the graph a second time",
+    r"Use \.reshape",  # a recording of make_fx gets a tensor with other strides
 )
-# What torch's compiler says where a function writes numbers with derivatives into an argument
+# Messages of torch's compiler where a function writes numbers with derivatives into an argument
 # without, and returns a view of its parts, or a result and a view of it: docs/complex_tensor.md.
 OF_THE_COMPILER = (
     r"expected SubclassCreationMeta|was invalid, but is output|tensors_saved_with_vc_check"
 )
-# What torch says of its internals.
+# Parts of messages about torch's internals.
 UNCLEAR = (
     r"INTERNAL ASSERT",
     r"has no attribute",
@@ -55,20 +56,20 @@ UNCLEAR = (
     r"missing \d",
     r"unpack",
 )
-# torch refuses these because its operator keeps a result or an argument for its derivative.
+# torch refuses these writes because its operator keeps a result or an argument for the derivative.
 KEPT = r"modified by an inplace operation"
-# torch refuses these because derivatives would be wrong.
+# torch refuses these writes because derivatives would be wrong.
 OF_AUTOGRAD = KEPT + r"|inplace|in-place|leaf Variable|requires? grad|a view"
 TOLERANCE = {"float64": 1e-8, "float32": 2e-3}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a program.
+    """The result of a comparison.
 
     Attributes:
-        kind: "same", "same error", "refused", "allowed", "different".
-        text: the message, or what differs.
+        kind: "same", "same error", "refused", "allowed" or "different".
+        text: the message, or the difference.
     """
 
     kind: str
@@ -76,7 +77,7 @@ class Verdict:
 
     @property
     def group(self) -> str:
-        """Without the names and numbers of this program."""
+        """The verdict without the names and numbers of this program."""
         text = re.sub(r"(value|class|shape|dtype|requires_grad|is_leaf): .*", r"\1", self.text)
         text = text.replace("backend='aot_eager' raised:", "")
         text = re.sub(r"0x[0-9a-f]+|-?\d+(\.\d+)?(e-?\d+)?", "#", text.split("\n")[0])
@@ -84,7 +85,7 @@ class Verdict:
 
 
 def judged(program: Program) -> Verdict:
-    """The verdict on a program."""
+    """Returns the verdict on a program."""
     verdict = _against(run(program, NATIVE), program)
     is_compiled = any(step.kind in ("compiled", "traced") for step in program.steps)
     if verdict.kind == "different" and is_compiled:
@@ -108,7 +109,7 @@ def _against(native: Outcome, program: Program) -> Verdict:
 
 
 def _refused(program: Program, split: Outcome) -> Verdict:
-    """The verdict on an error that torch does not have."""
+    """Returns the verdict on an error that torch does not raise."""
     error, step = split.error, program.steps[split.ended]
     message = " ".join(str(error).split("from user code")[0].split())
     text = f"{type(error).__name__} in a {step.kind}: {message}"
@@ -122,8 +123,8 @@ def _refused(program: Program, split: Outcome) -> Verdict:
         return Verdict("different", f"unclear error: {text}")
     if not is_clear:
         return Verdict("different", f"error to judge: {text}")
-    # Python writes a[i] *= 2 in two steps, and functions write before torch looks at the result.
-    # Of a view of what was detached in place, which torch knew nothing of before, nothing is asked.
+    # Python computes a[i] *= 2 in two steps, and functions may write before torch sees the result.
+    # A view of a tensor that was detached in place, of which torch knew nothing, is not checked.
     is_one = " *= " not in step.text and "Doubled" not in step.text
     is_one = is_one and "detached in place" not in message
     if is_one and step.kind in ("view", "read", "write", "no_grad"):
@@ -134,7 +135,10 @@ def _refused(program: Program, split: Outcome) -> Verdict:
 
 
 def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
-    """The verdict on what torch refuses and ComplexTensors do: right where torch can be asked."""
+    """Returns the verdict on steps that torch refuses and ComplexTensors compute.
+
+    Where torch can compute the result in another way, it must be the same.
+    """
     message = str(native.error).strip().split("\n")[0]
     if not re.search(OF_AUTOGRAD, message):
         return Verdict("allowed", f"torch says: {message[:80]}")
@@ -146,7 +150,7 @@ def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
         return Verdict("allowed", f"unchecked: {message[:60]}")
     different = compared(native, split, program)
     if different is not None and different.kind == "different":
-        is_right = program_slopes.are_right(program, split)  # torch's way around it has errors
+        is_right = program_slopes.are_right(program, split)  # torch's other way has errors
         if is_right is None:
             return Verdict("allowed", f"unchecked: {message[:60]}")
         if not is_right:
@@ -155,7 +159,7 @@ def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
 
 
 def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | None:
-    """What differs, if anything does, in what two runs left."""
+    """Returns the difference between the results of two runs, or None without one."""
     tolerance = TOLERANCE[program.dtype]
     with settings(NATIVE), torch.no_grad():
         for name, expected in native.found.items():
@@ -177,7 +181,7 @@ def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | Non
 
 
 def _is_unreadable(x: Any) -> bool:
-    """Whether torch has no derivative of a view any more, and says so whatever is asked."""
+    """Returns whether torch has lost the derivative of a view, and fails at any access."""
     try:
         return isinstance(x, torch.Tensor) and x.grad_fn is x
     except RuntimeError:
@@ -185,7 +189,7 @@ def _is_unreadable(x: Any) -> bool:
 
 
 def _kind_of(program: Program, name: str) -> str:
-    """The kind of the step that made a result, or of a transform of torch.func before."""
+    """Returns the kind of the step that made a result, or of an earlier transform of torch.func."""
     kinds = [step.kind for step in program.steps if step.target == name]
     return next((step.kind for step in program.steps if step.kind in OF_ONE), (*kinds, "leaf")[0])
 
@@ -193,28 +197,28 @@ def _kind_of(program: Program, name: str) -> str:
 def _difference(
     name: str, x: Any, expected: Any, tolerance: float, kind: str, grad: Callable[..., Any]
 ) -> str:
-    """What differs between two results; "" for nothing."""
+    """Returns the difference between two results, or ""."""
     if not isinstance(expected, torch.Tensor):
         return "" if _are_close(x, expected, tolerance) else f"value: {name} is {x}, not {expected}"
     if not isinstance(x, torch.Tensor):
         return f"class: {name} is a {type(x).__name__}"
     for each, wanted, what in ((x, expected, ""), (grad(x), grad(expected), "grad.")):
         if wanted is None and what and each is not None and not each.any():
-            continue  # as below, and as torch's compiler does
+            continue  # a gradient of zeros may be None, as in torch's compiler
         if (each is None) != (wanted is None):
             return f"{what}value: {name} has {each}, not {wanted}"
         if wanted is None:
             continue
         is_split = wanted.is_complex() and name[0] != "n"
         if is_split and not isinstance(each, ComplexTensor) and kind in OF_ONE:
-            pass  # torch.func's gradients may be native: docs/complex_tensor.md
+            pass  # gradients of torch.func may be native: docs/complex_tensor.md
         elif is_split != isinstance(each, ComplexTensor):
             return f"{what}class: {name} has {type(each).__name__}"
         for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):
             found, right = getattr(each, attribute), getattr(wanted, attribute)
             is_tracked = attribute in ("requires_grad", "is_leaf") and each.requires_grad
             if is_tracked and (kind in ("jvp", "gradient") or what):
-                continue  # derivatives may have some that are zero, or that torch refuses then
+                continue  # these depend on derivatives that are zero or that torch refuses
             if found != right:
                 return f"{what}{attribute}: {name} has {found}, not {right}"
         if not _are_close(each, wanted, tolerance):
@@ -231,7 +235,10 @@ def _grad_of_leaf(x: torch.Tensor) -> torch.Tensor | None:
 
 
 def _has_second_order(program: Program) -> bool:
-    """Whether gradients have gradients, which pass results or not: that is the formula's choice."""
+    """Returns whether gradients have gradients.
+
+    Then the formula of a derivative decides whether gradients pass through results.
+    """
     return any("create_graph" in step.text for step in program.steps)
 
 
@@ -259,7 +266,7 @@ def _as_array(x: Any) -> np.ndarray:
 
 
 def shortest(program: Program, judge: Callable[[Program], Verdict]) -> Program:
-    """The program without what the verdict does not need."""
+    """Returns the shortest program with the same kind of verdict."""
     group = judge(program).group
     found = True
     while found:
@@ -276,7 +283,11 @@ def shortest(program: Program, judge: Callable[[Program], Verdict]) -> Program:
 
 
 def _shorter(steps: tuple[Step, ...], i: int) -> list[tuple[Step, ...]]:
-    """Without a step, and for functions also without one inside or with those in its place."""
+    """Returns the programs without step `i`.
+
+    If the step is a function, there are also programs without one of its steps or results, and with
+    its steps in place of the function.
+    """
     choices = [(*steps[:i], *steps[i + 1 :])]
     first, *body = steps[i].text.split("\n")
     if first.startswith("def "):
@@ -304,5 +315,5 @@ def _target(line: str) -> str:
 
 
 def _is_whole(program: Program) -> bool:
-    """Whether all names are there that it uses, on torch's complex dtypes."""
+    """Returns whether the program defines all names that it uses, on torch's complex dtypes."""
     return not isinstance(run(program, NATIVE).error, NameError)

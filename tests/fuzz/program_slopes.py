@@ -1,4 +1,4 @@
-"""Gradients by differences, of programs whose gradients torch refuses to compute."""
+"""Gradients by differences, for programs whose gradients torch refuses to compute."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TOLERANCE = 1e-4
 
 
 def are_right(program: Program, split: Outcome) -> bool | None:
-    """Whether the gradients of the leaves are those of the loss in the program's last step.
+    """Returns whether the gradients of the leaves are those of the loss in the program's last step.
 
     Returns:
-        None where this cannot be said: of float32, with other gradients before, and with what is
-        written without gradients.
+        None where the differences cannot decide: in float32, after other gradients, and after
+            writes without gradients.
     """
     *steps, last = program.steps
     loss = re.fullmatch(r"(.*)\.backward\((retain_graph=True)?\)", last.text)
@@ -44,7 +44,7 @@ def _is_real_leaf(name: str, x: object) -> bool:
 
 
 def _loss(program: Program, text: str, name: str, i: int, change: float) -> float | None:
-    """The loss with one number of a leaf changed."""
+    """Returns the loss after a change of one number of a leaf."""
     leaves = [step for step in program.steps if step.kind == "leaf"]
     others = [step for step in program.steps[:-1] if step.kind != "leaf"]
     changed = Step("no_grad", f"with torch.no_grad(): {name}.view(-1)[{i}] += {change}")

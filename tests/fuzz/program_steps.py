@@ -1,7 +1,8 @@
-"""What steps of random programs are: lines of Python with places for tensors.
+"""The steps of random programs: lines of Python with places for tensors.
 
-The places: {x} any tensor but a leaf, {y} one of its shape, {o} one that can be written into it,
-{z} and {w} complex, {r} real, {n} native complex, {l} a leaf, {i} a dimension of x, {k} an index.
+The places are {x} for any tensor except a leaf, {y} for a tensor of its shape, {o} for a tensor
+that can be written into it, {z} and {w} for complex tensors, {r} for a real one, {n} for a native
+complex one, {l} for a leaf, {i} for a dimension of x, and {k} for an index.
 """
 
 LEAVES = (
@@ -14,7 +15,7 @@ NATIVE_LEAVES = (
     ".requires_grad_()",
 )
 
-# Of real leaves a and b and a native complex leaf n, all of one shape.
+# Sources use real leaves a and b, and a native complex leaf n, all of one shape.
 SOURCES = (
     "fft({a})",
     "fft({a} * 1)",
@@ -320,7 +321,7 @@ UNDER_NO_GRAD = (
     "{z}.conj().mul_(2j)",
     "{x}.set_({x} * 2)",
 )
-# Of what autograd knows; {result} is the name of a result.
+# Steps that concern autograd; {result} is the name of a result.
 GRADIENTS = (
     "{x}.requires_grad_()",
     "{x}.retain_grad()",

@@ -76,7 +76,7 @@ SIGNALS["istft"] = Function(
 def _convolution(
     input: Any, filter: Any, mode: str = "full", dims: Any = None, padding: str = "zero"
 ) -> Any:
-    """By SciPy's direct sums, for what broadcasts in no dimension and is not extended."""
+    """Returns SciPy's direct sums, if no dimension is broadcast and the input is not extended."""
     if dims is not None or padding != "zero" or input.ndim != filter.ndim:
         return None
     if mode == "same" and any(n < m for n, m in zip(input.shape, filter.shape, strict=True)):
@@ -102,7 +102,7 @@ SIGNALS["oaconvolve"] = Function(trnfft.oaconvolve, CONVOLVE, _convolution)
 
 
 def _bloom(image: Any, psf: Any, strength: Any = 1.0, padding: str = "zero") -> Any:
-    """The double sum of the docstring."""
+    """Returns the double sum that the docstring defines."""
     (high, wide), (height, width) = psf.shape[-2:], image.shape[-2:]
     margins = [(0, 0)] * (image.ndim - 2) + [(high // 2,) * 2, (wide // 2,) * 2]
     mode: Any = "symmetric" if padding == "mirror" else "constant"

@@ -1,4 +1,4 @@
-"""Many cases of one kind: what became of them, and all that was found."""
+"""Runs many cases of one kind, and collects the verdicts and all findings."""
 
 import os
 import re
@@ -11,15 +11,15 @@ from hypothesis.strategies import SearchStrategy
 
 from tests.fuzz.child import REFUSED, RIGHT, UNCHECKED
 
-EXAMPLES = int(os.environ.get("TRNFFT_FUZZ_EXAMPLES", "100"))  # of each kind
+EXAMPLES = int(os.environ.get("TRNFFT_FUZZ_EXAMPLES", "100"))  # number of cases of each kind
 
 
 class Survey:
-    """Verdicts on cases. A finding does not stop it, so that one run has all of them.
+    """Verdicts on cases. A run continues after a finding, so that it collects all of them.
 
     Attributes:
-        verdicts: how many cases have each.
-        findings: of each kind the first case, as text.
+        verdicts: the number of cases with each verdict.
+        findings: the first case of each kind of finding, as text.
     """
 
     def __init__(self, judge: Callable[[Any], str]) -> None:

@@ -1,4 +1,4 @@
-"""The command with hostile options and changed files: a result, or one message."""
+"""The command with hostile options and changed files gives a result, or one message."""
 
 import pytest
 from hypothesis import strategies as st
@@ -81,7 +81,7 @@ OPTIONS = {
 
 @st.composite
 def runs(draw, command):
-    """A command with a file, most of them changed, and up to three options."""
+    """Draws a command with a file, which is changed in most runs, and up to three options."""
     files = recordings() if command == "spectrum" else pictures()
     names = sorted(files)
     name = draw(st.sampled_from(names))

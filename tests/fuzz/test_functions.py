@@ -1,4 +1,4 @@
-"""Public functions with hostile arguments: a right answer, or an error that names the argument."""
+"""Public functions with hostile arguments give a right answer, or name the argument in an error."""
 
 import pytest
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def child():
 
 @st.composite
 def cases(draw, name):
-    """Calls with the usual arguments, but for up to two hostile ones."""
+    """Draws calls with usual arguments, of which up to two are hostile."""
     arguments = FUNCTIONS[name].arguments
     hostile = draw(st.sets(st.sampled_from(sorted(arguments)), max_size=2))
     texts = {

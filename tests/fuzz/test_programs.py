@@ -1,9 +1,9 @@
-"""Random programs do on ComplexTensors what they do on torch's complex dtypes, or are refused.
+"""Random programs compute the same on ComplexTensors as on torch's complex dtypes, or are refused.
 
     python -m tests.fuzz.test_programs 10000 [first]
 
-runs as many in a process of their own, from a seed on, and prints of each kind of finding how many
-there are and the shortest program, as source to paste.
+runs as many programs in a process of their own, from the seed `first` on. For each kind of finding
+it prints the number of programs, and the shortest one as source to paste.
 """
 
 import collections
@@ -42,13 +42,13 @@ def test_many_programs():
 
 
 def judge_in_child(case: Program | int) -> tuple[Program, Verdict]:
-    """A program, or the one that is drawn with a seed, and the verdict."""
+    """Returns a program, which a seed may stand for, and the verdict on it."""
     program = drawn(case) if isinstance(case, int) else case
     return program, judged(program)
 
 
 class Survey:
-    """Many programs: how many verdicts there are of each kind, and the shortest program of each."""
+    """The number of verdicts of each kind, and the shortest program of each kind."""
 
     def __init__(self, first, count, report=lambda text: None):
         self.counts = collections.Counter()
@@ -60,7 +60,10 @@ class Survey:
                 self._add(seed)
 
     def _judge(self, case):
-        """A text in place of an answer says that the process did not survive, or took too long."""
+        """Judges a case in a process.
+
+        A text instead of an answer means that the process did not survive or was too slow.
+        """
         answer = self._ask(case)
         return answer if isinstance(answer, tuple) else (case, Verdict("different", answer))
 

@@ -1,4 +1,4 @@
-"""Every public name has a row in the table, or a reason why not."""
+"""Every public name has a row in the table, or a reason for having none."""
 
 import trnfft
 from tests.fuzz.functions import EXCEPTIONS, FUNCTIONS

@@ -1,4 +1,4 @@
-"""Files of plans with changed rows: what is believed solves its problem."""
+"""Files of plans with changed rows: a plan that trnfft accepts solves its problem."""
 
 import copy
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @st.composite
 def files(draw, plans):
-    """A file with a changed row, and the transform that this is about; some with changed bytes."""
+    """Draws a file with a changed row, perhaps with changed bytes, and the row's transform."""
     row = copy.deepcopy(draw(st.sampled_from(plans)))
     n, real = row["n"], row.get("kind") == "r2c"
     other = draw(st.sampled_from(plans))

@@ -45,7 +45,7 @@ def _torchs(name: str) -> Callable[..., Any]:
         if order == "planned" and name == "ifft":
             n = input.shape[dim]
             input = input.index_select(dim, torch.from_numpy(trnfft.order.positions(n)))
-        # torch.fft.fft2 does not take None, which stands for all dimensions here.
+        # torch.fft.fft2 does not accept None, which means all dimensions here.
         takes_all = name.endswith("2") and options.get("dim", 0) is None
         result = getattr(torch.fft, f"{name[:-1]}n" if takes_all else name)(input, **options)
         if order == "planned" and name == "fft":
@@ -116,7 +116,7 @@ for _name in ("fftfreq", "rfftfreq"):
 
 
 def _scipys(name: str) -> Callable[..., Any]:
-    """SciPy's function, of both parts where there are two."""
+    """Returns SciPy's function, which is applied to both parts of complex data."""
 
     def reference(x: Any, **options: Any) -> Any:
         options = {key: plain(given) for key, given in options.items()}
@@ -147,7 +147,7 @@ for _name in ("dct", "idct", "dst", "idst"):
 
 
 def _z_transform(x: Any, m: Any, axis: Any, log_z: Callable[[Any], Any]) -> Any:
-    """The sum of the definition, at the points with these logarithms."""
+    """Returns the sum of the definition, at the points with these logarithms."""
     x = x.movedim(int(axis), -1)
     m = x.shape[-1] if m is None else int(m)
     k, n = torch.arange(m).double(), torch.arange(x.shape[-1]).double()
@@ -156,7 +156,7 @@ def _z_transform(x: Any, m: Any, axis: Any, log_z: Callable[[Any], Any]) -> Any:
 
 
 def _spiral(x: Any, m: Any = None, w: Any = None, a: Any = 1, axis: Any = -1) -> Any:
-    """For points on the circle, where errors do not grow."""
+    """Returns the transform for points on the circle, where errors do not grow."""
     m = x.shape[int(axis)] if m is None else int(m)
     w = np.exp(-2j * np.pi / m) if w is None else complex(w)
     if abs(abs(w) - 1) > 1e-9 or not 0.5 < abs(complex(a)) < 2:
@@ -213,7 +213,7 @@ TRANSFORMS["zoom_fft"] = Function(
 
 
 def _hankel(name: str, a: Any, **numbers: Any) -> Any:
-    """SciPy's, where powers do not take the digits of float32."""
+    """Returns SciPy's result where powers keep the digits of float32."""
     numbers = {key: float(number) for key, number in numbers.items()}
     dln, bias = numbers["dln"], numbers.get("bias", 0.0)
     if abs(bias * dln) * a.shape[-1] > 4 or not 0.05 <= abs(dln) < 10 or abs(numbers["mu"]) > 10:
@@ -245,7 +245,7 @@ def _is_offset(dln: Any, mu: Any, initial: Any = 0.0, bias: Any = 0.0) -> Check:
         if max(abs(mu), abs(initial), abs(bias)) > 10 or not 0.01 < abs(dln) < 10:
             return isinstance(offset, float)
         right = scipy.fft.fhtoffset(dln, mu, initial, bias)
-        turns = (offset - right) / dln  # either of two that are as near
+        turns = (offset - right) / dln  # either of two values that are equally near
         return abs(turns - round(turns)) < 1e-6 and abs(offset - initial) < 0.501 * abs(dln)
 
     return check
@@ -304,7 +304,7 @@ TRANSFORMS["FftPlan"] = Function(
 )
 
 
-# Inside of torch and of SciPy
+# Calls inside of torch and SciPy
 
 
 def _patched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -321,7 +321,7 @@ for _name in ("fft", "irfftn"):
         _patched(getattr(torch.fft, _name)),
         {key: kind for key, kind in _arguments.items() if key != "order"},
         _torchs(_name),
-        names_arguments=False,  # those of `out` are torch's
+        names_arguments=False,  # errors about `out` are torch's
     )
 TRANSFORMS["patch_torch.zeros"] = Function(
     _patched(torch.zeros),

@@ -1,6 +1,6 @@
-"""Values of arguments, as text: a case can be printed and pasted into Python as it is.
+"""Values of arguments, as text, so that a case can be printed and pasted into Python.
 
-Each kind of argument has its usual values and its hostile ones. `OMIT` leaves an argument out.
+Each kind of argument has usual values and hostile values. `OMIT` leaves an argument out.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OMIT = ""
 
 @dataclass(frozen=True)
 class Argument:
-    """What a case may have for an argument: texts of values."""
+    """The values of an argument in cases, as texts."""
 
     usual: tuple[str, ...]
     hostile: tuple[str, ...]
@@ -26,7 +26,7 @@ class Argument:
 
 
 def value(text: str) -> object:
-    """The value of a text. Random numbers are the same each time."""
+    """Returns the value of a text. Random numbers are the same each time."""
     torch.manual_seed(len(text))
     names = {"torch": torch, "np": np, "trnfft": trnfft, "ComplexTensor": trnfft.ComplexTensor}
     names["Path"] = Path
@@ -318,20 +318,20 @@ DTYPE = Argument(
 
 
 def ints(*usual: str) -> Argument:
-    """An int with these usual values."""
+    """Returns an argument that is an int, with these usual values."""
     return Argument(usual, _NO_INTS)
 
 
 def names(*usual: str) -> Argument:
-    """A name, of which these are known."""
+    """Returns an argument that is a name, with these known names."""
     return Argument(tuple(map(repr, usual)), _NO_NAMES)
 
 
 def optional(argument: Argument) -> Argument:
-    """An argument that can be left out, which is as usual as its values together."""
+    """Returns an argument that is left out as often as it has one of its usual values."""
     return Argument((OMIT,) * len(argument.usual) + argument.usual, argument.hostile)
 
 
 def tensors(*usual: str) -> Argument:
-    """A tensor, of which these fit."""
+    """Returns an argument that is a tensor, with these suitable values."""
     return Argument(usual, TENSOR.usual + TENSOR.hostile)

@@ -1,4 +1,4 @@
-"""Verdicts on files of plans: whatever they say, transforms stay right."""
+"""Verdicts on files of plans: transforms are right whatever the files contain."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import trnfft
 from tests.fuzz.child import RIGHT
 from trnfft.planner import exchange, planner, wisdom
 
-CHIP = "trn1"  # where nothing says otherwise
+CHIP = "trn1"  # the default chip
 BACKENDS = ("matmul", "nki-sim")
 BATCH = 4
-TOLERANCE = 1e-6  # of the precision "fast"
+TOLERANCE = 1e-6  # of the precision mode "fast"
 
 
 @dataclass(frozen=True)
 class File:
-    """A user's file of plans, and the transform that is asked for then.
+    """A user's file of plans, and a transform that is computed with it.
 
     Attributes:
-        content: of the file.
-        n: length.
-        real: whether the data is.
-        backend: name.
-        is_imported: whether it is a file for `import_wisdom`, not the one in the cache folder.
+        content: the bytes of the file.
+        n: length of the transform.
+        real: whether the data is real.
+        backend: name of the backend.
+        is_imported: whether `import_wisdom` reads the file; otherwise it is in the cache folder.
     """
 
     content: bytes
@@ -41,14 +41,14 @@ class File:
 
 
 def rows() -> list[dict[str, Any]]:
-    """Valid rows: the plans that a search finds for some lengths."""
+    """Returns valid rows: the plans that a search finds for some lengths."""
     lengths = (1, 2, 12, 64, 97, 100, 257, 300, 512, 600)
     kinds = [(n, real) for n in lengths for real in (False, True)]
     return [trnfft.plan(n, real=real, batch=BATCH, target=CHIP).to_dict() for n, real in kinds]
 
 
 def judge(file: File) -> str:
-    """RIGHT, or what is wrong with the transform or with the report on the file."""
+    """Returns RIGHT, or the fault of the transform or of the report on the file."""
     with tempfile.TemporaryDirectory() as folder:
         platformdirs.user_cache_dir = lambda *names: folder
         planner.forget()
@@ -60,12 +60,12 @@ def judge(file: File) -> str:
                 _import(path)
             wisdom.examine(CHIP)
             return _transform(file)
-        except BaseException as error:  # noqa: BLE001 nothing in a file is an error
+        except BaseException as error:  # noqa: BLE001 no content may cause an error
             return f"raises {type(error).__name__}: {str(error)[:200]}"
 
 
 def _import(path: Path) -> None:
-    """What is no file of wisdom is refused, plans that are wrong are left out."""
+    """Imports a file. A file without wisdom is refused, and wrong plans in a file are left out."""
     try:
         trnfft.import_wisdom(path)
     except ValueError as error:
@@ -85,11 +85,11 @@ def _transform(file: File) -> str:
 
 
 def header() -> bytes:
-    """The first line of a file for `import_wisdom`."""
+    """Returns the first line of a file for `import_wisdom`."""
     fields = {"format": exchange.FORMAT, "fingerprint": wisdom.fingerprint()}
     return json.dumps(fields).encode()
 
 
 def as_line(row: Any) -> bytes:
-    """A row as a line of a file."""
+    """Returns a row as a line of a file."""
     return b"\n" + json.dumps(row).encode("utf-8", "surrogatepass") + b"\n"

@@ -1,21 +1,22 @@
-"""What the tests on the stand-in for TorchNeuron share. They run by ./scripts/test.sh --neuron.
+"""Fixtures for tests on the stand-in for TorchNeuron, which ./scripts/test.sh --neuron runs.
 
-The device, once registered, stays in the process: these tests have one of their own. Without a C++
-compiler they fail.
+The device stays in the process once it is registered, so that these tests need a process of their
+own. They fail without a C++ compiler.
 """
 
 import os
 
 import pytest
 
-# Small plans, on the chip that TorchNeuron runs on. Set before anything reads them.
+# Plans are small, for the chip that TorchNeuron runs on. These lines come before any code reads the
+# variables.
 os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2"
 os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def library(tmp_path_factory, pytestconfig):
-    """The device "neuron", for the whole session."""
+    """Installs the device "neuron" for the whole session."""
     from trnfft import config
 
     from .stand_in import compile_backend, device, nki_hop
@@ -24,13 +25,13 @@ def library(tmp_path_factory, pytestconfig):
     library = device.install(folder)
     nki_hop.device = library
     compile_backend.install()
-    config.has_nki = lambda: True  # the simulator's kernels stand for those of the real package
+    config.has_nki = lambda: True  # the simulator's kernels represent those of the real package
     return library
 
 
 @pytest.fixture(autouse=True, scope="session")
 def torch_neuronx(library):
-    """TorchNeuron's package is there, but where a test asks for the other one."""
+    """Installs a stand-in for TorchNeuron's package, unless a test asks for the other package."""
     from .stand_in import packages
 
     with packages.installed("torch_neuronx"):
@@ -39,7 +40,7 @@ def torch_neuronx(library):
 
 @pytest.fixture
 def counted(library):
-    """A context manager: `with counted() as counts`."""
+    """Returns a context manager: `with counted() as counts`."""
     from .stand_in import device
 
     return lambda: device.counted(library)
@@ -47,7 +48,7 @@ def counted(library):
 
 @pytest.fixture
 def launches():
-    """Names of the kernels that ran since, with their degrees of LNC."""
+    """Returns the names of the kernels that run during the test, with their degrees of LNC."""
     from .stand_in import nki_hop
 
     nki_hop.LAUNCHES.clear()

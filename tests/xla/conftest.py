@@ -1,4 +1,4 @@
-"""What the tests on an XLA device share. They run by ./scripts/test.sh --xla."""
+"""Fixtures for tests on an XLA device, which ./scripts/test.sh --xla runs."""
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,19 +8,20 @@ import pytest
 
 @dataclass
 class Counts:
-    """What PyTorch-XLA did meanwhile."""
+    """The work of PyTorch-XLA during a block."""
 
     compiled: int = 0
     executed: int = 0
     to_device: int = 0
     from_device: int = 0
-    lowered: set[str] = field(default_factory=set)  # operators that XLA has
-    on_host: set[str] = field(default_factory=set)  # operators for lack of which it asks the CPU
+    lowered: set[str] = field(default_factory=set)  # operators that XLA supports
+    # Operators that XLA lacks, so that the CPU computes them.
+    on_host: set[str] = field(default_factory=set)
 
 
 @contextmanager
 def _counted():
-    """Yields Counts, filled in at the end of the block, whose graph is run there."""
+    """Yields Counts, which are filled in at the end of the block, after its graph has run."""
     import torch_xla
     from torch_xla.debug import metrics
 
@@ -41,13 +42,13 @@ def _counted():
 
 @pytest.fixture
 def counted():
-    """A context manager: `with counted() as counts`."""
+    """Returns a context manager: `with counted() as counts`."""
     return _counted
 
 
 @pytest.fixture(scope="session")
 def device():
-    """The XLA device."""
+    """Returns the XLA device."""
     import torch_xla
 
     return torch_xla.device()

@@ -1,4 +1,4 @@
-"""What bench/measurement.py does on an XLA device: chains of dependent calls, a graph each."""
+"""bench/measurement.py on an XLA device: chains of dependent calls, each chain in one graph."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ import torch
 import trnfft
 
 pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
-pytest.importorskip("pydantic")  # of the extra bench
+pytest.importorskip("pydantic")  # belongs to the extra bench
 
 from bench import measurement  # noqa: E402
 from bench.cases import block_circulant, real_transforms, transforms_1d  # noqa: E402
@@ -57,7 +57,7 @@ def test_a_chain_is_one_graph_that_is_compiled_once(name, counted):
 
 
 def test_no_call_of_a_chain_is_left_out(device):
-    """Each doubles: what the last one returns tells how many there were."""
+    """Each call doubles its input, so that the last result shows the number of calls."""
     results = []
 
     def double(x):

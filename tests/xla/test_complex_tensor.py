@@ -13,7 +13,7 @@ torch_xla = pytest.importorskip("torch_xla")
 
 
 class Filter(nn.Module):
-    """A complex factor for each frequency."""
+    """Multiplies each frequency by a complex factor."""
 
     def __init__(self, n):
         super().__init__()

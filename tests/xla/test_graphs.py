@@ -1,4 +1,4 @@
-"""What PyTorch-XLA compiles, runs and transfers for a training step with a transform in it."""
+"""PyTorch-XLA's compilations, runs and transfers for a training step that contains a transform."""
 
 import copy
 import itertools
@@ -14,13 +14,13 @@ from trnfft.backends.device_tables import uploaded
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 
-# One stage, several stages, Bluestein.
+# Lengths for one stage, for several stages, and for Bluestein's algorithm.
 LENGTHS = {"DFT-GEMM": 100, "Stockham": 1000, "Bluestein": 1009}
 TRANSFORMS = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "irfftn"]
 REAL_INPUT = ["rfft", "ihfft"]
-WITH_LENGTH = ["irfft", "hfft"]  # whose default length is even
+WITH_LENGTH = ["irfft", "hfft"]  # the default length of these is even
 
-# Slow or absent on a NeuronCore.
+# These instructions are slow or absent on a NeuronCore.
 FORBIDDEN = {"gather", "scatter", "dynamic-slice", "dynamic-update-slice", "custom-call", "fft"}
 
 transforms = pytest.mark.parametrize("name", TRANSFORMS)
@@ -30,18 +30,18 @@ batches = itertools.count(3)
 
 @pytest.fixture
 def batch():
-    """A size that no other test has, so that no graph is compiled already."""
+    """Returns a size that no other test has, so that no graph is compiled already."""
     return next(batches)
 
 
 def leaves(name, batch, n, device, seed=0):
-    """The parts of an input, on the device."""
+    """Returns the parts of an input, on the device."""
     parts = torch.randn(2, batch, n, generator=torch.Generator().manual_seed(seed))
     return [part.to(device).requires_grad_() for part in parts[: 1 if name in REAL_INPUT else None]]
 
 
 def loss_of(module, name, x, n):
-    """A number that depends on every part of the transform of `x`."""
+    """Returns a number that depends on every part of the transform of `x`."""
     y = getattr(module, name)(x, *([n] if name in WITH_LENGTH else []))
     if isinstance(y, torch.Tensor) and not y.is_complex():
         return (y * y * y).mean()
@@ -49,7 +49,7 @@ def loss_of(module, name, x, n):
 
 
 def step(name, parts, n):
-    """Forward and backward; returns what they computed."""
+    """Runs forward and backward, and returns the results."""
     x = ComplexTensor(*parts) if len(parts) == 2 else parts[0]
     loss = loss_of(trnfft, name, x, n)
     loss.backward()
@@ -57,7 +57,7 @@ def step(name, parts, n):
 
 
 def expected_step(name, parts, n):
-    """The same by torch.fft and its autograd, in float64 on the CPU."""
+    """Returns the results of torch.fft and its autograd, in float64 on the CPU."""
     parts = [part.detach().cpu().double().requires_grad_() for part in parts]
     loss = loss_of(torch.fft, name, torch.complex(*parts) if len(parts) == 2 else parts[0], n)
     loss.backward()
@@ -65,7 +65,7 @@ def expected_step(name, parts, n):
 
 
 def hlo_of(tensors):
-    """The HLO of pending tensors, and the names of its instructions."""
+    """Returns the HLO of pending tensors, and the names of its instructions."""
     text = torch_xla._XLAC._get_xla_tensors_hlo(tensors)
     return text, set(re.findall(r"= \S+ ([a-z][\w-]*)\(", text))
 
@@ -124,7 +124,7 @@ def test_tables_are_uploaded_once_a_plan_and_device(n, device, counted):
     uploaded.cache_clear()
     tables = uploaded.cache
     transfers, uploads = [], [uploaded.cache_info().misses]
-    for size in (1, 2, 3):  # other graphs, but the same plan
+    for size in (1, 2, 3):  # the graphs differ, the plan is the same
         real, imag = leaves("fft", size, n, device)
         with counted() as counts:
             y = trnfft.fft(ComplexTensor(real, imag))
@@ -137,7 +137,7 @@ def test_tables_are_uploaded_once_a_plan_and_device(n, device, counted):
 
 @lengths
 def test_tables_are_parameters_of_the_graph(n, batch, device):
-    trnfft.fft(torch.ones(1, n, device=device))  # makes the tables
+    trnfft.fft(torch.ones(1, n, device=device))  # this call makes the tables
     torch_xla.sync()
     text, instructions = hlo_of([trnfft.fft(torch.ones(batch, n, device=device)).real])
     assert "parameter" in instructions
@@ -172,7 +172,7 @@ def test_torch_compile(name, n, device, counted):
         actual = [loss.detach(), *(part.grad for part in parts)]
         for value, reference in zip(actual, expected_step(name, parts, n), strict=True):
             assert (value.cpu() - reference).norm() < 1e-5 * reference.norm()
-    assert counts.compiled == 0  # the second time
+    assert counts.compiled == 0  # nothing is compiled the second time
     assert (counts.to_device, counts.from_device) == (0, 0)
     assert counts.on_host == set()
 
@@ -212,7 +212,7 @@ def test_stft_is_one_graph(n_fft, hop, batch, device, counted):
         assert (value - expected).norm() < 1e-5 * expected.norm()
 
 
-# That the measures above see what they look for
+# The measures above detect what they look for
 
 
 def test_a_result_that_is_read_counts_as_a_transfer(device, counted):
@@ -231,7 +231,7 @@ def test_an_operator_that_xla_lacks_counts(device, counted):
 
 def test_instructions_are_found(device):
     x = torch.ones(4, 4, device=device, requires_grad=True)
-    x[0].sum().backward()  # the derivative of a selection
+    x[0].sum().backward()  # the gradient of a selection
     assert "dynamic-update-slice" in hlo_of([x.grad])[1]
     index = torch.tensor([2, 0], device=device)
     assert "gather" in hlo_of([x.detach().index_select(0, index)])[1]

@@ -1,4 +1,4 @@
-"""Models that know nothing of this library, on an XLA device."""
+"""Models that do not use this library themselves, on an XLA device."""
 
 import copy
 
@@ -12,7 +12,7 @@ pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xl
 
 
 class FourierLayer(torch.nn.Module):
-    """As published ones are: a native complex weight, and spectra written into zeros."""
+    """A layer like published ones: a native complex weight, and spectra written into zeros."""
 
     def __init__(self):
         super().__init__()
@@ -27,7 +27,7 @@ class FourierLayer(torch.nn.Module):
 
 
 def step(model, x):
-    """The output, and the weight after a step."""
+    """Returns the output, and the weight after a step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     y = model(x)
     y.square().sum().backward()

@@ -1,7 +1,7 @@
 """Tensors that XLA's partitioner splits over four virtual devices: transforms exchange nothing.
 
-They are in a process of their own: the number of devices, and whether programs are partitioned, is
-settled when torch_xla first runs.
+The tests run in a process of their own, because torch_xla fixes the number of devices and the
+partitioning of programs when it first runs.
 """
 
 import multiprocessing
@@ -23,9 +23,9 @@ DEVICES = 4
 COLLECTIVES = re.compile(
     r" (all-gather|all-to-all|all-reduce|reduce-scatter|collective-[a-z]+)(?:-start)?\("
 )
-BOUND = 1e-6  # on the relative error in the L2 norm, in float32
+BOUND = 1e-6  # of the relative error in the L2 norm, in float32
 
-# Lengths are such that no two calls are the same program, of which XLA compiles the first alone.
+# The lengths make all calls different programs, because XLA compiles equal programs only once.
 CALLS = {
     "fft": lambda f, x: f.fft(x),
     "fft, Stockham": lambda f, x: f.fft(x, 1000),
@@ -41,9 +41,9 @@ CALLS = {
 
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory):
-    """A function that calls another one where there are four of them.
+    """Returns a function that calls another function in a process with four devices.
 
-    The other one's first argument is the folder for what XLA compiles.
+    The first argument of the other function is the folder for the programs that XLA compiles.
     """
     folder = tmp_path_factory.mktemp("compiled")
     context = multiprocessing.get_context("spawn")
@@ -52,7 +52,7 @@ def devices(tmp_path_factory):
             environment.setenv("PJRT_DEVICE", "CPU")
             environment.setenv("CPU_NUM_DEVICES", str(DEVICES))
             environment.setenv("XLA_FLAGS", f"--xla_dump_to={folder} --xla_dump_hlo_as_text")
-            assert process.submit(_count).result() == DEVICES  # which starts the process
+            assert process.submit(_count).result() == DEVICES  # this call starts the process
         yield lambda function, *arguments: process.submit(function, folder, *arguments).result()
 
 
@@ -69,8 +69,9 @@ def _count():
 
 
 def spread(x, dim, mesh_shape=(DEVICES,)):
-    """A tensor on the devices, split along the dimension; on two dimensions of a mesh, this and
-    the next one.
+    """Returns a tensor on the devices, split along the dimension.
+
+    On a mesh of two dimensions the tensor is split along the next dimension, too.
     """
     from torch_xla.distributed import spmd
 
@@ -92,7 +93,7 @@ def parts_of(y):
 
 
 def collectives_of(folder, tensors):
-    """What devices exchange to compute the tensors, from XLA's program for each device."""
+    """Returns the devices' exchanges to compute the tensors, from XLA's program for each device."""
     for file in Path(folder).iterdir():
         file.unlink()
     torch_xla._XLAC._xla_sync_multi(tensors, devices=[], wait=True)
@@ -102,14 +103,14 @@ def collectives_of(folder, tensors):
 
 
 def error_of(parts, wanted):
-    """Relative, in the L2 norm; of parts or of a real tensor."""
+    """Returns the relative error in the L2 norm, of two parts or of a real tensor."""
     parts = [part.detach().cpu().double() for part in parts]
     actual = torch.complex(*parts) if len(parts) == 2 else parts[0]
     return ((actual - wanted).norm() / wanted.norm()).item()
 
 
 def is_split_like(x, given):
-    """Whether the first two dimensions are split over the devices in the same way."""
+    """Returns whether the first two dimensions are split over the devices in the same way."""
     specs = [re.findall(r"devices=\[(\d+),(\d+)", sharding_of(y)) for y in (x, given)]
     return specs[0] == specs[1] != []
 
@@ -119,7 +120,7 @@ def sample(*shape, seed=0):
 
 
 def transformed(folder, call, mesh_shape):
-    """Collectives, whether the result is split like the input, and its error."""
+    """Returns the collectives, whether the result is split like the input, and the error."""
     x = sample(8, 4, 100)
     given = spread(x, 0, mesh_shape)
     torch_xla.sync(wait=True)
@@ -139,7 +140,7 @@ def test_batches(devices, call, mesh_shape):
 
 
 def layer(name, *arguments):
-    """A layer of trnfft.nn as a function, the same on every device."""
+    """Returns a layer of trnfft.nn as a function with the same weights on every device."""
 
     def apply(x):
         torch.manual_seed(0)
@@ -171,7 +172,7 @@ OTHERS = {
 
 
 def computed(folder, name):
-    """As `transformed`, against the same on the CPU."""
+    """Returns the results of `transformed`, compared with the same computation on the CPU."""
     x = sample(8, 4, 100)
     given = spread(x, 0)
     torch_xla.sync(wait=True)
@@ -192,7 +193,7 @@ def test_other_functions_and_layers(devices, name):
 
 
 def in_planned_order(folder, rows, mesh_shape):
-    """As `transformed`, of an inverse of products of spectra in planned order."""
+    """Returns the results of `transformed` for an inverse of products in planned order."""
     z = ComplexTensor(sample(rows, 4, 72), sample(rows, 4, 72, seed=1))
     given_parts = [spread(part, 0, mesh_shape) for part in (z.real, z.imag)]
     given = ComplexTensor(*given_parts)
@@ -232,7 +233,7 @@ def test_convolution(devices):
 
 
 def derivatives_of(x, weights):
-    """The first derivative of a function of third order, and that of its square."""
+    """Returns the gradient of a function of third order, and the gradient of its square."""
     y = trnfft.rfft(x)
     size = (y.real * y.real + y.imag * y.imag) * y.real
     (first,) = torch.autograd.grad(size, x, weights, create_graph=True)
@@ -241,7 +242,7 @@ def derivatives_of(x, weights):
 
 
 def derivatives(folder, n):
-    """Collectives of a first and a second derivative, whether both are split, and their errors."""
+    """Returns collectives of both derivatives, whether both are split, and the largest error."""
     x, weights = sample(8, 4, n), sample(8, 4, n // 2 + 1, seed=1)
     given, given_weights = spread(x, 0).requires_grad_(), spread(weights, 0)
     torch_xla.sync(wait=True)
@@ -261,7 +262,7 @@ def test_derivatives(devices, n):
 
 
 def by_backend(folder, backend):
-    """What it gave up to the host, how the result is split, and its error."""
+    """Returns the operators left to the host, how the result is split, and the error."""
     from torch_xla.debug import metrics
 
     x = sample(8, 4, 90)
@@ -292,7 +293,7 @@ def along_the_split(folder):
 
 
 def test_a_split_dimension_is_gathered(devices):
-    """Which is what XLA does with it; and the measure above sees it."""
+    """XLA gathers a dimension that is split and transformed; the measure above detects it."""
     collectives, error = devices(along_the_split)
     assert collectives == ["all-gather"]
     assert error < BOUND

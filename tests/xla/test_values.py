@@ -1,4 +1,4 @@
-"""Results on an XLA device against torch.fft in float64 on the CPU."""
+"""Results on an XLA device, compared with torch.fft in float64 on the CPU."""
 
 import pytest
 import torch
@@ -10,10 +10,10 @@ from trnfft.backends.choice import backend_for
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
 
-BOUND = 1e-6  # on the relative error in the L2 norm, in float32
+BOUND = 1e-6  # of the relative error in the L2 norm, in float32
 
 LENGTHS = [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 64, 97, 100, 128, 131, 243, 256, 1000, 1024, 4096]
-PRIMES = [257, 1009]  # too long for one DFT matrix: Bluestein
+PRIMES = [257, 1009]  # too long for one DFT matrix, so that Bluestein's algorithm computes them
 ONE_DIMENSION = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 TWO_DIMENSIONS = ["fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2"]
 MANY_DIMENSIONS = ["fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn"]
@@ -24,14 +24,14 @@ one_dimension = pytest.mark.parametrize("name", ONE_DIMENSION)
 
 
 def random_input(name, *shape, dtype=torch.float32):
-    """A real tensor, for transforms of complex data a ComplexTensor."""
+    """Returns a real tensor, or a ComplexTensor for transforms of complex data."""
     generator = torch.Generator().manual_seed(sum(shape))
     real, imag = torch.randn(2, *shape, dtype=dtype, generator=generator)
     return real if name in REAL_INPUT else ComplexTensor(real, imag)
 
 
 def host(x):
-    """A tensor in float64 or complex128 on the CPU."""
+    """Returns a tensor in float64 or complex128 on the CPU."""
     x = x.detach().to("cpu", torch.float64)
     return x.to_complex() if isinstance(x, ComplexTensor) else x
 
@@ -44,7 +44,7 @@ def relative_error(actual, expected):
 
 
 def error_of(name, x, device, *args, **kwargs):
-    """The error of a transform of `x` on the device."""
+    """Returns the error of a transform of `x` on the device."""
     actual = getattr(trnfft, name)(x.to(device), *args, **kwargs)
     assert actual.device.type == "xla"
     torch_xla.sync()
@@ -137,7 +137,7 @@ def test_tables_of_inference_mode_serve_training(device):
 @pytest.mark.parametrize("rows", [2, 2 * matmul.WIDE_BATCH])
 @pytest.mark.parametrize("order", ["natural", "planned"])
 def test_inference_mode(order, rows, device):
-    with torch.inference_mode():  # torch_xla has no views there of tensors from outside of it
+    with torch.inference_mode():  # torch_xla has no views of outside tensors in inference mode
         x = random_input("fft", rows, 1000).to(device)
         y = trnfft.ifft(trnfft.fft(x, order=order), order=order)
         torch_xla.sync()

@@ -1,8 +1,9 @@
-"""torch.compile(backend="neuron") of the tests: it refuses what TorchNeuron's could not take.
+"""torch.compile(backend="neuron") of the tests: refuses graphs that TorchNeuron could not compile.
 
-A node is an operator of ATen, a launch by `wrap_nki`, or an operator that `nki_op` made; no value
-has a dtype that a NeuronCore lacks. Where the device stores complex numbers, graphs take and give
-complex64, and what is between is decomposed. What is accepted runs node by node on the device.
+A node must be an operator of ATen, a launch by `wrap_nki`, or an operator that `nki_op` made. No
+value may have a dtype that a NeuronCore lacks. Where the device stores complex numbers, inputs and
+outputs of graphs may be complex64; the operations between them are decomposed. An accepted graph
+runs node by node on the device.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from torch._functorch import config as functorch_config
 
 from . import device, nki_hop
 
-# The ends of what is decomposed: complex numbers become pairs, and pairs become complex numbers.
+# The ends of the decomposed part: complex numbers become pairs, and pairs become complex numbers.
 MAKE_COMPLEX = (torch.ops.aten.complex.default, torch.ops.aten.view_as_complex.default)
 TAKE_COMPLEX = ("output", torch.ops.aten.view_as_real.default)
-GRAPHS: list[torch.fx.GraphModule] = []  # accepted ones, forward and backward
+GRAPHS: list[torch.fx.GraphModule] = []  # accepted graphs, forward and backward
 
 
 class Refused(RuntimeError):
-    """The graph holds what the device's compiler does not take."""
+    """The graph contains something that the device's compiler does not accept."""
 
 
 def check_and_run(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
@@ -67,7 +68,11 @@ def compiled(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
 
 
 def check_and_run_backward(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
-    """PyTorch's flag is for forward graphs; that TorchNeuron decomposes others, too, is assumed."""
+    """Decomposes complex operations of a backward graph, then checks and runs it.
+
+    PyTorch's flag concerns forward graphs only. The stand-in assumes that TorchNeuron decomposes
+    backward graphs, too.
+    """
     if device.stores_complex():
         from torch._functorch._aot_autograd import complex_decomposition
 

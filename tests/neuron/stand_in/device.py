@@ -1,8 +1,8 @@
-"""The device "neuron" of the tests: built from device.cpp by the C++ compiler of the machine.
+"""The device "neuron" of the tests, built from device.cpp by the C++ compiler of the machine.
 
-It has two modes. Whether TorchNeuron's device stores complex numbers is not known: in the first
-mode it refuses complex dtypes, in the second it stores complex64, and `compile_backend` decomposes
-complex operations as PyTorch's flag `enable_complex_wrapper` does.
+The device has two modes, because it is unknown whether TorchNeuron's device stores complex numbers.
+In the first mode the device refuses complex dtypes. In the second mode it stores complex64, and
+`compile_backend` decomposes complex operations as PyTorch's flag `enable_complex_wrapper` does.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import torch
 from torch.utils import cpp_extension
 
 SOURCE = Path(__file__).with_name("device.cpp")
-MODE_VARIABLE = "TRNFFT_STAND_IN_COMPLEX"  # 1: the second mode
+MODE_VARIABLE = "TRNFFT_STAND_IN_COMPLEX"  # 1 selects the second mode
 
 
 def stores_complex() -> bool:
-    """Whether the device is in the second mode."""
+    """Returns whether the device is in the second mode."""
     return os.environ.get(MODE_VARIABLE) == "1"
 
 
 @dataclass
 class Counts:
-    """What crossed the bus, and what the CPU computed for the device, in a `with` block."""
+    """Transfers over the bus, and the CPU's computations for the device, in a `with` block."""
 
     to_host: int = 0
     to_device: int = 0
@@ -40,14 +40,15 @@ class Counts:
 
 
 def install(folder: Path) -> Any:
-    """Builds the device in a folder and registers it as "neuron", in this process for good.
+    """Builds the device in a folder, and registers it as "neuron" in this process for good.
 
     Raises:
-        RuntimeError: the machine has no C++ compiler, or it fails.
+        RuntimeError: the machine has no C++ compiler, or the compiler fails.
     """
-    # Ninja, which builds it, may lie beside the interpreter only.
+    # Ninja, which builds the device, may be installed beside the interpreter only.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    # Unoptimised: it compiles in half the time, and the time goes into the simulator.
+    # Without optimisation the device compiles in half the time; the simulator needs most of the run
+    # time anyway.
     library = cpp_extension.load(
         "neuron_device", [str(SOURCE)], extra_cflags=["-O0"], build_directory=str(folder)
     )
@@ -74,7 +75,7 @@ def install(folder: Path) -> Any:
 
 @contextmanager
 def counted(library: Any) -> Iterator[Counts]:
-    """Yields Counts, filled in at the end of the block."""
+    """Yields Counts, which are filled in at the end of the block."""
     library.reset_counts()
     counts = Counts()
     yield counts

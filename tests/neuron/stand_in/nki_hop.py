@@ -1,15 +1,16 @@
-"""`wrap_nki` and `nki_op` by their published contract, kept strictly; kernels run in our simulator.
+"""`wrap_nki` and `nki_op` by their published contract; kernels run in this project's simulator.
 
-The contract, as both packages that have these functions keep it:
-- `wrap_nki(kernel)` has a caller, `[(lnc,)]` of which names the degree of LNC, and which takes
-  arguments by position and by name.
-- A tensor that is an argument is an operand of the kernel. Anything else is a constant of it, and
-  is hashed; a tensor inside of a tuple would be one, so that is refused here.
-- A call is one node of a graph, of the higher order operator `nki_kernel_wrapper`, with rules for
-  fake tensors, for tracing and for functionalization. It has no derivative.
-- `nki_op` makes a torch.library operator of a function whose body is traced into graphs.
+The contract, as both packages with these functions keep it:
+- `wrap_nki(kernel)` returns a caller. `[(lnc,)]` of a caller sets the degree of LNC. The
+  caller accepts arguments by position and by name.
+- A tensor argument is an operand of the kernel. Any other argument is a constant of the
+  kernel, and is hashed. A tensor inside of a tuple would be a constant, and is refused here.
+- A call is one node of a graph, of the higher order operator `nki_kernel_wrapper`, with
+  rules for fake tensors, for tracing and for functionalization. The node has no derivative.
+- `nki_op` makes a torch.library operator from a function whose body is traced into graphs.
 
-Stricter than published: the degree must be that of the runtime, operands lie on the device.
+The stand-in is stricter than the contract: the degree must be that of the runtime, and operands
+must be on the device.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ from nki_kernels import hardware, simulator
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int32)
 OPERATORS: set[str] = set()  # names of operators that `nki_op` made
-LAUNCHES: list[tuple[str, int]] = []  # kernels that ran, and with which degree of LNC
-wants_tuple = False  # whether the bracket must hold a tuple: torch_neuronx, not the lite package
+LAUNCHES: list[tuple[str, int]] = []  # kernels that ran, with their degrees of LNC
+# Whether the bracket needs a tuple, as in torch_neuronx but not in the lite package.
+wants_tuple = False
 
 kernels: list[Any] = []
 constants: dict[int, dict[str, Any]] = {}
-device: Any = None  # the library of the device, set where it is installed
+device: Any = None  # the library of the device, set when it is installed
 
 
 class KernelWrapper(HigherOrderOperator):
@@ -62,7 +64,7 @@ nki_kernel_wrapper = allow_in_graph(KernelWrapper())
 
 
 class Caller:
-    """What `wrap_nki` returns."""
+    """The result of `wrap_nki`."""
 
     def __init__(self, index: int, grid: tuple[int, ...] = ()) -> None:
         self.index, self.grid = index, grid
@@ -82,7 +84,7 @@ class Caller:
                 raise TypeError(
                     f"wrap_nki: argument {name} holds tensors inside of a {type(value)}"
                 )
-        key = hash(tuple(sorted(others.items())))  # TypeError for what is not hashable
+        key = hash(tuple(sorted(others.items())))  # a constant without a hash raises TypeError
         constants[key] = others
         return nki_kernel_wrapper(
             kernel=self.index,
@@ -94,7 +96,7 @@ class Caller:
 
 
 def wrap_nki(kernel: Any) -> Caller:
-    """A caller of an `nki.jit` kernel that torch.compile can trace."""
+    """Returns a caller of an `nki.jit` kernel that torch.compile can trace."""
     if not isinstance(kernel, simulator.Kernel):
         raise TypeError(f"wrap_nki takes nki.jit kernels, not {type(kernel).__name__}")
     if kernel not in kernels:
@@ -104,7 +106,10 @@ def wrap_nki(kernel: Any) -> Caller:
 
 @contextlib.contextmanager
 def kernels_are_called() -> Iterator[None]:
-    """Kernels take tensors of the device, at the degree of NEURON_LOGICAL_NC_CONFIG, else 1."""
+    """Makes kernels accept tensors of the device inside the block.
+
+    The degree of LNC is NEURON_LOGICAL_NC_CONFIG, or 1 without this variable.
+    """
     simulated_call = simulator.Kernel.__call__
 
     def call(kernel: simulator.Kernel, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +127,7 @@ def kernels_are_called() -> Iterator[None]:
 
 
 def check(grid: tuple[int, ...], operands: Any) -> None:
-    """Raise where the runtime would refuse a launch."""
+    """Raises an error where the runtime would refuse a launch."""
     degree = grid[0] if grid else 1
     if degree != hardware.degree():
         raise RuntimeError(
@@ -136,7 +141,10 @@ def check(grid: tuple[int, ...], operands: Any) -> None:
 
 
 def simulated(kernel: int, grid: Any, names: Any, key: int, arrays: Any) -> Any:
-    """The kernel's results for NumPy arrays. Strict: what a device may refuse is an error."""
+    """Returns the kernel's results for NumPy arrays.
+
+    The run is strict: anything that a device may refuse is an error.
+    """
     arguments = {**dict(zip(names, arrays, strict=True)), **constants[key]}
     with simulator.strict():
         return simulator.simulate(kernels[kernel]).with_programs(*(grid or (1,)))(**arguments)
@@ -160,7 +168,7 @@ def run_on_device(*, kernel: int, grid: Any, names: Any, key: int, operands: Any
 
 
 def on_device(y: np.ndarray) -> torch.Tensor:
-    """A result, which a kernel leaves on the device: no copy over the bus is counted."""
+    """Returns a result as a tensor on the device, without counting a copy over the bus."""
     result = torch.empty(y.shape, dtype=getattr(torch, str(y.dtype)), device="neuron")
     device.on_host(result).copy_(torch.from_numpy(y))
     return result
@@ -168,7 +176,7 @@ def on_device(y: np.ndarray) -> torch.Tensor:
 
 @functools.cache
 def shapes(kernel: int, grid: Any, names: Any, key: int, specs: Any) -> Any:
-    """Shapes and dtypes of results, by a run on ones, as AWS's CPU mode has it."""
+    """Returns the shapes and dtypes of results, by a run on ones, as in AWS's CPU mode."""
     arrays = [np.ones(shape, dtype) for shape, dtype in specs]
     y = simulated(kernel, grid, names, key, arrays)
     return pytree.tree_map(lambda x: (x.shape, str(x.dtype)), y)
@@ -200,9 +208,9 @@ def trace(mode: Any, **arguments: Any) -> Any:
 
 
 def take_no_complex(mode: Any, **arguments: Any) -> Any:
-    """A launch in a graph whose complex operations are decomposed: its operands are real.
+    """Launches in a graph whose complex operations are decomposed, where all operands are real.
 
-    That TorchNeuron's operator passes its own decomposition is assumed.
+    The stand-in assumes that TorchNeuron's operator passes its own decomposition.
     """
     return nki_kernel_wrapper(**arguments)
 
@@ -236,7 +244,7 @@ for passed in (
 
 @nki_kernel_wrapper.py_impl(DispatchKey.AutogradPrivateUse1)
 def refuse_autograd(**arguments: Any) -> Any:
-    """A launch has no derivative: an operator around it has."""
+    """Refuses operands with gradients; only an operator around the launch has a derivative."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in arguments["operands"]):
         raise NotImplementedError("nki_kernel_wrapper has no rule for AutogradPrivateUse1")
     with torch._C._AutoDispatchBelowAutograd():
@@ -244,7 +252,7 @@ def refuse_autograd(**arguments: Any) -> Any:
 
 
 def nki_op(name: str, fn: Any = None, mutates_args: Any = ()) -> Any:
-    """An operator of torch.library that graphs see through: its body is traced into them."""
+    """Makes an operator of torch.library whose body is traced into graphs."""
     if fn is None:
         return functools.partial(nki_op, name, mutates_args=mutates_args)
     made = torch.library.custom_op(

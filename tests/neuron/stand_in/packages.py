@@ -1,4 +1,4 @@
-"""The packages that have TorchNeuron's functions, as modules with what the stand-in has of them."""
+"""The packages with TorchNeuron's functions, as modules with the functions of the stand-in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trnfft.backends import torch_neuron
 
 from . import nki_hop
 
-# Module names, the functions in them, and whether the bracket must hold a tuple.
+# The modules of each package with their functions, and whether the bracket needs a tuple.
 PACKAGES = {
     "torch_neuronx": ({"torch_neuronx": ("wrap_nki", "nki_op")}, True),
     "torch_neuronx without wrap_nki": ({"torch_neuronx": ("nki_op",)}, True),
@@ -30,7 +30,7 @@ PACKAGES = {
 
 @contextmanager
 def installed(name: str) -> Iterator[None]:
-    """The package is there inside a `with` block, and no other one."""
+    """Makes one of the packages importable inside a `with` block, and no other one."""
     modules, wants_tuple = PACKAGES[name]
     made: dict[str, Any] = {module: types.ModuleType(module) for module in modules}
     for module, functions in modules.items():
@@ -51,7 +51,7 @@ def installed(name: str) -> Iterator[None]:
 
 @contextmanager
 def absent() -> Iterator[None]:
-    """Neither package is there inside a `with` block."""
+    """Makes all of the packages unimportable inside a `with` block."""
     known = {name for modules, _ in PACKAGES.values() for name in modules}
     names = [name for name in known if name in sys.modules]
     before = {name: sys.modules.pop(name) for name in names}, nki_hop.wants_tuple
@@ -65,6 +65,6 @@ def absent() -> Iterator[None]:
 
 
 def forget() -> None:
-    """What trnfft has found in packages, it looks for again."""
+    """Clears what trnfft has found in packages, so that trnfft searches again."""
     torch_neuron.found.cache_clear()
     torch_neuron._wrapped.cache_clear()
