@@ -1,4 +1,4 @@
-"""``python -m nki_kernels.lint file.py ...``: the command ``nki-sim lint``."""
+"""The command ``python -m nki_kernels.lint file.py ...``, which equals ``nki-sim lint``."""
 
 from nki_kernels.simulator.commands.lint import run
 

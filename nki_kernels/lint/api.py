@@ -1,4 +1,4 @@
-"""Which names and arguments NKI has: those of the simulator in the current release."""
+"""The names and arguments of NKI, as the simulator has them in the current release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _module(name: str) -> ModuleType:
 
 
 def missing(path: str) -> tuple[str, str] | None:
-    """The rule and the message for the full name of something that NKI does not have."""
+    """Returns the rule and the message for a full name that NKI does not have, or None."""
     module = next((name for name in SHORT if path.startswith(f"{name}.")), "nki")
     name = path.removeprefix(f"{module}.").partition(".")[0]
     if removed_name(f"{module}.{name}"):
@@ -28,13 +28,13 @@ def missing(path: str) -> tuple[str, str] | None:
 
 
 def parameters(module: str, function: str) -> list[str]:
-    """Those of a function of ``nki.language`` or ``nki.isa`` today."""
+    """Returns the parameters of a function of ``nki.language`` or ``nki.isa``."""
     found = getattr(_module(module), function, None)
     return list(inspect.signature(found).parameters) if inspect.isfunction(found) else []
 
 
 def misfit(module: str, function: str, call: ast.Call) -> str:
-    """What is wrong with the arguments of a call, as Python says it; "" where they fit."""
+    """Returns Python's error about the arguments of a call, or "" if they fit."""
     found = getattr(_module(module), function, None)
     names = [keyword.arg for keyword in call.keywords]
     is_known = None not in names and not any(isinstance(a, ast.Starred) for a in call.args)

@@ -1,4 +1,4 @@
-"""How a kernel calls its helpers, constructors and methods."""
+"""Checks of how a kernel calls its helpers, constructors and methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from .names import Names, is_nki_class, is_user_module
 from .source import unwrap
 
-# Methods that only lists have; those that other types have, too; those only numbers have.
+# Methods of lists only, methods of lists and other types, and methods of numbers only.
 LIST_METHODS = frozenset({"clear", "extend", "insert", "remove", "reverse", "sort"})
 SHARED_METHODS = frozenset({"copy", "count", "index", "pop"})
 NUMBER_METHODS = frozenset(
@@ -23,7 +23,7 @@ CONSTANTS = (int, float, str, tuple)
 
 
 def contested_call(node: ast.Call, names: Names, lists: set[str]) -> Iterator[tuple[str, str]]:
-    """(rule, what) of a call that the compiler may not take; of no call of nl or nisa."""
+    """Yields (rule, what) for a call that the compiler may refuse, other than of nl or nisa."""
     value = names.resolve(node.func)
     function = unwrap(value)
     text = ast.unparse(node.func)
@@ -66,7 +66,7 @@ def _method(function: ast.Attribute, owner: Any, lists: set[str]) -> Iterator[tu
 
 
 def names_a_key(key: ast.expr, counters: set[str]) -> bool:
-    """Whether an expression may be a string: false of numbers, tuples and loop counters."""
+    """Returns whether an expression may be a string, unlike numbers, tuples and loop counters."""
     if isinstance(key, ast.Constant):
         return isinstance(key.value, str)
     if isinstance(key, ast.Name):

@@ -1,4 +1,4 @@
-"""The check of one function: a walk over its syntax tree."""
+"""The check of one function, which walks over its syntax tree."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Checker(LaterValues):
         self.rules = rules_of(releases.current())
         self.is_traced = releases.is_traced()
         self.helpers: list[FunctionType] = []
-        self.helper_loops: dict[Any, Loop] = {}  # of helpers that are bodies of loops, by code
+        self.helper_loops: dict[Any, Loop] = {}  # loops whose bodies are helpers, by their code
         self.found: list[Violation] = []
         self.line = function.__code__.co_firstlineno
         self.no_reorder = 0
@@ -123,7 +123,7 @@ class Checker(LaterValues):
         return len(calls) == len(values) and {self.names.path(f) for f in calls} <= TENSOR_MAKERS
 
     def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
-        """Add a violation of a rule that the release has."""
+        """Adds a violation, if the rule holds in the release."""
         if rule not in self.rules:
             return
         message = message or message_of(rule)
@@ -182,7 +182,7 @@ class Checker(LaterValues):
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise | ast.ClassDef) -> None:
-        """A parser takes neither errors nor inner classes: to name what is in them repeats it."""
+        """Visits errors and inner classes for a tracer only, as a parser refuses them entirely."""
         if self.is_traced:
             self.generic_visit(node)
 
@@ -211,7 +211,7 @@ class Checker(LaterValues):
         self.visit_function(node, self.loop_bodies.get(node))
 
     def visit_function(self, node: ast.FunctionDef | ast.Lambda, loop: Loop | None) -> None:
-        """Check a function, which may be the body of a loop on the device."""
+        """Checks a function, which may be the body of a loop on the device."""
         self.visit(node.args)
         parameters = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
         if loop is not None:
@@ -243,9 +243,9 @@ class Checker(LaterValues):
                 self.report("loop-body", ast.unparse(node), getattr(node, "lineno", body.lineno))
 
     def check_rebound(self, body: ast.FunctionDef | ast.Lambda) -> set[str]:
-        """Report variables from around a loop that its body binds anew; their names."""
+        """Reports outside variables that the body of a loop binds anew, and returns their names."""
         if not self.is_traced:
-            return set()  # `nonlocal` itself is a violation
+            return set()  # because `nonlocal` itself is a violation
         nodes = list(ast.walk(body))
         kinds = ast.Nonlocal | ast.Global
         names = {name for node in nodes if isinstance(node, kinds) for name in node.names}
@@ -256,19 +256,19 @@ class Checker(LaterValues):
         return names
 
     def made_in(self, body: ast.AST) -> set[str]:
-        """The names that hold tensors which a loop's body makes."""
+        """Returns the names of tensors that the body of a loop allocates."""
         assignments = [node for node in ast.walk(body) if isinstance(node, ast.Assign)]
         targets = [t for a in assignments if self.are_tensors([a.value]) for t in a.targets]
         return {target.id for target in targets if isinstance(target, ast.Name)}
 
     def rule_of_change(self, node: ast.AST, body: ast.AST) -> str:
-        """The rule that a body breaks which changes a list or the like of outside."""
+        """Returns the rule that a body breaks if it changes an outside list or similar object."""
         given = node.args if isinstance(node, ast.Call) else []
         names = {value.id for value in given if isinstance(value, ast.Name)}
         return "loop-tensor" if self.is_traced and names & self.made_in(body) else "loop-body"
 
     def changed_name(self, node: ast.AST) -> str:
-        """The name of the Python object that a node changes; '' of none or of a tensor."""
+        """Returns the name of the Python object that a node changes, or ''; '' for a tensor."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner, changes = node.func.value, node.func.attr in MUTATORS
         elif isinstance(node, ast.Attribute | ast.Subscript):
@@ -310,7 +310,7 @@ class Checker(LaterValues):
         self.generic_visit(node)
 
     def check_condition(self, test: ast.expr) -> None:
-        """Report a truth value of a tensor, or of a comparison of one with anything but None."""
+        """Reports the truth value of a tensor, or of its comparison with anything but None."""
         if isinstance(test, ast.Compare):
             operands = [test.left, *test.comparators]
             about_objects = all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
@@ -324,7 +324,7 @@ class Checker(LaterValues):
             self.report(rule, ast.unparse(test))
 
     def is_register_of_parser(self, node: ast.expr) -> bool:
-        """Whether a name holds a register anywhere, which the parser of NKI 0.6 goes by."""
+        """Returns whether a name holds a register anywhere, as the parser of NKI 0.6 decides."""
         return not self.is_traced and isinstance(node, ast.Name) and node.id in self.register_names
 
     def is_tensor(self, node: ast.expr) -> bool:
@@ -336,7 +336,7 @@ class Checker(LaterValues):
             text = f"while {ast.unparse(node.test)}"
             self.report("deprecated-dynamic-loop", text)
             if WHILE_LOOP.is_gone:
-                self.report("removed", text, message=f"a loop of a register was {WHILE_LOOP}")
+                self.report("removed", text, message=f"`while register:` was {WHILE_LOOP}")
         else:
             self.check_condition(node.test)
         if node.orelse:
@@ -400,7 +400,7 @@ class Checker(LaterValues):
         self.generic_visit(node)
 
     def check_arguments(self, path: str, node: ast.Call) -> None:
-        """Report arguments that a function of nki.language or nki.isa does not take, or misses."""
+        """Reports unknown or missing arguments of a function of nki.language or nki.isa."""
         module, _, function = path.rpartition(".")
         if module not in SHORT:
             return
@@ -416,7 +416,7 @@ class Checker(LaterValues):
             self.report("arguments", message=wrong)
 
     def note_module_body(self, node: ast.Call) -> None:
-        """Remember functions outside of this one that a loop on the device gets as its body."""
+        """Notes functions outside of this function that are bodies of loops on the device."""
         loop = self.loops.get(node)
         if loop is None:
             return
@@ -426,7 +426,7 @@ class Checker(LaterValues):
                 self.helper_loops[found.__code__] = loop
 
     def is_kernel_name(self, node: ast.expr) -> bool:
-        """Whether a name is that of a kernel under nki.jit, or of another wrapped function."""
+        """Returns whether a name stands for a kernel under nki.jit, or for a wrapped function."""
         value = self.names.resolve(node)
         inner = unwrap(value)
         return inner is not None and inner is not value
@@ -448,10 +448,10 @@ class Checker(LaterValues):
         if not self.check_reference(node):
             self.visit(node.value)
 
-    # What a name refers to
+    # The objects to which names refer
 
     def check_reference(self, node: ast.Name | ast.Attribute) -> bool:
-        """Check what a name stands for. Return True if the whole expression is dealt with."""
+        """Checks the object of a name. Returns True if the whole expression was checked."""
         path = self.names.path(node)
         if path.partition(".")[0] == "neuronxcc":
             self.report("neuronxcc", ast.unparse(node))
@@ -473,7 +473,7 @@ class Checker(LaterValues):
         return True
 
     def check_api_name(self, path: str) -> bool:
-        """Report a name of nki, nki.language or nki.isa that these do not have."""
+        """Reports a name that nki, nki.language or nki.isa does not have."""
         found = api.missing(path)
         if found:
             rule, message = found
@@ -525,8 +525,8 @@ class Checker(LaterValues):
         value = value.fget if isinstance(value, property) else value
         method = unwrap(value)
         if method is None or not is_user_module(method.__module__):
-            return  # Python 3.13 gives a dataclass a function of its own module
-        # What `dataclass` generates has no file; the compiler generates its own.
+            return  # in Python 3.13 a dataclass has a function of the module dataclasses
+        # Methods that `dataclass` generates have no file, and the compiler generates its own.
         if not method.__code__.co_filename.startswith("<"):
             self.helpers.append(method)
             if method is not value and not isinstance(value, staticmethod):

@@ -1,7 +1,8 @@
-"""Registers and NkiScalars in a traced kernel: their values are not known while it is traced.
+"""Follows registers and NkiScalars in a traced kernel, whose values are not known during tracing.
 
-The names that hold them are followed in the order of the text: an assignment of another value ends
-it, and so do a `for` target, a parameter and the target of a comprehension of that name.
+The names that hold such values are followed in the order of the source. A name no longer holds such
+a value after the assignment of another value, or if it is a `for` target, a parameter or the
+target of a comprehension.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 
 from .source import Loop, last_name
 
-RECORDED = (ast.Add, ast.Sub, ast.Mult)  # what an NkiScalar takes [nki-scalar]
+RECORDED = (ast.Add, ast.Sub, ast.Mult)  # operators of an NkiScalar [nki-scalar]
 ASKS_FOR_VALUE = frozenset(
     ("abs", "bool", "divmod", "float", "int", "max", "min", "pow", "range", "round", "sum")
 )
@@ -20,19 +21,19 @@ _IDENTITY = (ast.Is, ast.IsNot)
 
 
 class LaterValues(ast.NodeVisitor):
-    """The part of a check that follows such values through a function, by their names."""
+    """The part of a check that follows registers and scalars through a function by name."""
 
     def __init__(self) -> None:
         self.registers: set[str] = set()
         self.scalars: set[str] = set()
 
     def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
-        """Add a violation."""
+        """Adds a violation."""
         raise NotImplementedError
 
     @contextmanager
     def later_values(self, parameters: Iterable[str], loop: Loop | None) -> Iterator[None]:
-        """Inside of a function with these parameters; a loop gives its variable to the first."""
+        """Enters a function with these parameters, the first of which may be a loop variable."""
         names = list(parameters)
         with self._shadowed(names):
             if loop is not None and names:
@@ -41,7 +42,7 @@ class LaterValues(ast.NodeVisitor):
 
     @contextmanager
     def _shadowed(self, names: Iterable[str]) -> Iterator[None]:
-        """Inside of a scope that has names of its own."""
+        """Enters a scope that has its own names."""
         kept = self.registers, self.scalars
         self.registers, self.scalars = self.registers - set(names), self.scalars - set(names)
         try:
@@ -50,13 +51,13 @@ class LaterValues(ast.NodeVisitor):
             self.registers, self.scalars = kept
 
     def rule_of(self, node: ast.expr | None) -> str:
-        """The rule that an operator on a value breaks; "" of what is known while tracing."""
+        """Returns the rule that an operator on a value breaks, or "" for a known value."""
         if isinstance(node, ast.Name) and node.id in self.registers:
             return "register-operator"
         return "scalar-operator" if node is not None and self.is_scalar(node) else ""
 
     def is_scalar(self, node: ast.expr) -> bool:
-        """Whether an expression is an NkiScalar: one, or a sum or product of one."""
+        """Returns whether an expression is an NkiScalar, or a sum or product of an NkiScalar."""
         if isinstance(node, ast.BinOp) and isinstance(node.op, RECORDED):
             return self.is_scalar(node.left) or self.is_scalar(node.right)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -68,7 +69,7 @@ class LaterValues(ast.NodeVisitor):
         return isinstance(node, ast.Name) and node.id in self.scalars
 
     def note(self, target: ast.expr, value: ast.expr | None) -> None:
-        """What a target holds from here on; None is something known."""
+        """Notes the value of a target from here on; None stands for a known value."""
         if isinstance(target, ast.Tuple | ast.List):
             values: list[ast.expr | None] = [None] * len(target.elts)
             if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
@@ -89,25 +90,25 @@ class LaterValues(ast.NodeVisitor):
     def check_operator(
         self, node: ast.AST, *operands: ast.expr, operator: ast.operator | None = None
     ) -> None:
-        """Report an operator on what has no value yet; + - * of scalars are recorded."""
+        """Reports an operator on an unknown value, except +, - and * of scalars."""
         for rule in {self.rule_of(operand) for operand in operands} - {""}:
             if not (rule == "scalar-operator" and isinstance(operator, RECORDED)):
                 self.report(rule, ast.unparse(node))
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Arithmetic."""
+        """Checks arithmetic."""
         self.check_operator(node, node.left, node.right, operator=node.op)
         self.generic_visit(node)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        """Arithmetic and an assignment in one."""
+        """Checks arithmetic that is also an assignment."""
         self.check_operator(node, node.target, node.value, operator=node.op)
         self.generic_visit(node)
         if isinstance(node.target, ast.Name) and self.rule_of(node.value):
             self.scalars = self.scalars | {node.target.id}
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Comparisons; which object a name holds is known, and what is None."""
+        """Checks comparisons, except those by identity and with None, whose results are known."""
         operands = [node.left, *node.comparators]
         is_none = any(isinstance(o, ast.Constant) and o.value is None for o in operands)
         if not is_none and not all(isinstance(op, _IDENTITY) for op in node.ops):
@@ -115,24 +116,24 @@ class LaterValues(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """What is made of a scalar is one."""
+        """Notes targets of an assignment, which hold a scalar if the value is one."""
         self.generic_visit(node)
         for target in node.targets:
             self.note(target, node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """The same with a type."""
+        """Notes the target of an assignment with an annotation."""
         self.generic_visit(node)
         if node.value is not None:
             self.note(node.target, node.value)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        """The same in an expression."""
+        """Notes the target of an assignment inside of an expression."""
         self.generic_visit(node)
         self.note(node.target, node.value)
 
     def visit_comprehension_of(self, node: ast.ListComp | ast.SetComp | ast.DictComp) -> None:
-        """A comprehension, whose targets are its own."""
+        """Visits a comprehension, whose targets are names of its own scope."""
         stored = {
             name.id
             for generator in node.generators
@@ -147,12 +148,12 @@ class LaterValues(ast.NodeVisitor):
     visit_GeneratorExp = visit_comprehension_of  # type: ignore[assignment]
 
     def check_builtin(self, node: ast.Call) -> None:
-        """Report a built-in function that asks for a value."""
+        """Reports a built-in function that needs a known value."""
         if isinstance(node.func, ast.Name) and node.func.id in ASKS_FOR_VALUE:
             self.check_operator(node, *node.args)
 
     def check_slice(self, node: ast.Subscript) -> None:
-        """Report a bound of a slice that has no value yet; nl.ds takes such a start."""
+        """Reports a bound of a slice that is an unknown value. nl.ds accepts such a start."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
             if isinstance(part, ast.Slice):

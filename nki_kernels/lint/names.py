@@ -1,4 +1,4 @@
-"""What the names in a function refer to: modules, objects, and full names of APIs."""
+"""Resolves the names in a function to modules, objects, and full names of APIs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Any
 
-# The customary names. They count even where a stand-in replaces the real module.
+# The customary names. They hold even if a stand-in replaces the real module.
 ALIASES = {
     "nki": "nki",
     "nl": "nki.language",
@@ -30,15 +30,15 @@ class Names:
     """The names in a function.
 
     Attributes:
-        globals: those of its module, with their values.
-        locals: those that it binds.
+        globals: the names of its module, with their values.
+        locals: the names that the function binds.
     """
 
     globals: dict[str, Any]
     locals: frozenset[str]
 
     def resolve(self, node: ast.expr) -> Any:
-        """Return the global object that `name` or `module.name` stands for, or UNKNOWN."""
+        """Returns the global object that `name` or `module.name` stands for, or UNKNOWN."""
         if isinstance(node, ast.Name) and node.id not in self.locals:
             outside = vars(builtins).get(node.id, UNKNOWN)
             return self.globals.get(node.id, outside)
@@ -49,7 +49,7 @@ class Names:
         return UNKNOWN
 
     def path(self, node: ast.expr) -> str:
-        """Return the full name of an API, such as `nki.language.mod` for `nl.mod`, else ''."""
+        """Returns the full name of an API, such as `nki.language.mod` for `nl.mod`, or ''."""
         value = self.resolve(node)
         if isinstance(value, ModuleType):
             return value.__name__.replace(SIMULATOR, "nki")
@@ -67,9 +67,10 @@ class Names:
 
 
 def _public_path(module: str, name: str) -> str:
-    """The full name of what a module of the API defines: those of the simulator have files inside.
+    """Returns the full name of an object that a module of the API defines.
 
-    `nki.isa.NkiScalar` lies in none of nki.isa's files there.
+    Modules of the simulator consist of several files, so the name of the file is removed. The class
+    `nki.isa.NkiScalar` is defined outside of the simulator's folder isa.
     """
     if module == SIMULATOR or not module.startswith(f"{SIMULATOR}."):
         return f"{module.replace(SIMULATOR, 'nki')}.{name}"
@@ -78,7 +79,7 @@ def _public_path(module: str, name: str) -> str:
 
 
 def origin(value: Any) -> str:
-    """The module that a function, class, module or other object comes from."""
+    """Returns the module from which a function, class, module or other object comes."""
     if isinstance(value, ModuleType):
         return value.__name__
     owner = getattr(value, "__self__", None)  # random.random is a method of a Random
@@ -90,14 +91,14 @@ def origin(value: Any) -> str:
 
 
 def is_user_module(name: str | None) -> bool:
-    """Tell the modules whose functions the compiler must compile from the API and libraries."""
+    """Returns whether the compiler must compile the functions of a module, unlike libraries'."""
     if not name or name == SIMULATOR or name.startswith(SIMULATOR + "."):
         return False
     return name.partition(".")[0] not in LIBRARIES
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether a global may change after the kernel was compiled."""
+    """Returns whether a global may change after the kernel was compiled."""
     if isinstance(value, tuple):
         return any(is_mutable(item) for item in value)
     is_array = (type(value).__module__, type(value).__name__) == ("numpy", "ndarray")
@@ -105,10 +106,10 @@ def is_mutable(value: Any) -> bool:
 
 
 def is_nki_class(cls: type) -> bool:
-    """Whether a kernel may use objects of the class."""
+    """Returns whether a kernel may use objects of the class."""
     return issubclass(cls, Enum) or any(base.__name__ == "NKIObject" for base in cls.__mro__)
 
 
 def has_one_base(cls: type) -> bool:
-    """Whether a class inherits from NKIObject or Enum and from nothing else."""
+    """Returns whether a class inherits from NKIObject or Enum, and from no other class."""
     return len(cls.__bases__) == 1 and cls.__bases__[0].__name__ in ("NKIObject", "Enum")

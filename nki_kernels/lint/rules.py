@@ -1,7 +1,7 @@
-"""The rules of NKI's two front ends, and where each of them is documented.
+"""The rules of NKI's two front ends, and the source of each rule.
 
-NKI 0.7 traces a kernel, as plain Python; NKI 0.6 parses a subset of Python. A rule holds in both
-releases, in that of the parser or in that of the tracer: `rules_of` says which.
+NKI 0.7 traces a kernel as plain Python. NKI 0.6 parses a subset of Python. A rule holds in both
+releases, or in one of them; `rules_of` says which rules hold in a release.
 
 Sources in `RULES`, `DEPRECATED` and `CONTESTED`:
 
@@ -14,17 +14,18 @@ lnc        nki/get-started/about/lnc and compiler/error-codes/EVRF066 of the SDK
 notes      NKI release notes, "Known Issues"
 compiler   KLR, an open-source compiler front end for NKI, github.com/leanprover/KLR
            (interop/klr/gather.c, KLR/NKI/Simplify.lean, KLR/Trace/Python.lean; March 2026)
-project    not forbidden by a document, but outside of everything the documents show
+project    no document forbids the construct, but no document shows it either
 kiln       notes of github.com/foxl-ai/kiln: kernels on trn1, NKI 0.6 (device)
-spectral-dns, vllm-neuron, others: further public projects whose kernels met the NKI compiler
-           (device), or whose comments say so (claim)
+spectral-dns, vllm-neuron, others: further public projects that compiled their kernels by NKI
+           (device), or whose comments make a claim about NKI (claim)
 nkilib     AWS's nki-library (NKI 0.3), whose kernels use the construct
 
-`RULES` are errors. `DEPRECATED` is what works and will not for long. `CONTESTED` are constructs
-that a record calls broken and another source shows: `lint(kernel, contested=True)` reports them,
-too. Each has a severity of its own. For NKI 0.6, keywords on calls of nl and nisa are documented
-and allowed. So are omitted defaults of an NKIObject's constructor: the guide writes `C(1)` for a
-class of two fields. Keywords on constructors are contested.
+Violations of `RULES` are errors. `DEPRECATED` has constructs that still work and will be removed.
+`CONTESTED` has constructs that a record calls broken and another source shows; `lint(kernel,
+contested=True)` reports these, too. Each of the three has a severity of its own. In NKI 0.6,
+keywords in calls of nl and nisa are documented and allowed, and so are omitted defaults of an
+NKIObject's constructor, as the guide writes `C(1)` for a class with two fields. Keywords of
+constructors are contested.
 """
 
 import re
@@ -36,26 +37,26 @@ _OF_BOTH: dict[str, tuple[str, str]] = {
     "async": ("compiler", "async code is not supported; write a plain synchronous function"),
     "loop-body": (
         "migration 0.6, api, loops 0.7",
-        "nl.fori_loop and nl.while_loop: not inside nl.no_reorder(), no return value from a "
-        "fori_loop body, no change of Python state (the body is traced once; carry state in SBUF "
-        "or HBM)",
+        "the body of nl.fori_loop or nl.while_loop is traced once; do not put the loop inside "
+        "nl.no_reorder(), do not return a value from the body of a fori_loop, and do not change "
+        "Python state in a body, but carry state in SBUF or HBM",
     ),
     "nested-loop": (
         "kiln (device)",
-        "a loop on the device inside of another one; unroll the inner one with range()",
+        "a loop on the device is inside of another one; unroll the inner loop by range()",
     ),
     "no-instruction": (
         "notes 0.3-0.4",
-        "nl.mod, nl.fmod and nl.divide have no hardware instruction; use `%` on ints, "
+        "the hardware has no instruction for nl.mod, nl.fmod and nl.divide; use `%` on ints, and "
         "nl.multiply with nl.reciprocal on tiles",
     ),
     "neuronxcc": (
         "migration 0.4",
-        "`neuronxcc` is a compile error; import the same name from `nki`",
+        "an import of `neuronxcc` is a compile error; import the same name from `nki`",
     ),
-    "removed": ("migration, notes", "NKI has this no longer"),
-    "unknown-name": ("api", "the release of NKI has no such name"),
-    "arguments": ("api", "the release of NKI takes other arguments"),
+    "removed": ("migration, notes", "NKI has removed this name or argument"),
+    "unknown-name": ("api", "this release of NKI does not have the name"),
+    "arguments": ("api", "the function has other arguments in this release of NKI"),
     "tensor-condition": (
         "guide, api",
         "a tensor's elements are not known while the kernel is compiled; select by nl.where or "
@@ -67,22 +68,25 @@ _OF_BOTH: dict[str, tuple[str, str]] = {
     ),
     "impure": (
         "guide",
-        "a kernel is cached and must be a pure function of its arguments: no random numbers, time "
-        "or environment; pass the value as an argument",
+        "a kernel is cached and must be a pure function of its arguments, so it must not use "
+        "random numbers, the time or the environment; pass the value as an argument",
     ),
     "mutable-global": (
         "guide",
-        "a kernel is cached by its arguments, so a mutable global may be stale; "
-        "make it a tuple or pass it as an argument",
+        "a kernel is cached by its arguments, so the value of a mutable global may be outdated; "
+        "make the global a tuple, or pass it as an argument",
     ),
-    "keyword-only": ("migration 0.3", "a kernel cannot take `*`; make these ordinary parameters"),
-    "list-argument": ("migration 0.3", "a kernel argument cannot be a list; use a tuple"),
+    "keyword-only": (
+        "migration 0.3",
+        "a kernel cannot have keyword-only parameters; make these ordinary parameters",
+    ),
+    "list-argument": ("migration 0.3", "an argument of a kernel cannot be a list; use a tuple"),
 }
 
-# Those of NKI 0.6, whose compiler parses a subset of Python.
+# Rules of NKI 0.6, whose compiler parses a subset of Python.
 _OF_PARSER: dict[str, tuple[str, str]] = {
     # Statements
-    "del": ("compiler", "`del` is not supported; let the name go out of use"),
+    "del": ("compiler", "`del` is not supported; remove the statement"),
     "global": (
         "compiler",
         "`global` is not supported; pass the value as an argument and return it",
@@ -110,7 +114,7 @@ _OF_PARSER: dict[str, tuple[str, str]] = {
     "type-alias": ("compiler", "a `type` statement is not supported; move it to the module's top"),
     "with": (
         "api, compiler",
-        "`with` takes only a single `nl.no_reorder()`, without arguments or `as`",
+        "`with` is supported only for a single `nl.no_reorder()`, without arguments and `as`",
     ),
     # Loops
     "for-target": ("compiler", "a `for` target must be one name; unpack the item in the loop body"),
@@ -120,7 +124,7 @@ _OF_PARSER: dict[str, tuple[str, str]] = {
     ),
     "loop-variable": (
         "migration 0.6, api",
-        "no arithmetic on the variable of a loop on the device; read it by "
+        "the variable of a loop on the device has no arithmetic; pass the variable as "
         "`.ap(scalar_offset=...)`",
     ),
     "deprecated-dynamic-loop": (
@@ -139,11 +143,13 @@ _OF_PARSER: dict[str, tuple[str, str]] = {
     "format-spec": ("compiler", "f-string format specs are not supported; write `{x}` without one"),
     "unsupported-value": (
         "guide, compiler",
-        "sets, bytes and complex numbers are no NKI values; use lists, strings, real and imaginary",
+        "sets, bytes and complex numbers are not values of NKI; use lists, strings, or a real and "
+        "an imaginary number",
     ),
     "unsupported-builtin": (
         "compiler",
-        "the compiler has no such built-in; use a loop over range(len(...)) and plain arithmetic",
+        "the compiler does not have this built-in function; use a loop over range(len(...)) and "
+        "plain arithmetic",
     ),
     "numpy-call": (
         "project",
@@ -151,23 +157,24 @@ _OF_PARSER: dict[str, tuple[str, str]] = {
     ),
     # Signatures
     "varargs": ("compiler", "`*args` and `**kwargs` are not supported; name every parameter"),
-    # What a kernel refers to
+    # Functions, classes and values that a kernel refers to
     "base-classes": (
         "guide, compiler",
-        "a class used in a kernel inherits from NKIObject (or Enum) and from no other class; "
-        "copy the fields, or hold the other object in one",
+        "a class used in a kernel must inherit from NKIObject or Enum, and from no other class; "
+        "copy the fields, or hold the other object in a field",
     ),
     "closure": (
         "guide, compiler",
-        "the function captures variables of an enclosing one; pass them as arguments",
+        "the function captures variables of an enclosing function; pass them as arguments",
     ),
     "decorated-helper": (
         "migration 0.2",
-        "a decorated function is called from a kernel; call the plain one, decorate at the launch",
+        "a kernel calls a decorated function; call the plain function, and decorate at the launch",
     ),
     "method-decorator": (
         "compiler",
-        "a method takes no decorator but @staticmethod; make a property an ordinary method",
+        "@staticmethod is the only decorator that a method can have; make a property an ordinary "
+        "method",
     ),
     "no-source": ("compiler", "the compiler needs the source; define the function in a file"),
     "plain-class": (
@@ -177,40 +184,40 @@ _OF_PARSER: dict[str, tuple[str, str]] = {
     ),
 }
 
-# Those of NKI 0.7, which traces a kernel: it runs as Python once.
+# Rules of NKI 0.7, which traces a kernel by running it as Python once.
 _OF_TRACER: dict[str, tuple[str, str]] = {
     "generator-kernel": (
         "migration 0.7 (the kernel runs as Python)",
-        "a kernel with `yield` returns a generator, which nothing runs; return tensors, and "
-        "generate in a helper",
+        "a kernel with `yield` returns a generator, which nothing runs; return tensors, and use "
+        "`yield` in a helper only",
     ),
     "register-operator": (
         "loops 0.7",
-        "a register has no value while the kernel is traced: no arithmetic, comparison or truth "
-        "value; pass it as `.ap(scalar_offset=...)` or as a bound of nl.fori_loop, or load an "
-        "NkiScalar by nisa.scalar_load",
+        "a register has no value while the kernel is traced, so it has no arithmetic, comparisons "
+        "or truth value; pass the register as `.ap(scalar_offset=...)` or as a bound of "
+        "nl.fori_loop, or load an NkiScalar by nisa.scalar_load",
     ),
     "scalar-operator": (
         "scalar 0.7",
-        "an NkiScalar, which the body of nl.fori_loop gets, takes `+`, `-` and `*` alone; no other "
-        "arithmetic, comparison, truth value or index",
+        "an NkiScalar, such as the loop variable of nl.fori_loop, supports only `+`, `-` and `*`; "
+        "it has no other arithmetic, no comparisons and no truth value, and is not an index",
     ),
     "loop-tensor": (
         "migration 0.6, loops 0.7",
-        "a tensor that the body of a loop on the device makes is not visible outside of it; make "
-        "it before the loop, and write to it in the body",
+        "a tensor that the body of a loop on the device allocates is not visible outside of the "
+        "body; allocate the tensor before the loop, and write to it in the body",
     ),
 }
 
-# Those of NKI 0.7 on what still works and will not for long.
+# Rules of NKI 0.7 on constructs that still work and will be removed.
 DEPRECATED: dict[str, tuple[str, str]] = {
     "deprecated-range": (
         "loops 0.7",
-        "these ranges are Python's range since NKI 0.7; write range",
+        "this range equals Python's range since NKI 0.7; write range",
     ),
     "launch-bracket": (
         "lnc 0.7, NCC_EVRF066",
-        "a launch takes its degree of LNC from NEURON_LOGICAL_NC_CONFIG; call the kernel without a "
+        "NEURON_LOGICAL_NC_CONFIG sets the degree of LNC of a launch; call the kernel without a "
         "bracket",
     ),
 }
@@ -221,60 +228,63 @@ RULES: dict[str, tuple[str, str]] = {**_OF_BOTH, **_OF_PARSER, **_OF_TRACER}
 CONTESTED: dict[str, tuple[str, str]] = {
     "assert": (
         "others (device) / guide, nkilib",
-        "records list `assert` as rejected; check in Python before the launch",
+        "a record says that `assert` is rejected; check the condition before the launch",
     ),
     "constant-method": (
         "others (claim: the front end resolves names, not method calls on them) / none",
-        "a method of a number, string or tuple; compute it before the launch and pass it",
+        "the kernel calls a method of a number, string or tuple; call the method before the "
+        "launch, and pass the result",
     ),
     "constructor-keyword": (
         "guide (shows positional arguments), vllm-neuron (claim) / api (NKIObject takes **kwargs)",
-        "a constructor is called with keywords; write its arguments in the order of the fields",
+        "a constructor is called with keywords; pass the arguments in the order of the fields",
     ),
     "helper-default": (
         "vllm-neuron (claim: the front end drops defaults) / nkilib",
-        "a helper is called without an argument that has a default; write every argument out",
+        "a helper is called without an argument that has a default; pass every argument",
     ),
     "helper-keyword": (
         "vllm-neuron (claim: the front end drops keywords) / nkilib, guide",
-        "a helper is called with keywords; write its arguments in the order of its signature",
+        "a helper is called with keywords; pass the arguments in the order of its signature",
     ),
     "list-method": (
         "project (kernels that ran use append only) / guide",
-        "a method of a list other than append; append in a loop, or build another list",
+        "the kernel calls a method of a list other than append; append in a loop, or build another "
+        "list",
     ),
     "view-broadcast": (
         "others (device: AttributeError in 0.6.0) / api",
-        "`.broadcast(dim, size)` of a view; nl.broadcast_to copies, a stride of 0 in .ap does not",
+        "a record says that `.broadcast(dim, size)` of a view fails; use nl.broadcast_to, which "
+        "copies, or a stride of 0 in .ap, which does not",
     ),
 }
 
 ALL_RULES = {**RULES, **DEPRECATED, **CONTESTED}
 
-# What is contested of the parser alone: a tracer runs all of it.
+# Constructs that are contested in the parser only, as a tracer runs all of them.
 _CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
 
 
 def rules_of(release: str) -> frozenset[str]:
-    """The names of the rules that hold in a release of NKI."""
+    """Returns the names of the rules that hold in a release of NKI."""
     if release == PARSED:
         return frozenset({**_OF_BOTH, **_OF_PARSER, **CONTESTED})
     return frozenset({**_OF_BOTH, **_OF_TRACER, **DEPRECATED, **CONTESTED}) - _CONTESTED_OF_PARSER
 
 
 def severity_of(rule: str) -> str:
-    """ "error", "deprecated" or "contested"."""
+    """Returns the severity of a rule: "error", "deprecated" or "contested"."""
     if rule in DEPRECATED:
         return "deprecated"
     return "contested" if rule in CONTESTED else "error"
 
 
 def message_of(rule: str) -> str:
-    """What is wrong, and what to write instead."""
+    """Returns the message of a rule: what is wrong, and what to write instead."""
     return ALL_RULES[rule][1]
 
 
-# Syntax that is a violation wherever it stands.
+# Syntax that is a violation anywhere.
 FORBIDDEN_SYNTAX: dict[str, str] = {
     "AsyncFor": "async",
     "AsyncFunctionDef": "async",
@@ -306,7 +316,7 @@ FORBIDDEN_SYNTAX: dict[str, str] = {
     "YieldFrom": "yield",
 }
 
-# What the compiler knows of Python's built-ins, and what is special among the names of APIs.
+# Built-in functions that the compiler supports, and sets of names of APIs.
 BUILTINS = frozenset(
     (abs, bool, dict, divmod, float, int, isinstance, len, list, max, min, print)
     + (range, slice, str, tuple, type)

@@ -1,4 +1,4 @@
-"""The source of a function: where it is, and what it says about its own names."""
+"""Finds the source of a function, and what the source says about the names in it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .rules import LOOPS
 
 
 def unwrap(kernel: Any) -> FunctionType | None:
-    """Return the innermost function, or None if there is none."""
-    for _ in range(16):  # a bound, since an object may answer to every attribute name
+    """Returns the innermost function, or None if there is no function."""
+    for _ in range(16):  # bounded, because an object may have every attribute
         if isinstance(kernel, type | ModuleType):
             return None
         for name in ("__wrapped__", "func", "__func__"):
@@ -37,7 +37,7 @@ class Loop:
 
     Attributes:
         kind: "fori_loop" or "while_loop".
-        gives_scalar: whether its body gets an NkiScalar in a traced kernel, else a register.
+        gives_scalar: whether the loop variable is an NkiScalar in a traced kernel, not a register.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Loop:
 
 
 def definition_of(function: FunctionType) -> Definition | None:
-    """Find the function in its file. Parsing the whole file keeps the line numbers right."""
+    """Finds the function in its file, which is parsed as a whole for correct line numbers."""
     try:
         lines, _ = inspect.findsource(function)
         found = _definitions("".join(lines))
@@ -57,7 +57,7 @@ def definition_of(function: FunctionType) -> Definition | None:
 
 @functools.lru_cache(maxsize=32)  # a kernel's helpers are in few files
 def _definitions(text: str) -> dict[tuple[str, int], Definition]:
-    """The functions of a file by their names and first lines, those of their decorators."""
+    """Returns the functions of a file by name and first line, which may be a decorator's."""
     found: dict[tuple[str, int], Definition] = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -69,7 +69,7 @@ def _definitions(text: str) -> dict[tuple[str, int], Definition]:
 
 
 def bound_names(definition: ast.AST) -> Iterator[str]:
-    """Every name that the function binds: parameters, assignments, inner functions."""
+    """Yields every name that the function binds: parameters, assignments, inner functions."""
     for node in ast.walk(definition):
         if isinstance(node, ast.arg):
             yield node.arg
@@ -80,7 +80,7 @@ def bound_names(definition: ast.AST) -> Iterator[str]:
 
 
 def results_of(definition: ast.AST, function: str) -> Iterator[str]:
-    """The names that hold what a function of the API returns, as `register_alloc` a register."""
+    """Yields the names that hold results of a function of the API, such as `register_alloc`."""
     for node in ast.walk(definition):
         if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
             continue
@@ -89,7 +89,7 @@ def results_of(definition: ast.AST, function: str) -> Iterator[str]:
 
 
 def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterator[str]:
-    """The names that are bound to a literal of a kind, as `[]`, or to a call, as `list()`."""
+    """Yields the names that are bound to a literal such as `[]`, or to a call such as `list()`."""
     for node in ast.walk(definition):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -101,7 +101,7 @@ def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterato
 
 
 def assigned_values(definition: Definition) -> dict[str, list[ast.expr]]:
-    """What is assigned to each name that nothing but assignments, as `x = value`, binds."""
+    """Returns the values of each name that is bound by assignments `x = value` only."""
     values: dict[str, list[ast.expr]] = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Assign):
@@ -113,7 +113,7 @@ def assigned_values(definition: Definition) -> dict[str, list[ast.expr]]:
 
 
 def counters(definition: ast.AST) -> Iterator[str]:
-    """The names that count: `i` in `for i in range(4)`."""
+    """Yields the names of loop counters, such as `i` in `for i in range(4)`."""
     for node in ast.walk(definition):
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
             made = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
@@ -122,9 +122,9 @@ def counters(definition: ast.AST) -> Iterator[str]:
 
 
 def loops_on_device(definition: ast.AST, registers: set[str]) -> dict[ast.Call, Loop]:
-    """The calls of nl.fori_loop and nl.while_loop.
+    """Returns the calls of nl.fori_loop and nl.while_loop.
 
-    A bound that is one of ``registers`` makes the loop's variable a register, too.
+    If a bound is one of ``registers``, the loop variable is a register, too.
     """
     found = {}
     for node in ast.walk(definition):
@@ -141,9 +141,9 @@ def loops_on_device(definition: ast.AST, registers: set[str]) -> dict[ast.Call, 
 def loop_bodies(
     definition: ast.AST, loops: dict[ast.Call, Loop]
 ) -> dict[ast.FunctionDef | ast.Lambda, Loop]:
-    """Map each inner function that is passed to one of ``loops`` on the device to that loop.
+    """Maps each inner function that is passed to one of ``loops`` to that loop.
 
-    Of several with one name it is the last before the loop.
+    If several functions have the same name, the last one before the loop is its body.
     """
     functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
     bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
@@ -159,7 +159,7 @@ def loop_bodies(
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions and classes inside of it."""
+    """Yields the nodes of a function, without those of functions and classes inside of it."""
     for node in ast.iter_child_nodes(function):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             yield node
@@ -167,12 +167,12 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_none(node: ast.expr | None) -> bool:
-    """Whether an expression is absent, or None."""
+    """Returns whether an expression is absent, or None."""
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
 def last_name(node: ast.expr) -> str:
-    """The name after the last dot of `a.b.c`."""
+    """Returns the name after the last dot of `a.b.c`."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""

@@ -1,4 +1,4 @@
-"""What the lint finds."""
+"""The violations that the lint finds."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ class Violation:
     Attributes:
         file: Path of the source file.
         line: Line in that file, starting at 1.
-        function: Name of the kernel or helper that holds the line.
+        function: Name of the kernel or helper that contains the line.
         rule: Key into `RULES`, `DEPRECATED` or `CONTESTED`.
-        message: What is wrong and what to write instead.
-        severity: "error", "deprecated", or "contested" where the sources disagree.
+        message: What is wrong, and what to write instead.
+        severity: "error", "deprecated", or "contested" if the sources disagree.
     """
 
     file: str

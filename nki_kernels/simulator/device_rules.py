@@ -101,8 +101,8 @@ RULES = {
     ),
     "dma-written-ahead": Rule(
         "dma_written_ahead",
-        "SBUF that DMA writes and that is live at once should be at most 64 KiB a partition, where "
-        "loads run as far ahead as they can: load less at a time, or copy what must stay",
+        "it should be at most 64 KiB a partition, where loads run as far ahead as they can: load "
+        "less at a time, or copy what must stay",
         "spectral-dns (v2): the compiler serialises beyond that, four times slower past 96 KiB",
     ),
     "instruction-count": Rule(

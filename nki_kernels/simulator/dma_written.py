@@ -35,5 +35,6 @@ def check_dma_written(session: Session, schedule: Schedule, first: int = 0) -> N
         if live > peak:
             peak, culprit = live, storage
     if culprit is not None and peak > DMA_WRITTEN_BYTES:
-        broken = Break("dma-written-ahead", culprit.describe(), f"{peak} bytes a partition")
+        value = f"{peak} bytes a partition with {culprit.describe()}"
+        broken = Break("dma-written-ahead", "SBUF that DMA writes and that is live at once", value)
         session.broke("nisa.dma_copy", broken, culprit.first_use)

@@ -1,5 +1,5 @@
-"""The command ``nki-sim``: run, lint, profile and report, one module each.
+"""The command ``nki-sim`` with its commands run, lint, profile and report, one module for each.
 
-``arguments`` has the parsers, ``kernel_file`` imports a user's file, ``outputs`` writes what was
-recorded, ``findings`` and ``sarif`` say what was found where.
+``settings`` has the options of the simulated chip, ``kernel_file`` imports a user's file,
+``outputs`` writes recorded timelines, and ``findings`` and ``sarif`` write what was found.
 """

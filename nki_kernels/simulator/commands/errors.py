@@ -1,10 +1,10 @@
-"""How a command ends: 0, all is well; 1, something was found; 2, it could not do its work."""
+"""Exit codes of commands: 0 for no finding, 1 for findings, 2 if a command cannot do its work."""
 
 from __future__ import annotations
 
 FINE, FOUND, UNUSABLE = 0, 1, 2
-INTERRUPTED = 130  # as shells say it of SIGINT
+INTERRUPTED = 130  # the exit code that shells use for SIGINT
 
 
 class CommandError(Exception):
-    """What the command cannot do, in a sentence; it ends with ``UNUSABLE``."""
+    """A sentence about why a command cannot do its work. The command ends with ``UNUSABLE``."""

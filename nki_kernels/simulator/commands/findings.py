@@ -1,4 +1,4 @@
-"""What a command found in a file: a line, a rule and a message, whoever found it."""
+"""Findings of a command in a file: a line, a rule and a message, from any source."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _FINDER = Path(__file__).parents[2] / "nki_finder.py"
 
 @dataclass(frozen=True)
 class Finding:
-    """A place and what is wrong there.
+    """A place in a file, and what is wrong there.
 
     Attributes:
-        file: its path; "" where no line is known.
-        line: from 1; 0 where none is known.
-        rule: a short name, as "comprehension" or "hardware-rule".
+        file: the path of the file, or "" if no line is known.
+        line: the line from 1 on, or 0 if no line is known.
+        rule: a short name, such as "comprehension" or "hardware-rule".
         message: what is wrong, and what to write instead.
         level: "error", "warning" or "note", as in SARIF.
     """
@@ -44,12 +44,12 @@ class Finding:
 
 
 def of_violations(violations: Iterable[Violation]) -> list[Finding]:
-    """What the lint says; what its sources disagree on is a note."""
+    """Returns the findings of the lint. A contested rule is a note."""
     return [Finding(v.file, v.line, v.rule, v.message, _LEVELS[v.severity]) for v in violations]
 
 
 def of_warnings(timeline: Timeline) -> list[Finding]:
-    """The simulator's warnings, each line and message once."""
+    """Returns the simulator's warnings, without repetitions of a line and message."""
     found = [
         Finding(
             w.source.file if w.source else "",
@@ -64,7 +64,10 @@ def of_warnings(timeline: Timeline) -> list[Finding]:
 
 
 def of_error(error: BaseException) -> Finding:
-    """An error at the innermost line outside of the simulator and, if there is one, libraries."""
+    """Returns an error at the innermost line of the user's code.
+
+    If no frame is outside of libraries, the line is one of a library.
+    """
     rule = type(error).__name__
     message = f"{rule}: {error}"
     if isinstance(error, NkiValidationError):
@@ -81,13 +84,13 @@ def of_error(error: BaseException) -> Finding:
 
 
 def is_users(file: str) -> bool:
-    """Whether a frame's file is neither of the simulator nor of Python's import system."""
+    """Returns whether a file belongs neither to the simulator nor to Python's import system."""
     own = _PACKAGE, str(_LINT), str(_FINDER)
     return not (file.startswith((*own, "<frozen")) or file.endswith("runpy.py"))
 
 
 def shown_path(file: str) -> str:
-    """The path from the current folder where the file is inside of it."""
+    """Returns the path relative to the current folder, if the file is inside of that folder."""
     try:
         return str(Path(file).resolve().relative_to(Path.cwd()))
     except ValueError:

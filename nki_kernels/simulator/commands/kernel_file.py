@@ -1,4 +1,4 @@
-"""A user's file of kernels: imported with the simulator as ``nki``, and what is in it."""
+"""Imports a user's file with the simulator as ``nki``, and finds the kernels in it."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ from .errors import CommandError
 
 
 class NotImported(Exception):
-    """A file raised an error while it was imported, which is the cause of this one."""
+    """Raised if the import of a file raises an error, which is the cause of this error."""
 
 
 def answer_imports() -> None:
-    """``import nki`` is answered by the simulator, beside a real package, too: it was asked for.
+    """Makes ``import nki`` load the simulator, even beside a real package.
 
-    In processes that a script starts, too: AWS's switch has them answer it by nki_simulator.pth.
+    The variables also hold in processes that a script starts, where nki_simulator.pth reads AWS's
+    switch.
     """
     os.environ[SIMULATOR_VARIABLE] = os.environ["NKI_SIMULATOR"] = "1"
     install()
 
 
 def import_file(path: str) -> ModuleType:
-    """The module of a file, as Python or pytest would import it.
+    """Imports a file as Python or pytest would, and returns the module.
 
     Raises:
-        CommandError: there is no such file of Python.
-        NotImported: it raises an error, or ends the program.
+        CommandError: there is no such Python file.
+        NotImported: the file raises an error, or ends the program.
     """
     file = Path(path).resolve()
     if not file.is_file():
-        raise CommandError(f"{path}: no such file")
+        raise CommandError(f"{path}: there is no such file")
     if file.suffix != ".py":
-        raise CommandError(f"{path}: allowed are files of Python, *.py")
+        raise CommandError(f"{path} is not a Python file, allowed are files *.py")
     try:
         return _imported(file)
     except SystemExit as error:
         ends = ImportError(
-            'the file ends the program when it is imported; guard that by if __name__ == "__main__"'
+            "the file ends the program when it is imported: put the code that does so under "
+            'if __name__ == "__main__"'
         )
         raise NotImported(path) from ends.with_traceback(error.__traceback__)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # what pytest.importorskip raises is no Exception
+    except BaseException as error:  # the error of pytest.importorskip is not an Exception
         raise NotImported(path) from error
 
 
 def _imported(file: Path) -> ModuleType:
-    """By its name from the folder above its packages; under a new name where that is taken."""
+    """Imports a file by its name in its package, or under a new name if the name is taken."""
     folder, names = file.parent, [file.stem]
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         names.insert(0, folder.name)
@@ -79,7 +81,7 @@ def _imported(file: Path) -> ModuleType:
 
 @contextmanager
 def forgotten_siblings() -> Iterator[None]:
-    """Forget what is imported from the files' folders: another folder may have the same names."""
+    """Forgets modules from the files' folders, as another folder may have the same names."""
     known, path = set(sys.modules), list(sys.path)
     try:
         yield
@@ -94,7 +96,7 @@ def forgotten_siblings() -> Iterator[None]:
 
 
 def kernels_of(module: ModuleType) -> dict[str, Kernel]:
-    """The functions of a module that nki.jit decorates, by their names there, in their order."""
+    """Returns the functions of a module under nki.jit by name, in the order of the source."""
     found = {
         name: value
         for name, value in vars(module).items()
@@ -104,25 +106,26 @@ def kernels_of(module: ModuleType) -> dict[str, Kernel]:
 
 
 def named_kernel(place: str) -> Kernel:
-    """The kernel that "file.py::name" says; "file.py" alone does where it has one kernel.
+    """Returns the kernel of "file.py::name", or of "file.py" if the file has one kernel only.
 
     Raises:
-        CommandError: there is no such kernel, or several.
+        CommandError: there is no such kernel, or there are several.
         NotImported: the file raises an error.
     """
     path, _, name = place.partition("::")
     module = import_file(path)
     kernels = kernels_of(module)
-    known = ", ".join(kernels) or "none: a kernel is a module's function under @nki.jit"
+    known = ", ".join(kernels) or "none, as a kernel is a function of the module under @nki.jit"
     if not name:
         if len(kernels) != 1:
             raise CommandError(
-                f"{path} has {len(kernels)} kernels, say which as {path}::name: {known}"
+                f"{path} has {len(kernels)} kernels: name one as {path}::name. Its kernels are "
+                f"{known}"
             )
         return next(iter(kernels.values()))
     found = vars(module).get(name)
     if inspect.isfunction(found):
         return Kernel(found)
     if not isinstance(found, Kernel):
-        raise CommandError(f"{path} has no kernel {name!r}; its kernels: {known}")
+        raise CommandError(f"{path} has no kernel {name!r}. Its kernels are {known}")
     return found

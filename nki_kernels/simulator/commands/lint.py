@@ -1,4 +1,4 @@
-"""``nki-sim lint``: what NKI would refuse in the kernels of files, which are imported."""
+"""``nki-sim lint``: lists what NKI would refuse in the kernels of files, which it imports."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ from .errors import FINE, FOUND, UNUSABLE, CommandError
 from .findings import Finding
 from .sarif import sarif
 
-ABOUT = "what NKI would refuse in kernels, without running them"
+ABOUT = "list what NKI would refuse in kernels, without running them"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Files, and where to write what is found."""
+    """Adds the files, and the options for outputs."""
     parser.add_argument(
         "files",
         nargs="+",
         metavar="file.py",
-        help="files with kernels, functions under @nki.jit; or folders of such files. They are "
-        "imported",
+        help="files with kernels, which are functions under @nki.jit, or folders of such files; "
+        "the command imports the files",
     )
     settings.add_release(parser)
     parser.add_argument(
-        "--contested", action="store_true", help="also what documents or records disagree on"
+        "--contested",
+        action="store_true",
+        help="also list constructs on which documents or records disagree",
     )
-    parser.add_argument("--json", metavar="FILE", help="the findings; - is standard output")
-    parser.add_argument("--sarif", metavar="FILE", help="the same for GitHub's annotations")
+    parser.add_argument("--json", metavar="FILE", help="write the findings; - is standard output")
+    parser.add_argument(
+        "--sarif", metavar="FILE", help="write the findings for GitHub's annotations"
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what is found; 1 where that is anything, 2 where no kernel could be checked."""
+    """Prints the findings. Returns 1 if there is an error, or 2 if there was nothing to check."""
     settings.apply_release(options)
     kernel_file.answer_imports()
     found: list[Finding] = []
@@ -56,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _verdict(files: list[str], counts: list[int | None], found: list[Finding]) -> int:
-    """Say what was checked; the exit code."""
+    """Prints what was checked, and returns the exit code."""
     kernels = sum(count or 0 for count in counts)
     errors = sum(one.level == "error" for one in found)
     outputs.say(
@@ -66,7 +70,7 @@ def _verdict(files: list[str], counts: list[int | None], found: list[Finding]) -
     if None in counts:
         return UNUSABLE
     if not kernels:
-        outputs.say("no kernel was found: a kernel is a module's function under @nki.jit")
+        outputs.say("no kernel was found: a kernel is a function of a module under @nki.jit")
         return UNUSABLE
     return FOUND if errors else FINE
 
@@ -76,7 +80,10 @@ def _number(count: int, noun: str) -> str:
 
 
 def _files(given: str) -> list[str]:
-    """The file, or the files of a folder that speak of nki, but for hidden and installed ones."""
+    """Returns the file, or the files of a folder that mention nki.
+
+    Hidden folders and installed packages are left out.
+    """
     if not Path(given).is_dir():
         return [given]
     found = []
@@ -93,7 +100,7 @@ def _is_foreign(folder: Path) -> bool:
 
 
 def _check(file: str, contested: bool, found: list[Finding]) -> int | None:
-    """The kernels that a file has; None where it cannot be imported, which is a finding."""
+    """Returns the number of kernels in a file, or None if it cannot be imported (a finding)."""
     with kernel_file.forgotten_siblings():
         try:
             kernels = kernel_file.kernels_of(kernel_file.import_file(file))
@@ -110,7 +117,7 @@ def _check(file: str, contested: bool, found: list[Finding]) -> int | None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """``python -m nki_kernels.lint``: the same command."""
+    """Runs the command as ``python -m nki_kernels.lint``."""
     parser = argparse.ArgumentParser("python -m nki_kernels.lint", description=ABOUT)
     add_options(parser)
     try:

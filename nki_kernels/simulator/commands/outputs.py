@@ -1,12 +1,10 @@
-"""What commands write of a recorded timeline: a trace, a report, JSON, SARIF, and a few lines."""
+"""Outputs of a recorded timeline: a trace, a report, JSON, SARIF, and a few lines of text."""
 
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib.util
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
@@ -26,50 +24,54 @@ if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Timeline
 
 STDOUT = "-"
-_SHOWN = 4  # causes of the critical path
+_SHOWN = 4  # the number of causes of the critical path in the text
 _INDENT = " " * 14
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """--perfetto, --html, --json and --sarif, each with a file."""
+    """Adds --perfetto, --html, --json and --sarif, each with a file."""
     group = parser.add_argument_group("output")
     group.add_argument(
-        "--html", metavar="FILE", type=_file, help="a report: one page, for any browser"
+        "--html", metavar="FILE", type=_file, help="write a report, one page for any browser"
     )
-    group.add_argument("--perfetto", metavar="FILE", type=_file, help="a trace for ui.perfetto.dev")
-    group.add_argument("--json", metavar="FILE", help="the numbers; - is standard output")
     group.add_argument(
-        "--sarif", metavar="FILE", help="warnings and errors, for GitHub's annotations"
+        "--perfetto", metavar="FILE", type=_file, help="write a trace for ui.perfetto.dev"
+    )
+    group.add_argument("--json", metavar="FILE", help="write the numbers; - is standard output")
+    group.add_argument(
+        "--sarif", metavar="FILE", help="write warnings and errors for GitHub's annotations"
     )
 
 
 def _file(text: str) -> str:
     if text == STDOUT:
-        raise argparse.ArgumentTypeError("is a file's; --json and --sarif take - for the output")
+        raise argparse.ArgumentTypeError(
+            "'-' is not a file: name a file, as only --json and --sarif write to standard output"
+        )
     return text
 
 
 def are_wanted(options: argparse.Namespace) -> bool:
-    """Whether anything is to be written."""
+    """Returns whether an option asks for an output."""
     return any((options.html, options.perfetto, options.json, options.sarif))
 
 
 def check(options: argparse.Namespace) -> None:
-    """Whether what is asked for can be written, before anything runs.
+    """Checks before the run that all outputs can be written.
 
     Raises:
         CommandError: a folder or a library is missing.
     """
     for file in (options.html, options.perfetto, options.json, options.sarif):
         if file and file != STDOUT and not Path(file).resolve().parent.is_dir():
-            raise CommandError(f"{file}: {os.strerror(errno.ENOENT)}")
+            raise CommandError(f"{file} cannot be written, as its folder does not exist")
     for file, package in ((options.html, "jinja2"), (options.perfetto, "perfetto")):
         if file and importlib.util.find_spec(package) is None:
             raise CommandError(f"{file} needs the package {package}, {from_extra('report')}")
 
 
 def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:
-    """Where standard output is the JSON's, the user's code prints to standard error."""
+    """Makes the user's code print to standard error, if an output uses standard output."""
     is_taken = STDOUT in (options.json, options.sarif)
     return redirect_stdout(sys.stderr) if is_taken else nullcontext()
 
@@ -77,7 +79,7 @@ def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:
 def write(
     options: argparse.Namespace, timeline: Timeline, found: Iterable[findings.Finding]
 ) -> None:
-    """Write each file that is asked for, and can be.
+    """Writes all outputs that the options ask for and that can be written.
 
     Raises:
         CommandError: a file cannot be written, or its library is not installed.
@@ -104,10 +106,10 @@ def write(
 
 
 def write_text(file: str, text: str) -> None:
-    """A file, whole or not at all; "-" is standard output.
+    """Writes a file as a whole or not at all; "-" is standard output.
 
     Raises:
-        CommandError: it cannot be written.
+        CommandError: the file cannot be written.
     """
     if file == STDOUT:
         print(text)
@@ -119,11 +121,11 @@ def write_text(file: str, text: str) -> None:
 
 
 def told(timeline: Timeline) -> str:
-    """What a person wants to know first, in lines."""
+    """Returns the most important facts about a timeline as lines of text."""
     from nki_kernels.simulator.report.bottlenecks import bottlenecks
 
     if not timeline.launches:
-        return "no kernel was launched; other threads and processes are not recorded"
+        return "no kernel was launched in this thread; other threads and processes are not recorded"
     summary = timeline.summary()
     total = timeline.total_ns
     kernels = list(dict.fromkeys(timeline.kernels))
@@ -173,5 +175,5 @@ def _place(source: Any) -> str:
 
 
 def say(text: str) -> None:
-    """For people, on standard error: standard output is the script's, or the file's."""
+    """Prints a text for people to standard error, as a script or an output uses the other one."""
     print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``nki-sim profile``: a kernel's modelled time from the shapes of its arguments, without data."""
+"""``nki-sim profile``: models the time of a kernel from the shapes of its arguments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from nki_kernels.simulator.timeline import Timeline
 from . import findings, kernel_file, outputs, settings
 from .errors import FINE, FOUND, CommandError
 
-ABOUT = "the modelled time of a kernel, from the shapes of its arguments"
+ABOUT = "model the time of a kernel from the shapes of its arguments"
 _SHAPE = re.compile(r"(\d+(?:x\d+)*)(?::(\w+))?")
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 class _Add(argparse.Action):
-    """--shape and --arg in one list, as their order is that of the kernel's parameters."""
+    """Collects --shape and --arg in one list, in the order of the kernel's parameters."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
         read = _shape if option == "--shape" else _argument
@@ -39,9 +39,11 @@ class _Add(argparse.Action):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The kernel, its arguments, and where to write what is found."""
+    """Adds the kernel, its arguments, and the options for outputs."""
     parser.usage = "%(prog)s file.py::kernel [--shape 128x512:bfloat16 64x8 ...] [options]"
-    parser.add_argument("kernel", metavar="file.py::kernel", help="the file is imported")
+    parser.add_argument(
+        "kernel", metavar="file.py::kernel", help="a kernel in a file, which the command imports"
+    )
     group = parser.add_argument_group("the kernel's arguments, in their order or as name=...")
     group.add_argument(
         "--shape",
@@ -49,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="given",
         nargs="+",
         metavar=("128x512:bfloat16", "64x8"),
-        help="tensors; without a dtype they are float32",
+        help="shapes of tensors, which are float32 without a dtype",
     )
     group.add_argument(
         "--arg",
@@ -57,14 +59,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="given",
         nargs="+",
         metavar=("4", "None"),
-        help="numbers, strings, None or tuples",
+        help="other arguments: numbers, strings, None or tuples",
     )
     settings.add_options(parser)
     outputs.add_options(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what the kernel takes; 1 where a rule refuses it."""
+    """Prints the modelled time of the kernel. Returns 1 if the kernel breaks a rule."""
     outputs.check(options)
     kernel_file.answer_imports()
     timeline, error = None, None
@@ -82,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
         assert error is not None
         return _refused(options, error)
     found = findings.of_warnings(timeline)
-    outputs.write(options, timeline, found)  # first: a reader of what is printed may go away
+    outputs.write(options, timeline, found)  # first, as the reader of the pipe may end
     if outputs.STDOUT not in (options.json, options.sarif):
         print(outputs.told(timeline))
         print("".join(f"{one}\n" for one in found), end="")
@@ -90,7 +92,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _refused(options: argparse.Namespace, error: BaseException) -> int:
-    """Say where and why; an error that is no rule's with all of the user's lines."""
+    """Prints the error; unless it is about a rule, with all of the user's frames."""
     found = findings.of_error(error)
     if options.sarif:
         outputs.write(
@@ -106,7 +108,7 @@ def _refused(options: argparse.Namespace, error: BaseException) -> int:
     outputs.say(str(found))
     for file in (options.html, options.perfetto, options.json):
         if file and file != outputs.STDOUT:
-            outputs.say(f"{file}: not written")
+            outputs.say(f"{file} was not written")
     return FOUND
 
 
@@ -118,23 +120,25 @@ def _dry(kernel: Kernel, given: list[tuple[str, Any]], lnc: int | None) -> Timel
         signature.bind(*positional, **named)
     except TypeError as error:
         raise CommandError(
-            f"{error}: give {kernel.func.__name__}{signature} a --shape or --arg for each, in this "
-            f"order or as name=..."
+            f"{error}: pass a --shape or --arg for each argument of "
+            f"{kernel.func.__name__}{signature}, in this order or as name=..."
         ) from None
     if lnc:
         kernel = kernel.with_programs(lnc)
     with sources(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NkiSimulationWarning)  # they are printed as findings
+        warnings.simplefilter("ignore", NkiSimulationWarning)  # printed as findings instead
         return dry_run(kernel, *positional, **named)
 
 
 def _shape(text: str) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype; ValueError for anything else."""
+    """Returns shape and dtype; raises ValueError for any other text."""
     match = _SHAPE.fullmatch(text)
     if match is None and "::" in text:
-        raise ValueError(f"{text!r} is no shape; name the kernel before the shapes")
+        raise ValueError(f"{text!r} is not a shape: name the kernel before the shapes")
     if match is None:
-        raise ValueError(f"{text!r} is no shape, allowed are sizes as 128x512, or 128x512:bfloat16")
+        raise ValueError(
+            f"{text!r} is not a shape, allowed are sizes such as 128x512 or 128x512:bfloat16"
+        )
     try:
         return tuple(map(int, match[1].split("x"))), dtypes.canonical(match[2] or "float32")
     except TypeError as error:
@@ -142,7 +146,7 @@ def _shape(text: str) -> tuple[tuple[int, ...], str]:
 
 
 def _argument(text: str) -> Any:
-    """A literal of Python, or the text itself."""
+    """Returns the value of a Python literal, or the text itself."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""``nki-sim report``: ``profile`` that writes the report, named after the kernel."""
+"""``nki-sim report``: runs ``profile``, and writes the report to a file named after the kernel."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import argparse
 
 from . import outputs, profile
 
-ABOUT = "profile, with the report as a page"
+ABOUT = "run profile, and write the report as a page"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those of ``profile``."""
+    """Adds the options of ``profile``."""
     profile.add_options(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """As ``profile``; without --html the page is KERNEL.html, in this folder."""
+    """Runs ``profile``. Without --html the page is KERNEL.html in the current folder."""
     if not options.html:
         path, _, name = options.kernel.partition("::")
         options.html = f"{name or path.removesuffix('.py').rpartition('/')[2]}.html"

@@ -1,4 +1,4 @@
-"""``nki-sim run``: a script, or a module as pytest, with the simulator as ``nki``."""
+"""``nki-sim run``: runs a script, or a module such as pytest, with the simulator as ``nki``."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ ABOUT = "run a Python script, or a module by -m, with the simulator as nki"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Those before the script; what follows it is the script's."""
+    """Adds the options before the script. All arguments after it belong to the script."""
     settings.add_options(
         parser,
-        f"{hardware.LNC_VARIABLE}, as the script sees it: kernels run on as many cores in NKI 0.7",
+        f"set {hardware.LNC_VARIABLE} for the script, the cores of a launch in NKI 0.7",
     )
     outputs.add_options(parser)
     parser.add_argument(
-        "-m", dest="is_module", action="store_true", help="run a module, as python -m"
+        "-m", dest="is_module", action="store_true", help="run a module, like python -m"
     )
     parser.add_argument("script", help="a file, or with -m a module")
-    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    rest = parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="arguments of the script"
+    )
     rest.required = False
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run it; its own exit code, or 1 where it raises an error."""
+    """Runs the script. Returns its exit code, or 1 if it raises an error."""
     if not options.is_module and not Path(options.script).is_file():
-        raise CommandError(f"{options.script}: no such script")
+        raise CommandError(f"{options.script}: there is no such script")
     kernel_file.answer_imports()
     folder = Path.cwd()
     outputs.check(options)
@@ -47,18 +49,18 @@ def main(options: argparse.Namespace) -> int:
             return _run(options)[0]
         with record() as timeline, outputs.users_prints(options):
             code, error = _run(options)
-    os.chdir(folder)  # of the files that are asked for, whatever the script did
+    os.chdir(folder)  # where the outputs belong, even if the script has changed the folder
     found = findings.of_warnings(timeline)
     if error is not None:
         found.append(findings.of_error(error))
     outputs.write(options, timeline, found)
     was_refused = isinstance(error, NkiValidationError) and not timeline.launches
-    outputs.say("no launch came to its end" if was_refused else outputs.told(timeline))
+    outputs.say("no launch was completed" if was_refused else outputs.told(timeline))
     return code
 
 
 def _run(options: argparse.Namespace) -> tuple[int, BaseException | None]:
-    """The script's exit code, and the error that it raised, which is shown as Python does."""
+    """Returns the script's exit code, and its error, which is printed as Python prints it."""
     sys.argv = [options.script, *options.arguments]
     try:
         if options.is_module:
@@ -77,7 +79,7 @@ def _run(options: argparse.Namespace) -> tuple[int, BaseException | None]:
 
 
 def _exit_code(code: object) -> int:
-    """As the interpreter takes the argument of sys.exit."""
+    """Returns the exit code for an argument of sys.exit, as the interpreter interprets it."""
     if code is None or isinstance(code, int):
         return int(code or 0)
     print(code, file=sys.stderr)
@@ -85,7 +87,7 @@ def _exit_code(code: object) -> int:
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames that run the script."""
+    """Returns a traceback without the frames that run the script."""
     while trace is not None and not findings.is_users(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace

@@ -1,6 +1,6 @@
 """Findings as SARIF 2.1.0, which GitHub shows beside the lines of a pull request.
 
-https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; what GitHub needs of it:
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html, and the part that GitHub reads:
 https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 """
 
@@ -18,12 +18,12 @@ from .findings import Finding
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ABOUT = {
     "hardware-rule": "A rule of the hardware or the compiler that the simulator enforces.",
-    "simulator-warning": "What the chip accepts, but is slow or doubtful.",
+    "simulator-warning": "The chip accepts this, but it is slow or its result is doubtful.",
 }
 
 
 def sarif(findings: Iterable[Finding]) -> str:
-    """A log with one run; the findings without a file stand at the current folder."""
+    """Returns a log with one run. Findings without a file are those of the current folder."""
     found = list(findings)
     rules = list(dict.fromkeys(finding.rule for finding in found))
     driver = {
@@ -53,7 +53,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
 
 
 def _uri(file: str) -> str:
-    """From the current folder, the repository's in CI; else absolute."""
+    """Returns a path relative to the current folder, which is the repository's in CI, or a URI."""
     path = Path(file or ".").resolve()
     try:
         relative = path.relative_to(Path.cwd())

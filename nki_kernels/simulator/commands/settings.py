@@ -1,4 +1,4 @@
-"""--nki, --target, --lnc and --strict: what is simulated, and how strictly."""
+"""The options --nki, --target, --lnc and --strict, which choose what is simulated."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ TARGETS = ("trn1", "trn2", "trn3")
 
 
 def add_release(parser: argparse.ArgumentParser) -> None:
-    """--nki alone."""
+    """Adds the option --nki."""
     parser.add_argument(
         "--nki",
         choices=releases.RELEASES,
-        help=f"release whose rules and names hold; default: {releases.VARIABLE}, else "
+        help=f"the release of NKI; the default is that of {releases.VARIABLE}, or "
         f"{releases.NEWEST}",
     )
 
 
 def apply_release(options: argparse.Namespace) -> None:
-    """Set the variable that names the release; CommandError where it names none."""
+    """Sets the variable of the release; raises CommandError if the release is unknown."""
     if options.nki:
         os.environ[releases.VARIABLE] = options.nki
     try:
@@ -34,24 +34,27 @@ def apply_release(options: argparse.Namespace) -> None:
         raise CommandError(str(error)) from None
 
 
-def add_options(parser: argparse.ArgumentParser, lnc: str = "cores of the launch") -> None:
-    """The four options; ``lnc`` is what the third one means."""
+def add_options(
+    parser: argparse.ArgumentParser, lnc: str = "the number of cores of the launch"
+) -> None:
+    """Adds the four options; ``lnc`` is the help text of --lnc."""
     add_release(parser)
     group = parser.add_argument_group("simulated chip")
     group.add_argument(
         "--target",
         choices=TARGETS,
-        help=f"default: {hardware.TARGET_VARIABLE}, else this instance's chip, else trn1",
+        help=f"the chip; the default is that of {hardware.TARGET_VARIABLE}, or of this EC2 "
+        f"instance, or trn1",
     )
     group.add_argument("--lnc", type=int, choices=(1, 2), help=lnc)
-    group.add_argument("--strict", action="store_true", help="warnings are errors")
+    group.add_argument("--strict", action="store_true", help="turn warnings into errors")
 
 
 def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Set the variables of release, chip and degree, for processes that are started, too.
+    """Sets the variables of release, chip and degree, which started processes see, too.
 
     Raises:
-        CommandError: a variable names nothing known, or the chip has no launches on so many cores.
+        CommandError: a variable has an unknown value, or the chip does not allow so many cores.
     """
     apply_release(options)
     if options.target:

@@ -25,7 +25,7 @@ def test_what_is_deprecated_is_a_warning(here, folder):
     (folder / "ranges.py").write_text("\n".join(lines) + "\n")
     code, out, err = here("lint", "ranges.py", "bad.py")
     assert (code, err) == (0, "2 kernels in 2 files checked for NKI 0.7, 0 errors\n")
-    assert out.startswith("ranges.py:6: warning: nl.affine_range: these ranges are Python")
+    assert out.startswith("ranges.py:6: warning: nl.affine_range: this range equals Python")
 
 
 def test_the_release_is_one_that_is_known(here, folder, monkeypatch):
@@ -40,7 +40,10 @@ def test_the_module_lint_is_the_same_command(nki_sim):
     done = nki_sim("bad.py", "--nki=0.6", module="nki_kernels.lint")
     assert done.returncode == 1 and "bad.py:8: error: comprehensions" in done.stdout
     done = nki_sim("absent.py", module="nki_kernels.lint")
-    assert done.returncode == 2 and done.stderr == "nki_kernels.lint: absent.py: no such file\n"
+    assert (
+        done.returncode == 2
+        and done.stderr == "nki_kernels.lint: absent.py: there is no such file\n"
+    )
 
 
 def test_a_folder_stands_for_its_files_that_speak_of_nki(here, folder):
@@ -119,7 +122,8 @@ def test_a_file_without_kernels_was_not_checked(here, folder):
     (folder / "none.py").write_text("print('imported')\n")
     code, _, err = here("lint", "none.py")
     assert (
-        code == 2 and "no kernel was found: a kernel is a module's function under @nki.jit" in err
+        code == 2
+        and "no kernel was found: a kernel is a function of a module under @nki.jit" in err
     )
     assert here("lint", "none.py", "kernels.py")[0] == 0
 
@@ -143,7 +147,7 @@ def test_only_files_of_python(here, folder):
     assert here("lint", "notes.txt") == (
         2,
         "",
-        "nki-sim: notes.txt: allowed are files of Python, *.py\n",
+        "nki-sim: notes.txt is not a Python file, allowed are files *.py\n",
     )
 
 

@@ -46,7 +46,7 @@ def test_arguments_by_order_and_by_name(here, folder, arguments):
 def test_the_kernel_is_named_before_its_shapes(here):
     code, _, err = here("profile", "--shape", "128x8", "kernels.py::double")
     assert code == 2
-    assert "'kernels.py::double' is no shape; name the kernel before the shapes" in err
+    assert "'kernels.py::double' is not a shape: name the kernel before the shapes" in err
 
 
 def test_json_is_the_timelines_summary(here, folder):
@@ -98,20 +98,20 @@ def test_another_error_is_shown_with_the_users_lines(here, folder):
     [
         (
             ("kernels.py",),
-            "has 3 kernels, say which as kernels.py::name: double, scaled, half_loaded",
+            "has 3 kernels: name one as kernels.py::name. Its kernels are double, scaled",
         ),
         (
             ("kernels.py::dubble",),
-            "has no kernel 'dubble'; its kernels: double, scaled, half_loaded",
+            "has no kernel 'dubble'. Its kernels are double, scaled",
         ),
-        (("absent.py::double",), "absent.py: no such file"),
-        (("kernels.py::scaled", "--shape", "128x8"), "'factor': give scaled(x, factor, columns=4)"),
-        (("kernels.py::double", "--shape", "12by3"), "'12by3' is no shape, allowed are sizes"),
+        (("absent.py::double",), "absent.py: there is no such file"),
+        (("kernels.py::scaled", "--shape", "128x8"), "argument of scaled(x, factor, columns=4)"),
+        (("kernels.py::double", "--shape", "12by3"), "'12by3' is not a shape, allowed are sizes"),
         (("kernels.py::double", "--shape", "4x4:float99"), "'float99' is not a dtype of NKI"),
         (("kernels.py::double", "--target", "trn9"), "invalid choice: 'trn9'"),
         (
             ("kernels.py::double", "--shape", "8x8", "--json", "no/x"),
-            "no/x: No such file or directory",
+            "no/x cannot be written, as its folder does not exist",
         ),
     ],
 )
@@ -156,7 +156,7 @@ def test_what_only_the_schedule_shows_has_its_line_and_rule(here, folder, more):
     given = "profile", "more.py::ahead", "--shape", "512x12288", "--target", "trn2"
     (folder / "found.html").write_text("of another kernel")
     code, _, err = here(*given, "--strict", "--sarif", "found.sarif", "--html", "found.html")
-    assert code == 1 and "more.py:21: error" in err and "found.html: not written" in err
+    assert code == 1 and "more.py:21: error" in err and "found.html was not written" in err
     (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
     (result,) = run["results"]
     assert result["ruleId"] == "dma-written-ahead"
