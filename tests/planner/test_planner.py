@@ -467,7 +467,10 @@ def test_nothing_runs_says_why(priced, arguments):
         trnfft.plan(**arguments, max_error=9e-7, target="trn1")
     size, advice = f"N = {arguments.get('n')}", "; use a length without large prime factors"
     if "shape" in arguments:
-        size, advice = "shape (8, 12)", ": axes is too large; use other sizes, or trnfft.set_precision"
+        size, advice = (
+            "shape (8, 12)",
+            ": axes is too large; use other sizes, or trnfft.set_precision",
+        )
     assert f"no kernel transforms {size} on trn1, LNC=1{advice}" in str(caught.value)
 
 

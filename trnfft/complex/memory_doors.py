@@ -58,8 +58,8 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     kinds = {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in (self, from_)}
     if RealPairs in kinds or len(kinds) > 1:
         raise RuntimeError(
-            f"argument 'data' is a {type(from_).__name__}, allowed is a {type(self).__name__}, as is "
-            f"the tensor whose data it becomes; convert it with trnfft.as_native or "
+            f"argument 'data' is a {type(from_).__name__}, allowed is a {type(self).__name__}, as "
+            f"is the tensor whose data it becomes; convert it with trnfft.as_native or "
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
     with torch._C._AutoDispatchBelowAutograd():
