@@ -478,7 +478,8 @@ def _refuse_if_traced(target: ComplexTensor) -> None:
     if is_in_graph(target._real):
         raise RuntimeError(
             "a compiled function writes into a tensor that is conjugated lazily, allowed are "
-            "writes into other tensors; write into z before z.conj(), or into z.conj().resolve_conj()"
+            "writes into other tensors; write into z before z.conj(), or into "
+            "z.conj().resolve_conj()"
         )
 
 
