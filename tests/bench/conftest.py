@@ -1,4 +1,4 @@
-"""Short measurements, and what a file of results from a NeuronCore says of it."""
+"""Fixtures for short measurements, and the contents of a file of results from a NeuronCore."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calls per second are of both ways to call a transform, in one run."""
+"""Calls per second are measured for both ways to call a transform, in one run."""
 
 import pytest
 

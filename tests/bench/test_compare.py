@@ -1,4 +1,4 @@
-"""Comparisons show every case of every file, and say what is modelled and what measured."""
+"""Comparisons show every case of every file, and say which times are modelled or measured."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What PyTorch answers about complex tensors: on the CPU, where it refuses, and as proposals."""
+"""The probe of complex tensors: its answers on the CPU, its refusals, and its proposals."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Measured scaling of distributed transforms: the numbers of a table, and what a table says."""
+"""Measured scaling of distributed transforms: the numbers of a table, and the text of a table."""
 
 import pytest
 import torch

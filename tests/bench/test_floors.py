@@ -1,4 +1,4 @@
-"""The table of modelled times over their floors."""
+"""The table of modelled times relative to their floors."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""What layers move through HBM, as the table of bench/layer_traffic.py counts it."""
+"""The HBM traffic of layers, as bench/layer_traffic.py counts it."""
 
 import torch
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""Percentiles, the line through times of chains, what chains are made of, and the environment."""
+"""Percentiles, the line through times of chains, the calls of chains, and the environment."""
 
 import subprocess
 import sys

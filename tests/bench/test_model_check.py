@@ -1,4 +1,4 @@
-"""The model check predicts what it did not fit, shows every point, and its kernels compute."""
+"""The model check predicts what it did not fit, shows every point, and has right kernels."""
 
 import io
 

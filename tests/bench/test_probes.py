@@ -1,4 +1,4 @@
-"""Probes in the simulator, reports as a chip would write them, and what these propose."""
+"""Probes in the simulator, reports as a chip would write them, and their proposals."""
 
 import itertools
 import json

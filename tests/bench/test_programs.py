@@ -1,4 +1,4 @@
-"""The programs: every operation on every backend that runs here, and what they refuse."""
+"""The benchmark programs run every operation on every backend here, and refuse bad arguments."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""Results are written whole, and what is read is checked."""
+"""Results are written whole, and checked when they are read."""
 
 import json
 

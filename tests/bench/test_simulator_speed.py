@@ -1,4 +1,4 @@
-"""The simulator's speed beside that of another checkout, here the same one."""
+"""The comparison of the simulator's speed with another checkout, which is the same one here."""
 
 import re
 

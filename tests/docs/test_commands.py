@@ -1,4 +1,4 @@
-"""What the pages name exists: commands, their options, extras, files, links."""
+"""Commands, options, extras, files and links that the pages name exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow that readers copy into repositories of their own names what exists."""
+"""The workflow that readers copy into their own repositories names only what exists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tables and figures of the pages that are modelled or counted are what the programs say.
+"""Modelled or counted tables and figures of the pages agree with the programs.
 
-Figures in prose are compared by blocks of the pages themselves, which test_examples.py runs.
+The blocks of the pages themselves, which test_examples.py runs, compare figures in prose.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every example runs in a folder of its own and does what its README shows.
+"""Every example runs in a folder of its own and does what the examples' README shows.
 
-The pictures of the README are made of what the examples write, of at most 100 kB each:
+The pictures of the README come from the files that the examples write, with at most 100 kB each:
 Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=True)
 """
 

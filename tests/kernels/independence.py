@@ -1,4 +1,4 @@
-"""What rows may hold, and what their neighbours must not notice."""
+"""Values that a row may hold without an effect on other rows."""
 
 from __future__ import annotations
 

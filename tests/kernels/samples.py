@@ -1,4 +1,4 @@
-"""Random arrays for tests of kernels, and what results are compared by."""
+"""Random arrays for tests of kernels, and the comparison of results."""
 
 import numpy as np
 

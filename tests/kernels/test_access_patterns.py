@@ -1,7 +1,7 @@
-"""Every kernel computes the same, however a compiler reads `.ap` of a view.
+"""Every kernel computes the same result, however a compiler reads `.ap` of a view.
 
-AWS's documents disagree: see nki_kernels/simulator/access_patterns.py. Strict mode, in which all
-other tests run kernels, refuses what the two readings differ on.
+AWS's documents contradict each other: see nki_kernels/simulator/access_patterns.py. Strict mode, in
+which all other tests run kernels, refuses patterns on which the two readings differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The kernels over several axes in the simulator against float64 NumPy.
+"""The kernels over several axes, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers of real and complex arrays, of any order of axes, padded or
-cropped, both ways and in loops, on every chip; arrays that do not mix; that large planes fit.
+The tests protect right numbers for real and complex arrays with any order of axes, padded or
+cropped, in both directions and in loops, on every chip. Arrays must not mix, and large planes must
+fit.
 """
 
 from __future__ import annotations

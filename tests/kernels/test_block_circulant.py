@@ -1,7 +1,7 @@
-"""The block circulant kernels in the simulator against float64 NumPy.
+"""The block circulant kernels, run in the simulator and compared with NumPy in float64.
 
-What is protected: right products, gradients and spectra for any layer, batch, layout and chip, also
-in loops over rows, blocks and slots; rows that do not mix; few instructions of wide layers.
+The tests protect right products, gradients and spectra for any layer, batch, layout and chip, also
+in loops over rows, blocks and slots. Rows must not mix, and wide layers must need few instructions.
 """
 
 from __future__ import annotations

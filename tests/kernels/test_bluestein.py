@@ -1,7 +1,7 @@
-"""The Bluestein kernel in the simulator against float64 NumPy.
+"""The Bluestein kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any length, radices, batch and chip, also where tables are
-streamed, in loops and near the largest float; rows that do not mix; modelled times.
+The tests protect right numbers for any length, radices, batch and chip, also with streamed tables,
+in loops and near the largest float. Rows must not mix. Modelled times are compared, too.
 """
 
 from __future__ import annotations

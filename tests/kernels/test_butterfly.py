@@ -1,7 +1,7 @@
-"""The butterfly kernel in the simulator against float64 NumPy.
+"""The butterfly kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers, exact ones where compensated, for every length, batch and chip,
-also in loops; rows that do not mix; modelled times and instructions.
+The tests protect right numbers, and exact ones with compensation, for every length, batch and chip,
+also in loops. Rows must not mix. Modelled times and instructions are compared, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The circular convolution of real rows in the simulator against float64 NumPy.
+"""The circular convolution of real rows, run in the simulator and compared with NumPy in float64.
 
-What is protected: right rows for any two radices, batch, filters, padding, cropping and chip, also
-in loops; rows and filters that do not mix; less time than two transforms; few instructions.
+The tests protect right rows for any two radices, batch, filters, padding, cropping and chip, also
+in loops. Rows and filters must not mix. The kernel must need less time than two transforms, and few
+instructions.
 """
 
 from __future__ import annotations

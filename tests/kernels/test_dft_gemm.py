@@ -1,7 +1,8 @@
-"""The DFT-GEMM kernel in the simulator against float64 NumPy.
+"""The DFT-GEMM kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for every length, precision, batch and chip, also in loops and of
-padded and cropped rows; rows that do not mix; times near the DMA floor; few instructions.
+The tests protect right numbers for every length, precision, batch and chip, also in loops, and for
+padded and cropped rows. Rows must not mix. Times must stay near the DMA floor, and instructions
+few.
 """
 
 from __future__ import annotations

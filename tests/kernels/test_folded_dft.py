@@ -1,7 +1,8 @@
-"""The folded DFT kernel in the simulator against float64 NumPy.
+"""The folded DFT kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for odd, even and prime lengths, any batch and chip, also in loops
-and near the largest float; rows that do not mix; that every length fits; modelled times.
+The tests protect right numbers for odd, even and prime lengths, any batch and chip, also in loops
+and near the largest float. Rows must not mix, and every length must fit. Modelled times are
+compared, too.
 """
 
 from __future__ import annotations

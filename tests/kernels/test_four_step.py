@@ -1,7 +1,8 @@
-"""The four-step kernel in the simulator against float64 NumPy.
+"""The four-step kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any two radices or more, batch and chip, also where tables are
-streamed and in loops; transforms that do not mix; one trip over HBM; modelled times.
+The tests protect right numbers for two or more radices, any batch and chip, also with streamed
+tables and in loops. Transforms must not mix, and data must travel over HBM once. Modelled times are
+compared, too.
 """
 
 from __future__ import annotations

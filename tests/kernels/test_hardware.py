@@ -1,4 +1,4 @@
-"""Which chip and which degree of LNC launches are for, and what says so."""
+"""The chip and the degree of LNC of launches, and the settings that select them."""
 
 from __future__ import annotations
 

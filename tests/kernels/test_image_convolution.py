@@ -1,7 +1,7 @@
-"""The convolution of real images in the simulator against float64 NumPy.
+"""The convolution of real images, run in the simulator and compared with NumPy in float64.
 
-What is protected: right images for any radices, batch, filters, padding, cropping and chip, also in
-loops and of many or long columns; images that do not mix; that large ones fit.
+The tests protect right images for any radices, batch, filters, padding, cropping and chip, also in
+loops and with many or long columns. Images must not mix, and large images must fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No kernel breaks a device rule but listed ones: strictly, on every chip, on one core or two."""
+"""Kernels break only listed device rules, in strict mode, on every chip, on one core or two."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The long Bluestein kernel in the simulator against float64 NumPy.
+"""The long Bluestein kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any length, radices, batch and chip, also in loops and near the
-largest float; transforms that do not mix; few instructions of long batches.
+The tests protect right numbers for any length, radices, batch and chip, also in loops and near the
+largest float. Transforms must not mix, and long batches must need few instructions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables as one tensor: every table is found again, whatever its shape, by static places."""
+"""Tables packed into one tensor: every table is found again in its static place."""
 
 from __future__ import annotations
 

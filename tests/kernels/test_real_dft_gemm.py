@@ -1,7 +1,8 @@
-"""The real DFT-GEMM kernels in the simulator against float64 NumPy.
+"""The real DFT-GEMM kernels, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for every length, batch and chip, both ways, also in loops and of
-padded and cropped rows; rows that do not mix; about half the time of a complex transform.
+The tests protect right numbers for every length, batch and chip, in both directions, also in loops,
+and for padded and cropped rows. Rows must not mix. The kernels must need about half the time of a
+complex transform.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The real four-step kernels in the simulator against float64 NumPy.
+"""The real four-step kernels, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for two radices and three, any batch and chip, both ways, also in
-loops; rows that do not mix; less time than a complex transform; that the longest fit.
+The tests protect right numbers for two and three radices, any batch and chip, in both directions,
+also in loops. Rows must not mix. The kernels must need less time than a complex transform, and the
+longest lengths must fit.
 """
 
 from __future__ import annotations

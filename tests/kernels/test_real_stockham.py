@@ -1,7 +1,8 @@
-"""The real Stockham kernels in the simulator against float64 NumPy.
+"""The real Stockham kernels, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any two radices, batch and chip, both ways, also in loops; rows
-that do not mix; about half the time of a complex transform; few instructions.
+The tests protect right numbers for any two radices, batch and chip, in both directions, also in
+loops. Rows must not mix. The kernels must need about half the time of a complex transform, and few
+instructions.
 """
 
 from __future__ import annotations

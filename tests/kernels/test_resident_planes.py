@@ -1,7 +1,7 @@
-"""The kernel of images that rest in SBUF, in the simulator against float64 NumPy.
+"""The kernel of images that stay in SBUF, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers of images of every shape, batch and chip, both ways and in loops;
-images that do not mix; one trip over HBM; that the largest fit.
+The tests protect right numbers for images of every shape, batch and chip, in both directions and in
+loops. Images must not mix, data must travel over HBM once, and the largest images must fit.
 """
 
 from __future__ import annotations

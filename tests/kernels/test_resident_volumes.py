@@ -1,7 +1,8 @@
-"""The kernels of volumes that rest in SBUF, in the simulator against float64 NumPy.
+"""The kernels of volumes that stay in SBUF, run in the simulator and compared with NumPy.
 
-What is protected: right numbers of real and complex volumes of every shape, batch and chip, both
-ways and in loops; volumes that do not mix; one trip over HBM; that the largest fit.
+The tests protect right numbers, against float64, for real and complex volumes of every shape, batch
+and chip, in both directions and in loops. Volumes must not mix, data must travel over HBM once, and
+the largest volumes must fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows shared among programs and walked in blocks: every row once, whatever the batch."""
+"""Rows shared among programs and processed in blocks: every row occurs once, for any batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are set aside: which, what stands in their place, and what marks their results."""
+"""The row guard: the rows that it sets aside, their replacements, and marks of their results."""
 
 from __future__ import annotations
 

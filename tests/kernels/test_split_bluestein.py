@@ -1,7 +1,8 @@
-"""The split Bluestein kernel in the simulator against float64 NumPy.
+"""The split Bluestein kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any length, radices, batch and chip, also near the largest
-float; transforms that do not mix; few instructions of long batches; modelled times.
+The tests protect right numbers for any length, radices, batch and chip, also near the largest
+float. Transforms must not mix, and long batches must need few instructions. Modelled times are
+compared, too.
 """
 
 from __future__ import annotations

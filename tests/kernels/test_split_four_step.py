@@ -1,7 +1,8 @@
-"""The split four-step kernel in the simulator against float64 NumPy.
+"""The split four-step kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any radices, batch and chip, also in loops and shared by two
-cores; transforms that do not mix; few instructions and times near the floor of three passes.
+The tests protect right numbers for any radices, batch and chip, also in loops and shared by two
+cores. Transforms must not mix. The kernel must need few instructions, and times near the floor of
+three passes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The Stockham kernel in the simulator against float64 NumPy.
+"""The Stockham kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers for any radices, precision, batch and chip, also where tables are
-streamed, slabs share row tiles and batches are loops; rows that do not mix; few instructions.
+The tests protect right numbers for any radices, precision, batch and chip, also with streamed
+tables, with slabs that share row tiles, and with batches as loops. Rows must not mix, and
+instructions must be few.
 """
 
 from __future__ import annotations

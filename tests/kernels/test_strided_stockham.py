@@ -1,7 +1,7 @@
-"""The strided Stockham kernel in the simulator against float64 NumPy.
+"""The strided Stockham kernel, run in the simulator and compared with NumPy in float64.
 
-What is protected: right numbers along a middle axis for one radix and two, any members, columns and
-chip, also in loops; members that do not mix; that every shape fits; few instructions.
+The tests protect right numbers along a middle axis for one radix and for two, any members, columns
+and chip, also in loops. Members must not mix, every shape must fit, and instructions must be few.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No kernel breaks any rule of either release of NKI, contested ones too."""
+"""No kernel breaks a rule of either release of NKI, contested rules included."""
 
 import importlib
 import pkgutil

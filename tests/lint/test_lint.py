@@ -1,6 +1,7 @@
-"""`nki_kernels.lint`: every rule catches a bad kernel at the right line, good kernels pass.
+"""`nki_kernels.lint`: every rule finds a bad kernel at the right line, and good kernels pass.
 
-Each body is tried in both releases of NKI: what only the parser of 0.6 refuses passes in 0.7.
+Each body is checked in both releases of NKI. Code that only the parser of 0.6 refuses passes in
+0.7.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Models on every backend against themselves in float64 by torch.
+"""Compares models on every backend with the same models in float64 by torch.
 
-Their packages are installed for these tests alone: pip install --no-deps neuraloperator==2.0.0
-tensorly==0.10.0 tensorly-torch==0.5.0 opt-einsum==3.4.0. transformers is there once
-./scripts/test.sh --neuron has run.
+The packages of these models are installed for these tests only: pip install --no-deps
+neuraloperator==2.0.0 tensorly==0.10.0 tensorly-torch==0.5.0 opt-einsum==3.4.0. transformers is
+installed after a run of ./scripts/test.sh --neuron.
 """
 
 import copy

@@ -1,7 +1,7 @@
-"""torchaudio's layers and those of this library; its Griffin-Lim, unchanged.
+"""torchaudio's layers compared with those of this library, and its Griffin-Lim, unchanged.
 
-torchaudio 2.11.0 needs no compiled code here, and its wheel has some for CUDA alone: where it does
-not load, delete torchaudio/lib/*.so.
+torchaudio 2.11.0 needs no compiled code here, but its wheel contains some for CUDA. Where
+torchaudio cannot be imported, delete torchaudio/lib/*.so.
 """
 
 import pytest

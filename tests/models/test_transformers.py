@@ -1,4 +1,4 @@
-"""FNet of the package transformers, unchanged; it keeps functools.partial(torch.fft.fftn)."""
+"""FNet of the package transformers, unchanged; it stores functools.partial(torch.fft.fftn)."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Results on the device against those of the host."""
+"""Compares results on the device with those on the host."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What runs on the device: functions of real float32 tensors, which the host can run as well.
+"""Functions of real float32 tensors to run on the device; the host can run them, too.
 
-A subject takes parts in place of complex tensors, so that it can be compiled, and returns real
-tensors. Layers are made once, with the weights of one seed, for the host; `on` moves them.
+A function gets the parts of complex tensors, so that it can be compiled, and returns real tensors.
+Layers are made once for the host, with the weights of one seed; `on` moves them to the device.
 """
 
 from __future__ import annotations

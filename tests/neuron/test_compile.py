@@ -1,4 +1,4 @@
-"""torch.compile(backend="neuron"): values and gradients, the graphs, what crosses the bus."""
+"""torch.compile(backend="neuron"): values, gradients, graphs, and transfers over the bus."""
 
 import functools
 import warnings

@@ -1,6 +1,6 @@
-"""Native complex tensors on the device: they go in, and come out where it is asked for.
+"""Native complex tensors on the device: functions accept them, and return them on request.
 
-The mode of the stand-in that stores complex numbers is the second one, of two runs of these tests.
+The stand-in stores complex numbers in its second mode, in which these tests run a second time.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Eager mode on the device: values and gradients, the kernels that run, what crosses the bus."""
+"""Eager mode on the device: values, gradients, launched kernels, and transfers over the bus."""
 
 import pickle
 

@@ -1,7 +1,7 @@
 """FNet of transformers with the kernel that scripts/hugging_face_kernel.py builds, on the device.
 
-The Hub is a cache folder as a download leaves it, in offline mode: what `kernels` and transformers
-do from there on is all theirs.
+A cache folder, as a download leaves it, represents the Hub in offline mode. From there on, the code
+of `kernels` and of transformers runs unchanged.
 """
 
 import sys

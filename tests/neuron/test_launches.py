@@ -1,4 +1,4 @@
-"""Launches: the packages, the contract of `wrap_nki`, the chip, the degree of LNC."""
+"""Launches: the packages, the contract of `wrap_nki`, the chip, and the degree of LNC."""
 
 import os
 import subprocess

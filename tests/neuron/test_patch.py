@@ -1,4 +1,4 @@
-"""Models that know nothing of this library, on a device without complex dtypes."""
+"""Models that do not use this library themselves, on a device without complex dtypes."""
 
 import copy
 

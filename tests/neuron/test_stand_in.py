@@ -1,4 +1,4 @@
-"""The stand-in is as strict as what it stands for: tests of the tests."""
+"""The stand-in is as strict as the real packages: tests of the tests."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""torch.func's derivatives of the parts of a ComplexTensor, on a device without complex dtypes."""
+"""Derivatives by torch.func of a ComplexTensor's parts, on a device without complex dtypes."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A small Fourier neural operator is trained on the device: the same as on the host."""
+"""The training of a small Fourier neural operator gives the same result on device and host."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The loop of docs/training.md, by which its page trains on the device, trains as on the host."""
+"""The training loop of docs/training.md gives the same result on the device and on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicted errors: how they grow, and that those of bfloat16 are the simulator's."""
+"""Predicted errors grow as expected, and those of bfloat16 agree with the simulator."""
 
 import math
 

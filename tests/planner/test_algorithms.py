@@ -1,4 +1,4 @@
-"""What algorithms have in common: arguments by default, the shortest and longest lengths."""
+"""Properties that all algorithms share: default arguments, and the shortest and longest lengths."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
-"""Bounds of times, by which searches leave out dry runs: none is above the time of a dry run.
+"""Lower bounds of times, with which searches avoid dry runs, never exceed the time of a dry run.
 
-The factors in the algorithms' bounds are a little below the least that recipes of shipped plans
-show. Here they are compared with the prices of shipped plans, and with recipes, batches and chips
-that no factor was fitted to.
+The factors in the algorithms' bounds are a little below the least ratios in the recipes of shipped
+plans. The tests compare the bounds with the prices of shipped plans, and with recipes, batches and
+chips to which no factor was fitted.
 """
 
 from __future__ import annotations

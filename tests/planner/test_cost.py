@@ -1,4 +1,4 @@
-"""Prices of launches on two cores, by a kernel of this file whose programs share its rows."""
+"""Prices of launches on two cores, for a kernel of this file whose programs share its rows."""
 
 from dataclasses import replace
 

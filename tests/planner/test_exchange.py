@@ -1,4 +1,4 @@
-"""Wisdom goes to a file and back; what is wrong in it is left out, and said once."""
+"""Wisdom goes to a file and back; wrong plans are left out, with one warning."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Prime factors, radix lists and the seed's [8^a, 4^b]."""
+"""Prime factors, lists of radices, and the seed article's [8^a, 4^b]."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which plans are still good: those found with the same sources, by whatever process."""
+"""Plans stay valid if they were found with the same sources, by any process."""
 
 import subprocess
 import sys

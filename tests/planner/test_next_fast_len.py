@@ -1,4 +1,4 @@
-"""next_fast_len: near its target, and cheaper than what is at hand otherwise."""
+"""next_fast_len returns a length near its target that is cheaper than the obvious alternatives."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Planned order: the maps between it and the natural one, and transforms from and into it."""
+"""Planned order: the maps to and from natural order, and transforms to and from planned order."""
 
 import numpy as np
 import pytest

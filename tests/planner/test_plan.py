@@ -1,4 +1,4 @@
-"""Plans are immutable, hashable, readable, and travel as JSON."""
+"""Plans are immutable, hashable and readable, and can be converted to JSON and back."""
 
 import dataclasses
 import json

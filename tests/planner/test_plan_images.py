@@ -1,4 +1,4 @@
-"""Sizes that images are padded to: which are priced, and which of them is the cheapest."""
+"""The sizes to which images are padded: the sizes that are priced, and the cheapest of them."""
 
 import dataclasses
 

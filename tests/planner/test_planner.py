@@ -1,4 +1,4 @@
-"""The planner's choices, prices and predicted errors against the kernels themselves."""
+"""The planner's choices, prices and predicted errors, compared with the kernels themselves."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Problems: what the planner is asked, and the least time that any answer takes."""
+"""Problems: the planner's input, and the least time of any solution."""
 
 import numpy as np
 import pytest

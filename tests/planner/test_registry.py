@@ -1,6 +1,6 @@
-"""Tables of tests that name algorithms, against the registry: nothing is missing, nothing stale.
+"""Tables of tests that name algorithms are complete and current, compared with the registry.
 
-Who adds an algorithm finds here which tables it belongs to, and who adds a table declares it.
+A new algorithm must be added to the tables named here, and a new table must be declared here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The acceptance sweep: accuracy, predicted error and launches of transforms of every kind.
 
-Lengths come in chunks, so that `pytest -m slow -n auto tests/test_sweep.py` spreads them.
+The lengths are divided into chunks, so that `pytest -m slow -n auto tests/planner/test_sweep.py`
+runs them in parallel.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The cache of tables: what it holds is read-only, counted, and computed once."""
+"""The cache of tables: its contents are read-only, counted, and computed once."""
 
 import numpy as np
 import pytest

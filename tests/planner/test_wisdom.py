@@ -1,4 +1,4 @@
-"""Remembered plans: the shipped files are fresh, the user's survive everything."""
+"""Remembered plans: the shipped files are current, and the user's files survive any fault."""
 
 import contextlib
 import dataclasses

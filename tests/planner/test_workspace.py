@@ -1,4 +1,4 @@
-"""The predicted HBM of a transform against what the simulator allocates when it runs."""
+"""The predicted HBM of a transform, compared with the simulator's allocations in a run."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""scripts/aws_kernels.py: the page is that of the stored results, and what a run says of kernels.
+"""scripts/aws_kernels.py: the page agrees with the stored results, and runs report on kernels.
 
-The checkouts are made up here: kernels of ours under the names of AWS's.
+The tests make the checkouts themselves, with kernels of this project under the names of AWS's.
 """
 
 from __future__ import annotations

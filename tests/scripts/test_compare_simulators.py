@@ -1,6 +1,7 @@
-"""scripts/compare_simulators.py: two processes, one a simulator, and what it says of differences.
+"""scripts/compare_simulators.py: one process for each simulator, and the report on differences.
 
-The real nki is not here. A package of that name stands in for it: our simulator, with faults.
+The real nki is not installed here. A package of that name takes its place: this project's
+simulator, with faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""scripts/compile_kernels.py: a process a launch, and what it says of those that are refused.
+"""scripts/compile_kernels.py: one process for each launch, and the report on refused launches.
 
-The real nki is not here. A package of that name stands in for it: kernels and `StandaloneKernel`
-with the fields that NKI 0.6 has by public copies of it, and a compiler that leaves a NEFF and its
-tables of instructions. It refuses some kernels and crashes at another.
+The real nki is not installed here. A package of that name takes its place. It has kernels and
+`StandaloneKernel` with the fields of NKI 0.6, as public copies show them, and a compiler that
+writes a NEFF and tables of instructions. The compiler refuses some kernels, and crashes at another.
 """
 
 from __future__ import annotations

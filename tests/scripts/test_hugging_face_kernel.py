@@ -1,4 +1,4 @@
-"""The kernel for the Hugging Face Hub: its files, and that it runs beside trnfft and without."""
+"""The kernel for the Hugging Face Hub: its files, and runs with and without an installed trnfft."""
 
 import ast
 import base64

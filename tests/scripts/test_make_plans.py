@@ -1,4 +1,4 @@
-"""scripts/make_plans.py: which plans ship, and when it refuses to write dearer ones."""
+"""scripts/make_plans.py: the shipped plans, and its refusal to write higher prices."""
 
 import json
 from collections import Counter

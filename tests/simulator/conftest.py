@@ -1,4 +1,4 @@
-"""Helpers of the simulator's tests: run a few instructions on tiles that hold given arrays."""
+"""Helpers of the simulator's tests: they run a few instructions on tiles with given arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``.ap`` of a view: both readings of AWS's documents, and where strict mode refuses it.
+"""``.ap`` of a view: both readings of AWS's documents, and the refusals of strict mode.
 
-The documents are quoted in nki_kernels/simulator/access_patterns.py.
+nki_kernels/simulator/access_patterns.py quotes the documents.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def test_a_dimension_that_one_reading_has() -> None:
             pytest.raises(RULE, match=r"2, but the shape \(4, 6\) has no such dim"),
         ):
             kernel(DATA)
-    with pytest.raises(RULE, match="stands for 1 element \(dimension of size 6\) or nothing"):
+    with pytest.raises(RULE, match=r"stands for 1 element \(dimension of size 6\) or nothing"):
         kernel(DATA)
 
 

@@ -1,4 +1,4 @@
-"""Budgets of timelines."""
+"""Budgets that timelines must keep."""
 
 from __future__ import annotations
 

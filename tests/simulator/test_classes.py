@@ -1,4 +1,4 @@
-"""Classes that kernels may use: NKI Language Guide, "Class Support"."""
+"""Classes that kernels may use, after the NKI Language Guide, "Class Support"."""
 
 import dataclasses
 from dataclasses import dataclass, field

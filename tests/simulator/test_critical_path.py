@@ -1,4 +1,4 @@
-"""The critical path's shares are the whole time."""
+"""The shares of the critical path add up to the whole time."""
 
 from __future__ import annotations
 

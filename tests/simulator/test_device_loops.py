@@ -1,9 +1,10 @@
-"""Times of loops on the device: one iteration is recorded, and the others take as long.
+"""Times of loops on the device: one iteration is recorded, and the others take the same time.
 
-Sources: nki/deep-dives/nki-dynamic-loops.rst (one copy of the body; its tensors "are allocated once
-and reused across iterations"; what is live stays in memory "for the entire duration of the loop"),
-kiln on trn1 and spectral-dns on v2 (all engines meet at the end of every iteration). Costs of
-instructions are worked out as in test_timeline.py. trn1 unless a test says otherwise.
+Sources: nki/deep-dives/nki-dynamic-loops.rst (there is one copy of the body; its tensors "are
+allocated once and reused across iterations"; live tensors stay in memory "for the entire duration
+of the loop"), and kiln on trn1 and spectral-dns on v2 (all engines wait for each other at the end
+of every iteration). Costs of instructions are computed as in test_timeline.py. The chip is trn1
+unless a test says otherwise.
 """
 
 from __future__ import annotations

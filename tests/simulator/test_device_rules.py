@@ -1,6 +1,6 @@
 """Rules from records of real chips: kernels that break them, and kernels that nearly do.
 
-The sources of the rules stand in nki_kernels/simulator/device_rules.py.
+nki_kernels/simulator/device_rules.py has the sources of the rules.
 """
 
 from __future__ import annotations

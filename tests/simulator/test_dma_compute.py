@@ -1,4 +1,4 @@
-"""dma_compute: sums of tensors, gathers and scatters that add, and what it refuses."""
+"""dma_compute: sums of tensors, gathers and scatters that add, and refused arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A launch leaves nothing that only Python's collector could free, which waits meanwhile.
+"""A launch leaves no objects that only Python's garbage collector could free; it waits meanwhile.
 
-In a process of its own: what other tests have left would count, too.
+The test runs in a process of its own, because objects of other tests would count, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""local_gather, nc_n_gather and sequence_bounds against NumPy, and what they refuse."""
+"""local_gather, nc_n_gather and sequence_bounds: comparison with NumPy, and refused arguments."""
 
 from __future__ import annotations
 

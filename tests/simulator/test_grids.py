@@ -197,7 +197,7 @@ def alloc(**changes):
         (
             lambda x: nl.NkiTileGrid(),
             TypeError,
-            "NkiTileGrid\(\.\.\.\) cannot be called: use nl.tiles",
+            r"NkiTileGrid\(\.\.\.\) cannot be called: use nl.tiles",
         ),
         (lambda x: list(nl.tiles(x, tile_shape=(4, 4))), TypeError, "not iterable"),
     ],

@@ -1,4 +1,4 @@
-"""Events name the line of the kernel and their operands; warnings have theirs."""
+"""Events name the kernel's line and their operands; warnings name their own line."""
 
 from __future__ import annotations
 

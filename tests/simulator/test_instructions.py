@@ -1,4 +1,4 @@
-"""Instructions of nki.isa against NumPy, and how kernels are launched."""
+"""Instructions of nki.isa compared with NumPy, and launches of kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Instructions are told apart by the values of their arguments, and few of them are remembered.
+"""The cache of instructions distinguishes the values of arguments, and stays small.
 
-Every call of an instruction does what its own arguments say (nki/api/nki/isa/__init__.py, which
-takes ``shuffle_mask`` and ``pattern`` as lists): what earlier calls did must not show.
+Every call of an instruction follows its own arguments (nki/api/nki/isa/__init__.py, where
+``shuffle_mask`` and ``pattern`` are lists): earlier calls must have no effect.
 """
 
 from __future__ import annotations

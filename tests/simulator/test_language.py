@@ -1,4 +1,4 @@
-"""The wrappers of nki.language against NumPy and SciPy."""
+"""The wrappers of nki.language compared with NumPy and SciPy."""
 
 from __future__ import annotations
 

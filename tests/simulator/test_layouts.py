@@ -1,4 +1,4 @@
-"""What views of one layout share must not show: neither in other views nor in what is refused."""
+"""Views with the same layout share data that must show neither in other views nor in refusals."""
 
 from __future__ import annotations
 

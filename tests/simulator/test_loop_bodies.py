@@ -1,7 +1,8 @@
 """The body of a loop on the device is traced once: nki/api/nki/language/__init__.py, fori_loop.
 
-"carry any other loop state through SBUF/HBM". A body that changes Python state, or issues other
-instructions in another iteration, would run otherwise on the device, and is refused.
+The document says "carry any other loop state through SBUF/HBM". A body that changes Python state,
+or issues other instructions in another iteration, would run differently on the device, and is
+refused.
 """
 
 import contextvars

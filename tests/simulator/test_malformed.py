@@ -1,7 +1,7 @@
-"""Malformed arguments: an error that names the argument, its value and what is allowed.
+"""Malformed arguments cause an error that names the argument, its value and what is allowed.
 
 The types are those of the signatures and parameter texts in nki/api/nki/language/__init__.py and
-nki/api/nki/isa/__init__.py; sizes, bounds, axes and strides are ints there, nowhere floats.
+nki/api/nki/isa/__init__.py. Sizes, bounds, axes and strides are ints there, and never floats.
 """
 
 from collections.abc import Callable

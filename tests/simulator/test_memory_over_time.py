@@ -1,4 +1,4 @@
-"""SBUF, PSUM and transfers over a launch. Costs as in test_timeline.py."""
+"""SBUF, PSUM and transfers over the time of a launch, with the costs of test_timeline.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""quantize_mx and nc_matmul_mx (NeuronCore-v4) against NumPy, and what they refuse.
+"""quantize_mx and nc_matmul_mx (NeuronCore-v4): comparison with NumPy, and refused arguments.
 
-Formulas: nki.isa.quantize_mx; layouts: nki/deep-dives/mxfp-matmul.rst.
+The formulas come from nki.isa.quantize_mx, the layouts from nki/deep-dives/mxfp-matmul.rst.
 """
 
 from __future__ import annotations

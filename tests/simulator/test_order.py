@@ -1,4 +1,4 @@
-"""depends_on and with_schedule: legal edges reorder, circular ones are refused in every run.
+"""depends_on and with_schedule: legal edges reorder instructions, and every run refuses cycles.
 
 Source: nki.isa.NkiInstruction.depends_on ("this instruction runs after every listed producer
 completes", a semaphore wait that must not deadlock) and nki/guides/how-to-scheduling-apis.rst

@@ -1,8 +1,9 @@
-"""Traces for Perfetto, read back as its trace processor reads them.
+"""Traces for Perfetto, read by the rules of Perfetto's trace processor.
 
-Its rules (slice_tracker.cc, flow_tracker.cc, track_event_tokenizer.cc): packets are sorted by time,
-those of one time stay in order; an end closes the last slice that its track began; a slice that
-begins in another and ends after it is dropped; a flow links the slices that bear its number.
+The rules (slice_tracker.cc, flow_tracker.cc, track_event_tokenizer.cc): packets are sorted by time,
+and packets of the same time keep their order; an end closes the last slice that its track began; a
+slice that begins in another slice and ends after it is dropped; a flow links the slices with its
+number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Where the real nki is installed, kernels are its own; prices and simulation work all the same.
+"""Where the real nki is installed, kernels belong to it; prices and simulation still work.
 
-The real nki is not here. A package of that name stands in for it whose kernels only refuse to run.
+The real nki is not installed here. A package of that name, whose kernels refuse to run, takes its
+place.
 """
 
 import os

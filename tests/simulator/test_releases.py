@@ -1,4 +1,4 @@
-"""What differs between the releases of NKI that the simulator follows."""
+"""The differences between the releases of NKI that the simulator follows."""
 
 import numpy as np
 import pytest

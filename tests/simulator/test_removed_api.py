@@ -1,4 +1,4 @@
-"""What NKI no longer has, or never had, is answered with what to write."""
+"""Names that NKI no longer has, or never had, cause an error that says what to write instead."""
 
 import importlib.util
 import inspect

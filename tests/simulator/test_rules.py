@@ -1,7 +1,7 @@
-"""Every documented rule fires on the kernel that breaks it, and on nothing legal.
+"""Every documented rule refuses the kernel that breaks it, and no legal kernel.
 
-A rule is a kernel with one parameter: ``broken=True`` breaks the rule, ``broken=False`` is the
-nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a chip; a rule with
+A rule is a kernel with one parameter: ``broken=True`` breaks the rule, and ``broken=False`` is the
+nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a chip. A rule with
 ``accepted_on`` is a feature that trn1 lacks: the broken kernel must pass on that chip.
 """
 

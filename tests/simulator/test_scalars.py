@@ -1,4 +1,4 @@
-"""NkiScalar of NKI 0.7: how it is made, what is recorded, where it goes, and what is refused."""
+"""NkiScalar of NKI 0.7: how it is made, recorded, and used, and when it is refused."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""nc_find_index8, nc_match_replace8, nonzero_with_count and topk against NumPy, and refusals."""
+"""nc_find_index8, nc_match_replace8, nonzero_with_count and topk: NumPy's results, and refusals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads of memory that nothing wrote are noticed to the byte.
+"""Reads of memory that nothing has written are detected to the byte.
 
-nki/guides/nki_simulator.rst, "Uninitialized Memory Detection": on the chip such memory holds
-leftovers of earlier kernels, whatever wrote the bytes beside it.
+Source: nki/guides/nki_simulator.rst, "Uninitialized Memory Detection". On the chip such memory
+contains data of earlier kernels, whatever has written the bytes beside it.
 """
 
 from __future__ import annotations

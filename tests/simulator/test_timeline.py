@@ -1,12 +1,13 @@
-"""Timelines of small kernels against figures worked out by hand from the documented costs.
+"""Timelines of small kernels, compared with times computed by hand from the documented costs.
 
-trn1 unless a test says otherwise: VectorE 1.12 GHz, ScalarE and GpSimdE 1.4 GHz, TensorE 2.45
-columns a nanosecond. A streaming instruction is busy for N cycles (at least 64) and 48 more, 150
-on GpSimdE; 2N with two tensor inputs in SBUF; others see its result 160 cycles later. An fp32
-matmul of N columns takes 4N cycles, its stationary load M cycles, and its result shows 60 cycles of
-2.8 GHz later. Software DGE takes GpSimdE 1000 ns for a DMA (750 on trn2), which then starts 700 ns
-later, pays 21 ns a run in HBM and 17 bytes/ns on each of 16 engines, 263 in all, and its data shows
-350 ns after the last byte.
+The chip is trn1 unless a test says otherwise: VectorE runs at 1.12 GHz, ScalarE and GpSimdE at 1.4
+GHz, and TensorE processes 2.45 columns a nanosecond. A streaming instruction is busy for N cycles
+(at least 64) and 48 more, 150 more on GpSimdE; with two tensor inputs in SBUF it needs 2N cycles.
+Other engines see its result 160 cycles later. An fp32 matmul of N columns needs 4N cycles, its
+stationary load M cycles, and its result is visible 60 cycles of 2.8 GHz later. Software DGE
+occupies GpSimdE for 1000 ns for each DMA (750 on trn2). The DMA starts 700 ns later, pays 21 ns for
+each run in HBM and moves 17 bytes/ns on each of 16 engines, 263 in all. Its data is visible 350 ns
+after the last byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors and warnings of a kernel end at its own line, and a kernel says its name."""
+"""Errors and warnings of a kernel end at its own line, and a kernel shows its name."""
 
 import inspect
 import traceback

@@ -1,8 +1,8 @@
-"""Values that are known on the device only have no truth value while the kernel is built.
+"""Values that only the device knows have no truth value while the kernel is built.
 
-Sources: NKI Language Guide, "Tensor Values" (the compiler does not know element values);
-nki/api/nki/isa/__init__.py, VirtualRegister (in Python control flow a register raises TypeError
-under the tracer; `while reg:` is what the parser frontend takes).
+Sources: NKI Language Guide, "Tensor Values" (the compiler does not know the values of elements),
+and nki/api/nki/isa/__init__.py, VirtualRegister (a register in Python's control flow raises
+TypeError under the tracer; the parser frontend accepts `while reg:`).
 """
 
 import numpy as np

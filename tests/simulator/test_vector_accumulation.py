@@ -1,4 +1,4 @@
-"""tensor_scalar_reduce, tensor_scalar_cumulative, exponential and activate2 against NumPy."""
+"""tensor_scalar_reduce, tensor_scalar_cumulative, exponential, activate2, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of NkiTensor against NumPy's reshape, transpose and slicing."""
+"""Views of NkiTensor, compared with NumPy's reshape, transpose and slicing."""
 
 from __future__ import annotations
 

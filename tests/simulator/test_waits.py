@@ -1,4 +1,4 @@
-"""What each instruction waited for last, and why. Costs as in test_timeline.py."""
+"""The last wait of each instruction, and its reason, with the costs of test_timeline.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random tensors for tests, and results as torch has them."""
+"""Random tensors for tests, and results converted to torch's own tensors."""
 
 import torch
 

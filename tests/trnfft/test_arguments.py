@@ -1,4 +1,4 @@
-"""What tensors, lengths, devices and dtypes are refused, with which words."""
+"""Refused tensors, lengths, devices and dtypes, and the messages about them."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""The cache is bounded, and computes once for many threads."""
+"""The cache is bounded, and computes a value once for many threads."""
 
 import ast
 from concurrent.futures import ThreadPoolExecutor

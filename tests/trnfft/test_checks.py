@@ -1,4 +1,4 @@
-"""Checks that need no torch, of values as hostile as they come."""
+"""Checks that need no torch, with hostile values."""
 
 import math
 

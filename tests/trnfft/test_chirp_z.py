@@ -1,4 +1,4 @@
-"""czt and zoom_fft against direct sums and scipy.signal."""
+"""czt and zoom_fft, compared with direct sums and scipy.signal."""
 
 import cmath
 import itertools

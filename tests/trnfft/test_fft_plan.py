@@ -1,4 +1,4 @@
-"""`trnfft.plan_fft` does what the transforms do, for one kind of input and the settings it had."""
+"""`trnfft.plan_fft` computes the same as the transforms, for one kind of input and its settings."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""fht, ifht and fhtoffset against scipy.fft in float64."""
+"""fht, ifht and fhtoffset, compared with scipy.fft in float64."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""What `import trnfft` costs and loads, as fresh interpreters tell."""
+"""The time of `import trnfft` and the modules that it loads, measured in new interpreters."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What is too large is refused before any work, in one sentence with advice."""
+"""Requests that are too large are refused before any work, in one sentence with advice."""
 
 import resource
 import time

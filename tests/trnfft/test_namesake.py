@@ -1,4 +1,4 @@
-"""trnfft refuses to run beside the other distribution of that name, as pip mixes their files."""
+"""trnfft refuses to run beside the other distribution of that name, whose files pip mixes in."""
 
 import os
 import subprocess

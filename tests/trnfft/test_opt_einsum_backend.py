@@ -1,4 +1,4 @@
-"""opt_einsum's functions for ComplexTensors against NumPy, whose arguments they have."""
+"""opt_einsum's functions for ComplexTensors, compared with NumPy, whose arguments they have."""
 
 import numpy as np
 import pytest

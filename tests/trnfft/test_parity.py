@@ -1,7 +1,7 @@
-"""Every transform of torch.fft against trnfft's, on the backends torch, matmul and nki-sim.
+"""Every transform of torch.fft, compared with trnfft's on the backends torch, matmul and nki-sim.
 
-Values, shapes, dtypes, gradients and errors. The examples are drawn by hypothesis; a case is one
-function, input and set of arguments, and each example runs on every backend.
+The tests compare values, shapes, dtypes, gradients and errors. hypothesis draws the examples. A
+case is one function, input and set of arguments, and each example runs on every backend.
 """
 
 import itertools

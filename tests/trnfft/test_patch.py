@@ -1,4 +1,4 @@
-"""torch's transforms are this library's inside of `patch_torch`, and torch's again after it."""
+"""trnfft computes torch's transforms inside of `patch_torch`, and torch again after it."""
 
 import asyncio
 import copy

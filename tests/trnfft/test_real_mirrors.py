@@ -1,6 +1,6 @@
-"""Bins of real data's spectra that are their own mirrors are real: exactly, as torch.fft has them.
+"""Bins of real data's spectra that are their own mirrors are exactly real, as in torch.fft.
 
-Those are k = 0 and, for even N, k = N/2; of several dimensions, all bins of these numbers.
+These bins are k = 0 and, for even N, k = N/2; in several dimensions, all bins of these numbers.
 """
 
 from __future__ import annotations

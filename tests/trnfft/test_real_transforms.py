@@ -1,4 +1,4 @@
-"""Cosine and sine transforms against scipy.fft in float64, on every backend."""
+"""Cosine and sine transforms, compared with scipy.fft in float64, on every backend."""
 
 import itertools
 

@@ -1,6 +1,6 @@
-"""What is in one row reaches no other, on simulated chips: NaN, infinity and overflow included.
+"""On simulated chips no row reaches another one, not even with NaN, infinity or overflow.
 
-As torch.fft keeps rows apart. The bad row itself is not finite where torch's is not.
+torch.fft keeps rows apart, too. The bad row itself is not finite where torch's is not.
 """
 
 from __future__ import annotations

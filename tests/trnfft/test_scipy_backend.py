@@ -1,4 +1,4 @@
-"""scipy.fft with trnfft as its backend against scipy.fft with its own."""
+"""scipy.fft with trnfft as its backend, compared with scipy.fft with its own."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""stft and istft against torch.stft and torch.istft."""
+"""stft and istft, compared with torch.stft and torch.istft."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Threads that change places every few microseconds get the results that one thread gets."""
+"""Threads that switch every few microseconds get the same results as one thread."""
 
 import sys
 import threading

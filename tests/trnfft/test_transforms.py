@@ -1,4 +1,4 @@
-"""fft and ifft: values against float64 NumPy, behaviour against torch.fft, both backends."""
+"""fft and ifft on both backends: values of float64 NumPy, behaviour of torch.fft."""
 
 import itertools
 

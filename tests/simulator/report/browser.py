@@ -1,4 +1,4 @@
-"""A page in a real browser without a window: what a script that runs in it finds."""
+"""Opens a page in a real browser without a window, and returns the findings of a script in it."""
 
 import json
 import os

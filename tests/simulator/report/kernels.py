@@ -1,4 +1,4 @@
-"""Kernels whose reports the tests read."""
+"""Kernels for the tests of reports."""
 
 import nki
 import nki.isa as nisa

@@ -1,4 +1,4 @@
-"""Advice names what the kernel's own instructions could do, and nothing that it has done."""
+"""Advice names improvements that the kernel's own instructions allow, and none that it has made."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The report: its page has the timeline's numbers, and opens, zooms and finds in a real browser."""
+"""The report's page has the timeline's numbers, and opens, zooms and finds in a real browser."""
 
 import json
 import re
@@ -87,7 +87,7 @@ def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, 
     over_time = max(value for _, value in softmax.sbuf_bytes_over_time())
     assert over_time > softmax.sbuf_peak_bytes  # loads run ahead
     assert f" a partition; {bytes_text(over_time)} over time<" in page
-    assert "Peaks are in program order, which decides whether tiles fit" in page
+    assert "The peaks are those in program order, which decides whether the tiles fit" in page
 
 
 def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path):

@@ -1,4 +1,4 @@
-"""The kept tables of the matmul backend are plain tensors, whatever mode the first caller is in."""
+"""The stored tables of the matmul backend are plain tensors, whatever mode a first call has."""
 
 import pytest
 import torch

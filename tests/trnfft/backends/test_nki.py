@@ -1,4 +1,4 @@
-"""The backend of kernels refuses what kernels cannot check."""
+"""The backend of kernels refuses arguments that kernels cannot check."""
 
 from __future__ import annotations
 

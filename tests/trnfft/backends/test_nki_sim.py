@@ -1,4 +1,4 @@
-"""The backend "nki-sim" at the degree of LNC of the chip: results, and what is launched."""
+"""The backend "nki-sim" at the chip's degree of LNC: results and launches."""
 
 from __future__ import annotations
 

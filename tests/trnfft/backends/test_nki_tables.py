@@ -1,4 +1,4 @@
-"""The backend "nki" with the simulator's kernels in place of a device's: tables, and devices."""
+"""The backend "nki" with the simulator's kernels instead of a device's: tables and devices."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""`trnfft bloom` writes the bloomed picture, shows how, and refuses bad input in one line."""
+"""`trnfft bloom` writes a picture with bloom, reports on it, and refuses bad input in one line."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The command as a whole: what it imports, its help, its version, and how it ends."""
+"""The command as a whole: its imports, its help, its version, and its exit codes."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""OpenEXR and Radiance pictures keep any light; broken ones are refused in one sentence."""
+"""OpenEXR and Radiance pictures keep any light; broken pictures are refused in one sentence."""
 
 import io
 import os

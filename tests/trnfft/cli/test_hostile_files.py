@@ -1,4 +1,4 @@
-"""A file that is broken, huge or no file at all ends a command with one sentence, soon."""
+"""A file that is broken, huge or no regular file soon ends a command with one sentence."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""The command shows a launch and its error, writes a picture, and refuses bad input in one line."""
+"""`trnfft spectrum` reports on a launch, writes a picture, and refuses bad input in one line."""
 
 import os
 import re

@@ -1,8 +1,8 @@
-"""Which of torch's operators ComplexTensor has: those that pass all of torch's own samples.
+"""The table of torch's operators on ComplexTensor: those that pass all of torch's own samples.
 
-Samples are those of OpInfo, torch's list of its operators, that have a complex tensor among their
-arguments. Forward and derivative have to be those of native complex64, without making any native
-complex tensor. To write the table into docs/complex_operators.md:
+The samples come from OpInfo, torch's list of its operators; they are those with a complex tensor
+among their arguments. Results and derivatives have to equal those of native complex64, and no step
+may make a native complex tensor. This command writes the table into docs/complex_operators.md:
 
     python -m tests.trnfft.complex.operators_table
 """

@@ -1,4 +1,4 @@
-"""Complex storage is not assumed: nothing on the way may make a native complex tensor."""
+"""A mode without complex storage: no operation may make a native complex tensor."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

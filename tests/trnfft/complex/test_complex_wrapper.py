@@ -1,8 +1,7 @@
-"""ComplexTensors in graphs whose complex operations PyTorch decomposes, as TorchNeuron does by
-default.
+"""ComplexTensors in graphs whose complex operations PyTorch decomposes, TorchNeuron's default.
 
-PyTorch's own decomposition, the flag `enable_complex_wrapper`, has no rules for FFTs: a
-ComplexTensor gets through, as its graphs hold real numbers alone.
+PyTorch's own decomposition, the flag `enable_complex_wrapper`, has no rules for FFTs. A
+ComplexTensor passes it unchanged, because its graphs contain only real numbers.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""torch's functions on ComplexTensors against the same on native complex tensors."""
+"""torch's functions on ComplexTensors, compared with the same functions on native tensors."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""The operators of docs/complex_operators.md against native complex64, by torch's own samples."""
+"""The operators of docs/complex_operators.md, compared with native complex64 by torch's samples."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ComplexTensor against native complex tensors, which know what every result should be."""
+"""ComplexTensor compared with native complex tensors, which give every right result."""
 
 import copy
 import operator

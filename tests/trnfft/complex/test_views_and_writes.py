@@ -1,4 +1,4 @@
-"""What is written into views, and read from them: as of torch's complex64, or refused."""
+"""Writes into views and reads from them agree with torch's complex64, or are refused."""
 
 import copy
 import pickle

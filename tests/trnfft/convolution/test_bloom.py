@@ -1,4 +1,4 @@
-"""Bloom against direct convolution, and what it must keep: pictures, energy, derivatives."""
+"""Bloom compared with direct convolution, and what it preserves: pictures, energy, derivatives."""
 
 import numpy as np
 import pytest

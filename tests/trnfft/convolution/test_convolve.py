@@ -1,4 +1,4 @@
-"""convolve and oaconvolve against scipy.signal and scipy.ndimage in float64."""
+"""convolve and oaconvolve, compared with scipy.signal and scipy.ndimage in float64."""
 
 import numpy as np
 import pytest

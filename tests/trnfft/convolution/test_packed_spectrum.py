@@ -1,4 +1,4 @@
-"""Packed spectra keep everything, and pairs of rows transform as the rows do by themselves."""
+"""Packed spectra lose nothing, and a pair of rows has the transforms of the single rows."""
 
 import pytest
 import torch

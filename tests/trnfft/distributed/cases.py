@@ -1,4 +1,4 @@
-"""Transforms by several processes, each compared with its part of torch.fft's by one."""
+"""Transforms by several processes; each process compares its part with torch.fft's whole result."""
 
 from dataclasses import dataclass, field
 

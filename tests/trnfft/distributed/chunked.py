@@ -1,4 +1,4 @@
-"""Transforms in other numbers of chunks than the price says, and what happens in which order."""
+"""Transforms in numbers of chunks other than the cheapest, and the order of their steps."""
 
 from contextlib import contextmanager
 from unittest import mock

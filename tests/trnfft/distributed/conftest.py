@@ -1,4 +1,4 @@
-"""One group of processes for all tests of a number of them."""
+"""Fixtures: one group of processes serves all tests with the same number of processes."""
 
 import pytest
 

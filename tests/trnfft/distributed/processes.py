@@ -1,7 +1,7 @@
-"""Processes of one group by gloo, that stay for many tests.
+"""Processes of one group over gloo, which stay for many tests.
 
-A test gives them a function and its arguments; each calls it, with its rank first. The function is
-one of a test module, as it goes there by its name.
+A test gives the processes a function and its arguments, and each process calls it with its rank
+first. The function must belong to a test module, because it is sent by its name.
 """
 
 import datetime

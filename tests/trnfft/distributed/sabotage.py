@@ -1,4 +1,4 @@
-"""Self-tests of which one process fails. Apart from the tests, as each process imports this."""
+"""Self-tests in which one process fails, in a module of their own, as each process imports it."""
 
 import os
 import signal

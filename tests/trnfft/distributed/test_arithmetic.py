@@ -1,4 +1,4 @@
-"""ComplexTensors of DTensors with native complex DTensors, in any order: no communication."""
+"""ComplexTensors of DTensors with native complex DTensors, in any order, communicate nothing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Public functions of DTensors that are split along other dimensions: no communication at all."""
+"""Public functions of DTensors that are split along other dimensions communicate nothing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The self-test of distributed transforms: it finds what is right, wrong or dead, and says so."""
+"""The self-test of distributed transforms finds right, wrong and dead processes, and says so."""
 
 import cmath
 import json

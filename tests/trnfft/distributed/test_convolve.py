@@ -1,4 +1,4 @@
-"""Convolution of DTensors, against that by one process, and the exchanges it needs."""
+"""Convolution of DTensors, compared with that by one process, and its exchanges."""
 
 import random
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""First and second derivatives of transforms of DTensors, against those of torch.fft."""
+"""First and second derivatives of transforms of DTensors, compared with those of torch.fft."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Dimensions of functions of DTensors: from either end, and those that the tensor has not."""
+"""Dimensions of functions of DTensors: from either end, and dimensions that do not exist."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Processes that were asked for different things, or die: an error on all, soon, that says so."""
+"""Processes that get different requests, or die, soon cause an error on all that says so."""
 
 import os
 import time

@@ -1,7 +1,8 @@
-"""Every public name with DTensors: no communication, all-to-alls alone, or an error with advice.
+"""Every public name with DTensors: no communication, all-to-alls only, or an error with advice.
 
-A call in the table is made with an input that is split along each of its dimensions in turn: along
-those that the function does not work along nothing may be sent; along the others all-to-alls only.
+Each call in the table runs with an input that is split along each of its dimensions in turn. Along
+dimensions on which the function does not work, nothing may be sent; along the others, only
+all-to-alls.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""What a transform takes at most beside its input, as the most memory that the process ever had."""
+"""The memory of a transform beside its input, as the largest memory that the process ever had."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Exchanges in chunks: how many, that they overlap with transforms, the same bits, few copies."""
+"""Exchanges in chunks: their number, their overlap with transforms, the same bits, few copies."""
 
 from dataclasses import replace
 

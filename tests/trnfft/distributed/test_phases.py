@@ -1,4 +1,4 @@
-"""Factors of long transforms, at indices that no computer holds, against exact integers."""
+"""Factors of long transforms, at indices beyond any memory, compared with exact integers."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Plans say how many exchanges a run has, and how many bytes go to others in each."""
+"""Plans state the number of exchanges of a run, and the bytes that each sends to others."""
 
 import pytest
 import torch

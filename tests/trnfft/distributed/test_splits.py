@@ -1,4 +1,4 @@
-"""Dimensions that several dimensions of a mesh split, in either order; and what cannot be split."""
+"""Dimensions split by several mesh dimensions, in either order, and splits that are impossible."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Training on four processes by DDP and FSDP, as on one: the same losses and parameters."""
+"""Training on four processes by DDP and FSDP has the same losses and parameters as on one."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Transforms of DTensors by several processes, against torch.fft by one; and what they exchange."""
+"""Transforms of DTensors by several processes, compared with torch.fft, and their exchanges."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Threads that exchange at the same time, and exchanges that are interrupted: errors, no aborts."""
+"""Threads that exchange at the same time, and interrupted exchanges, cause errors but no aborts."""
 
 import threading
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""BlockCirculantLinear against dense layers, and what it computes and keeps."""
+"""BlockCirculantLinear compared with dense layers, its computation, and the data that it keeps."""
 
 import copy
 import pickle

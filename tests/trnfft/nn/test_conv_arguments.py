@@ -1,4 +1,4 @@
-"""Arguments of convolution layers: each error names one, and comes when the layer is made."""
+"""Arguments of convolution layers: each error names an argument, when the layer is made."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""FFTConv1d and FFTConv2d against torch.nn.Conv1d and Conv2d, and the spectrum that they keep."""
+"""FFTConv1d and FFTConv2d, compared with torch's layers, and the spectra that they keep."""
 
 import copy
 import pickle

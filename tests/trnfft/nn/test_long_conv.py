@@ -1,4 +1,4 @@
-"""Causal convolutions against sums in float64."""
+"""Causal convolutions, compared with sums in float64."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""SpectralConv by its definition: every frequency with its matrix, and the sum over them."""
+"""SpectralConv compared with its definition: a matrix for every frequency, and their sum."""
 
 import itertools
 import math

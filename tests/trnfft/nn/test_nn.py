@@ -1,4 +1,4 @@
-"""The layers against the same formulas in native complex numbers, and their gradients."""
+"""The layers and their gradients, compared with the same formulas in native complex numbers."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Spectrograms against torch.stft and triangles computed one by one in NumPy."""
+"""Spectrograms, compared with torch.stft and with triangles that NumPy computes one by one."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A transform of one point is its number times a factor: signs of zeros and infinities stay."""
+"""A transform of one point multiplies its number by a factor: zeros and infinities keep signs."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Results are fresh tensors: contiguous, no views, to be edited in place, compiled and exported."""
+"""Results are new contiguous tensors, no views, which may be edited, compiled and exported."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""The operators of transforms: precision of compiled code, tangents of one part."""
+"""The operators of transforms: the precision of compiled code, and tangents of one part."""
 
 import pytest
 import torch
