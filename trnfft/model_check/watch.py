@@ -37,6 +37,8 @@ _TRANSFORMS = {function.__name__ for function in transforms.OF_TORCH.values()}
 _MAKING_COMPLEX = (torch.complex, torch.polar, torch.view_as_complex)
 _TO_COMPLEX = ComplexTensor.to_complex.__code__
 _READING = (torch.Tensor.cpu, torch.Tensor.tolist)
+_READING_OPERATORS = {aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.item}
+_PRINTING = {"__repr__", "__format__"}
 _MAKING_ARRAYS = (torch.Tensor.numpy, torch.Tensor.__array__)
 # These operators compute nothing. Nor do views.
 _WITHOUT_WORK = {
@@ -45,6 +47,8 @@ _WITHOUT_WORK = {
     aten.empty,
     aten.empty_like,
     aten.empty_strided,
+    aten.is_nonzero,
+    aten.item,
     aten.lift_fresh,
     aten.new_empty,
     aten.new_empty_strided,
@@ -226,6 +230,7 @@ class _Functions(TorchFunctionMode):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
+        self._has_first = False  # of the two parts that become an array
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -237,6 +242,8 @@ class _Functions(TorchFunctionMode):
         if watch.is_apart or is_engine:
             return func(*args, **kwargs)
         if caller is not None and sites.is_internal(caller):
+            if func is torch.Tensor.numpy:
+                self._part_as_array()
             if func in _MAKING_COMPLEX:  # these are native tensors, for the host
                 if caller.f_code is _TO_COMPLEX and not watch.function:
                     here = Origin(watch.origin().site, "ComplexTensor.to_complex")
@@ -250,6 +257,24 @@ class _Functions(TorchFunctionMode):
         finally:
             watch.function = before
 
+    def _part_as_array(self) -> None:
+        """Notes that a ComplexTensor becomes an array or a list, at the first of its two parts."""
+        self._has_first = not self._has_first
+        here = self.watch.origin()
+        if not self._has_first or not _PRINTING.isdisjoint(here.functions):
+            return
+        if "tolist" in here.functions:
+            name = Origin(here.site, "ComplexTensor.tolist")
+            self.watch.note(self.watch.fallbacks, name, _READS)
+        else:
+            self._note_array(Origin(here.site, "ComplexTensor.numpy"))
+
+    def _note_array(self, here: Origin) -> None:
+        """Notes an array of NumPy, unless a call of `cpu` on the same line was noted."""
+        found = self.watch.fallbacks
+        if not any((one.site, one.message) == (here.site, _READS) for one in found):
+            self.watch.note(found, here, _MAKES_AN_ARRAY)
+
     def _of_program(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a function for the program, and notes what the device cannot do."""
         watch = self.watch
@@ -257,7 +282,7 @@ class _Functions(TorchFunctionMode):
         if func in _READING or (func is torch.Tensor.to and "cpu" in named):
             watch.note(watch.fallbacks, watch.origin(), _READS)
         if func in _MAKING_ARRAYS:
-            watch.note(watch.fallbacks, watch.origin(), _MAKES_AN_ARRAY)
+            self._note_array(watch.origin())
         operators, events = watch.operators[watch.phase], watch.events
         result = self._called(func, args, kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
@@ -380,9 +405,10 @@ class _Operators(TorchDispatchMode):
             if watch.phase == FORWARD or self._is_inside:
                 return NotImplemented  # so that torch asks the ComplexTensor, and then this again
             return self._differentiated(func, args, kwargs)
-        is_read = func is aten._local_scalar_dense.default
-        if is_read and not sites.is_internal(next(sites.frames(), None)):
-            watch.note(watch.fallbacks, watch.origin(), _READS)
+        if func.overloadpacket in _READING_OPERATORS and _PRINTING.isdisjoint(
+            (here := watch.origin()).functions
+        ):
+            watch.note(watch.fallbacks, here, _READS)
         if func.namespace == "trnfft":  # what it calls is counted
             return _body_of(func)(*args, **kwargs)
         if not is_view(func) and func.overloadpacket not in _WITHOUT_WORK:

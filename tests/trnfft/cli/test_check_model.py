@@ -382,11 +382,28 @@ def test_blocks_without_a_kernel():
     assert report.launch_count() == 3
 
 
-def test_arrays_of_numpy(run):
-    body = "a = torch.fft.rfft(x).abs()\nb = a.numpy()\nimport numpy\nreturn numpy.asarray(a)"
+def test_complex_numbers_that_are_read(run):
+    body = (
+        "z = torch.fft.fft(x)[0]\na = z[0].item()\nb = z.tolist()\nc = torch.allclose(z, z)\n"
+        "d = torch.equal(z, z)\ne = complex(z[0])\nf = bool(z[0])\nreturn x"
+    )
     found = report_of(run(function(body), "--json"))["fallbacks"]
-    assert [one["operation"] for one in found] == ["torch.Tensor.numpy", "torch.Tensor.__array__"]
-    assert all("write x.cpu().numpy()" in one["message"] for one in found)
+    assert {one["line"] for one in found} == set(range(7, 13))
+    assert all("copies numbers to the host" in one["message"] for one in found)
+
+
+def test_arrays_of_numpy(run):
+    body = "a = torch.fft.rfft(x).abs()\nb = a.numpy()\nimport numpy\nnumpy.asarray(a)\n"
+    body += "torch.fft.rfft(x).numpy()\n"
+    body += "return torch.fft.rfft(x).cpu().numpy()"
+    found = report_of(run(function(body), "--json"))["fallbacks"]
+    assert [one["operation"] for one in found] == [
+        "torch.Tensor.numpy",
+        "torch.Tensor.__array__",
+        "ComplexTensor.numpy",
+        "torch.Tensor.cpu",
+    ]
+    assert all("write x.cpu().numpy()" in one["message"] for one in found[:3])
 
 
 def test_printing_is_no_computation(run):
