@@ -1,4 +1,4 @@
-"""``import nki`` through the simulator, and the script runner."""
+"""``import nki`` through the simulator, and the runner of scripts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
 def test_a_missing_script_is_one_sentence(tmp_path):
     done = python("-m", "nki_kernels.simulator", "absent.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "nki-sim: absent.py: no such script\n"
+    assert done.stderr == "nki-sim: absent.py: there is no such script\n"
 
 
 def test_install_refuses_where_the_real_package_is(tmp_path):

@@ -1,4 +1,4 @@
-"""Reports on a timeline for people: what bounds a kernel, and a page in HTML.
+"""Reports on a timeline that people read: what bounds a kernel, and an HTML page.
 
 Only `save_html` needs the extra ``report``.
 """
@@ -20,7 +20,9 @@ __all__ = ["Bottleneck", "bottlenecks", "save_html"]
 
 
 def save_html(timeline: Timeline, path: str | os.PathLike[str]) -> None:
-    """Write a timeline as one HTML file that needs no network, whole or not at all.
+    """Write a timeline as one HTML file that needs no network.
+
+    The file is written completely or not at all.
 
     Raises:
         ImportError: the package jinja2 is not installed.
@@ -28,5 +30,5 @@ def save_html(timeline: Timeline, path: str | os.PathLike[str]) -> None:
     """
     from .page import page
 
-    # A file name that is no UTF-8 has surrogates in Python.
+    # Python reads a file name that is not UTF-8 as surrogates, which UTF-8 cannot encode.
     write_whole(Path(path), page(timeline).encode("utf-8", "replace"))

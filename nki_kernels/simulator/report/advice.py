@@ -1,6 +1,7 @@
 """What to try against a cause that bounds a kernel, on the chip that it was modelled for.
 
-After the model's costs (docs/timing_model.md) and the Neuron SDK's nki/deep-dives/nki_perf_guide.
+The advice follows from the costs of the model (docs/timing_model.md) and from the Neuron SDK's
+nki/deep-dives/nki_perf_guide.
 """
 
 from __future__ import annotations
@@ -18,35 +19,38 @@ if TYPE_CHECKING:
 
 
 def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list[Event]) -> str:
-    """Sentences about a cause of `bottlenecks`, where its events ran on ``chips``."""
+    """Returns sentences about a cause of `bottlenecks` whose events ran on ``chips``."""
     chip = chips[0]
     texts = {
         causes.LATENCY: _latency(chip),
         causes.DMA_LATENCY: _dma_latency(chip, events),
-        causes.DMA_MOVES: "Move fewer bytes: load each number once and keep it in SBUF, keep what "
-        "comes between steps on the chip"
-        + (", store 16-bit numbers where their precision will do." if are_wide(events) else "."),
-        causes.DMA_SLOW: f"A run of bytes that follow each other in HBM takes at least "
-        f"{time_text(chip.dma_least_ns)}, and each of the {chip.dma_engines} DMA engines takes "
-        f"{chip.dma_partitions_per_engine} rows or more of a copy: let rows be 512 bytes or "
-        "longer, use all 128 partitions, and read strided data whole, to pick from them in SBUF.",
+        causes.DMA_MOVES: "Move fewer bytes. Load each number once and keep it in SBUF, and keep "
+        "the results between two steps on the chip."
+        + (" Store 16-bit numbers where their precision is enough." if are_wide(events) else ""),
+        causes.DMA_SLOW: f"Each run of contiguous bytes in HBM takes at least "
+        f"{time_text(chip.dma_least_ns)}, and each of the {chip.dma_engines} DMA engines copies "
+        f"{chip.dma_partitions_per_engine} rows or more. Make the rows 512 bytes or longer and "
+        "use all 128 partitions. Load strided data together with the bytes between the elements, "
+        "and pick the elements in SBUF.",
         causes.DESCRIPTORS: _descriptors(chip, events),
-        causes.DMA_TRIGGERS: "Make fewer, larger copies, or give some of them to another queue "
-        "(dma_copy's engine).",
-        causes.SBUF_REUSE: "Tiles are more than SBUF holds, so that new ones wait for old ones: "
-        "use smaller tiles, or let what reads the old ones come earlier in the program.",
+        causes.DMA_TRIGGERS: "Make fewer and larger copies, or give some of them to another queue "
+        "with the argument engine of dma_copy.",
+        causes.SBUF_REUSE: "SBUF does not hold all tiles at once, so that new tiles wait for old "
+        "ones. Use smaller tiles, or move the instructions that read old tiles to an earlier "
+        "place.",
         causes.PSUM_REUSE: f"PSUM has {chip.psum_banks} banks of {chip.psum_bank_bytes >> 10} KiB "
-        "a partition: copy results to SBUF sooner, by VectorE and ScalarE in turns, and add up in "
-        "one bank what belongs together.",
-        causes.READERS: "Reads and writes of one tile wait for each other, whichever parts they "
-        "touch: declare a new tile in each iteration, or take two in turns.",
+        "a partition. Copy results to SBUF sooner, with VectorE and ScalarE in turns, and add up "
+        "products of the same result in one bank.",
+        causes.READERS: "Reads and writes of a tile wait for each other, even if they touch "
+        "different parts. Declare a new tile in each iteration, or use two tiles in turns.",
         causes.PORTS: _ports(chip),
-        causes.BARRIER: "Give both cores the same amount of work, and let them meet less often.",
+        causes.BARRIER: "Give both cores the same amount of work, and let them wait for each "
+        "other less often.",
         causes.BRANCHES: f"Each iteration takes {time_text(chip.loop_iteration_ns)} beside its "
-        "body, and no instruction runs ahead into the next one: do more in an iteration, or unroll "
-        "the loop (Python's range).",
-        causes.TABLES: f"A function's first use takes {time_text(chip.activation_table_ns)}: use "
-        "fewer functions, or call one early on a small tile while data are loaded.",
+        "body, and no instruction of the next iteration starts early. Do more in each iteration, "
+        "or unroll the loop with Python's range.",
+        causes.TABLES: f"The first use of a function takes {time_text(chip.activation_table_ns)}. "
+        "Use fewer functions, or call the function early on a small tile while data are loaded.",
     }
     return texts.get(cause) or _engine(cause, timeline, chip, events)
 
@@ -54,60 +58,64 @@ def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list
 def _latency(chip: NeuronCore) -> str:
     cycles = chip.dependent_cycles + chip.tensor_access_cycles
     return (
-        f"Others see a result {time_text(cycles / chip.vector_ghz)} after VectorE is done with it, "
-        "and the like elsewhere. Give the engines other work meanwhile: two independent tiles in "
-        "turns, or fewer steps that need each other."
+        f"Other engines see a result {time_text(cycles / chip.vector_ghz)} after VectorE has "
+        "finished it; the results of other engines have similar delays. Give the engines other "
+        "work during this time: work on two independent tiles in turns, or use fewer steps that "
+        "depend on each other."
     )
 
 
 def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
     fixed = chip.software_dge_ns + chip.dma_start_ns + chip.dma_finish_ns
     ahead = (
-        "Load the next tile while this one is computed with (a tile for each iteration, all loads "
-        "on a queue that no store holds back)"
+        "Load the next tile during the work on this one: declare a tile in each iteration, and put "
+        "all loads on a queue without stores."
     )
-    if any(event.times > 1 for event in events):  # nothing runs ahead into the next iteration
+    if any(event.times > 1 for event in events):  # the next iteration does not start early
         ahead = (
-            "Take several tiles in an iteration, so that one loads while others are computed with"
+            "Work on several tiles in an iteration, so that one loads during the work on others."
         )
     return (
-        f"A copy takes about {time_text(fixed)} beside its bytes. {ahead}, and make copies "
-        "larger: at 1 MiB the bytes take longer than that."
+        f"A copy takes about {time_text(fixed)} beside its bytes. {ahead} Make copies larger: the "
+        "bytes of a copy of 1 MiB take longer than this latency."
     )
 
 
 def _descriptors(chip: NeuronCore, events: list[Event]) -> str:
-    each = f"A copy takes GpSimdE {time_text(chip.software_dge_ns)}, one at a time, however small"
+    each = (
+        f"GpSimdE spends {time_text(chip.software_dge_ns)} on each copy, however small, and does "
+        "one at a time."
+    )
     hardware = (
-        " On this chip dge_mode=nisa.dge_mode.hwdge leaves that to hardware, where a copy is no "
+        " On this chip hardware does this with dge_mode=nisa.dge_mode.hwdge, unless the copy is a "
         "gather or scatter."
         if chip.hardware_dge
         else ""
     )
     less = (
-        " Keep its other instructions for other engines."
+        " Give the other instructions of GpSimdE to other engines."
         if any(event.engine == "gpsimd" for event in events)
         else ""
     )
-    return f"{each}: make fewer, larger copies, several tiles in one.{hardware}{less}"
+    return f"{each} Make fewer and larger copies, with several tiles in one.{hardware}{less}"
 
 
 def _ports(chip: NeuronCore) -> str:
     if chip.shared_sbuf_port:
         return (
-            f"On {chip.name} VectorE and GpSimdE take turns on SBUF, VectorE and ScalarE on PSUM: "
-            "give the work to engines that do not share."
+            f"On {chip.name} VectorE and GpSimdE take turns on SBUF, and VectorE and ScalarE take "
+            "turns on PSUM. Give the work to engines that do not share a port."
         )
-    return "Let engines work on different banks of PSUM at the same time."
+    return "Let the engines work on different banks of PSUM at the same time."
 
 
 def _engine(cause: str, timeline: Timeline, chip: NeuronCore, events: list[Event]) -> str:
-    """Of a compute engine that is busy."""
+    """Returns advice for a compute engine that is busy."""
     if causes.SMALL in cause:
         if events[0].engine == "tensor":
-            return "Take more columns at a time: up to 512 moving ones for each stationary operand."
+            return "Give each matmul more moving columns, up to 512 for each stationary operand."
         return (
-            "Half or more of each is a fixed cost. Put more elements in each partition of one "
-            "instruction (512 and more), and use all 128 partitions."
+            "Half or more of the time of each instruction is a fixed cost. Give one instruction "
+            "more elements in each partition, 512 or more, and use all 128 partitions."
         )
     return engine_advice(timeline, chip, events)

@@ -1,6 +1,6 @@
-"""What bounds a kernel: the critical path's modelled time by cause, with what to try.
+"""What bounds a kernel: the modelled time of the critical path by cause, with advice.
 
-The model that the causes and the advice speak of is that of docs/timing_model.md.
+The causes and the advice refer to the model that docs/timing_model.md describes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """A cause that the total waits for.
+    """A cause of the total time.
 
     Attributes:
-        cause: in words.
-        ns: modelled nanoseconds of the critical path.
-        share: of ``Timeline.total_ns``, 0 to 1.
-        events: those of the critical path, each once; a loop's stand for all iterations.
-        lines: (source line, its nanoseconds), longest first; none where no lines were noted.
+        cause: the cause in words.
+        ns: its modelled nanoseconds on the critical path.
+        share: its share of ``Timeline.total_ns``, 0 to 1.
+        events: its events on the critical path, each once. An event in a loop stands for all
+            iterations.
+        lines: (source line, its nanoseconds), longest first. Empty if no source lines were noted.
         advice: what to try, in sentences.
     """
 
@@ -46,7 +47,7 @@ class Bottleneck:
 
 @dataclass
 class _Group:
-    """Time of one cause while it is added up."""
+    """The time of one cause while its parts are added up."""
 
     ns: float = 0.0
     events: dict[int, Event] = field(default_factory=dict)
@@ -60,9 +61,9 @@ class _Group:
 
 
 def bottlenecks(timeline: Timeline) -> list[Bottleneck]:
-    """The causes, longest first; together they are ``timeline.total_ns``.
+    """Returns the causes, longest first. The sum of their times is ``timeline.total_ns``.
 
-    Where loops on the device nest, the branches of the outer one may be missing.
+    If loops on the device are nested, the branches of the outer loop may be missing.
     """
     groups: dict[str, _Group] = {}
     shares = critical_shares(timeline)
@@ -76,7 +77,7 @@ def bottlenecks(timeline: Timeline) -> list[Bottleneck]:
 
 def _bottleneck(timeline: Timeline, cause: str, group: _Group) -> Bottleneck:
     events = list(group.events.values())
-    # Differences of times are rounded: a line of less than half a nanosecond is none.
+    # Differences of times have rounding errors: a line of less than half a nanosecond is left out.
     lines = {line: ns for line, ns in group.lines.items() if ns >= 0.5}
     chips = list(dict.fromkeys(timeline.chip_of_launch(event.launch) for event in events))
     return Bottleneck(
@@ -92,7 +93,7 @@ def _bottleneck(timeline: Timeline, cause: str, group: _Group) -> Bottleneck:
 def _causes(
     timeline: Timeline, share: Share, following: Share | None
 ) -> Iterator[tuple[str, float]]:
-    """Deal the time of an event out to causes: what it did, and what came until the next."""
+    """Splits the time of an event by cause: its own work, and the wait until the next event."""
     event, left = share.event, share.ns
     chip = timeline.chip_of_launch(event.launch)
     after = following.event if following and following.event.launch == event.launch else None
@@ -118,7 +119,8 @@ def _of_dma(
     if wait == waits.DESCRIPTORS:
         yield causes.DESCRIPTORS, ns
     elif wait == waits.DMA_QUEUE:
-        # What holds the queue is the trigger: GpSimdE's time, unless hardware or host made them.
+        # The trigger holds the queue: that is GpSimdE's time, unless hardware or host wrote the
+        # descriptors.
         yield (causes.DESCRIPTORS if ns > chip.hardware_dge_ns + 1 else causes.DMA_TRIGGERS), ns
     elif after and (held := _held_back(after)):
         yield held, ns
@@ -153,7 +155,7 @@ def _of_engine(
 
 
 def _held_back(after: Event) -> str:
-    """The cause where the next event waits for memory or a port, not for data."""
+    """Returns the cause if the next event waits for memory or a port, not for data."""
     if after.wait == waits.REUSED:
         is_psum = after.operands.split(" ")[1:2] == ["psum"] or after.engine == "tensor"
         return causes.PSUM_REUSE if is_psum else causes.SBUF_REUSE
@@ -165,7 +167,7 @@ def _held_back(after: Event) -> str:
 
 
 def _small_ns(chip: NeuronCore, engine: str) -> float:
-    """Instructions that are shorter have so few elements that half of their time is fixed."""
+    """Returns the time below which half or more of an instruction's time is a fixed cost."""
     if engine == "tensor":
         return 2 * chip.matmul_min_cycles / chip.tensor_ghz
     start = chip.gpsimd_start_cycles if engine == "gpsimd" else chip.stream_start_cycles

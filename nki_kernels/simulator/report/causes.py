@@ -1,4 +1,4 @@
-"""Causes that the time of a critical path is dealt out to, in words."""
+"""The causes, in words, to which the time of a critical path is assigned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the page's scripts draw: events by column, tracks with their lanes, numbers over time."""
+"""The data that the page's scripts draw.
+
+They are the events as columns, the tracks with their lanes, and numbers over time.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Words:
-    """Texts that occur often, each once; an event has the number of its text."""
+    """Keeps each text once, as many texts occur often. An event has the number of its text."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -34,7 +37,10 @@ class _Words:
 
 @dataclass
 class _Track:
-    """A row of the picture. Events of a lane are disjoint; ``lanes`` has the end of each one's."""
+    """A row of the picture.
+
+    The events of a lane do not overlap. ``lanes`` has the end of each lane's last event.
+    """
 
     name: str
     engine: str
@@ -42,7 +48,7 @@ class _Track:
     lanes: list[float] = field(default_factory=lambda: [0.0])
 
     def lane(self, event: Event) -> int:
-        """The first lane that is free; events come in the order of their starts."""
+        """Returns the first free lane. Events must come in the order of their starts."""
         for number, end in enumerate(self.lanes):
             if end <= event.start_ns:
                 self.lanes[number] = event.end_ns
@@ -52,7 +58,10 @@ class _Track:
 
 
 def chart_data(timeline: Timeline) -> dict[str, Any]:
-    """JSON types; times are modelled nanoseconds from the first launch, exactly the timeline's."""
+    """Returns the data as types of JSON.
+
+    Times are modelled nanoseconds since the first launch, exactly as in the timeline.
+    """
     events = timeline.events
     cores = max((event.core for event in events), default=0) + 1
     tracks, places = _tracks(events, cores)
@@ -79,12 +88,15 @@ def chart_data(timeline: Timeline) -> dict[str, Any]:
 
 
 def _descriptors_end(events: list[Event]) -> dict[int, float]:
-    """When GpSimdE has written the descriptors of a DMA, of those that it writes."""
+    """Returns the time at which GpSimdE has written a DMA's descriptors.
+
+    A DMA whose descriptors GpSimdE does not write has no entry.
+    """
     return {e.index: e.start_ns + e.descriptors_ns for e in events if e.descriptors_ns}
 
 
 def short_source(file: str, line: int) -> str:
-    """A source line for a table: the file's name without its folder."""
+    """Returns a source line as tables show it: the file's name without its folder."""
     return f"{os.path.basename(file)}:{line}"
 
 
@@ -110,7 +122,7 @@ def _loops(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _tracks(events: list[Event], cores: int) -> tuple[list[_Track], list[tuple[int, int]]]:
-    """The tracks, those of idle engines too, and for each event (track, lane)."""
+    """Returns the tracks, also of idle engines, and (track, lane) of each event."""
     by_key: dict[tuple[int, int, str], _Track] = {}
     for core in range(cores):
         for rank, engine in enumerate(ENGINES[:-1]):
@@ -137,14 +149,17 @@ def _path_ns(timeline: Timeline) -> dict[int, float]:
 
 
 def _by_index(name: str, times: dict[int, float], events: list[Event]) -> dict[str, list[Any]]:
-    """A column of times that not all events have."""
+    """Returns a column of times. Events without a time have None."""
     return {name: [times.get(event.index) for event in events]}
 
 
 def _columns(
     events: list[Event], places: list[tuple[int, int]], words: _Words
 ) -> dict[str, list[Any]]:
-    """A list for each field, in the order of ``Timeline.events``; texts by their numbers."""
+    """Returns a list for each field, in the order of ``Timeline.events``.
+
+    Texts are given by their numbers.
+    """
     sources = [event.source for event in events]
     texts: dict[str, Callable[[Event], str]] = {
         "name": lambda e: e.name,
@@ -168,14 +183,17 @@ def _columns(
 
 
 def _warnings(timeline: Timeline, events: list[Event]) -> list[tuple[int, str]]:
-    """(index of the event, text) of the warnings that are about an instruction."""
+    """Returns (index of the event, text) for each warning about an instruction."""
     indices = {(event.launch, event.core, event.number): event.index for event in events}
     keys = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
     return [(indices[key], message) for key, message in keys if key in indices]
 
 
 def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
-    """Memory and DMA over time, a line for each core; ``most`` is what the chip has."""
+    """Yields memory and DMA over time, with a line for each core.
+
+    ``most`` is the size or rate that the chip has.
+    """
     chips = timeline.chips
     all_cores = range(cores)
     yield {
@@ -208,7 +226,7 @@ def _counters(timeline: Timeline, cores: int) -> Iterator[dict[str, Any]]:
 
 
 def _aligned(lines: list[Steps]) -> dict[str, Any]:
-    """Steps of several lines at the times of all of them."""
+    """Returns the values of several lines at each time at which one of them has a step."""
     times = sorted({time for line in lines for time, _ in line})
     return {"times": times, "values": [list(_values(line, times)) for line in lines]}
 

@@ -1,4 +1,4 @@
-"""What to try where a compute engine bounds a kernel, after the instructions that it runs there."""
+"""What to try if a compute engine bounds a kernel, given the instructions that it runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from . import causes
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Event, Timeline
 
-_IDLE = 0.5  # an engine that is busy for less of the time can take over work
-# Engines that have the same instruction, or one that does the same: ScalarE by activation.
+_IDLE = 0.5  # an engine that is busy for a smaller share of the time can take over work
+# The engines that have the instruction, or another one that does the same: ScalarE has activation.
 _ENGINES = {
     "nisa.tensor_copy": ("vector", "scalar", "gpsimd"),
     "nisa.tensor_scalar": ("vector", "scalar"),
@@ -28,7 +28,10 @@ _WIDE_MATMUL = re.compile(r"\b(stationary|moving|data) .*? t?float32\b")
 
 
 def engine_advice(timeline: Timeline, chip: NeuronCore, events: list[Event]) -> str:
-    """Sentences for an engine that is busy with ``events``; without operands all that may help."""
+    """Returns sentences for an engine that is busy with ``events``.
+
+    Without known operands they name everything that may help.
+    """
     if events[0].engine == "tensor":
         return _of_tensor(chip, events)
     found = _others(timeline, chip, events)
@@ -36,28 +39,29 @@ def engine_advice(timeline: Timeline, chip: NeuronCore, events: list[Event]) -> 
     if events[0].engine == "vector":
         if used & _TWO_IN_ONE:
             found.append(
-                "Do two operations in one pass: tensor_scalar takes two, scalar_tensor_tensor a "
-                "scalar and a tensor."
+                "Do two operations in one pass: tensor_scalar does two operations with scalars, "
+                "scalar_tensor_tensor one with a scalar and one with a tensor."
             )
         if chip.fast_16_bit_vector and any(_may_be_narrower(event) for event in events):
-            found.append("On this chip it is faster on 16-bit operands in SBUF.")
+            found.append("On this chip VectorE is faster with 16-bit operands in SBUF.")
     elif events[0].engine == "scalar":
         found.append(
-            "activation computes func(data * scale + bias) in one pass, and activation_reduce adds "
-            "its results up."
+            "Do several operations in one pass: activation computes func(data * scale + bias), and "
+            "activation_reduce adds up the results, too."
         )
     else:
         found.append(
-            "It writes the descriptors of DMA, too. No document says how long its operations on "
-            "elements take: the model has VectorE's cycles."
+            "GpSimdE also writes the descriptors of DMA. No document says how long its operations "
+            "on elements take, so the model uses the cycles of VectorE."
         )
-    return " ".join(found) or f"Only {causes.ENGINE_NAMES[events[0].engine]} runs these: fewer " + (
-        "elements, or fewer passes over them, make it faster."
+    return " ".join(found) or (
+        f"Only {causes.ENGINE_NAMES[events[0].engine]} has these instructions. Fewer elements, or "
+        "fewer passes over them, make the kernel faster."
     )
 
 
 def are_wide(events: list[Event]) -> bool:
-    """Whether any has operands of 32 bits; it may have where they were not noted."""
+    """Tells whether an event has operands of 32 bits. Without noted operands it may have some."""
     return any(not event.operands or _WIDE.search(event.operands) for event in events)
 
 
@@ -67,16 +71,21 @@ def _of_tensor(chip: NeuronCore, events: list[Event]) -> str:
         found.append(f"Operands of 16 bits are {chip.fp32_matmul_factor} times as fast as float32.")
     matmuls = [event for event in events if event.instruction != "nisa.nc_transpose"]
     if any(not re.search(r"stationary sbuf.*? 128x128 ", event.operands) for event in matmuls):
-        found.append("Fill the array: contract over 128 partitions, with 128 stationary columns.")
+        found.append(
+            "Fill the array: contract over 128 partitions, and use 128 stationary columns."
+        )
     if len(matmuls) < len(events):
         found.append(
-            "Fewer transposes: choose which operand is stationary, or store data transposed."
+            "Use fewer transposes: choose the stationary operand so that it needs none, or store "
+            "data transposed."
         )
-    return " ".join(found) or "Its array is full, and at its rate: only fewer products are faster."
+    return " ".join(found) or (
+        "The array is full and works at its full rate. Only fewer products make the kernel faster."
+    )
 
 
 def _others(timeline: Timeline, chip: NeuronCore, events: list[Event]) -> list[str]:
-    """Which idle engine could take which instructions, as a sentence or none."""
+    """Returns a sentence that names idle engines and instructions for them, or none."""
     found = []
     for other in ("vector", "scalar", "gpsimd"):
         if timeline.engine_busy_ns[other] >= _IDLE * timeline.total_ns:
@@ -92,7 +101,7 @@ def _runs(chip: NeuronCore, engine: str, event: Event) -> bool:
     if engine == "gpsimd" and (chip.shared_sbuf_port or " psum " in event.operands):
         return False
     if engine == "gpsimd" and not are_wide([event]):
-        return False  # VectorE's fast modes take GpSimdE's bus [nki: trainium2_arch]
+        return False  # VectorE's fast modes use GpSimdE's bus [nki: trainium2_arch]
     return engine in _ENGINES.get(event.instruction, ())
 
 

@@ -1,4 +1,4 @@
-"""The page of a report, from its template."""
+"""Renders the page of a report from its template."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENGINES = {**causes.ENGINE_NAMES, "dma": "DMA"}
 
 
 class Bar(NamedTuple):
-    """A bar of the section on utilisation: ``share`` of the total, 0 to 1."""
+    """A bar of the section on utilisation. ``share`` is a share of the total, 0 to 1."""
 
     label: str
     kind: str
@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 
 def page(timeline: Timeline) -> str:
-    """The report as HTML, with its data, styles and scripts inside.
+    """Returns the report as HTML that contains its data, styles and scripts.
 
     Raises:
         ImportError: the package jinja2 is not installed.
@@ -92,7 +92,7 @@ def _environment() -> Any:
 
 
 def _micro(text: str) -> str:
-    """A microsecond as it is written in this page; notes and other programs write us."""
+    """Returns a text with the page's unit µs where notes and terminals have us."""
     return text.replace(" us", " µs")
 
 
@@ -117,7 +117,7 @@ def _most(counter: dict[str, Any]) -> float:
 
 
 def _script_json(data: dict[str, Any]) -> str:
-    """JSON that no name in it can end the script of: "<" is written as its code."""
+    """Returns JSON in which "<" is escaped, so that no name in it can end the script element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 

@@ -1,4 +1,4 @@
-"""Where a kernel stands under the roofline of the chip: operations a byte and a second."""
+"""A kernel's place under the roofline of the chip: its operations per byte and per second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 40  # margins
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: where, in pixels, and its text."""
+    """A mark on an axis: its place in pixels and its text."""
 
     place: float
     text: str
@@ -23,10 +23,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A plot on two logarithmic axes, in pixels, and its numbers.
+    """A plot with two logarithmic axes, in pixels, and its numbers.
 
-    ``intensity`` is in floating-point operations of matmuls a byte of HBM, the rates are in TFLOP/s
-    (10^12 a second), ``hbm_rate`` in GB/s.
+    The unit of ``intensity`` is floating-point operations of matmuls per byte of HBM. The rates are
+    in TFLOP/s (10^12 a second), ``hbm_rate`` is in GB/s.
     """
 
     intensity: float
@@ -37,7 +37,7 @@ class Roofline:
     roof_16_bit: str
     roof_float32: str
     kernel: tuple[float, float]
-    label_places: tuple[float, float]  # heights of the texts at the two roofs
+    label_places: tuple[float, float]  # y of the texts at the two roofs
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     width: int = WIDTH
@@ -49,7 +49,7 @@ class Roofline:
 
 
 def roofline(timeline: Timeline) -> Roofline | None:
-    """The roofline; None for a timeline without matmuls, or without HBM."""
+    """Returns the roofline, or None if the timeline has no matmul or moves nothing in HBM."""
     floors = timeline.floors_ns()
     if not (timeline.macs and timeline.hbm_bytes):
         return None
@@ -96,13 +96,13 @@ def _part(value: float, low: float, high: float) -> float:
 
 
 def _powers(low: float, high: float, base: int) -> tuple[float, float]:
-    """The nearest powers outside of a range."""
+    """Returns the nearest powers of the base that enclose a range."""
     exponents = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
     return float(base) ** exponents[0], float(base) ** exponents[1]
 
 
 def _ticks(low: float, high: float, base: int) -> list[float]:
-    """Powers of the base; every second one, or fewer, where there are many."""
+    """Returns powers of the base, but only every second or third if there are many."""
     count = round(math.log(high / low, base))
     step = -(-count // 6)
     return [low * base**n for n in range(0, count + 1, step)]

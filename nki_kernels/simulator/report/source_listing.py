@@ -1,4 +1,4 @@
-"""The kernel's source with the time of each line on the critical path, and warnings."""
+"""The kernel's source, with each line's time on the critical path and its warnings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from nki_kernels.simulator.critical_path import critical_shares
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Timeline
 
-_AROUND = 3  # lines shown around one whose function is not found
+_AROUND = 3  # lines shown before and after a line whose function is not found
 
 
 @dataclass
 class Line:
-    """A line of source: ``ns`` of the critical path, ``share`` of the total, 0 to 1."""
+    """A line of source.
+
+    ``ns`` is its time on the critical path, ``share`` that time's share of the total, 0 to 1.
+    """
 
     number: int
     text: str = ""
@@ -31,7 +34,7 @@ class Line:
 
 @dataclass
 class File:
-    """A file's functions that issue instructions, as ``parts`` of lines that follow each other."""
+    """The functions of a file that issue instructions. Each of ``parts`` has consecutive lines."""
 
     name: str
     base: str
@@ -39,7 +42,10 @@ class File:
 
 
 def source_listing(timeline: Timeline) -> list[File]:
-    """The files of the kernel and its helpers, the one with most of the critical path first."""
+    """Returns the files of the kernel and its helpers.
+
+    The file with the most time on the critical path comes first.
+    """
     found: dict[str, dict[int, Line]] = defaultdict(dict)
 
     def at(file: str, number: int) -> Line:
@@ -63,7 +69,7 @@ def source_listing(timeline: Timeline) -> list[File]:
 
 
 def _shown(file: str) -> str:
-    """A file in the current folder without that."""
+    """Returns the path of a file, relative if the file lies in the current folder."""
     here = os.getcwd() + os.sep
     return file.removeprefix(here)
 
@@ -89,10 +95,10 @@ def _parts(file: str, known: dict[int, Line]) -> list[list[Line]]:
 
 
 def _functions(text: str) -> list[range]:
-    """The lines of each function, with its decorators."""
+    """Returns the lines of each function; its decorators belong to it."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # cells of notebooks with magic, files that changed
+    except (SyntaxError, ValueError):  # a notebook's cell with magic, or a file that has changed
         return []
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return [

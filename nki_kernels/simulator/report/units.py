@@ -1,4 +1,4 @@
-"""Numbers as the report writes them; those of its scripts are in events.js, with more digits."""
+"""Numbers as the report writes them. Its scripts write numbers with more digits (events.js)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ _TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 
 
 def time_text(ns: float) -> str:
-    """A modelled time to four digits, in the largest unit of which it has one; ns are whole."""
+    """Returns a modelled time with four digits; nanoseconds are whole.
+
+    The unit is the largest one of which the time has at least one.
+    """
     for size, unit in _TIME_UNITS:
-        if round(ns) >= 0.99995 * size:  # what would be shown as 1,000 of the unit below
+        if round(ns) >= 0.99995 * size:  # else it would show as 1,000 of the unit below
             return f"{ns / size:.4g} {unit}"
     return f"{ns:.0f} ns"
 
 
 def bytes_text(count: float) -> str:
-    """A number of bytes in the binary unit that suits it."""
+    """Returns a number of bytes in the binary unit that suits it."""
     power = min(4, int(math.log2(count) // 10)) if count >= 1 else 0
     value = count / 1024**power
     digits = 0 if power == 0 or value == int(value) else 1
@@ -24,13 +27,13 @@ def bytes_text(count: float) -> str:
 
 
 def count_text(count: float) -> str:
-    """A number to three digits: 67.1 M."""
+    """Returns a number with three digits, for example 67.1 M."""
     power = min(4, int(math.log10(count) // 3)) if count >= 1 else 0
     return f"{count / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}".rstrip()
 
 
 def percent_text(share: float) -> str:
-    """A share of 0 to 1 in percent; what is no zero is not shown as one."""
+    """Returns a share of 0 to 1 in percent. Only a share of 0 shows as 0%."""
     if 0 < share < 0.0005:
         return "<0.1%"
     return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"

@@ -1,15 +1,15 @@
 "use strict";
-// The timeline of tracks, and below it numbers over time, on one axis of time that zooms.
+// Draws the timeline of tracks and, below it, numbers over time. All charts share one time axis.
 const GUTTER = 128; // CSS pixels for names on the left
-const LEAST_SPAN = 20; // nanoseconds that can be zoomed to
+const LEAST_SPAN = 20; // the shortest span that the view can show, in nanoseconds
 const charts = [];
 const view = { from: 0, to: data.total_ns };
 const viewListeners = [];
 let selected = -1;
 
-// Rows from top to bottom: loops and launches where there are some, then tracks of lanes.
+// The rows from top to bottom: launches and loops if there are any, then the tracks with their lanes.
 const rows = [];
-const lanes = []; // of each track, of each lane: its events by start
+const lanes = []; // for each track, for each of its lanes: its events by start
 function layOut() {
   let top = 4;
   const add = (row, height) => {
@@ -29,17 +29,18 @@ function layOut() {
   const gpsimd = (core) => data.tracks.findIndex((track) => track.engine === "gpsimd" && track.core === core);
   for (let n = 0; n < count; n++) {
     lanes[events.track[n]][events.lane[n]].push(n);
-    // A DMA whose descriptors GpSimdE writes is on both rows; GpSimdE does one thing at a time.
+    // A DMA whose descriptors GpSimdE writes is drawn on both rows. GpSimdE has one lane, as it does
+    // one thing at a time.
     if (events.descriptors_end[n] !== null) lanes[gpsimd(events.core[n])][0].push(n);
   }
   for (const lane of lanes.flat()) lane.sort((a, b) => events.start[a] - events.start[b]);
   return top;
 }
 
-// When an event has left a track: on GpSimdE's, that of a DMA's descriptors.
+// The end of an event on a track. On GpSimdE's track a DMA ends when its descriptors are written.
 const endOn = (track, n) => (events.track[n] === track ? events.end[n] : events.descriptors_end[n]);
 
-// The first event of a track's lane that ends after a time.
+// Finds the first event of a track's lane that ends after a time.
 function firstAfter(track, lane, time) {
   let low = 0;
   let high = lane.length;
@@ -60,7 +61,7 @@ function setView(from, to) {
   for (const listen of viewListeners) listen();
 }
 
-// Keep the time at ``part`` (0 to 1) of the width where it is.
+// Zooms so that the time at ``part`` (0 to 1) of the width stays where it is.
 function zoom(factor, part = 0.5) {
   const span = Math.max(LEAST_SPAN, Math.min(data.total_ns, (view.to - view.from) * factor));
   const time = view.from + part * (view.to - view.from);
@@ -74,7 +75,7 @@ function move(part) {
   setView(from, from + span);
 }
 
-// Ticks of the axis: one unit for all of them, and as many digits as they have.
+// The texts of an axis's ticks: all have the same unit and as many digits as they need.
 function axisTexts(_, values) {
   const most = Math.max(...values.map(Math.abs), 0);
   const [scale, unit] = unitOf(most);
@@ -192,7 +193,8 @@ function drawTrack(context, box, row, x, ratio) {
   }
 }
 
-// The box of an event on a track. Pale are the latency of a DMA, and its descriptors on GpSimdE's.
+// Draws the box of an event on a track. The latency of a DMA is pale, and so is the time in which
+// GpSimdE writes its descriptors, on GpSimdE's track.
 function drawEvent(context, track, n, [left, top, width, height], x, ratio) {
   const isOwn = events.track[n] === track;
   const isPale = !isOwn || (engineOf(n) === "dma" && width > 3);
@@ -212,7 +214,7 @@ function drawEvent(context, track, n, [left, top, width, height], x, ratio) {
   }
 }
 
-// A name where it has room, at the part of its slice that is in view.
+// Writes a name in the visible part of its box, if the name has room there.
 function drawText(context, text, left, right, top, height, style, ratio) {
   const from = Math.max(left, context.canvas.uplotLeft || 0) + 4 * ratio;
   const room = right - from - 4 * ratio;
@@ -229,7 +231,7 @@ function drawText(context, text, left, right, top, height, style, ratio) {
   context.fillText(shown, from, top + height / 2);
 }
 
-// Lines from each event of the critical path to the next, where few enough to see are in view.
+// Draws lines from each event of the critical path to the next, unless too many are in view.
 function drawPath(context, box, x, ratio) {
   const seen = [];
   for (let at = 0; at + 1 < data.path.length; at++) {
@@ -256,7 +258,7 @@ function middleOf(n) {
   return row.top + (events.lane[n] + 0.5) * row.each;
 }
 
-// The event under the mouse, or -1; narrow ones can be missed by 3 pixels.
+// Finds the event under the mouse, or -1. The mouse may be 3 pixels beside a narrow event.
 function eventAt(chart, left, top) {
   const row = rows.find((one) => top >= one.top && top < one.top + one.height);
   if (!row || row.spans) return -1;

@@ -1,5 +1,5 @@
 "use strict";
-// What the page knows of the events, and how it writes numbers. Times are modelled nanoseconds.
+// The events that the page shows, and how it writes numbers. Times are modelled nanoseconds.
 const data = JSON.parse(document.getElementById("data").textContent);
 const events = data.events;
 const count = events.start.length;
@@ -16,14 +16,14 @@ function trackName(track) {
   return data.cores > 1 ? `${track.name} · core ${track.core}` : track.name;
 }
 
-// The largest unit of which a time has one.
+// The largest unit of which a time has at least one.
 function unitOf(ns) {
   if (ns < 999.5) return [1, "ns"];
   if (ns < 999.995e3) return [1e3, "µs"];
   return ns < 999.99995e6 ? [1e6, "ms"] : [1e9, "s"];
 }
 
-// As many digits as tell neighbours apart: whole nanoseconds from 0.1 to 100 µs.
+// Writes a time with enough digits to tell neighbours apart: whole nanoseconds from 0.1 to 100 µs.
 function timeText(ns) {
   const [size, unit] = unitOf(ns);
   const step = ns < 100 ? 0.1 : ns < 1e5 ? 1 : ns < 1e6 ? 10 : 100;
@@ -31,7 +31,7 @@ function timeText(ns) {
   return `${(ns / size).toLocaleString("en", { maximumFractionDigits: digits })} ${unit}`;
 }
 
-// What is no zero is not shown as one.
+// Writes a share in percent. Only a share of 0 shows as 0%.
 function percentText(share) {
   if (share > 0 && share < 0.0005) return "<0.1%";
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
@@ -49,13 +49,13 @@ function label(n) {
   return `#${events.number[n]} ${word("name", n)}${where.length ? ` (${where.join(", ")})` : ""}`;
 }
 
-// Names and values of all that is known of an event.
+// Lists everything that is known about an event, as names and values.
 function facts(n) {
   const found = [["Engine", trackName(data.tracks[events.track[n]])]];
   if (word("instruction", n) !== `nisa.${word("name", n)}`) found.push(["Instruction", word("instruction", n)]);
   const duration = events.end[n] - events.start[n];
-  found.push(["Time", `${timeText(events.start[n])} to ${timeText(events.end[n])}, takes ${timeText(duration)}`]);
-  if (events.times[n] !== 1) found.push(["Runs", `${events.times[n].toLocaleString("en")} times, the first is shown`]);
+  found.push(["Time", `${timeText(events.start[n])} to ${timeText(events.end[n])}, for ${timeText(duration)}`]);
+  if (events.times[n] !== 1) found.push(["Runs", `${events.times[n].toLocaleString("en")} times; the first run is shown`]);
   if (word("source", n)) found.push(["Source", `${word("source", n)}, ${word("function", n)}`]);
   for (const [at, operand] of word("operands", n).split(", ").entries()) {
     if (operand) found.push([at ? "" : "Operands", operand]);
@@ -78,7 +78,7 @@ function facts(n) {
   return found;
 }
 
-// An element; children are elements or text, which is never read as HTML.
+// Makes an element. Its children are elements or texts; a text is never read as HTML.
 function element(name, attributes, ...children) {
   const found = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);

@@ -1,5 +1,6 @@
 "use strict";
-// Starts the page: charts, table, and what joins them. The address keeps the span that is shown.
+// Starts the page: it builds the charts and the table and connects them. The address keeps the span
+// that is shown.
 const place = document.getElementById("charts");
 const tip = document.getElementById("tip");
 const details = document.getElementById("details");
@@ -62,7 +63,7 @@ function select(n) {
   turnTo(n);
 }
 
-// Select an event and move the view to it, closer where it would be too narrow to see.
+// Selects an event and moves the view to it. The view zooms in if the event is too narrow to see.
 function showEvent(n) {
   const duration = events.end[n] - events.start[n];
   const middle = (events.start[n] + events.end[n]) / 2;
@@ -99,7 +100,7 @@ function onView() {
   }, 200);
 }
 
-// The address "#from=1000&to=2000" shows that span, in nanoseconds.
+// Reads an address such as "#from=1000&to=2000", which shows that span in nanoseconds.
 function readAddress() {
   const asked = new URLSearchParams(location.hash.slice(1));
   const [from, to] = [Number(asked.get("from")), Number(asked.get("to"))];

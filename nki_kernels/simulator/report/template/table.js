@@ -1,5 +1,5 @@
 "use strict";
-// The table of instructions: sorted and filtered here, a page of rows at a time.
+// The table of instructions. It is sorted and filtered here, and shows one page of rows at a time.
 const PAGE = 100;
 const table = { order: [], first: 0, sort: "start", direction: 1, texts: null };
 
@@ -11,7 +11,7 @@ const COLUMNS = [
   { key: "engine", name: "Engine or queue", value: (n) => data.tracks[events.track[n]].name, text: (n) => data.tracks[events.track[n]].name, kind: "nowrap" },
   { key: "name", name: "Instruction", value: (n) => word("name", n), text: (n) => word("name", n) + (events.times[n] > 1 ? ` ×${events.times[n].toLocaleString("en")}` : ""), kind: "nowrap" },
   { key: "start", name: "Start", value: (n) => events.start[n], text: (n) => timeText(events.start[n]), kind: "number" },
-  { key: "duration", name: "Takes", value: duration, text: (n) => timeText(duration(n)), kind: "number" },
+  { key: "duration", name: "Duration", value: duration, text: (n) => timeText(duration(n)), kind: "number" },
   { key: "path", name: "On the path", value: (n) => events.path_ns[n] ?? -1, text: (n) => (isOnPath(n) ? timeText(events.path_ns[n]) : ""), kind: "number" },
   { key: "source", name: "Source", value: (n) => [word("file", n), Number(word("source", n).split(":").pop())], text: (n) => word("source", n), kind: "nowrap" },
   { key: "operands", name: "Operands", value: (n) => word("operands", n), text: (n) => word("operands", n), kind: "" },
@@ -81,7 +81,7 @@ function sortBy(key) {
   filterRows();
 }
 
-// Turn to the page of rows that has an event, if no filter hides it.
+// Turns to the page of rows that has an event, if no filter hides the event.
 function turnTo(n) {
   const at = table.order.indexOf(n);
   if (at >= 0) table.first = PAGE * Math.floor(at / PAGE);
