@@ -1,8 +1,8 @@
-// A device "neuron" of PyTorch, in the memory of the host: PrivateUse1, as TorchNeuron has it.
+// A device "neuron" of PyTorch in the memory of the host, of the type PrivateUse1, as in TorchNeuron.
 //
-// Views, storage and copies are its own; every other operator runs by the CPU fallback, and is
-// counted by name. Copies between host and device are counted, too, but for those of the fallback.
-// What a NeuronCore has no storage for raises: float64, and complex dtypes in the first of two modes.
+// The device has its own views, storage and copies. The CPU fallback runs every other operator, which
+// is counted by name. Copies between host and device are counted, too, except those of the fallback.
+// Dtypes that a NeuronCore cannot store raise an error: float64, and complex ones in the first mode.
 
 #include <ATen/autocast_mode.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr auto kNeuron = c10::DeviceType::PrivateUse1;
 
-// What happened since the last reset: bytes and copies over the bus, operators by the CPU.
+// Counts since the last reset: bytes and copies over the bus, and operators that the CPU computed.
 struct Counts {
   std::atomic<int64_t> to_host{0}, to_device{0}, to_host_bytes{0}, to_device_bytes{0};
   std::mutex lock;
@@ -93,7 +93,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-// The same memory as a tensor of the host.
+// Returns a tensor of the host in the same memory.
 at::Tensor on_host(const at::Tensor& x) {
   if (x.is_cpu()) return x;
   auto options = at::TensorOptions().dtype(x.dtype()).device(at::kCPU);
@@ -103,7 +103,7 @@ at::Tensor on_host(const at::Tensor& x) {
   return host;
 }
 
-bool has_complex = false;  // the second mode: complex64 has storage
+bool has_complex = false;  // the second mode, in which complex64 can be stored
 
 void check_dtype(at::ScalarType dtype) {
   TORCH_CHECK_TYPE(
@@ -169,7 +169,7 @@ at::Tensor to_device(const at::Tensor& x) {
   return result;
 }
 
-// The two that PyTorch wants from a device of its own, as the fallback does not know them.
+// PyTorch requires these two functions of a device, because the fallback lacks them.
 at::Tensor convolution(
     const at::Tensor& x, const at::Tensor& w, const std::optional<at::Tensor>& b,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
@@ -210,7 +210,7 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-// Under autocast products are computed in the smaller dtype, as on every device.
+// With autocast, products are computed in the smaller dtype, as on every device.
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
@@ -242,7 +242,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_backward_overrideable", &convolution_backward);
 }
 
-// Copies see to the bits of lazy conjugates and negatives, which would else be resolved by copies.
+// Copies resolve the bits of lazy conjugates and negatives; otherwise more copies would do so.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
@@ -277,6 +277,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("read_counts", &read_counts);
   m.def("reset_counts", &reset_counts);
   m.def("store_complex", [](bool stored) { has_complex = stored; });
-  // Tensors that share memory: for kernels, which run in a simulator on the host.
+  // Kernels, which run in a simulator on the host, need tensors that share memory with the device.
   m.def("on_host", &on_host);
 }
