@@ -17,7 +17,9 @@ from nki_kernels.neuron_packages import FROM_AWS_ALONE, INDEX, how_to_install
 
 ROOT = Path(__file__).parent.parent
 OPTION = re.compile(r"extra.index.url\W{1,20}https://pip\.repos\.neuron", re.IGNORECASE)
-NAMED = re.compile(r"pip install [^`#]*\b(?:nki|nrtpy|neuronx-cc|torch-neuronx|libneuronxla)\b")
+NAMED = re.compile(
+    r"pip install [^`#]*(?<![\w/-])(?:nki|nrtpy|neuronx-cc|torch-neuronx|libneuronxla)(?![\w-])"
+)
 
 
 def serve(index: Path, name: str, version: str, needs: str = "") -> None:
