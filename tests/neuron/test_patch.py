@@ -79,3 +79,15 @@ def test_complex_tensors_are_made_of_parts():
         followed = torch.empty(2, dtype=torch.cfloat, device="neuron", requires_grad=True)
         assert isinstance(followed, ComplexTensor)
         assert followed.is_leaf and followed.requires_grad
+
+
+def test_a_frozen_complex_parameter_goes_to_the_device_as_others_do():
+    model, x = FourierLayer(), torch.randn(2, 2, 16)
+    model.weight.requires_grad_(False)
+    expected = model(x)
+    with trnfft.patch_torch():
+        model = model.to("neuron")
+        assert isinstance(model.weight, ComplexTensor) and isinstance(model.weight, nn.Parameter)
+        assert not model.weight.requires_grad and model.phases.requires_grad
+        actual = model(x.to("neuron"))
+    assert_close([actual], [expected])

@@ -49,13 +49,24 @@ def _dlpack_device(self: ComplexTensor) -> Any:
     return self._real.__dlpack_device__()
 
 
+def _kinds(*tensors: torch.Tensor) -> set[type | None]:
+    """Returns the classes of this package that tensors are of, with None for others."""
+    return {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in tensors}
+
+
+def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
+    """Returns what torch.nn.Module asks before it moves a parameter: no, for different kinds."""
+    asked = torch._has_compatible_shallow_copy_type
+    return len(_kinds(self, from_)) == 1 and bool(as_torch(asked, self, from_))
+
+
 def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Returns whether `self.data = from_` may take the memory of the other tensor.
 
     Raises:
         RuntimeError: the tensors are of different kinds, or one is a view of parts.
     """
-    kinds = {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in (self, from_)}
+    kinds = _kinds(self, from_)
     if RealPairs in kinds or len(kinds) > 1:
         raise RuntimeError(
             f"argument 'data' is a {type(from_).__name__}, allowed is a {type(self).__name__}, as "
@@ -72,6 +83,7 @@ for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
 for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, torch.Tensor._typed_storage):
     FUNCTIONS[_function] = _refused(_function)
 FUNCTIONS |= {
+    torch._has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
     torch.Tensor.__dlpack__: _dlpack,
