@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,13 @@ class Share:
 
     The share ends where the next event of the path begins, or begins to use the DMA engines. The
     share of an event in the body of a loop includes all iterations. The last event of the body also
-    has the time of the branches.
+    has the time of the branches. ``once_ns`` is the part of ``ns`` that passes before the loop, or
+    between this loop and the next, where ScalarE loads its tables.
     """
 
     event: Event
     ns: float
+    once_ns: float = 0.0
 
 
 def critical_shares(timeline: Timeline) -> list[Share]:
@@ -43,8 +46,15 @@ def critical_shares(timeline: Timeline) -> list[Share]:
             end = timeline.span_of_launch(launch)[1]
         else:
             end = _begin_of(following, event)
-        left = [loop.iteration_end_ns for loop in loops if _is_left(loop, event, following)]
-        found.append(Share(event, max(0.0, min([end, *left]) - begin) * event.times))
+        left = [loop for loop in loops if _is_left(loop, event, following)]
+        first = [loop.start_ns for loop in loops if event.index in range(loop.first, loop.end)]
+        entered = max(begin, min(first, default=begin))
+        before, after = entered - begin, 0.0
+        if left and following is not None:
+            outer = event.times / math.prod(loop.trips for loop in left)
+            after = outer * max(0.0, end - max(loop.end_ns for loop in left))
+        body = max(0.0, min([end, *(loop.iteration_end_ns for loop in left)]) - entered)
+        found.append(Share(event, before + body * event.times + after, before + after))
         begin = max(begin, end)
     return found
 

@@ -11,6 +11,8 @@ import pytest
 from nki_kernels import hardware, simulator
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.simulator.critical_path import critical_shares
+from nki_kernels.simulator.report.bottlenecks import bottlenecks
+from nki_kernels.simulator.report.causes import TABLES
 
 from .conftest import TARGET
 
@@ -53,7 +55,26 @@ def looped(x):
     return out
 
 
-@pytest.mark.parametrize("kernel", [pipeline, looped])
+def two_loops(x):
+    """The first instruction of each loop waits while ScalarE loads its tables, once."""
+    t = tile()
+
+    def load(i):
+        nisa.dma_copy(t, x)
+        nisa.activation(t, nl.exp, t)
+
+    def sine(i):
+        nisa.activation(t, nl.sin, t)
+        nisa.tensor_scalar(t, t, nl.add, 1.0)
+
+    nl.fori_loop(0, 8, load)
+    nl.fori_loop(0, 5, sine)
+    out = nl.ndarray((128 * nl.num_programs(), 512), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(rows(out), t)
+    return out
+
+
+@pytest.mark.parametrize("kernel", [pipeline, looped, two_loops])
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 1), ("trn2", 2)])
 def test_shares_are_the_whole_time(monkeypatch, kernel, chip, cores):
     monkeypatch.setenv(TARGET, chip)
@@ -69,6 +90,15 @@ def test_a_loop_s_instructions_have_the_time_of_all_iterations():
     inside = [share for share in critical_shares(timeline) if share.event.times == 20]
     (loop,) = timeline.loops
     assert sum([share.ns for share in inside]) == pytest.approx(loop.end_ns - loop.start_ns)
+
+
+def test_tables_that_are_loaded_before_loops_count_once():
+    timeline = simulator.dry_run(two_loops, SPEC)
+    once = [share.once_ns for share in critical_shares(timeline) if share.once_ns]
+    assert len(once) == 2 and min(once) >= hardware.TRN1.activation_table_ns
+    assert sum(one.share for one in bottlenecks(timeline)) == pytest.approx(1)
+    (tables,) = [one.ns for one in bottlenecks(timeline) if one.cause == TABLES]
+    assert tables == pytest.approx(2 * hardware.TRN1.activation_table_ns, rel=0.2)
 
 
 def test_several_launches_are_one_path():

@@ -94,8 +94,11 @@ def _causes(
     timeline: Timeline, share: Share, following: Share | None
 ) -> Iterator[tuple[str, float]]:
     """Splits the time of an event by cause: its own work, and the wait until the next event."""
-    event, left = share.event, share.ns
+    event, left = share.event, share.ns - share.once_ns
     chip = timeline.chip_of_launch(event.launch)
+    tables = share.once_ns if share.once_ns >= chip.activation_table_ns - 1 else 0.0
+    yield causes.TABLES, tables
+    yield causes.LATENCY, share.once_ns - tables
     after = following.event if following and following.event.launch == event.launch else None
     if any(_ends_with(loop, event, after) for loop in timeline.loops):
         branches = min(left, chip.loop_iteration_ns * event.times)
