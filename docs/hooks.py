@@ -8,7 +8,11 @@ Lines of a page that begin with two colons are replaced:
     ::summary                   a table of what the page documents, with the first sentence of each
     ::kernels                   a table of the pages in docs/reference/kernels
     ::index                     the names that each page of the reference documents
+    ::rules NAME                a table of the lint's rules of a kind: RULES, DEPRECATED, CONTESTED
     ::readme                    README.md below its title; links lead to pages of this site
+
+Two forms of GitHub become those of mkdocs: "> [!WARNING]", and the ends "#gh-light-mode-only" and
+"#gh-dark-mode-only" of the addresses of pictures.
 
 In the finished page, names in code become links: `trnfft.fft` to its place in the reference,
 `torch.fft.fft` to the documentation of torch, and `docs/planner.md` to that page.
@@ -84,10 +88,18 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
         r"^::kernels$": lambda match: _kernels(),
         r"^::index$": lambda match: _index(),
         r"^::readme$": lambda match: _readme(),
+        r"^::rules (\w+)$": lambda match: _rules(match[1]),
+        r"^> \[!WARNING\]\n> \*\*(.+)\.\*\* ((?:.+\n(?:> )?)+)": _warning,
+        r"#gh-(light|dark)-mode-only\)": lambda match: f"#only-{match[1]})",
     }
     for pattern, replacement in replacements.items():
         markdown = re.sub(pattern, replacement, markdown, flags=re.MULTILINE)
     return markdown
+
+
+def _warning(match: re.Match[str]) -> str:
+    body = re.sub(r"^> ", "", match[2], flags=re.MULTILINE)
+    return f'!!! warning "{match[1]}"\n\n' + "".join(f"    {line}\n" for line in body.splitlines())
 
 
 def opening(module: str) -> str:
@@ -180,6 +192,18 @@ def _index() -> str:
         if links:
             lines.append(f"- [{title}]({path}): {links}")
     return "\n".join(lines)
+
+
+def _rules(kind: str) -> str:
+    from nki_kernels.lint import rules
+    from nki_kernels.releases import RELEASES
+
+    rows = ["| Rule | NKI | Finding | Source |", "| --- | --- | --- | --- |"]
+    for name, (source, message) in getattr(rules, kind).items():
+        releases = [one for one in RELEASES if name in rules.rules_of(one)]
+        where = ", ".join(releases) or "all"
+        rows.append(f"| `{name}` | {where} | {_escaped(message)} | {_escaped(source)} |")
+    return "\n".join(rows)
 
 
 def _readme() -> str:

@@ -62,7 +62,7 @@ def test_pages_name_both_forms_of_a_picture():
         text = page.read_text("utf-8")
         for scheme, other in (("light", "dark"), ("dark", "light")):
             for name, end in re.findall(
-                rf"pictures/([\w-]+)-{scheme}\.(\w+)#only-{scheme}\)", text
+                rf"pictures/([\w-]+)-{scheme}\.(\w+)#gh-{scheme}-mode-only\)", text
             ):
-                assert f"pictures/{name}-{other}.{end}#only-{other})" in text, (page, name)
+                assert f"pictures/{name}-{other}.{end}#gh-{other}-mode-only)" in text, (page, name)
                 assert (pictures.FOLDER / f"{name}-{scheme}.{end}").is_file()

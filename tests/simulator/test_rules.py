@@ -1138,17 +1138,17 @@ def reciprocal_sizes(broken):
 # Reductions and statistics.
 
 
-@rule("nisa.tensor_reduce", "axis", "without axis 0")
+@rule("nisa.tensor_reduce", "axis", "to reduce across the partitions, axis 0")
 def partitions_are_not_reduced(broken):
     nisa.tensor_reduce(raw(4, 1), nl.add, sb(4, 8), axis=(0, 1) if broken else 1)
 
 
-@rule("nisa.tensor_reduce", "axis", "must be the last free axes")
+@rule("nisa.tensor_reduce", "axis", "must be the last ones of the axes 1 to 2: ")
 def last_axes_are_reduced(broken):
     nisa.tensor_reduce(raw(4, 2), nl.add, sb(4, 2, 2), axis=1 if broken else 2)
 
 
-@rule("nisa.tensor_reduce", "axis", "must be the last free axes, up to axis 2 and")
+@rule("nisa.tensor_reduce", "axis", "must be the last ones of the axes 1 to 2: ")
 def reduced_axes_exist(broken):
     nisa.tensor_reduce(raw(4, 2), nl.add, sb(4, 2, 2), axis=5 if broken else -1)
 
@@ -2176,7 +2176,7 @@ def nl_load_transpose_takes_arguments(broken):
     kernel(np.zeros((4, 8), np.float32))
 
 
-@rule("nisa.tensor_reduce", "axis", "without axis 0")
+@rule("nisa.tensor_reduce", "axis", "to reduce across the partitions, axis 0")
 def nl_sum_keeps_partitions(broken):
     nl.sum(sb(4, 8), axis=0 if broken else 1)
 

@@ -60,7 +60,12 @@ def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
     given = integers(rules.instruction, "axis", single, "must be an int or a list of ints")
     axes = sorted(a % ndim for a in given if -ndim <= a < ndim)
     if len(axes) != len(given) or not axes or axes != list(range(axes[0], ndim)) or axes[0] == 0:
-        rule = f"must be the last free axes, up to axis {ndim - 1} and without axis 0"
+        free = "axis 1" if ndim == 2 else f"the last ones of the axes 1 to {ndim - 1}"
+        rule = (
+            f"must be {free}: the instruction reduces each partition by itself; to reduce across "
+            f"the partitions, axis 0, multiply by a column of ones (nisa.nc_matmul), or transpose "
+            f"(nisa.nc_transpose) first"
+        )
         raise rules.fail("axis", axis, rule)
     return axes
 
