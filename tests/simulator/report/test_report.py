@@ -90,6 +90,12 @@ def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, 
     assert "The peaks are those in program order, which decides whether the tiles fit" in page
 
 
+def test_links_of_the_page_lead_to_one_place_each(softmax, tmp_path):
+    page = page_of(softmax, tmp_path)
+    for name in re.findall(r' href="#([^"]+)"', page):
+        assert len(re.findall(rf' id="{name}"', page)) == 1, name
+
+
 def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path):
     page = page_of(softmax, tmp_path)
     assert softmax.with_launches_ns == softmax.total_ns + 60e3
