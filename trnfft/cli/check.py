@@ -16,6 +16,7 @@ from rich.text import Text
 
 POINTS = 1 << 20
 NPROC = 4
+PER_CORE = 4  # processes for each core of the computer; more of them stop each other
 COLORS = {"ok": "green", "wrong": "bold red", "refused": "yellow"}
 
 
@@ -66,6 +67,13 @@ def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
 
     processes.backend_of(device)
     if not processes.is_launched():
+        cores = os.cpu_count() or 1
+        most = max(2 * NPROC, PER_CORE * cores)
+        if nproc is not None and nproc > most:
+            raise ValueError(
+                f"argument '--nproc' is {nproc}, allowed are 1 to {most} on this computer with "
+                f"{cores} cores; use torchrun on several hosts for more processes"
+            )
         return processes.started(self_test.run, nproc or NPROC, device, points)
     if nproc is not None:
         raise ValueError(

@@ -139,3 +139,13 @@ def test_by_torchrun():
     )
     assert done.returncode == 2
     assert done.stderr.startswith("argument '--nproc' is 2, allowed under torchrun is none")
+
+
+def test_more_processes_than_a_computer_can_run_are_refused(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    result = CliRunner().invoke(cli.app, ["check", "--nproc", "13"])
+    assert result.exit_code == 2
+    assert (
+        "argument '--nproc' is 13, allowed are 1 to 12 on this computer with 3 cores"
+        in result.output
+    )
