@@ -86,8 +86,8 @@ def front_in_words() -> str:
     single = [(planned(1 << e, 1, "trn1").predicted_ns or 0.0) / 1e3 for e in EXPONENTS]
     published = [us / 1e3 for times in article.TIMES_US.values() for us in times.values()]
     return (
-        f"Left: modelled times of complex transforms of 2^20 points are {span(ratios, '.1f')} "
-        f"times the DMA floor on trn1, trn2 and trn3. With a launch they are "
+        f"Left: modelled times of complex transforms of 2^20 points, N a power of two, are "
+        f"{span(ratios, '.1f')} times the DMA floor on trn1, trn2 and trn3. With a launch they are "
         f"{span(launched, '.0f')} times the floor, and a way to the host and back takes "
         f"{span(host, '.0f')} times as long as the floor of trn2. Right: one transform on trn1 "
         f"takes {span(single, '.0f')} us, modelled, and {XLA_LAUNCHES.eager.range} more with a "
@@ -127,7 +127,7 @@ def draw_many(axes: Axes) -> None:
     axes.text(2**12.5, (low * high) ** 0.5, text, fontsize=9, ha="center", va="center")
     axes.set_ylim(0.8, 200)
     axes.set_ylabel("time / DMA floor")
-    finish(axes, "2$^{20}$ complex points in one call", EXPONENTS)
+    finish(axes, "2$^{20}$ complex points in one call, N a power of two", EXPONENTS)
 
 
 def draw_one(axes: Axes) -> None:

@@ -55,7 +55,7 @@ def stft(
 ) -> torch.Tensor:
     """Returns the short-time Fourier transform: the spectra of windowed, overlapping frames.
 
-    The counterpart in torch is `torch.stft`. See `docs/more_transforms.md`. float16 and bfloat16
+    The counterpart in torch is `torch.stft`. See `docs/getting_started.md`. float16 and bfloat16
     are computed in float32. A window with a wider dtype widens the result.
 
     Args:
@@ -139,7 +139,7 @@ def istft(
     """Returns the signal whose frames are nearest to the frames with the given spectra.
 
     It is the inverse of `stft`. The counterpart in torch is `torch.istft`. See
-    `docs/more_transforms.md`.
+    `docs/getting_started.md`.
 
     Args:
         input: a native complex tensor or a ComplexTensor of shape [F, T] or [B, F, T], as `stft`

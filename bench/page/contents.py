@@ -84,6 +84,13 @@ def read(paths: Sequence[Path]) -> Contents:
     if not results:
         names = ", ".join(map(str, paths))
         raise ResultsError(" ".join([*contents.problems, f"there are no results in {names}"]))
+    chips = {found.where: path.name for path, found in results}
+    if len(chips) > 1:
+        listed = "; ".join(f"{name}: {where}" for where, name in chips.items())
+        raise ResultsError(
+            f"the results are for several chips or degrees of LNC ({listed}); make a page for each, "
+            f"and model cases anew with python -m bench.run --target CHIP"
+        )
     contents.files = labelled(results)
     return contents
 

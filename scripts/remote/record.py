@@ -57,7 +57,7 @@ def load(folder: Path) -> Record:
     try:
         content = json.loads((folder / NAME).read_text())
         return Record(folder=folder, **content)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise BadRequest(
             f"argument '--out' is {str(folder)!r}, which holds no {NAME}: name the folder of a job"
         ) from error

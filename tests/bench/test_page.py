@@ -13,7 +13,7 @@ pytest.importorskip("jinja2")  # of the extra report
 from bench.page import __main__ as command  # noqa: E402
 from bench.page import charts, contents, tables  # noqa: E402
 from bench.page.html import page  # noqa: E402
-from bench.results import Latency, Missing, Results, Row, save  # noqa: E402
+from bench.results import Latency, Missing, Results, ResultsError, Row, save  # noqa: E402
 from tests.simulator.report.browser import in_browser  # noqa: E402
 
 ASKED = {"operation": "transforms_1d", "algorithm": "", "precision": "fast"}
@@ -51,11 +51,11 @@ def write(environment_of_a_chip, tmp_path):
     """Writes a file of results into the folder of a run."""
     (tmp_path / "hardware").mkdir()
 
-    def call(name, backend, rows, missing=(), program="run"):
+    def call(name, backend, rows, missing=(), program="run", target="trn2"):
         results = Results(
             program=program,
             backend=backend,
-            target="trn2",
+            target=target,
             cores=2,
             environment=environment_of_a_chip,
             rows=list(rows),
@@ -196,6 +196,15 @@ def test_whole_calls_are_compared_with_kernels_and_launches(write):
     }
     assert shown == {"host": 240.0, "modelled": 20.0, "launched": 80.0}
     assert "whole calls beside kernel and launches" in text_of(*paths).words
+
+
+def test_results_for_two_chips_are_refused(write):
+    paths = [
+        write("benchmarks.json", "nki", [row(64, "nki", 9.0)]),
+        write("modelled.json", "nki-sim", [row(64, "nki-sim", 9.0)], target="trn3"),
+    ]
+    with pytest.raises(ResultsError, match=r"benchmarks.json: trn2, LNC=2; modelled.json: trn3"):
+        contents.read(paths)
 
 
 def test_algorithms_can_be_added(write):

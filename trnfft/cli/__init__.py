@@ -20,6 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from nki_kernels.distributions import LIBRARY
 from trnfft.cli.stop import stop
+from trnfft.namesake import refuse_namesake
 
 # The names of the commands, and their lines of help: the first lines of their docstrings.
 COMMANDS = {
@@ -103,8 +104,11 @@ def load_package() -> None:
     package = sys.modules["trnfft"]
     if hasattr(package, "__version__"):
         return
-    assert package.__spec__ is not None and package.__spec__.loader is not None
+    assert package.__spec__ is not None
     try:
+        refuse_namesake()  # whose files may have replaced those of this package
+        if package.__spec__.loader is None or getattr(package, "__file__", None) is None:
+            raise ImportError(f"files of {LIBRARY} are missing; install it again")
         package.__spec__.loader.exec_module(package)
     except ImportError as error:
         stop(f"trnfft cannot be imported: {error}", 1)

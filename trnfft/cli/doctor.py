@@ -132,7 +132,7 @@ def advice_lines(sections: dict[str, list[Check]], machine: str) -> list[str]:
             WIDTH,
         )
     for advice, about in names.items():
-        lines += [f"{statuses[advice]:<6}{', '.join(about)}", *wrapped(advice)]
+        lines += [f"{statuses[advice]:<5} {', '.join(about)}", *wrapped(advice)]
     return [*lines, ""] if lines else []
 
 
