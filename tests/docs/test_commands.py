@@ -19,7 +19,10 @@ import typer.main  # noqa: E402
 from nki_kernels.simulator import __main__ as nki_sim  # noqa: E402
 from trnfft import cli  # noqa: E402
 
-ELSEWHERE = ("aws", "cd", "export", "git", "hf", "pip", "pre-commit", "torchrun", "uv")  # not ours
+ELSEWHERE = (
+    *("aws", "cd", "export", "git", "hf", "mkdir", "pip", "pre-commit", "python3", "source"),
+    *("torchrun", "uv"),
+)  # not ours
 FOLDERS = "trnfft|nki_kernels|tests|bench|scripts|docs|packages|plans|examples|\\.github|\\.ci"
 A_FILE = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 STARTS_A_COMMAND = re.compile(
