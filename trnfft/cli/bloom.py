@@ -239,7 +239,7 @@ def summary(
     if exposure:
         rows["exposure"] = f"{exposure:+g} stops"
     if bloomed.lights is not None:
-        rows["lights"] = "no pixel is much brighter than its surroundings: nothing glows"
+        rows["lights"] = "none: no pixel outshines its surroundings"
     if bloomed.lights:
         pixels = counted(bloomed.lights, "pixel")
         rows["lights"] = f"{pixels}, up to {bloomed.brightest:.3g} times as bright as white"

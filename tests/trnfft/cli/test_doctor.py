@@ -122,7 +122,7 @@ def advice_in(text):
     advice, names = {}, []
     for line in lines[lines.index("What to do") + 1 : -1]:
         if line.startswith(("note  ", "broken")):
-            names = line[6:].split(", ")
+            names = line[6:].strip().split(", ")
         elif line.startswith("      "):
             for name in names:
                 advice.setdefault(name, []).extend(line.removesuffix(" \\").split())
