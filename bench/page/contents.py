@@ -88,8 +88,8 @@ def read(paths: Sequence[Path]) -> Contents:
     if len(chips) > 1:
         listed = "; ".join(f"{name}: {where}" for where, name in chips.items())
         raise ResultsError(
-            f"the results are for several chips or degrees of LNC ({listed}); make a page for each, "
-            f"and model cases anew with python -m bench.run --target CHIP"
+            f"the results are for several chips or degrees of LNC ({listed}); make a page for "
+            f"each, and model cases anew with python -m bench.run --target CHIP"
         )
     contents.files = labelled(results)
     return contents
