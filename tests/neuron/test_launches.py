@@ -149,7 +149,7 @@ def test_a_degree_that_changes_is_an_error(monkeypatch, launches):
 
 def test_a_missing_target_warns_once(monkeypatch, new_process):
     monkeypatch.delenv(hardware.TARGET_VARIABLE)
-    with pytest.warns(RuntimeWarning, match="52 ms; plans are for trn2, by the default of Torch"):
+    with pytest.warns(RuntimeWarning, match=r"52 ms\. Plans are for trn2, by the default of Torch"):
         trnfft.fft(torch.ones(2, 16, device="neuron"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
