@@ -29,10 +29,9 @@ import torch
 
 from bench import prices
 from bench.environment import cpu_name
+from bench.prices import ns_of, planned_rows
 from nki_kernels import hardware
 from nki_kernels.measured_times import about
-from trnfft.planner.plan import Plan
-from trnfft.planner.planner import plan
 
 SHAPES = ((256,), (1024,), (4096,), (65536,), (2**20,), (1024, 1024))
 CALLS = ((1024, 1), (1024, 128), (1024, 1024), (65536, 1), (65536, 16), (2**20, 1))  # N, rows
@@ -78,7 +77,7 @@ def kernels() -> str:
         plans = [prices.planned(shape, chip) for chip in hardware.NAMES]
         cells = [_size(shape, plans[0].batch)]
         for one in plans:
-            cells += [_us(_kernel_ns(one)), f"{_kernel_ns(one) / one.dma_floor_ns:.1f}"]
+            cells += [_us(ns_of(one)), f"{ns_of(one) / one.dma_floor_ns:.1f}"]
         rows.append(cells)
     headings = ["N, rows"]
     for one in plans:
@@ -90,8 +89,8 @@ def calls() -> str:
     """Returns the table of calls on trn2."""
     rows = []
     for n, batch in CALLS:
-        one = _planned(n, batch, CALLS_ON)
-        kernel, (eager, compiled) = _kernel_ns(one), _launches(CALLS_ON)
+        one = planned_rows(n, batch, CALLS_ON)
+        kernel, (eager, compiled) = ns_of(one), _launches(CALLS_ON)
         times = (about(kernel + eager), about(kernel + compiled))
         share = f"{kernel / (kernel + eager):.0%}"
         rows.append([_size((n,), batch), _us(kernel), *times, share])
@@ -111,7 +110,7 @@ def rows_of_a_launch() -> str:
     headings = ["N"]
     for chip in hardware.NAMES:
         launch = about(hardware.chip(chip).launches.eager.about_ns)
-        headings.append(f"{_planned(LENGTHS[0], 1, chip).where}: launch {launch}")
+        headings.append(f"{planned_rows(LENGTHS[0], 1, chip).where}: launch {launch}")
     return _table(headings, rows)
 
 
@@ -121,7 +120,7 @@ def least_rows(n: int, chip: str) -> int:
     low, high = 0, MOST_ROWS
     while low < high:
         middle = (low + high) // 2
-        if _kernel_ns(_planned(n, 1 << middle, chip)) >= launch:
+        if ns_of(planned_rows(n, 1 << middle, chip)) >= launch:
             high = middle
         else:
             low = middle + 1
@@ -148,10 +147,10 @@ def gpu() -> str:
     """Returns the table of cuFFT on a GPU, which others measured, beside calls on trn2."""
     rows = []
     for (n, batch), (alone, copied) in CUFFT_US.items():
-        one = _planned(n, batch, CALLS_ON)
-        call = about(_kernel_ns(one) + _launches(CALLS_ON)[0])
+        one = planned_rows(n, batch, CALLS_ON)
+        call = about(ns_of(one) + _launches(CALLS_ON)[0])
         times = [_us(1e3 * us) for us in (alone, copied)]
-        rows.append([_size((n,), batch), *times, _us(_kernel_ns(one)), call])
+        rows.append([_size((n,), batch), *times, _us(ns_of(one)), call])
     headings = [
         "N, rows",
         "cuFFT on a GeForce RTX 3080, measured by others",
@@ -166,10 +165,10 @@ def host() -> str:
     """Returns the table of torch.fft.fft on this CPU, with a heading that names the CPU."""
     rows = []
     for n, batch in CALLS:
-        one = _planned(n, batch, CALLS_ON)
-        call = about(_kernel_ns(one) + _launches(CALLS_ON)[0])
+        one = planned_rows(n, batch, CALLS_ON)
+        call = about(ns_of(one) + _launches(CALLS_ON)[0])
         measured = about(1e9 * measured_seconds(n, batch))
-        rows.append([_size((n,), batch), measured, _us(_kernel_ns(one)), call])
+        rows.append([_size((n,), batch), measured, _us(ns_of(one)), call])
     headings = [
         "N, rows",
         f"torch.fft.fft on {cpu_name()}, {_threads()}, torch {torch.__version__}, measured",
@@ -192,15 +191,6 @@ def measured_seconds(n: int, batch: int, rounds: int = ROUNDS) -> float:
             torch.fft.fft(x)
         best = min(best, (time.perf_counter() - start) / repeats)
     return best
-
-
-def _planned(n: int, batch: int, chip: str) -> Plan:
-    return plan(n, batch=batch, target=chip, cores=None)
-
-
-def _kernel_ns(one: Plan) -> float:
-    assert one.predicted_ns is not None
-    return one.predicted_ns
 
 
 def _launches(chip: str) -> tuple[float, float]:

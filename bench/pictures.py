@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import diagrams, scaling
+from bench.prices import ns_of, planned_rows
 from bench.seed_article import figures as article
 from nki_kernels import hardware
 from nki_kernels.measured_times import HOST_ROUND_TRIP, XLA_LAUNCHES, MeasuredTime
 from trnfft.cli.plan import draw_prices
-from trnfft.planner.plan import Plan
 from trnfft.planner.planner import plan
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def in_panels(shape: tuple[int, int], size: tuple[float, float]) -> Figure:
 
 def front_in_words() -> str:
     """Returns what the picture `front` shows, for readers who do not see it."""
-    plans = {chip: [planned(1 << e, POINTS >> e, chip) for e in EXPONENTS] for chip in COLORS}
+    plans = {chip: [planned_rows(1 << e, POINTS >> e, chip) for e in EXPONENTS] for chip in COLORS}
     every = [one for some in plans.values() for one in some]
-    ratios = [(one.predicted_ns or 0.0) / one.dma_floor_ns for one in every]
+    ratios = [ns_of(one) / one.dma_floor_ns for one in every]
     launched = [(one.with_launches_ns or 0.0) / one.dma_floor_ns for one in every]
     host = [at / plans["trn2"][0].dma_floor_ns for at in ends(HOST_ROUND_TRIP)]
-    single = [(planned(1 << e, 1, "trn1").predicted_ns or 0.0) / 1e3 for e in EXPONENTS]
+    single = [ns_of(planned_rows(1 << e, 1, "trn1")) / 1e3 for e in EXPONENTS]
     published = [us / 1e3 for times in article.TIMES_US.values() for us in times.values()]
     return (
         f"Left: modelled times of complex transforms of 2^20 points, N a power of two, are "
@@ -101,17 +101,12 @@ def span(values: Iterable[float], digits: str) -> str:
     return f"{min(values):{digits}} to {max(values):{digits}}"
 
 
-def planned(n: int, batch: int, target: str) -> Plan:
-    """Returns the plan of a batch on a chip, at the chip's default degree of LNC."""
-    return plan(n, batch=batch, target=target, cores=None)
-
-
 def draw_many(axes: Axes) -> None:
     """Draws modelled times of 2^20 points over the DMA floor, and with a launch."""
     for chip, color in COLORS.items():
-        plans = [planned(1 << e, POINTS >> e, chip) for e in EXPONENTS]
+        plans = [planned_rows(1 << e, POINTS >> e, chip) for e in EXPONENTS]
         sizes = [one.n for one in plans]
-        kernels = [(one.predicted_ns or 0.0) / one.dma_floor_ns for one in plans]
+        kernels = [ns_of(one) / one.dma_floor_ns for one in plans]
         launched = [(one.with_launches_ns or 0.0) / one.dma_floor_ns for one in plans]
         label = f"kernel on {plans[0].where}, modelled"
         axes.plot(sizes, kernels, color=color, marker="o", markersize=3, label=label)
@@ -120,7 +115,7 @@ def draw_many(axes: Axes) -> None:
     axes.plot([], [], "--", color=ink(), linewidth=1, label=label)
     label = "DMA floor: every point read and written once"
     axes.axhline(1, color=ink(), linestyle=":", label=label)
-    floor = planned(1 << 10, POINTS >> 10, "trn2").dma_floor_ns
+    floor = planned_rows(1 << 10, POINTS >> 10, "trn2").dma_floor_ns
     low, high = (at / floor for at in ends(HOST_ROUND_TRIP))
     axes.axhspan(low, high, color=GREY, alpha=0.3, linewidth=0)
     text = f"to the host and back on trn2:\n{HOST_ROUND_TRIP.range}, measured by others"
@@ -132,9 +127,9 @@ def draw_many(axes: Axes) -> None:
 
 def draw_one(axes: Axes) -> None:
     """Draws one transform on trn1, beside what the article published."""
-    plans = [planned(1 << e, 1, "trn1") for e in EXPONENTS]
+    plans = [planned_rows(1 << e, 1, "trn1") for e in EXPONENTS]
     sizes = [one.n for one in plans]
-    kernels = [(one.predicted_ns or 0.0) / 1e3 for one in plans]
+    kernels = [ns_of(one) / 1e3 for one in plans]
     launched = [(one.with_launches_ns or 0.0) / 1e3 for one in plans]
     color, launch = COLORS["trn1"], XLA_LAUNCHES.eager
     label = f"kernel on {plans[0].where}, modelled"

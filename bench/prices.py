@@ -48,6 +48,11 @@ def planned(shape: tuple[int, ...], target: str, real: bool = False, inverse: bo
     return plan(**size, batch=batch, target=target, cores=None, real=real, inverse=inverse)
 
 
+def planned_rows(n: int, batch: int, target: str) -> Plan:
+    """Returns the plan of a batch of rows on a chip, at the chip's default degree of LNC."""
+    return plan(n, batch=batch, target=target, cores=None)
+
+
 def row(plans: list[Plan]) -> str:
     """Returns a row of the first table: one case on each chip."""
     first = plans[0]
@@ -102,7 +107,8 @@ def cores_table() -> str:
 
 def ns_of(one: Plan) -> float:
     """Returns the modelled time of a plan's kernel, in nanoseconds."""
-    return one.predicted_ns or 0.0
+    assert one.predicted_ns is not None  # as for plans on the host
+    return one.predicted_ns
 
 
 def us(one: Plan) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.compare import Reasons
 from bench.page import charts, contents, tables
@@ -13,10 +11,12 @@ from bench.plots import SOURCES
 from bench.seed_article import figures as seed_figures
 from nki_kernels import hardware
 from nki_kernels.simulator import report
+from nki_kernels.simulator.report.html import environment, micro, script_json
 from nki_kernels.whole_file import write_whole
 
 TEMPLATE = Path(__file__).parent / "template"
 REPORT = Path(report.__file__).parent  # of the simulator, whose look and uPlot the page shares
+WITHOUT_JINJA2 = "the page needs the package jinja2: pip install 'Jinja2>=3.1,<4'"
 
 
 def write(paths: Sequence[Path], out: Path) -> None:
@@ -36,7 +36,7 @@ def page(found: contents.Contents) -> str:
     Raises:
         ImportError: the package jinja2 is not installed.
     """
-    template = environment().get_template("page.html.j2")
+    template = environment(TEMPLATE, WITHOUT_JINJA2).get_template("page.html.j2")
     reasons = Reasons()
     drawn = charts.charts(found)
     measured = [file for file in found.files if file.results.backend != contents.MODEL]
@@ -102,27 +102,4 @@ def device_of(found: contents.Contents) -> str:
 def launch_note(found: contents.Contents) -> str:
     """Returns what was measured of launches by others, for the chip of the first file."""
     chip = hardware.chip(found.files[0].results.target)
-    return chip.launches.note(chip.name).replace(" us", " µs")
-
-
-def script_json(data: Any) -> str:
-    """Returns JSON in which no name can end the script: "<" is written as its code."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")
-
-
-def environment() -> Any:
-    """Returns jinja2's environment. Everything that is not marked as safe is escaped."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(
-            "the page needs the package jinja2: pip install 'Jinja2>=3.1,<4'"
-        ) from error
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    return micro(chip.launches.note(chip.name))

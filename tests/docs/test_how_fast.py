@@ -64,7 +64,7 @@ def test_what_follows_from_the_table_of_a_gpu():
     for (n, rows), (alone, copied) in host_and_chip.CUFFT_US.items():
         copies.append(copied / alone)
         if n * rows == host_and_chip.POINTS:
-            plan = host_and_chip._planned(n, rows, host_and_chip.CALLS_ON)
+            plan = host_and_chip.planned_rows(n, rows, host_and_chip.CALLS_ON)
             kernels.append(plan.predicted_ns / 1e3 / alone)
             calls.append(plan.with_launches_ns / 1e3 / alone)
     assert "1.2 to 2 times as long as cuFFT" in PROSE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ from nki_kernels.simulator.engines import ENGINES
 from . import causes
 from .bottlenecks import bottlenecks
 from .chart_data import chart_data, short_source
+from .html import environment, micro, script_json
 from .roofline import roofline
 from .source_listing import source_listing
 from .units import bytes_text, count_text, percent_text, time_text
@@ -57,7 +57,7 @@ def page(timeline: Timeline) -> str:
         roofline=roofline(timeline),
         files=source_listing(timeline),
         warnings_without_line=[w for w in timeline.warnings if w.source is None],
-        data=_script_json(data),
+        data=script_json(data),
         styles=[_read("uplot/uPlot.min.css"), _read("template/report.css")],
         scripts=[
             _read("uplot/uPlot.iife.min.js"),
@@ -68,32 +68,18 @@ def page(timeline: Timeline) -> str:
 
 
 def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError(f"the report needs the package jinja2, {from_extra('report')}") from error
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER / "template"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    without = f"the report needs the package jinja2, {from_extra('report')}"
+    found = environment(_FOLDER / "template", without)
     found.filters.update(
         time=time_text,
-        about=lambda ns: _micro(about(ns)),
-        micro=_micro,
+        about=lambda ns: micro(about(ns)),
+        micro=micro,
         bytes=bytes_text,
         percent=percent_text,
         count_of=count_text,
         short_source=lambda source: short_source(source.file, source.line),
     )
     return found
-
-
-def _micro(text: str) -> str:
-    """Returns a text with the page's unit µs where notes and terminals have us."""
-    return text.replace(" us", " µs")
 
 
 def _engines(timeline: Timeline) -> list[Bar]:
@@ -114,12 +100,6 @@ def _floors(timeline: Timeline) -> list[Bar]:
 
 def _most(counter: dict[str, Any]) -> float:
     return max([value for line in counter["values"] for value in line], default=0.0)
-
-
-def _script_json(data: dict[str, Any]) -> str:
-    """Returns JSON in which "<" is escaped, so that no name in it can end the script element."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")
 
 
 def _read(name: str) -> str:
