@@ -23,7 +23,7 @@ import torch
 
 from nki_kernels import hardware
 from trnfft.cli.picture import Picture
-from trnfft.convolution.bloom import BloomFilter
+from trnfft.convolution.bloom import BloomFilter, least_length
 from trnfft.convolution.point_spread_functions import gaussian
 
 NEAR_WHITE = 0.9  # linear light from which on a pixel of a PNG counts as a light, in part
@@ -125,9 +125,8 @@ def modelled(
     from trnfft.planner.planner import plan_convolution
 
     size, is_mirrored = bloom_filter.size, bloom_filter.padding == "mirror"
-    # As `BloomFilter` pads: mirror images on both sides do not serve each other, zeros do.
     height, width = (
-        max(points + (taps - 1 if is_mirrored else taps // 2), taps)
+        least_length(points, taps, bloom_filter.padding)
         for points, taps in zip(size, bloom_filter.psf_size, strict=True)
     )
     padded = plan_images(size, (height, width), target=chip.name)

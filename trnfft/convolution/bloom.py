@@ -226,7 +226,7 @@ class BloomFilter:
         self.size = _checked_size(size)
         self._ordered: torch.Tensor | None = None
         least = tuple(
-            _least_length(points, taps, self.padding)
+            least_length(points, taps, self.padding)
             for points, taps in zip(self.size, self.psf_size, strict=True)
         )
         height, width = (_next_even_fast_length(points) for points in least)
@@ -320,7 +320,7 @@ def _mixed(spectrum: torch.Tensor, strength: float) -> torch.Tensor:
     return spectrum if strength == 1 else spectrum * strength + (1 - strength)
 
 
-def _least_length(points: int, taps: int, padding: str) -> int:
+def least_length(points: int, taps: int, padding: str) -> int:
     """Returns the least length without wraparound between picture and PSF.
 
     One margin of zeros between the end of a line and its beginning serves both sides. Mirror images
