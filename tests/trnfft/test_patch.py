@@ -16,6 +16,7 @@ import trnfft
 from nki_kernels import simulator
 from tests import sweeps
 from trnfft import ComplexTensor
+from trnfft.backends import choice
 
 from .samples import native, random
 
@@ -335,3 +336,67 @@ def test_what_replaces_functions_is_pickled_by_its_name():
     finally:
         patch.stop()
     assert pickle.loads(kept) is torch.fft.rfft  # where nothing is patched, torch's own
+
+
+# TorchScript
+
+
+class Padded(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.zeros(3, device=x.device)
+
+
+class Magnitudes(torch.nn.Module):
+    def forward(self, x):
+        frames = torch.stft(x, n_fft=4, window=torch.ones(4), return_complex=True)
+        return torch.fft.rfft(x).abs(), frames.abs(), torch.complex(x, x).abs()
+
+
+@pytest.fixture
+def started():
+    patch = trnfft.patch_torch()
+    patch.start()
+    yield
+    patch.stop()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    "model, shape", [(Padded(), (2, 3)), (Magnitudes(), (2, 8))], ids=["real", "complex"]
+)
+def test_scripted_code_keeps_torchs_functions(model, shape, started):
+    x = random(*shape, dtype=torch.float32)
+    scripted = torch.jit.script(model)
+    assert "__torch__.trnfft" not in str(scripted.inlined_graph)
+    with trnfft.backend("matmul"):
+        torch.testing.assert_close(scripted(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_functions_are_scripted_under_tracing(started):
+    @torch.jit.script_if_tracing
+    def spectrum(x, n: int):
+        return torch.view_as_real(torch.fft.rfft(torch.cat([x, torch.zeros(n)])))
+
+    x = random(6, dtype=torch.float32)
+    traced = torch.jit.trace(lambda x: spectrum(x, 2), x)
+    torch.testing.assert_close(traced(2 * x), 2 * spectrum(x, 2))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("in_a_block", [True, False])
+def test_scripted_code_refuses_devices_without_complex_storage(in_a_block, monkeypatch):
+    scripted, real = torch.jit.script(Magnitudes()), torch.jit.script(Padded())
+    traced = torch.jit.trace(Magnitudes(), torch.ones(2, 8))
+    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    patch = trnfft.patch_torch()
+    patch.__enter__() if in_a_block else patch.start()
+    try:
+        for function in (scripted, traced, scripted.forward):
+            for _ in range(2):
+                with pytest.raises(NotImplementedError, match=r"'forward'.*aten::stft.*'cpu'"):
+                    function(torch.ones(2, 8))
+        assert real(torch.ones(2, 3)).shape == (2, 3)
+    finally:
+        patch.__exit__(None, None, None) if in_a_block else patch.stop()
+    scripted(torch.ones(2, 8))

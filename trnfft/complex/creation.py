@@ -109,6 +109,15 @@ def bernoulli_(self: ComplexTensor, p: float = 0.5, *, generator: Any = None) ->
     return self
 
 
+@implements(aten.uniform_.default)
+def uniform_(
+    self: ComplexTensor, low: float = 0, high: float = 1, *, generator: Any = None
+) -> ComplexTensor:
+    for part in (self._real, self._imag):
+        part.uniform_(low, high, generator=generator)
+    return self
+
+
 @implements(aten.normal_.default)
 def normal_(
     self: ComplexTensor, mean: float = 0, std: float = 1, *, generator: Any = None

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import Parts, aten, implements, joined
+from trnfft.complex.dispatch import Parts, aten, both, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
 Function = Callable[[torch.Tensor, torch.Tensor], Parts]
@@ -237,3 +237,12 @@ def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
     """Returns -i (a + ib)."""
     return Parts(b, -a)
+
+
+@implements(aten.logaddexp.default)
+def logaddexp(self: torch.Tensor, other: torch.Tensor) -> Any:
+    from torch._decomp import decomposition_table  # here: it loads many modules
+
+    # torch would make a real operand a native complex tensor, which the device may not store.
+    whole = (joined(*both(x)) for x in (self, other))
+    return decomposition_table[aten.logaddexp.default](*whole)

@@ -228,7 +228,8 @@ class ComplexTensor(torch.Tensor):
         """
         part_dtype = _PARTS_OF[self.dtype]
         real, imag = parts_of(self)
-        return torch.complex(real.to(part_dtype), imag.to(part_dtype))
+        # `trnfft.patch_torch` may replace torch.complex, but not the operator.
+        return aten.complex.default(real.to(part_dtype), imag.to(part_dtype))
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Returns a complex NumPy array: a copy in complex128, or in complex64 for smaller dtypes.
@@ -292,7 +293,7 @@ class ComplexTensor(torch.Tensor):
             return _traced_as_native(func, args, kwargs)
         if func not in OF_GRAPHS and _has_native(args):
             # Native tensors need native gradients, and DTensors combine only with each other.
-            kept = int(_is_in_place(func))
+            kept = int(is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
             args = (*args[:kept], *rest)
         try:
@@ -384,7 +385,8 @@ class ComplexTensor(torch.Tensor):
             return f"ComplexTensor({real!r}, {imag!r})"
         device = "meta" if self.device.type == "meta" else "cpu"
         part_dtype = torch.float64 if real.dtype == torch.float64 else torch.float32
-        native = torch.complex(real.to(device, part_dtype), imag.to(device, part_dtype))
+        parts = (part.to(device, part_dtype) for part in (real, imag))
+        native = aten.complex.default(*parts)
         text = repr(native).removeprefix("tensor(")
         notes = ""
         if real.dtype != part_dtype:
@@ -456,7 +458,7 @@ def _traced_as_native(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     A trace sees the parts of a ComplexTensor, and not what is computed below autograd.
     """
-    if _is_in_place(func) or kwargs.get("out") is not None:
+    if is_in_place(func) or kwargs.get("out") is not None:
         raise NotImplementedError(
             f"torch.jit.trace cannot record {getattr(func, '__name__', func)}, which writes into a "
             f"ComplexTensor; write a new tensor, as z = 2 * z for z *= 2 and torch.where for "
@@ -791,7 +793,7 @@ def _has_native(values: Any) -> bool:
     return False
 
 
-def _is_in_place(function: Any) -> bool:
+def is_in_place(function: Any) -> bool:
     name: str = getattr(function, "__name__", "").split(".")[0]  # without that of an overload
     return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
 

@@ -203,11 +203,11 @@ def _unpatched() -> Iterator[None]:
     count = patch._started
     for _ in range(count):
         patch.patch_torch().stop()
-    places, patch._PLACES, patch._started = patch._PLACES, [], count
+    found, patch._places, patch._started = patch._places, tuple, count  # type: ignore[assignment]
     try:
         yield
     finally:
-        patch._PLACES, patch._started = places, 0
+        patch._places, patch._started = found, 0
         for _ in range(count):
             patch.patch_torch().start()
 

@@ -14,7 +14,7 @@ import cachetools
 import torch
 
 import trnfft
-from trnfft import patch, transforms
+from trnfft import complex_makers, patch, split_results, transforms
 
 
 def _folder(file: str | None) -> str:
@@ -30,7 +30,12 @@ _STDLIB = os.path.join(sysconfig.get_paths()["stdlib"], "")
 _ON_THE_WAY = {
     patch.patch_torch.__torch_function__.__code__,
     *(function.__code__ for function in transforms.OF_TORCH.values()),  # type: ignore[attr-defined]
-    patch._module_to.__code__,
+    *(
+        each.__code__
+        for module in (complex_makers, split_results)
+        for each in vars(module).values()
+        if hasattr(each, "__code__")
+    ),
 }
 
 

@@ -1,0 +1,283 @@
+"""Where no complex storage is assumed, complex results of torch's functions are ComplexTensors."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import trnfft
+from tests.complex_calls import all_makers
+from trnfft import ComplexTensor
+from trnfft.backends import choice
+
+X = torch.arange(1.0, 7).reshape(3, 2)
+
+
+@pytest.fixture(autouse=True)
+def no_complex_storage(monkeypatch):
+    """Lets the CPU stand for a device without complex dtypes."""
+    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+
+
+@pytest.fixture
+def started():
+    patch = trnfft.patch_torch()
+    patch.start()
+    yield
+    patch.stop()
+
+
+@pytest.fixture(scope="module")
+def makers():
+    return all_makers(X)
+
+
+def assert_split(actual, expected, is_random=False):
+    assert isinstance(actual, ComplexTensor)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if not is_random:
+        torch.testing.assert_close(actual.to_complex(), expected, equal_nan=True)
+
+
+def test_the_table_has_many_functions(makers):
+    names = {str(maker).partition("(")[0] for maker in makers}
+    assert len(makers) > 250
+    assert names > {
+        *(
+            f"torch.{name}"
+            for name in ["randn", "rand", "full", "tensor", "asarray", "eye", "linspace"]
+        ),
+        *(f"torch.{name}_like" for name in ("zeros", "ones", "full", "empty", "rand", "randn")),
+        *(f"torch.Tensor.new_{name}" for name in ("zeros", "ones", "full", "empty", "tensor")),
+        *(
+            f"torch.Tensor.{name}"
+            for name in ["to", "type", "cfloat", "view", "__rmul__", "__add__"]
+        ),
+        "torch.scalar_tensor",
+        "torch.where",
+    }
+
+
+def test_in_a_block(makers, subtests):
+    for maker, expected in makers.items():
+        with subtests.test(maker=str(maker)), trnfft.patch_torch():
+            assert_split(maker(X.clone()), expected, maker.is_random)
+
+
+def test_in_a_whole_program(makers, subtests, started):
+    for maker, expected in makers.items():
+        if maker.has_place:
+            with subtests.test(maker=str(maker)):
+                assert_split(maker.looked_up(X.clone()), expected, maker.is_random)
+
+
+def test_numbers_of_two_random_parts():
+    torch.manual_seed(0)
+    with trnfft.patch_torch():
+        normal = torch.randn(20000, dtype=torch.cfloat)
+        uniform = torch.rand(20000, dtype=torch.cfloat)
+        within = torch.empty(20000, dtype=torch.cfloat).uniform_(2, 3)
+    for part in (normal.real, normal.imag):
+        assert abs(part.mean()) < 0.02 and abs(part.var() - 0.5) < 0.02
+    for part, low in ((uniform.real, 0), (uniform.imag, 0), (within.real, 2), (within.imag, 2)):
+        assert part.min() >= low and part.max() <= low + 1
+        assert abs(part.mean() - low - 0.5) < 0.01 and abs(part.var() - 1 / 12) < 0.01
+
+
+def phases(x):
+    rotated = torch.exp(1j * x) * (x + 2j) / (1 - 1j * x)
+    chosen = torch.where(x > 2, rotated, 1j)
+    return torch.stack([chosen.real, chosen.imag, (x.to(torch.cfloat) ** 2).real])
+
+
+def test_derivatives():
+    x = X.clone().requires_grad_()
+    expected = torch.autograd.grad(phases(x).square().sum(), x)
+    with trnfft.patch_torch():
+        actual = torch.autograd.grad(phases(x).square().sum(), x)
+    torch.testing.assert_close(actual, expected)
+
+
+def test_compiled_to_one_graph(started):
+    def several(x):
+        made = torch.full((2,), 1j), torch.zeros(2, dtype=torch.cfloat), torch.tensor([1, 2j])
+        more = x.new_ones(2, dtype=torch.cfloat), torch.ones_like(x[0], dtype=torch.cfloat)
+        return phases(x), torch.stack([*made, *more]) * torch.eye(2, dtype=torch.cfloat)[0]
+
+    expected = several(X)
+    torch._dynamo.reset()
+    compiled = torch.compile(several, fullgraph=True, backend="aot_eager")
+    real, split = compiled(X)
+    torch.testing.assert_close(real, expected[0])
+    torch.testing.assert_close(split.to_complex(), expected[1].to_complex())
+
+
+def test_compiled_in_a_block():
+    expected = phases(X)
+    torch._dynamo.reset()
+    with trnfft.patch_torch():
+        actual = torch.compile(phases, fullgraph=True, backend="aot_eager")(X)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(2, 3).to(torch.cfloat),
+        lambda: nn.Linear(2, 3).type(torch.cfloat),
+        lambda: nn.Linear(2, 3, dtype=torch.cfloat),
+        lambda: nn.Linear(2, 3, dtype=torch.cfloat).to("cpu"),
+        lambda: nn.Linear(2, 3, dtype=torch.cfloat).to_empty(device="cpu"),
+        lambda: nn.Bilinear(2, 2, 3, bias=False).to(dtype=torch.cfloat),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+def test_modules(make, started):
+    module = make()
+    assert module.weight.dtype == torch.cfloat
+    assert isinstance(module.weight, ComplexTensor) and isinstance(module.weight, nn.Parameter)
+    assert module.weight.requires_grad and module.weight.is_leaf
+
+
+def test_a_module_of_native_parameters_is_converted_in_a_block():
+    module = nn.Linear(2, 3, dtype=torch.cfloat)
+    expected = module(X + 0j)
+    with trnfft.patch_torch():
+        module = module.to("cpu")
+        actual = module(1 * X.to(torch.cfloat))
+    assert isinstance(module.weight, ComplexTensor)
+    torch.testing.assert_close(actual.to_complex(), expected)
+
+
+def test_parameters():
+    with trnfft.patch_torch():
+        weight = nn.Parameter(torch.randn(3, 2, dtype=torch.cfloat))
+        (1j * X * weight).abs().sum().backward()
+    assert isinstance(weight, ComplexTensor) and isinstance(weight.grad, ComplexTensor)
+
+
+@pytest.mark.parametrize("function", [torch.tensor, torch.as_tensor, torch.asarray])
+def test_data(function):
+    data = [
+        [[1, 2j], [3.0, 4]],
+        np.array([1j, 2]),
+        (np.complex64(1j), 2.0),
+        1j,
+        torch.tensor([1j, 2]),
+        X,
+    ]
+    for each in data:
+        expected = function(each, dtype=torch.complex128)
+        with trnfft.patch_torch():
+            actual = function(each, dtype=torch.complex128)
+            kept = function(each)
+        assert_split(actual, expected)
+        assert kept.is_complex() == (each is not X)
+        assert not isinstance(kept, ComplexTensor) or kept.dtype == function(each).dtype
+    with trnfft.patch_torch():
+        assert type(function([1.0, 2.0])) is torch.Tensor
+        assert type(function(X)) is torch.Tensor
+
+
+def test_data_may_require_gradients():
+    with trnfft.patch_torch():
+        for leaf in (
+            torch.tensor([1j, 2], requires_grad=True),
+            torch.randn(2, dtype=torch.cfloat, requires_grad=True),
+            torch.full((2,), 1j, requires_grad=True),
+        ):
+            assert isinstance(leaf, ComplexTensor) and leaf.is_leaf and leaf.requires_grad
+
+
+def test_copies_are_copies_and_conversions_are_differentiable():
+    x = X.clone().requires_grad_()
+    with trnfft.patch_torch():
+        assert not torch.tensor(X, dtype=torch.cfloat).requires_grad
+        torch.as_tensor(x, dtype=torch.cfloat).real.sum().backward()
+    torch.testing.assert_close(x.grad, torch.ones_like(x))
+
+
+def test_out():
+    out, full = (ComplexTensor(torch.ones(3, 2), torch.ones(3, 2)) for _ in range(2))
+    with trnfft.patch_torch():
+        assert torch.mul(X, 1j, out=out) is out
+        torch.full((3, 2), 2j, out=full)
+        torch.testing.assert_close(out.to_complex(), X * 1j)
+        torch.testing.assert_close(full.to_complex(), torch.full((3, 2), 2j).to_complex())
+        assert torch.zeros((3, 2), out=out) is out and not out.abs().any()
+        with pytest.raises(RuntimeError, match=r"'out' has shape \(3, 2\), allowed is \(2,\)"):
+            torch.zeros(2, out=out)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: torch.add(x, x, alpha=1j), "alpha must not be a complex number"),
+        (lambda x: x.masked_fill(x > 2, 1j), "cannot be converted"),
+        (lambda x: torch.full_like(x, 1j), "cannot be converted"),
+        (lambda x: torch.clamp(x, 1j), "cannot be converted|aten.clamp"),
+        (lambda x: x.clone().mul_(1j), "can't be cast"),
+        (lambda x: x.clone().fill_(1j), "cannot be converted"),
+        (lambda x: torch.view_as_complex(x.mT), "size 2"),
+        (lambda x: x[:, :1].view(torch.cfloat), "size|divisible|multiple"),
+    ],
+)
+def test_errors_are_torchs(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(X)
+    with trnfft.patch_torch(), pytest.raises(RuntimeError, match=message):
+        call(X)
+
+
+def test_real_results_stay_real():
+    with trnfft.patch_torch():
+        assert torch.zeros(2, dtype=torch.result_type(X, 1.0)).dtype == torch.float32
+        assert type(2 * X) is torch.Tensor and type(X.to(torch.float64)) is torch.Tensor
+        assert (X == 1j).dtype == torch.bool
+
+
+def test_the_class_keeps_torchs_methods(started):
+    held = torch.Tensor.mul
+    seen = []
+
+    class Subclass(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    assert isinstance(1j * X, ComplexTensor)
+    x = X.as_subclass(Subclass)
+    assert isinstance(x.mul(2), Subclass)
+    trnfft.patch_torch().start()
+    trnfft.patch_torch().stop()
+    assert torch.Tensor.mul is held
+    assert held in seen
+
+
+def test_all_threads_of_a_program(started):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(1j * X))
+    thread.start()
+    thread.join()
+    assert isinstance(found[0], ComplexTensor)
+
+
+def test_everything_is_restored():
+    before = {name: getattr(torch, name) for name in dir(torch)}
+    methods = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}
+    own = set(vars(torch.Tensor))
+    patch = trnfft.patch_torch()
+    patch.start()
+    assert torch.mul is not before["mul"]
+    patch.stop()
+    assert {name: getattr(torch, name) for name in dir(torch)} == before
+    after = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}
+    after.pop("__subclasshook__"), methods.pop("__subclasshook__")
+    after.pop("__init_subclass__"), methods.pop("__init_subclass__")
+    after.pop("__dir__", None), methods.pop("__dir__", None)
+    assert after == methods
+    assert set(vars(torch.Tensor)) == own
+    assert type(1j * X) is torch.Tensor

@@ -1,0 +1,187 @@
+"""Functions of torch that make complex numbers of arguments that are not, or not plainly, complex.
+
+    torch.complex, torch.polar, torch.view_as_complex       of real tensors alone
+    torch.tensor, torch.as_tensor, torch.asarray            of data, which may be nested lists
+    torch.Tensor.to and other conversions, torch.Tensor.view
+
+On devices without complex storage the results are ComplexTensors. `trnfft.patch_torch` calls these
+functions; it finds all others in `trnfft.split_results`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from trnfft.backends.choice import stores_complex
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted
+
+# `trnfft.patch_torch` may replace these methods in torch.
+_TO, _VIEW = torch.Tensor.to, torch.Tensor.view
+
+
+def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a function that makes a tensor of data: of Python's numbers, an array or a tensor."""
+    owner, data = (args[0], args[1:]) if func is torch.Tensor.new_tensor else (None, args)
+    content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
+    dtype = next((x for x in (*data, *kwargs.values()) if isinstance(x, torch.dtype)), None)
+    dtype = owner.dtype if dtype is None and owner is not None else dtype
+    is_complex = _holds_complex(content) if dtype is None else dtype.is_complex
+    if not is_complex:
+        return func(*args, **kwargs)
+    if owner is not None or isinstance(content, torch.Tensor):
+        device = device_of((owner if owner is not None else content,), kwargs)
+    else:
+        device = device_of((), kwargs)
+    if stores_complex(device):
+        return func(*args, **kwargs)
+    if isinstance(content, torch.Tensor):
+        made = _to(content, device, dtype or content.dtype)
+        if func in (torch.tensor, torch.Tensor.new_tensor) or kwargs.get("copy"):
+            made = made.detach().clone()
+    else:
+        function = torch.tensor if owner is not None else func
+        kept = {
+            name: x for name, x in kwargs.items() if name not in ("pin_memory", "requires_grad")
+        }
+        kept["device"] = "cpu"
+        made = _TO(ComplexTensor.from_complex(function(*data, **kept)), device)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def _data_function(function: Any) -> Callable[..., Any]:
+    def of_data(*args: Any, **kwargs: Any) -> Any:
+        return _of_data(function, args, kwargs)
+
+    return of_data
+
+
+def _holds_complex(data: Any) -> bool:
+    """Whether numbers, nested lists of them, an array or a tensor are complex."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_complex, data))
+    if isinstance(data, torch.Tensor):
+        return data.is_complex()
+    if isinstance(data, np.ndarray):
+        return data.dtype.kind == "c"
+    return isinstance(data, COMPLEX_NUMBERS)
+
+
+def _of_parts(
+    function: Callable[..., torch.Tensor], parts: Callable[..., tuple[torch.Tensor, torch.Tensor]]
+) -> Callable[..., torch.Tensor]:
+    """Returns a function of real tensors that makes complex ones, on any device."""
+
+    def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
+        first = next(iter((*args, *kwargs.values())), None)
+        if not isinstance(first, torch.Tensor) or stores_complex(first.device):
+            return function(*args, **kwargs)
+        return ComplexTensor(*parts(*args, **kwargs))
+
+    return complex_of
+
+
+def _given(real: torch.Tensor, imag: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    real, imag = torch.broadcast_tensors(real, imag)
+    return real, imag
+
+
+def _polar(abs: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return abs * torch.cos(angle), abs * torch.sin(angle)
+
+
+def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    if not input.ndim or input.shape[-1] != 2:
+        torch.view_as_complex(torch.empty(input.shape, device="meta"))  # raises torch's error
+    real, imag = input.unbind(-1)
+    return real, imag
+
+
+def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
+    """Returns a method such as torch.Tensor.cfloat, whose name alone says the dtype."""
+
+    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if isinstance(self, ComplexTensor) or stores_complex(self.device):
+            return function(self, *args, **kwargs)
+        return _to(self, dtype, *args, **kwargs)
+
+    return convert
+
+
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """Calls torch.Tensor.to."""
+    is_asked = self.is_complex() or any(map(is_complex, (*args, *kwargs.values())))
+    if not is_asked or isinstance(self, ComplexTensor):
+        return _TO(self, *args, **kwargs)
+    device, dtype = _target(self, args, kwargs)
+    if not dtype.is_complex:
+        return _TO(self, *args, **kwargs)
+    args = tuple(dtype if isinstance(x, COMPLEX_NUMBERS) else x for x in args)
+    if not stores_complex(device):
+        whole = ComplexTensor.from_complex(self) if self.is_complex() else promoted(self, dtype)
+        return _TO(whole, *args, **kwargs)
+    if not stores_complex(self.device):  # the conversion is computed where its result can be
+        return _TO(_TO(self, device), *args, **kwargs)
+    return _TO(self, *args, **kwargs)
+
+
+def _target(
+    self: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[torch.device, torch.dtype]:
+    """Returns the device and the dtype that arguments of torch.Tensor.to ask for."""
+    device, dtype = self.device, self.dtype
+    for x in (*args, *(kwargs.get(name) for name in ("device", "dtype", "other"))):
+        if isinstance(x, torch.dtype):
+            dtype = x
+        elif isinstance(x, torch.Tensor):
+            device, dtype = x.device, x.dtype
+        elif isinstance(x, (torch.device, str)) or type(x) is int:
+            device = torch.device(x)
+        elif isinstance(x, COMPLEX_NUMBERS):  # torch takes a number as it takes another tensor
+            dtype = torch.complex128
+    return device, dtype
+
+
+def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Returns a function as torch.Tensor.view, which copies the pairs that become complex."""
+
+    def view(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        dtype = next((x for x in (*args, *kwargs.values()) if is_complex(x)), None)
+        if dtype is None or isinstance(self, ComplexTensor) or stores_complex(self.device):
+            return function(self, *args, **kwargs)
+        return ComplexTensor(*_last_pair(_VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))))
+
+    return view
+
+
+def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return _to(self, other)
+
+
+# Functions that make complex numbers without an argument that `called` would find.
+MAKERS: dict[Any, Callable[..., Any]] = {
+    torch.complex: _of_parts(torch.complex, _given),
+    torch.polar: _of_parts(torch.polar, _polar),
+    torch.view_as_complex: _of_parts(torch.view_as_complex, _last_pair),
+    torch.view_as_complex_copy: _of_parts(torch.view_as_complex_copy, _last_pair),
+    torch.view_copy: _viewing(torch.view_copy),
+    torch.Tensor.type_as: _type_as,
+    _TO: _to,
+    _VIEW: _viewing(_VIEW),
+}
+for _name, _dtype in (
+    ("chalf", torch.complex32),
+    ("cfloat", torch.complex64),
+    ("cdouble", torch.complex128),
+):
+    _method = getattr(torch.Tensor, _name)
+    MAKERS[_method] = _to_dtype(_method, _dtype)
+for _function in (
+    torch.tensor,
+    torch.as_tensor,
+    torch.asarray,
+    torch.Tensor.new_tensor,
+):
+    MAKERS[_function] = _data_function(_function)

@@ -1,0 +1,118 @@
+"""The places in torch where programs look up the functions that `patch_torch().start()` replaces.
+
+Functions of a module and methods of torch.Tensor are replaced, but TorchScript, and code that looks
+a method up in the class torch.Tensor, find torch's own.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType
+from typing import Any
+
+import torch
+
+from trnfft import signal, split_results, torchscript
+
+_FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
+_OWNERS = (torch, torch.fft, torch.functional, torch.Tensor)
+# Operators between a number and a tensor, whose methods have other names than their functions.
+_OPERATORS = {
+    f"__{side}{name}__"
+    for side in ("", "r")
+    for name in ("add", "sub", "mul", "div", "truediv", "pow")
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An attribute of a module or a class, its value in torch and the value that replaces it."""
+
+    owner: Any
+    name: str
+    of_torch: Any
+    replacement: Any
+
+    def replace(self) -> None:
+        """Sets the attribute."""
+        setattr(self.owner, self.name, self.replacement)
+
+    def restore(self) -> None:
+        """Sets the attribute to torch's value, or finds that of a base class again."""
+        delattr(self.owner, self.name)
+        if not hasattr(self.owner, self.name):
+            setattr(self.owner, self.name, self.of_torch)
+
+
+class _Method:
+    """A method of torch.Tensor: its replacement on tensors, torch's own in the class.
+
+    torch looks methods up in the class for the `__torch_function__` of modes and subclasses, which
+    compare them with torch's own.
+    """
+
+    def __init__(self, of_torch: Any, replacement: Callable[..., Any]) -> None:
+        self.of_torch, self.replacement = of_torch, replacement
+
+    def __get__(self, tensor: torch.Tensor | None, owner: Any = None) -> Any:
+        return self.of_torch if tensor is None else MethodType(self.replacement, tensor)
+
+
+def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
+    """Returns the places of functions that are replaced, or may make complex tensors.
+
+    Args:
+        replacements: by function of torch. `split_results.called` calls all other functions.
+    """
+    names = _with_dtypes_or_numbers()
+    made = []
+    for owner in _OWNERS:
+        for name in dir(owner):
+            function = getattr(owner, name)
+            if not isinstance(function, _FUNCTIONS):
+                continue
+            is_built_in = not isinstance(function, FunctionType)
+            is_operator = owner is torch.Tensor and name in _OPERATORS
+            if function in replacements or is_operator or is_built_in and name in names:
+                made.append(_place(owner, name, function, replacements))
+    return tuple(made)
+
+
+def _place(
+    owner: Any, name: str, function: Any, replacements: Mapping[Any, Callable[..., Any]]
+) -> Place:
+    replacement = replacements.get(function) or _split(function)
+    if owner is torch.Tensor:
+        return Place(owner, name, function, _Method(function, replacement))
+    torchscript.keep(function, replacement)
+    if owner is not torch.functional and replacement.__module__ != signal.__name__:
+        # Pickle stores a function of torch by its place, which the replacement therefore names.
+        replacement.__module__, replacement.__qualname__ = owner.__name__, name
+    return Place(owner, name, function, replacement)
+
+
+@functools.cache
+def _split(function: Any) -> Callable[..., Any]:
+    """Returns a function that calls one of torch as `split_results.called` does."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return split_results.called(function, args, kwargs)
+
+    return call
+
+
+def _with_dtypes_or_numbers() -> set[str]:
+    """Returns the names of torch's operators that take a dtype or a number, and write nothing.
+
+    They include all functions that make complex tensors if an argument asks for it.
+    """
+    names = set()
+    for schema in torch._C._jit_get_all_schemas():
+        kinds = {str(x.type) for x in schema.arguments}
+        has_dtype = any(x.name == "dtype" for x in schema.arguments)
+        makes_tensor = any("Tensor" in str(x.type) for x in schema.returns)
+        if makes_tensor and (has_dtype or not kinds.isdisjoint(("number", "Optional[number]"))):
+            names.add(schema.name.removeprefix("aten::"))
+    names.add("type")  # the method has no operator of its own
+    return {name for name in names if not name.startswith("_") and not name.endswith("_")}

@@ -1,0 +1,219 @@
+"""Calls of torch whose complex results are ComplexTensors, as the device stores no complex numbers.
+
+A call is looked at where its arguments name complex numbers: a complex number of Python or NumPy, a
+complex dtype, or a native complex tensor. Whether the result is complex is then not decided here.
+The function runs on the device "meta", where torch computes shapes and dtypes alone. Where the
+result is complex there, the function is called with ComplexTensors:
+
+    1j * x, torch.where(c, x, 1j)           the number becomes a ComplexTensor without dimensions
+    x.new_zeros(3, dtype=c), x.sum(dtype=c) the tensor becomes a ComplexTensor: x + 0j
+    z.to(device), z on the host             the native complex tensor is split
+    torch.randn(3, dtype=c)                 the parts are made on the device, or else on the host
+
+`trnfft.patch_torch` calls this file. `trnfft.complex_makers` has the functions whose arguments do
+not name complex numbers, or name them in another way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from trnfft.backends.choice import stores_complex
+from trnfft.complex.tensor import (
+    ComplexTensor,
+    dtype_of_parts,
+    is_in_place,
+    join,
+)
+
+COMPLEX_NUMBERS = (complex, np.complexfloating)
+# Arguments of these types are no complex numbers, and need not be looked at.
+_REAL_KINDS = frozenset({int, float, bool, str, tuple, list, torch.Size, torch.device, type(None)})
+
+# `trnfft.patch_torch` may replace these methods in torch.
+_TO, _VIEW = torch.Tensor.to, torch.Tensor.view
+
+# These functions make real numbers, also for a complex dtype, if their arguments are real.
+_REAL = {
+    torch.arange,
+    torch.empty,
+    torch.empty_permuted,
+    torch.empty_strided,
+    torch.eye,
+    torch.full,
+    torch.linspace,
+    torch.ones,
+    torch.scalar_tensor,
+    torch.zeros,
+}
+# For a complex number to have the variance 1, each part of it has the variance 1/2.
+_RANDOM = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
+
+
+def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a function of torch that is not in `complex_makers.MAKERS`.
+
+    A complex result on a device without complex storage is a ComplexTensor.
+    """
+    if not _mentions_complex(args, kwargs):
+        return func(*args, **kwargs)
+    if isinstance(kwargs.get("out"), ComplexTensor):
+        return _written(func, args, kwargs)
+    device = device_of(args, kwargs)
+    if stores_complex(device) or _writes_native(func, args):
+        return func(*args, **kwargs)
+    dtype = _complex_result(func, args, kwargs)
+    if dtype is None:
+        return func(*args, **kwargs)
+    if _tensors((args, kwargs)):
+        return _with_complex_arguments(func, args, kwargs, dtype, device)
+    return _made(func, args, kwargs, dtype, device)
+
+
+def _mentions_complex(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call may have a complex result that no ComplexTensor among its arguments makes."""
+    found = False
+    for x in args:
+        kind = type(x)
+        if kind in _REAL_KINDS:
+            continue
+        if kind is ComplexTensor:
+            return False
+        found = found or is_complex(x)
+    for name, x in kwargs.items():
+        if isinstance(x, ComplexTensor):
+            return name == "out"
+        found = found or is_complex(x)
+    return found
+
+
+def _writes_native(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a call writes into a native complex tensor, which has to stay the same tensor."""
+    if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_complex():
+        return False
+    return not torch.compiler.is_compiling() and is_in_place(func)
+
+
+def is_complex(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return x.is_complex()
+    if isinstance(x, torch.dtype):
+        return x.is_complex
+    return isinstance(x, COMPLEX_NUMBERS)
+
+
+def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    """Returns the device of the result."""
+    device = kwargs.get("device")
+    if device is not None:
+        return torch.device(device)
+    devices = [x.device for x in _tensors((args, kwargs))]
+    if not devices:
+        return torch.empty(0).device  # torch.compile cannot look into torch.get_default_device
+    # Tensors without dimensions may be on the host beside tensors on a device.
+    return next((each for each in devices if not stores_complex(each)), devices[0])
+
+
+def _complex_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+    """Returns the dtype of a call's complex result, as torch computes it without data, or None."""
+
+    def on_meta(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(x.shape, dtype=x.dtype, device="meta")
+
+    args, kwargs = tree_map_only(torch.Tensor, on_meta, (args, kwargs))
+    kwargs = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
+    if kwargs.get("device") is not None or not _tensors((args, kwargs)):
+        kwargs["device"] = "meta"
+    try:
+        result = func(*args, **kwargs)
+    except Exception:  # the call on the device raises torch's error
+        return None
+    return next((x.dtype for x in _tensors(result) if x.is_complex()), None)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [x for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
+
+
+def _with_complex_arguments(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Any:
+    """Calls a function with ComplexTensors in place of tensors, or of complex numbers."""
+    has_dtype = any(isinstance(x, torch.dtype) for x in (*args, *kwargs.values()))
+
+    def whole(x: torch.Tensor) -> torch.Tensor:
+        if x.is_complex():
+            z = ComplexTensor.from_complex(x)
+            return z if x.ndim else _TO(z, device, dtype)
+        return promoted(x, dtype) if has_dtype else x
+
+    def number(x: complex) -> Any:
+        return x if has_dtype else _number(x, dtype, device)
+
+    args, kwargs = tree_map_only(torch.Tensor, whole, (args, kwargs))
+    args, kwargs = tree_map_only(COMPLEX_NUMBERS, number, (args, kwargs))
+    return func(*args, **kwargs)
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
+    """Calls a function with a ComplexTensor as `out`."""
+    out, kwargs = kwargs["out"], {name: x for name, x in kwargs.items() if name != "out"}
+    if any(isinstance(x, ComplexTensor) for x in args):
+        return func(*args, out=out, **kwargs)  # type: ignore[no-any-return]
+    if not _tensors(args):
+        kwargs = {"dtype": out.dtype, "device": out.device, **kwargs}
+    result = called(func, args, kwargs)
+    if result.shape != out.shape:
+        raise RuntimeError(
+            f"argument 'out' has shape {tuple(out.shape)}, allowed is {tuple(result.shape)} for a "
+            f"ComplexTensor; make 'out' like the result, or leave it out"
+        )
+    return out.copy_(result)  # type: ignore[no-any-return]
+
+
+# Functions without tensors among their arguments
+
+
+def _made(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Calls a function that makes a tensor of no other tensor, on the device if it can."""
+    requires_grad = kwargs.pop("requires_grad", False)
+    has_numbers = any(isinstance(x, COMPLEX_NUMBERS) for x in tree_leaves((args, kwargs)))
+    of_parts = {**kwargs, "dtype": dtype_of_parts(dtype)}
+    if func in _RANDOM:
+        scale = _RANDOM[func]
+        made: torch.Tensor = join(*(scale * func(*args, **of_parts) for _ in range(2)))
+    elif func in _REAL and not has_numbers:
+        real = func(*args, **of_parts)
+        made = join(real, torch.zeros_like(real))
+    else:
+        kept = {name: x for name, x in kwargs.items() if name != "pin_memory"}
+        made = _TO(ComplexTensor.from_complex(func(*args, **{**kept, "device": "cpu"})), device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def promoted(x: torch.Tensor, dtype: torch.dtype) -> ComplexTensor:
+    """Returns x + 0j of a complex dtype. Differentiable."""
+    real = _TO(x, dtype_of_parts(dtype))
+    return join(real, torch.zeros_like(real))
+
+
+def _number(x: complex, dtype: torch.dtype, device: torch.device) -> ComplexTensor:
+    parts = (
+        torch.full((), y, dtype=dtype_of_parts(dtype), device=device) for y in (x.real, x.imag)
+    )
+    return join(*parts)

@@ -1,0 +1,93 @@
+"""TorchScript under `patch_torch`: scripted code keeps torch's own functions.
+
+torch compiles scripted code without Python, so that no function of this library can replace one of
+torch there. On a device without complex storage such code cannot run, and a call says so.
+"""
+
+import functools
+import re
+import threading
+import warnings
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import torch
+from cachetools import LRUCache
+from torch.jit import _builtins, _state
+from torch.utils._pytree import tree_leaves
+
+from trnfft.backends.choice import stores_complex
+from trnfft.complex.tensor import ComplexTensor
+
+_COMPLEX_OPERATOR = re.compile(r"aten::(fft_\w+|i?stft|complex|polar|view_as_complex)\(")
+
+_lock = threading.Lock()
+_watched = 0  # calls of `watch` that no `unwatch` has undone
+_found: LRUCache[int, tuple[Any, str]] = LRUCache(maxsize=256)
+
+
+def keep(function: Any, replacement: Callable[..., Any]) -> None:
+    """Lets torch.jit.script compile a function of torch where a program names its replacement."""
+    builtin = _builtins._find_builtin(function)
+    if builtin is not None:
+        _builtins._register_builtin(replacement, builtin)
+    elif isinstance(function, FunctionType):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
+            _state._set_jit_function_cache(replacement, torch.jit.script(function))
+
+
+def watch() -> None:
+    """Lets scripted code refuse devices without complex storage. Calls are counted."""
+    global _watched
+    with _lock:
+        _watched += 1
+        if _watched == 1:
+            for kind, call in _CALLS.items():
+                kind.__call__ = _refusing(call)  # type: ignore[method-assign]
+
+
+def unwatch() -> None:
+    """Undoes one call of `watch`."""
+    global _watched
+    with _lock:
+        _watched -= 1
+        if not _watched:
+            for kind, call in _CALLS.items():
+                kind.__call__ = call  # type: ignore[method-assign]
+
+
+_CALLS = {kind: kind.__call__ for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
+
+
+def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def refuse_or_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for x in tree_leaves((args, kwargs)):
+            is_whole = isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor)
+            if is_whole and not stores_complex(x.device):
+                _check(self, x.device)
+        return call(self, *args, **kwargs)
+
+    return refuse_or_call
+
+
+def _check(scripted: Any, device: torch.device) -> None:
+    """Refuses scripted code that computes complex numbers.
+
+    Raises:
+        NotImplementedError: the code calls an operator with a complex argument or result.
+    """
+    _, operator = _found.get(id(scripted), (None, None))
+    if operator is None:
+        match = _COMPLEX_OPERATOR.search(str(scripted.inlined_graph))
+        operator = match[0].removesuffix("(") if match else ""
+        _found[id(scripted)] = scripted, operator  # kept, so that no other object gets its id
+    if operator:
+        raise NotImplementedError(
+            f"the scripted function '{scripted.name}' computes complex numbers by {operator}, and "
+            f"no complex storage is assumed on device '{device}'; trnfft cannot replace functions "
+            f"inside of TorchScript: call the function or the module that was scripted, or its "
+            f"torch.compile"
+        )
