@@ -32,15 +32,17 @@ class Place:
     name: str
     of_torch: Any
     replacement: Any
+    is_inherited: bool = False
 
     def replace(self) -> None:
         """Sets the attribute."""
         setattr(self.owner, self.name, self.replacement)
 
     def restore(self) -> None:
-        """Sets the attribute to torch's value, or finds that of a base class again."""
-        delattr(self.owner, self.name)
-        if not hasattr(self.owner, self.name):
+        """Sets the attribute to torch's value, or removes it where a base class has that."""
+        if self.is_inherited:
+            delattr(self.owner, self.name)
+        else:
             setattr(self.owner, self.name, self.of_torch)
 
 
@@ -83,7 +85,8 @@ def _place(
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:
-        return Place(owner, name, function, _Method(function, replacement))
+        is_inherited = name not in vars(owner)
+        return Place(owner, name, function, _Method(function, replacement), is_inherited)
     torchscript.keep(function, replacement)
     if owner is not torch.functional and replacement.__module__ != signal.__name__:
         # Pickle stores a function of torch by its place, which the replacement therefore names.

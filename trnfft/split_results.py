@@ -16,12 +16,15 @@ not name complex numbers, or name them in another way.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from trnfft.backends.choice import stores_complex
 from trnfft.complex.tensor import (
@@ -30,13 +33,14 @@ from trnfft.complex.tensor import (
     is_in_place,
     join,
 )
+from trnfft.ops.sharded import is_sharded
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
 # Arguments of these types are no complex numbers, and need not be looked at.
 _REAL_KINDS = frozenset({int, float, bool, str, tuple, list, torch.Size, torch.device, type(None)})
 
-# `trnfft.patch_torch` may replace these methods in torch.
-_TO, _VIEW = torch.Tensor.to, torch.Tensor.view
+# `trnfft.patch_torch` may replace this method in torch.
+_TO = torch.Tensor.to
 
 # These functions make real numbers, also for a complex dtype, if their arguments are real.
 _REAL = {
@@ -70,7 +74,7 @@ def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = _complex_result(func, args, kwargs)
     if dtype is None:
         return func(*args, **kwargs)
-    if _tensors((args, kwargs)):
+    if _tensors((*args, *kwargs.values())):
         return _with_complex_arguments(func, args, kwargs, dtype, device)
     return _made(func, args, kwargs, dtype, device)
 
@@ -112,7 +116,7 @@ def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     device = kwargs.get("device")
     if device is not None:
         return torch.device(device)
-    devices = [x.device for x in _tensors((args, kwargs))]
+    devices = [x.device for x in _tensors((*args, *kwargs.values()))]
     if not devices:
         return torch.empty(0).device  # torch.compile cannot look into torch.get_default_device
     # Tensors without dimensions may be on the host beside tensors on a device.
@@ -121,23 +125,77 @@ def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
 
 def _complex_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
     """Returns the dtype of a call's complex result, as torch computes it without data, or None."""
+    named = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
+    if named.get("device") is not None or not _tensors((*args, *named.values())):
+        named["device"] = "meta"
+    if torch.compiler.is_compiling():
+        return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, named))
+    described = (_mapped(_described, args), tuple(_mapped(_described, named).items()))
+    try:
+        return _remembered(func, *described)
+    except TypeError:  # an argument that cannot be hashed
+        return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, named))
 
-    def on_meta(x: torch.Tensor) -> torch.Tensor:
+
+@dataclass(frozen=True)
+class _Described:
+    """A tensor without data, or another value with its type, since 1, 1.0 and True are equal."""
+
+    kind: Any
+    value: Any
+
+
+def _described(x: Any) -> _Described:
+    if isinstance(x, torch.Tensor):
+        return _Described(torch.Tensor, (x.shape, x.dtype))
+    return _Described(type(x), x)
+
+
+def _on_meta(x: Any) -> Any:
+    """Returns a tensor on the device "meta", as which torch computes shapes and dtypes alone."""
+    if isinstance(x, torch.Tensor):
         return torch.empty(x.shape, dtype=x.dtype, device="meta")
+    if isinstance(x, _Described):
+        return (
+            torch.empty(x.value[0], dtype=x.value[1], device="meta")
+            if x.kind is torch.Tensor
+            else x.value
+        )
+    return x
 
-    args, kwargs = tree_map_only(torch.Tensor, on_meta, (args, kwargs))
-    kwargs = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
-    if kwargs.get("device") is not None or not _tensors((args, kwargs)):
-        kwargs["device"] = "meta"
+
+@functools.lru_cache(maxsize=1024)
+def _remembered(func: Any, args: Any, kwargs: Any) -> torch.dtype | None:
+    return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, dict(kwargs)))
+
+
+def _computed_on_meta(func: Any, args: Any, kwargs: Any) -> torch.dtype | None:
     try:
         result = func(*args, **kwargs)
     except Exception:  # the call on the device raises torch's error
         return None
-    return next((x.dtype for x in _tensors(result) if x.is_complex()), None)
+    tensors = (x for x in tree_leaves(result) if isinstance(x, torch.Tensor))
+    return next((x.dtype for x in tensors if x.is_complex()), None)
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [x for x in tree_leaves(values) if isinstance(x, torch.Tensor)]
+def _mapped(function: Callable[[Any], Any], values: Any) -> Any:
+    """Returns values with a function of each; lists become tuples, which can be hashed."""
+    if isinstance(values, dict):
+        return {name: _mapped(function, x) for name, x in values.items()}
+    if type(values) in (tuple, list):
+        return tuple([_mapped(function, x) for x in values])
+    return function(values)
+
+
+def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+    """Returns the tensors among arguments and in lists of arguments."""
+    found: list[torch.Tensor] = []
+    for x in values:
+        if isinstance(x, torch.Tensor):
+            found.append(x)
+        elif type(x) in (tuple, list):
+            found.extend(_tensors(x))
+    return found
 
 
 def _with_complex_arguments(
@@ -148,20 +206,18 @@ def _with_complex_arguments(
     device: torch.device,
 ) -> Any:
     """Calls a function with ComplexTensors in place of tensors, or of complex numbers."""
-    has_dtype = any(isinstance(x, torch.dtype) for x in (*args, *kwargs.values()))
+    values = (*args, *kwargs.values())
+    is_whole = any(isinstance(x, torch.dtype) or is_sharded(x) for x in values)
 
-    def whole(x: torch.Tensor) -> torch.Tensor:
-        if x.is_complex():
-            z = ComplexTensor.from_complex(x)
-            return z if x.ndim else _TO(z, device, dtype)
-        return promoted(x, dtype) if has_dtype else x
+    def split(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            if x.is_complex():
+                z = ComplexTensor.from_complex(x)
+                return z if x.ndim else _TO(z, device, dtype)
+            return promoted(x, dtype) if is_whole else x
+        return _number(x, dtype, device) if isinstance(x, complex) and not is_whole else x
 
-    def number(x: complex) -> Any:
-        return x if has_dtype else _number(x, dtype, device)
-
-    args, kwargs = tree_map_only(torch.Tensor, whole, (args, kwargs))
-    args, kwargs = tree_map_only(COMPLEX_NUMBERS, number, (args, kwargs))
-    return func(*args, **kwargs)
+    return func(*_mapped(split, args), **_mapped(split, kwargs))
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
@@ -192,7 +248,7 @@ def _made(
 ) -> torch.Tensor:
     """Calls a function that makes a tensor of no other tensor, on the device if it can."""
     requires_grad = kwargs.pop("requires_grad", False)
-    has_numbers = any(isinstance(x, COMPLEX_NUMBERS) for x in tree_leaves((args, kwargs)))
+    has_numbers = any(isinstance(x, COMPLEX_NUMBERS) for x in (*args, *kwargs.values()))
     of_parts = {**kwargs, "dtype": dtype_of_parts(dtype)}
     if func in _RANDOM:
         scale = _RANDOM[func]
