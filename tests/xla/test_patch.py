@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import trnfft
+from tests.complex_calls import all_makers
 from trnfft import ComplexTensor
 
 pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")
@@ -45,3 +46,31 @@ def test_a_fourier_layer_unchanged(backend, device):
         actual = step(model, x.to(device))
     for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, e, rtol=1e-5, atol=1e-5)
+
+
+def test_complex_tensors_that_programs_make(device):
+    x = torch.arange(1.0, 7).reshape(3, 2)
+    makers = {
+        maker: result
+        for maker, result in all_makers(x).items()
+        if maker.pattern != "x, tensor of 1j"
+        and (maker.has_tensor or maker.has_device)
+        and "nansum" not in str(maker)  # torch's decomposition makes a native complex zero
+    }
+    assert len(makers) > 200
+    wrong = []
+    with trnfft.patch_torch():
+        for maker, expected in makers.items():
+            options = {} if maker.has_tensor else {"device": device}
+            try:
+                actual = maker(x.to(device), **options)
+            except RuntimeError as error:
+                wrong.append(f"{maker}: {error}")
+                continue
+            is_split = isinstance(actual, ComplexTensor) and actual.device.type == "xla"
+            if not is_split or (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
+                wrong.append(str(maker))
+            elif not maker.is_random:
+                host = actual.cpu().to_complex()
+                torch.testing.assert_close(host, expected, equal_nan=True, rtol=1e-5, atol=1e-5)
+    assert not wrong
