@@ -207,10 +207,8 @@ def _with_complex_arguments(
 ) -> Any:
     """Calls a function with ComplexTensors in place of tensors, or of complex numbers."""
     values = (*args, *kwargs.values())
-    has_dtype = any(isinstance(x, torch.dtype) for x in values)
-    is_whole = has_dtype or any(
-        is_sharded(x) for x in _tensors(values)
-    )  # no others beside DTensors
+    # DTensors do not take a number that is no DTensor.
+    is_whole = any(isinstance(x, torch.dtype) or is_sharded(x) for x in values)
 
     def split(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
