@@ -120,6 +120,8 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return _TO(self, *args, **kwargs)
     args = tuple(dtype if isinstance(x, COMPLEX_NUMBERS) else x for x in args)
     if not stores_complex(device):
+        if args == (dtype,) and not kwargs and not self.is_complex():
+            return promoted(self, dtype)
         whole = ComplexTensor.from_complex(self) if self.is_complex() else promoted(self, dtype)
         return _TO(whole, *args, **kwargs)
     if not stores_complex(self.device):  # the conversion is computed where its result can be

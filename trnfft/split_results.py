@@ -265,7 +265,7 @@ def _made(
 
 def promoted(x: torch.Tensor, dtype: torch.dtype) -> ComplexTensor:
     """Returns x + 0j of a complex dtype. Differentiable."""
-    real = _TO(x, dtype_of_parts(dtype))
+    real = _TO(x, dtype_of_parts(dtype), copy=True)  # as `join` uses its memory
     return join(real, torch.zeros_like(real))
 
 

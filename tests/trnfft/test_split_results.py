@@ -199,6 +199,26 @@ def test_copies_are_copies_and_conversions_are_differentiable():
     torch.testing.assert_close(x.grad, torch.ones_like(x))
 
 
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x.to(torch.cfloat),
+        lambda x: x.to("cpu", torch.cfloat),
+        lambda x: x.cfloat(),
+        lambda x: x.type(torch.cfloat),
+        lambda x: torch.as_tensor(x, dtype=torch.cfloat),
+        lambda x: torch.complex(x, x),
+        lambda x: torch.view_as_complex(x)[:, None],
+        lambda x: x.view(torch.cfloat),
+    ],
+)
+def test_results_share_no_memory(convert):
+    x = X.clone()
+    with trnfft.patch_torch():
+        convert(x).zero_()
+    assert torch.equal(x, X)
+
+
 def test_out():
     out, full = (ComplexTensor(torch.ones(3, 2), torch.ones(3, 2)) for _ in range(2))
     with trnfft.patch_torch():
