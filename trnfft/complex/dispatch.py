@@ -22,6 +22,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
 from trnfft.complex.collectives import on_each_part
+from trnfft.complex.refusals import is_for_real_numbers, refusal
 from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,
@@ -189,6 +190,11 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     elif (keys := _keys_of_xla()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
+    elif torch._C._is_torch_function_enabled():
+        # In a backward pass. Functions for use above autograd make views that are negated lazily,
+        # which torch leaves out here.
+        with torch._C.DisableTorchFunctionSubclass():
+            result = implementation(*args, **kwargs)
     else:
         result = implementation(*args, **kwargs)
     return result
@@ -323,16 +329,20 @@ def _decomposed(
 ) -> Any:
     """Calls torch's decomposition; an error names the operator rather than a part of it."""
     try:
-        return decomposition(*args, **kwargs)
+        result = decomposition(*args, **kwargs)
     except NotImplementedError:
-        return _refuse(overload)
+        _refuse(overload, *args, **kwargs)
+    except Exception:  # such as a TypeError of a comparison that complex numbers do not have
+        if not is_for_real_numbers(overload, args, kwargs):
+            raise
+        _refuse(overload, *args, **kwargs)
+    if result is NotImplemented:
+        _refuse(overload, *args, **kwargs)
+    return result
 
 
 def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError(
-        f"{overload} has no implementation for ComplexTensor, allowed are the operators of "
-        f"docs/complex_operators.md; call it on a native tensor: x.cpu().to_complex()"
-    )
+    raise refusal(overload, args, kwargs) from None
 
 
 def written_by(overload: OpOverload) -> list[str]:
@@ -371,7 +381,7 @@ def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
     def into_out(*args: Any, **kwargs: Any) -> Any:
         # torch defines the functional operator by this one, as for sspaddmm
         if overload in _BEGUN.get():
-            _refuse(overload)
+            _refuse(overload, *args, **kwargs)
         targets = [kwargs.pop(name) for name in outs]
         token = _BEGUN.set(_BEGUN.get() | {overload})
         try:
@@ -417,7 +427,7 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
         kwargs = {"value": value}
     function = getattr(aten, _OF_ONE.get(name, name), None)
     if function is None:
-        _refuse(overload)
+        _refuse(overload, *args, **kwargs)
     results = [
         function(
             *(x[i] if isinstance(x, (list, tuple)) else x for x in args),
@@ -437,7 +447,7 @@ def _changing_shape(
 ) -> ComplexTensor:
     """Calls an operator such as squeeze_, which torch's products use on their own results."""
     if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
-        _refuse(overload)
+        _refuse(overload, self, *args, **kwargs)
     self._real, self._imag = (aten.alias(part) for part in (self._real, self._imag))
     # tensors of their own, because earlier views share the old ones
     overload(self._real, *args, **kwargs)

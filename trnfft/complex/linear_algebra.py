@@ -6,13 +6,22 @@ operations of whole matrices for each column. Pivots are chosen as in LAPACK, wh
 
 The exponential is that of a real matrix of twice the size: replacing A + iB by [[A, -B], [B, A]]
 maps sums to sums and products to products.
+
+The host computes eigenvalues of matrices that are not Hermitian, least squares and LDL
+decompositions. Their algorithms are not written here: LAPACK's iterate until the numbers converge,
+or take another step for other numbers, and the program would wait for the device each time.
 """
 
 from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import Parts, aten, both, implements, joined
+from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined
+from trnfft.complex.on_the_host import below_autograd
+from trnfft.complex.shape import conj
+
+# PyTorch-XLA copies a tensor where torch conjugates it lazily.
+implements(aten._conj_copy.default)(conj)
 
 # Triangular systems
 
@@ -62,8 +71,8 @@ def lu_factor_ex(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     if not pivot:
         raise NotImplementedError(
-            "argument 'pivot' is False, allowed is True for a ComplexTensor; "
-            "call it on a native tensor: x.cpu().to_complex()"
+            "argument 'pivot' is False, allowed is True for a ComplexTensor: torch has an LU "
+            "decomposition without pivots on CUDA devices only"
         )
     lu = A.clone(memory_format=torch.contiguous_format)
     rows, columns = lu.shape[-2:]
@@ -260,3 +269,15 @@ def complex_matrix_exp(z: Parts) -> Parts:
     rows = [torch.cat([a, -b], dim=-1), torch.cat([b, a], dim=-1)]
     exponential = torch.linalg.matrix_exp(torch.cat(rows, dim=-2))[..., :size]
     return Parts(exponential[..., :size, :], exponential[..., size:, :])
+
+
+# On the host
+
+for _overload, _name in (
+    (aten.linalg_eig.default, "torch.linalg.eig"),
+    (aten._linalg_eigvals.default, "torch.linalg.eigvals"),
+    (aten.linalg_ldl_factor_ex.default, "torch.linalg.ldl_factor"),
+    (aten.linalg_ldl_solve.default, "torch.linalg.ldl_solve"),
+    (aten.linalg_lstsq.default, "torch.linalg.lstsq"),
+):
+    TABLE[_overload] = below_autograd(_overload, _name)

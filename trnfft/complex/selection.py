@@ -4,7 +4,18 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, overloads_of
+from trnfft.complex.dispatch import (
+    TABLE,
+    Parts,
+    aten,
+    both,
+    each_part,
+    implements,
+    joined,
+    overloads_of,
+)
+from trnfft.complex.on_the_host import below_autograd
+from trnfft.complex.refusals import refusal
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -64,14 +75,31 @@ for _operator in (aten.scatter.value, aten.scatter.src):
 
 @implements(aten.scatter.reduce, aten.scatter.value_reduce)
 def scatter_reduced(self: Any, dim: int, index: Any, value: Any, *, reduce: str) -> ComplexTensor:
-    if reduce != "add":
-        raise NotImplementedError(
-            f"argument 'reduce' is '{reduce}', allowed is 'add' for a ComplexTensor; "
-            f"call it on a native tensor: x.cpu().to_complex()"
-        )
     function = aten.scatter.reduce if isinstance(value, torch.Tensor) else aten.scatter.value_reduce
+    if reduce != "add":  # products of as many numbers as there are equal indices
+        on_the_host: ComplexTensor = below_autograd(function, "torch.scatter with 'multiply'")(
+            self, dim, index, value, reduce=reduce
+        )
+        return on_the_host
     pairs = zip(both(self), both(value), strict=True)
     return joined(*(function(part, dim, index, x, reduce="add") for part, x in pairs))
+
+
+@implements(aten.scatter_reduce.two)
+def scatter_reduce(
+    self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    arguments = (self, dim, index, src, reduce)
+    if reduce == "prod":
+        function = below_autograd(aten.scatter_reduce.two, "torch.scatter_reduce with 'prod'")
+    elif reduce in ("sum", "mean"):
+        function = each_part(aten.scatter_reduce.two)
+    else:
+        raise refusal(aten.scatter_reduce.two, arguments, {"include_self": include_self})
+    return function(*arguments, include_self=include_self)
+
+
+TABLE[aten.index_reduce.default] = below_autograd(aten.index_reduce.default, "torch.index_reduce")
 
 
 @implements(aten.index_put.default, aten._unsafe_index_put.default)
@@ -90,6 +118,12 @@ def index_put_(self: torch.Tensor, indices: Any, values: Any, *options: bool) ->
     for part, value in zip((self._real, self._imag), both(values), strict=True):
         aten._index_put_impl_(part, indices, value, *options)
     return self
+
+
+@implements(aten.native_dropout.default)
+def native_dropout(input: Any, p: float, train: bool | None) -> tuple[ComplexTensor, torch.Tensor]:
+    factor, mask = aten.native_dropout(torch.ones_like(input._real), p, train)
+    return joined(input._real * factor, input._imag * factor), mask
 
 
 def is_nonzero(x: Any) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """ComplexTensors over torch.distributed, by gloo: collectives, DistributedDataParallel, DTensor."""
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -87,6 +88,8 @@ def dtensors(rank):
     product = of_parts * of_parts.conj()
     assert isinstance(product.real, DTensor) and product.real.placements == (Shard(0),)
     torch.testing.assert_close(product.real.full_tensor(), z.abs() ** 2)
+    with pytest.raises(NotImplementedError, match=r"one host.*full_tensor\(\)"):
+        torch.linalg.lstsq(of_parts, of_parts)
 
 
 def run(rank):

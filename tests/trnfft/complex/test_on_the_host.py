@@ -1,0 +1,267 @@
+"""Functions of complex numbers that the host computes, compared with native tensors."""
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.programs import printed_by
+from tests.trnfft.complex.strict import NoComplexDtypes
+from tests.trnfft.samples import native, random, random_complex
+from trnfft import ComplexTensor
+from trnfft.complex.on_the_host import on_the_host
+
+INDEX = torch.tensor([[0, 0, 1], [0, 1, 1], [2, 0, 1]])
+CPU = torch.device("cpu")
+
+
+def split(*tensors):
+    return [ComplexTensor.from_complex(x) for x in tensors]
+
+
+def assert_equal(results, expected):
+    results, expected = (
+        [x] if isinstance(x, torch.Tensor) else list(x) for x in (results, expected)
+    )
+    for one, its_expected in zip(results, expected, strict=True):
+        assert isinstance(one, ComplexTensor) == its_expected.is_complex()
+        torch.testing.assert_close(native(one), its_expected.resolve_conj())
+
+
+FUNCTIONS = {
+    "eig": torch.linalg.eig,
+    "eigvals": torch.linalg.eigvals,
+    "ldl_factor": lambda x: torch.linalg.ldl_factor(x + x.mH, hermitian=True),
+    "lstsq": lambda x: torch.linalg.lstsq(x[:, :2], x, driver="gelsd"),
+    "index_reduce": lambda x: x.index_reduce(0, torch.tensor([0, 0]), x[:2], "prod"),
+    "scatter multiply": lambda x: x.scatter(0, INDEX, x, reduce="multiply"),
+    "scatter multiply number": lambda x: x.scatter(0, INDEX, 2 - 1j, reduce="multiply"),
+    "scatter_reduce prod": lambda x: x.scatter_reduce(0, INDEX, x, "prod", include_self=False),
+    "of a lazily conjugated tensor": lambda x: torch.linalg.eigvals(x.mH),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce|The reduce argument")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values(name):
+    z = random_complex(3, 3)
+    assert_equal(FUNCTIONS[name](*split(z)), FUNCTIONS[name](z))
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_dtypes_are_those_of_torch(dtype):
+    z = random_complex(3, 3, dtype=dtype)
+    assert torch.linalg.eigvals(*split(z)).dtype == dtype
+    assert torch.linalg.lstsq(*split(z, z)).rank.dtype == torch.int64
+
+
+def test_results_have_the_names_of_torch():
+    (x,) = split(random_complex(3, 3))
+    assert torch.linalg.eig(x).eigenvectors.shape == (3, 3)
+    assert torch.linalg.lstsq(x, x).solution.shape == (3, 3)
+
+
+def test_results_are_written_into_out():
+    z = random_complex(3, 3)
+    out = split(torch.zeros(3, dtype=z.dtype), torch.zeros(3, 3, dtype=z.dtype))
+    torch.linalg.eig(*split(z), out=tuple(out))
+    assert_equal(out, torch.linalg.eig(z))
+
+
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (torch.linalg.eigvals, [(3, 3)]),
+        (lambda x: torch.linalg.eig(x)[1].abs(), [(2, 3, 3)]),
+        (lambda a, b: torch.linalg.lstsq(a, b).solution, [(4, 3), (4, 2)]),
+        (lambda a, b: torch.linalg.lstsq(a, b).solution, [(3, 4), (3, 2)]),
+        (lambda a, b: torch.linalg.lstsq(a, b, driver="gels").residuals, [(4, 3), (4, 2)]),
+    ],
+)
+@pytest.mark.parametrize("mode", [contextlib.nullcontext, NoComplexDtypes])
+def test_derivatives(function, shapes, mode):
+    inputs = [random_complex(*shape, seed=i) for i, shape in enumerate(shapes)]
+    gradients = []
+    for made, context in ((inputs, contextlib.nullcontext()), (split(*inputs), mode())):
+        made = [x.detach().requires_grad_() for x in made]
+        result = function(*made)
+        with context:  # the derivative needs no native complex tensor
+            (result.abs() * random(*result.shape)).sum().backward()
+        gradients.append([native(x.grad) for x in made])
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_derivatives_equal_differences():
+    parts = [random(4, 3, seed=i).requires_grad_() for i in range(4)]
+
+    def function(a, b, c, d):
+        solution = torch.linalg.lstsq(ComplexTensor(a, b), ComplexTensor(c, d)).solution
+        return solution.real, solution.imag
+
+    assert torch.autograd.gradcheck(function, parts)
+
+
+def test_functions_of_torch_func():
+    z = random_complex(2, 3, 3)
+    assert_equal(torch.func.vmap(torch.linalg.eigvals)(*split(z)), torch.linalg.eigvals(z))
+
+    def total(x):
+        return torch.linalg.eigvals(x).abs().sum()
+
+    primals, tangents = z.unbind()
+    expected = torch.func.jvp(total, (primals,), (tangents,))
+    x, direction = split(primals, tangents)
+    assert_equal(torch.func.jvp(total, (x,), (direction,)), expected)
+
+
+# Errors
+
+
+def test_errors_are_those_of_torch():
+    with pytest.raises(RuntimeError, match="square"):
+        torch.linalg.eig(*split(random_complex(2, 3)))
+    with pytest.raises(RuntimeError, match="driver"):
+        torch.linalg.lstsq(*split(*[random_complex(2, 2)] * 2), driver="none")
+
+
+@pytest.mark.parametrize(
+    "function, args, message",
+    [
+        (torch.Tensor.exp_, (), "a tensor that it was given"),
+        (torch.Tensor.__setitem__, (0, 1.0), "nothing"),
+    ],
+)
+def test_functions_that_write_are_refused(function, args, message):
+    (x,) = split(random_complex(2))
+    expected = x.clone()
+    with pytest.raises(NotImplementedError, match=message):
+        on_the_host(function, (x, *args), {}, CPU)
+    assert torch.equal(x, expected)
+
+
+# Any function of torch
+
+
+def test_any_function_with_real_and_complex_tensors():
+    z, x = random_complex(2, 3), random(3)
+    y = on_the_host(torch.cat, ([*split(z), x[None]],), {"dim": 0}, CPU)
+    assert_equal(y, torch.cat([z, x[None]]))
+    made = on_the_host(torch.full, ((2,), 1j), {"device": CPU}, CPU)
+    assert_equal(made, torch.full((2,), 1j))
+
+
+def test_a_real_tensor_gets_its_derivative():
+    gradients = []
+    for eigenvalues in (
+        torch.linalg.eigvals,
+        lambda x: on_the_host(torch.linalg.eigvals, (x,), {}, x.device),
+    ):
+        x = random(3, 3).requires_grad_()
+        eigenvalues(x).abs().sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)
+
+
+# Graphs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_functions(backend):
+    z = random_complex(3, 3)
+
+    def function(x):
+        return torch.linalg.eigvals(2 * x).abs()
+
+    compiled = torch.compile(function, backend=backend, fullgraph=True)
+    x = split(z)[0].requires_grad_()
+    z.requires_grad_()
+    result, expected = compiled(x), function(z)
+    assert_equal(result, expected)
+    result.sum().backward()
+    expected.sum().backward()
+    assert_equal(x.grad, z.grad)
+
+
+def test_a_compiled_call_of_any_function():
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def eigenvalues(x):
+        return on_the_host(torch.linalg.eigvals, (x,), {}, x.device)
+
+    x = random(3, 3)
+    assert_equal(eigenvalues(x), torch.linalg.eigvals(x))
+
+
+class Eigenvalues(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.eigvals(x)
+
+
+def test_exported_programs():
+    (x,) = split(random_complex(3, 3))
+    program = torch.export.export(Eigenvalues(), (x,))
+    assert_equal(program.module()(x), torch.linalg.eigvals(native(x)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_shapes_alone(device):
+    mode = FakeTensorMode() if device == "cpu" else contextlib.nullcontext()
+    with mode:
+        x = ComplexTensor(*torch.empty(2, 4, 3, 3, device=device))
+        values, vectors = torch.linalg.eig(x)
+    assert isinstance(values, ComplexTensor) and values.shape == (4, 3)
+    assert vectors.shape == (4, 3, 3) and vectors.device.type == device
+
+
+# Warnings, by tensors without numbers on a device that is not there
+
+ON_A_DEVICE = """
+import warnings
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from trnfft import ComplexTensor
+from trnfft.complex.on_the_host import on_the_host
+
+with warnings.catch_warnings(record=True) as found, FakeTensorMode():
+    warnings.simplefilter("always")
+    a = torch.empty(3, 3, device="mtia")
+    x = ComplexTensor(a, a)
+    for _ in range(3):
+        torch.linalg.ldl_factor(x)
+        values = torch.linalg.eigvals(x)
+        assert isinstance(values, ComplexTensor) and values.device.type == "mtia"
+        of_real = on_the_host(torch.linalg.eigvals, (a,), {}, a.device)
+        assert isinstance(of_real, ComplexTensor) and of_real.device.type == "mtia"
+for one in found:
+    print(one.category.__name__, one.filename, str(one.message).split(" with ")[0])
+    assert "NeuronCores have no kernel for it" in str(one.message)
+    assert "copies its tensors from device 'mtia" in str(one.message)
+    assert "waits" in str(one.message)
+"""
+
+
+def test_a_warning_once_for_each_function(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ON_A_DEVICE, "utf-8")
+    lines = printed_by([program], tmp_path, tmp_path / "cache").splitlines()
+    names = ["torch.linalg.ldl_factor", "torch.linalg.eig", "torch.linalg.eigvals"]
+    assert lines == [f"UserWarning {program} {name}" for name in names]
+
+
+def test_no_warning_on_the_cpu():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.linalg.eig(*split(random_complex(2, 2)))
+
+
+def test_graphs_for_a_device_are_refused():
+    @torch.compile(backend="eager", fullgraph=True)
+    def eigenvalues(x):
+        return torch.linalg.eigvals(x)
+
+    with FakeTensorMode():
+        x = ComplexTensor(*torch.empty(2, 3, 3, device="mtia"))
+    with pytest.raises(Exception, match=r"a graph for device 'mtia.*torch\.compiler\.disable"):
+        eigenvalues(x)
