@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from trnfft.complex.arithmetic import add, mul
-from trnfft.complex.dispatch import TABLE, Parts, aten, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
 from trnfft.complex.shape import conj
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor
 
 Real = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -54,6 +54,33 @@ for _overload in (
 def vdot(self: Any, other: Any) -> ComplexTensor:
     self = conj(self) if isinstance(self, ComplexTensor) else self.conj()
     return bilinear(torch.dot, self, other)
+
+
+@implements(aten._trilinear.default)
+def trilinear(i1: Any, i2: Any, i3: Any, *dims: Any, **options: Any) -> ComplexTensor:
+    """Computes torch.nn.functional.bilinear's sums of products, linear in each of the tensors."""
+    c, d = both(i3)
+
+    def with_factor(part: torch.Tensor) -> Parts:
+        return bilinear_parts(
+            lambda a, b: aten._trilinear(a, b, part, *dims, **options), both(i1), both(i2)
+        )
+
+    with_c, with_d = with_factor(c), with_factor(d)
+    return joined(with_c.real - with_d.imag, with_c.imag + with_d.real)
+
+
+def bilinear_layer(input1: Any, input2: Any, weight: Any, bias: Any = None) -> torch.Tensor:
+    """Computes torch.nn.functional.bilinear, whose own operator has no derivative here."""
+    sizes = input1.shape[-1:], input2.shape[-1:]
+    if input1.shape[:-1] != input2.shape[:-1] or sizes != (weight.shape[1:2], weight.shape[2:]):
+        with torch._C.DisableTorchFunctionSubclass():
+            return torch.nn.functional.bilinear(input1, input2, weight, bias)  # torch's error
+    sums = torch.einsum("...i,oij,...j->...o", input1, weight, input2)
+    return sums if bias is None else sums + bias
+
+
+FUNCTIONS[torch.nn.functional.bilinear] = FUNCTIONS[torch.bilinear] = bilinear_layer
 
 
 def _added_product(product: Any) -> Any:

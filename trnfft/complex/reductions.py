@@ -18,7 +18,7 @@ from trnfft.complex.dispatch import (
     overloads_of,
 )
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts
 
 
 @implements(aten.prod.default)
@@ -78,6 +78,20 @@ def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> 
         z = Parts(*(torch.cat(pair, -1) for pair in pairs))
         distance *= 2
     return _on_both(z, lambda part: part.movedim(-1, dim).clone())
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> torch.Tensor:
+    """Computes torch.vander, which torch writes into a native tensor."""
+    if x.ndim != 1 or (N is not None and N < 0):
+        with torch._C.DisableTorchFunctionSubclass():
+            return torch.vander(x, N, increasing)  # whose error says what is allowed
+    count = x.shape[0] if N is None else N
+    powers = torch.cumprod(x[:, None].expand(-1, max(count - 1, 0)), -1)
+    powers = torch.cat([torch.ones_like(x)[:, None], powers], -1)[:, :count]
+    return powers if increasing else powers.flip(-1)
+
+
+FUNCTIONS[torch.vander] = vander
 
 
 def _on_both(z: Parts, function: Callable[[torch.Tensor], torch.Tensor]) -> Parts:

@@ -288,6 +288,34 @@ CERTAIN_SHAPES = {
     "properties": lambda z, w, x, y: (z.T, x.mT, z.H, x.mH),
 }
 
+# torch has no derivatives of these for complex numbers.
+UNDIFFERENTIATED = {
+    "bilinear": lambda z, x: F.bilinear(x, x, x[:, :, None, :].expand(-1, -1, 4, -1)[0], z[0]),
+    "bilinear no bias": lambda z, x: F.bilinear(x[0], x[1], torch.stack([x[0, :1].mT @ x[1, :1]])),
+    "native_dropout": lambda z, x: torch.native_dropout(x, 0.5, True),
+    "native_dropout in use": lambda z, x: torch.native_dropout(x, 0.5, False),
+    "scatter_reduce mean": lambda z, x: z.scatter_reduce(0, INDEX[None], z, "mean"),
+    "scatter_reduce sum": lambda z, x: torch.scatter_reduce(
+        z, 1, INDEX[:, None], z, "sum", include_self=False
+    ),
+    "scatter_reduce_": lambda z, x: z.clone().scatter_reduce_(0, INDEX[None], z, "sum"),
+    "vander": lambda z, x: torch.vander(z[0]),
+    "vander of few": lambda z, x: torch.vander(z[0], 1),
+    "vander of many": lambda z, x: torch.vander(z[0], N=5, increasing=True),
+    "vander of none": lambda z, x: torch.vander(z[0], 0),
+    "vmap of bilinear": lambda z, x: torch.func.vmap(F.bilinear, (0, 0, None))(x, x, x.mT @ x[:1]),
+}
+
+
+@pytest.mark.parametrize("name", UNDIFFERENTIATED)
+def test_functions_without_a_derivative_in_torch(name):
+    z, x = random_complex(3, 3), random_complex(2, 3, 4)
+    torch.manual_seed(0)
+    expected = UNDIFFERENTIATED[name](z, x)
+    torch.manual_seed(0)
+    assert_same(on_parts(UNDIFFERENTIATED[name], z, x), expected, **TIGHT[z.dtype])
+
+
 IN_PLACE = {
     "add_": lambda z, w: z.add_(w, alpha=2),
     "+=": lambda z, w: z.__iadd__(w),
@@ -457,6 +485,33 @@ def test_gradients_on_the_axes(name):
     assert_same_gradients(getattr(torch, name), z)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: F.bilinear(x, y, (x[0, :, None] * y[0])[None], y[0, :1]),
+        lambda x, y: torch.vander(x[0]),
+    ],
+)
+def test_gradients_that_torch_does_not_have(function):
+    parts = [x.real.contiguous().requires_grad_() for x in random_complex(4, 2, 3).unbind()]
+
+    def of_parts(a, b, c, d):
+        result = function(ComplexTensor(a, b), ComplexTensor(c, d))
+        return result.real, result.imag
+
+    assert torch.autograd.gradcheck(of_parts, parts)
+
+
+def test_errors_of_bilinear_and_vander_are_those_of_torch():
+    z = random_complex(2, 3)
+    for function in (lambda x: F.bilinear(x, x[:1], x[None]), lambda x: torch.vander(x)):
+        with pytest.raises(RuntimeError) as expected:
+            function(z)
+        with pytest.raises(RuntimeError) as found:
+            function(split(z))
+        assert str(found.value) == str(expected.value)
+
+
 def test_gradients_at_zero():
     z = torch.tensor([0, 0, 2j], dtype=torch.complex128)
     for function in (torch.prod, torch.abs, torch.linalg.norm, torch.sgn, torch.square):
@@ -543,19 +598,74 @@ def test_what_cannot_be_written():
 
 # What has no implementation
 
-UNSUPPORTED = {
+REAL_ONLY = {
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool1d(x[None], 1),
+    "atan2": lambda x: torch.atan2(x, x),
+    "bincount": lambda x: torch.bincount(x[0]),
     "erf": lambda x: torch.erf(x),
     "max": lambda x: torch.max(x),
-    "sort": lambda x: torch.sort(x),
-    "linalg_eig": lambda x: torch.linalg.eig(x),
+    "max_pool": lambda x: F.max_pool1d(x[None], 2),
+    "multinomial": lambda x: torch.multinomial(x, 1),
     "relu": lambda x: F.relu(x),
+    "safe_softmax": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "scatter_reduce": lambda x: x.scatter_reduce(0, INDEX[None], x, "amax"),
+    "softmax": lambda x: torch.softmax(x, 0),
+    "sort": lambda x: torch.sort(x),
+    "unique": lambda x: torch.unique(x),
 }
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_unsupported_functions_are_named(name):
-    with pytest.raises(NotImplementedError, match=rf"{name}.*to_complex\(\)"):
-        UNSUPPORTED[name](split(random_complex(2, 2)))
+@pytest.mark.parametrize("name", REAL_ONLY)
+def test_functions_of_real_numbers_are_named_with_the_error_of_torch(name):
+    z = random_complex(2, 3, dtype=torch.complex64)
+    state = torch.get_rng_state()
+    with pytest.raises(RuntimeError) as found:
+        REAL_ONLY[name](z)
+    (reason, *_) = str(found.value).strip().splitlines()
+    message = rf"{name}.*for real numbers only: .*; call it on real tensors.*x\.real"
+    with pytest.raises(NotImplementedError, match=message) as ours:
+        REAL_ONLY[name](split(z))
+    if name != "max_pool":  # whose operator below autograd is another one
+        assert reason in str(ours.value)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    [
+        ("resize_", lambda x: x.resize_(2)),
+        ("_to_sparse", lambda x: x.to_sparse()),
+        ("conv_tbc", lambda x: torch.conv_tbc(x[None], x[None].mT, x[0, :2])),
+    ],
+)
+def test_functions_that_torch_has_for_complex_numbers_are_named(name, function):
+    z = random_complex(2, 3)
+    function(z)
+    with pytest.raises(
+        NotImplementedError, match=rf"{name}.*native tensor: x\.cpu\(\)\.to_complex"
+    ):
+        function(split(z))
+
+
+def test_functions_that_torch_has_for_no_numbers_are_named_without_advice():
+    with pytest.raises(NotImplementedError, match=r"native_norm.*complex_operators\.md$"):
+        torch.native_norm(split(random_complex(2, 2)))
+
+
+def test_an_error_about_an_argument_is_that_of_torch():
+    x = split(random_complex(2, 3))
+    with pytest.raises(RuntimeError, match="pivoting is not implemented"):
+        torch.linalg.lu_factor(x.to_complex(), pivot=False)
+    with pytest.raises(RuntimeError, match="'pivot' is False.*CUDA devices only"):
+        torch.linalg.lu_factor(x, pivot=False)
+    with pytest.raises(RuntimeError, match="must be even"):
+        F.glu(x)
+
+
+def test_unsupported_functions_are_named_in_graphs():
+    function = torch.compile(lambda x: torch.softmax(x, 0), backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match="softmax.*for real numbers only"):
+        function(split(random_complex(2, 2)))
 
 
 @pytest.mark.parametrize("write", [lambda a, x: a.add_(x), lambda a, x: a.__setitem__(0, x)])
