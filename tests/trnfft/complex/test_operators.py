@@ -4,7 +4,7 @@ import pytest
 
 from tests.trnfft.complex import operators_table as table
 
-NAMES = table.names_in_table()
+NAMES = [*table.names_in_table(), *table.names_on_host()]
 
 # The table is written from all samples; here are as many of them, spread evenly, for each operator.
 SAMPLES = 10
@@ -22,6 +22,11 @@ def test_no_operator_is_missing_in_the_table():
     others = {name: entry for name, entry in table.entries().items() if name not in NAMES}
     passing = [name for name, entry in others.items() if table.passes(entry)]
     assert passing == [], "write it: python -m tests.trnfft.complex.operators_table"
+
+
+def test_the_operators_of_the_host_are_in_a_table_of_their_own():
+    assert set(table.names_on_host()) == table.ON_HOST
+    assert table.ON_HOST.isdisjoint(table.names_in_table())
 
 
 def test_the_table_is_long():
