@@ -55,7 +55,7 @@ PATTERNS = {
     "x, tensor of 1j": lambda x: ((x, torch.tensor(1j)), {}),
 }
 # Functions of symbolic integers, of NumPy's memory and of sparse tensors: no device has these.
-_NOT_FOR_DEVICES = {torch.linalg.eigvals, torch.sym_sum, torch.from_numpy, torch.sparse_coo_tensor}
+_NOT_FOR_DEVICES = {torch.sym_sum, torch.from_numpy, torch.sparse_coo_tensor}
 
 
 @dataclass(frozen=True)

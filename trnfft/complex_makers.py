@@ -1,6 +1,7 @@
 """Functions of torch that make complex numbers of arguments that are not, or not plainly, complex.
 
     torch.complex, torch.polar, torch.view_as_complex       of real tensors alone
+    torch.linalg.eig, torch.linalg.eigvals                  of real matrices, by the host
     torch.tensor, torch.as_tensor, torch.asarray            of data, which may be nested lists
     torch.Tensor.to and other conversions, torch.Tensor.view
 
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from trnfft.backends.choice import stores_complex
+from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted
 
@@ -99,6 +101,18 @@ def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return real, imag
 
 
+def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a decomposition of real matrices into complex numbers, which the host computes."""
+
+    def decompose(A: torch.Tensor, **kwargs: Any) -> Any:
+        is_real = isinstance(A, torch.Tensor) and not A.is_complex()
+        if not is_real or stores_complex(A.device):
+            return function(A, **kwargs)
+        return on_the_host(function, (A,), kwargs, A.device)
+
+    return decompose
+
+
 def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
     """Returns a method such as torch.Tensor.cfloat, whose name alone says the dtype."""
 
@@ -169,6 +183,8 @@ MAKERS: dict[Any, Callable[..., Any]] = {
     torch.view_as_complex: _of_parts(torch.view_as_complex, _last_pair),
     torch.view_as_complex_copy: _of_parts(torch.view_as_complex_copy, _last_pair),
     torch.view_copy: _viewing(torch.view_copy),
+    torch.linalg.eig: _by_the_host(torch.linalg.eig),
+    torch.linalg.eigvals: _by_the_host(torch.linalg.eigvals),
     torch.Tensor.type_as: _type_as,
     _TO: _to,
     _VIEW: _viewing(_VIEW),

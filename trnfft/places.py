@@ -15,7 +15,7 @@ import torch
 from trnfft import signal, split_results, torchscript
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
-_OWNERS = (torch, torch.fft, torch.functional, torch.Tensor)
+_OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)
 # Operators between a number and a tensor, whose methods have other names than their functions.
 _OPERATORS = {
     f"__{side}{name}__"

@@ -1,8 +1,8 @@
 """The error for an operator that ComplexTensors do not have.
 
 It says whether torch has the operator for native complex tensors, or for real tensors only. torch
-has no list of that, so the operator is called for native tensors of the same shapes: with complex
-ones, and where it refuses them with real ones.
+has no list of that, so the operator is called for native complex tensors of the same shapes. Where
+it refuses them, it is asked for real tensors on device meta, which computes nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 aten = torch.ops.aten
+
+_MOST = 2**16  # numbers of a stand-in that has all of them in memory
 
 
 def refusal(overload: OpOverload, args: Any, kwargs: Any) -> NotImplementedError:
@@ -43,23 +45,36 @@ def _asked(overload: OpOverload, args: Any, kwargs: Any) -> str | None:
     """Returns torch's error because of complex numbers, "" for none, and None if that is open."""
     if overload.namespace != "aten":  # others may launch kernels, or do anything
         return None
+    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    sizes = [x.numel() for x in tensors]
+    is_large = any(not isinstance(size, int) or size > _MOST for size in sizes)
+    if is_large and _writes(overload):  # into every number of a stand-in
+        return None
     with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.random.fork_rng([]):
-        error = _error_of(overload, args, kwargs, torch.complex64)
+        error = _error_of(overload, args, kwargs, torch.complex64, "cpu", is_large)
         if error is None:
             return ""
         others = (torch.float32, torch.int64)
-        has_others = any(_error_of(overload, args, kwargs, x) is None for x in others)
+        has_others = any(
+            _error_of(overload, args, kwargs, dtype, "meta", is_large) is None for dtype in others
+        )
     text = str(error).strip().split("\n")[0]
-    return text if has_others or "complex" in text.lower() else None
+    is_of_dtype = "complex" in text.lower() or has_others and "float" in text.lower()
+    return text if is_of_dtype else None
 
 
-def _error_of(overload: OpOverload, args: Any, kwargs: Any, dtype: Any) -> Exception | None:
+def _error_of(
+    overload: OpOverload, args: Any, kwargs: Any, dtype: Any, device: str, is_large: bool
+) -> Exception | None:
     """Returns the error for native stand-ins, which have this dtype in place of a complex one."""
 
     def stand_in(x: torch.Tensor) -> torch.Tensor:
         of_x = dtype if x.is_complex() else x.dtype
         number = (aten.ones if of_x.is_floating_point else aten.zeros).default
-        return number([], dtype=of_x).expand(tuple(map(int, x.shape)))  # one number in memory
+        shape = tuple(map(int, x.shape))
+        if is_large:  # one number in memory
+            return number([], dtype=of_x, device=device).expand(shape)
+        return number(shape, dtype=of_x, device=device)
 
     try:
         args, kwargs = tree_map_only(torch.Tensor, stand_in, (args, kwargs))
@@ -67,3 +82,8 @@ def _error_of(overload: OpOverload, args: Any, kwargs: Any, dtype: Any) -> Excep
     except Exception as error:
         return error
     return None
+
+
+def _writes(overload: OpOverload) -> bool:
+    arguments = overload._schema.arguments
+    return any(x.alias_info is not None and x.alias_info.is_write for x in arguments)

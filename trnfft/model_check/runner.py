@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from nki_kernels import hardware
 from trnfft import config, patch
 from trnfft.backends import choice
+from trnfft.complex import on_the_host
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, Report
 from trnfft.model_check.sites import Origin, Site
@@ -225,6 +226,7 @@ def _standing_in(watch: Watch) -> Iterator[None]:
         return "nki-sim" if name in ("auto", "nki") else checked(name, source)
 
     choice.STAND_IN = lambda backend: in_place_of(backend, watch)
+    on_the_host.LISTENER = watch.on_the_host
     config._checked_backend, config.FROM_ENVIRONMENT = checked_here, "nki-sim"
     try:
         # "nki-sim" is replaced; "nki" would need the real package.
@@ -232,6 +234,7 @@ def _standing_in(watch: Watch) -> Iterator[None]:
             yield
     finally:
         choice.STAND_IN = None
+        on_the_host.LISTENER = None
         config._checked_backend, config.FROM_ENVIRONMENT = checked, default
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -62,6 +63,9 @@ _READS = "copies numbers to the host, which waits for the device"
 _MAKES_AN_ARRAY = (
     "makes an array of NumPy, which a tensor on a device does not allow; write x.cpu().numpy(), if "
     "the tensor is not on the host already"
+)
+_ON_THE_HOST = (
+    "runs on the host, as NeuronCores have no kernel for it: its tensors are copied there and back"
 )
 _IS_NATIVE = "copies complex numbers to the host; what follows with them is computed there"
 _OTHER_THREAD = (
@@ -159,6 +163,12 @@ class Watch:
     def falls_back(self, kind: str, message: str) -> None:
         self._last, _ = self._origin_of(kind)
         self.note(self.fallbacks, self._last, message)
+
+    def on_the_host(self, name: str) -> AbstractContextManager[None]:
+        """Notes a function that the host computes, and notes nothing more in a block."""
+        here = self.origin()
+        self.note(self.fallbacks, replace(here, name=here.name or name), _ON_THE_HOST)
+        return self.apart()
 
     @contextmanager
     def on_the_device(self) -> Iterator[None]:
