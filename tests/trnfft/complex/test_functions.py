@@ -607,6 +607,7 @@ REAL_ONLY = {
     "max_pool": lambda x: F.max_pool1d(x[None], 2),
     "multinomial": lambda x: torch.multinomial(x, 1),
     "relu": lambda x: F.relu(x),
+    "rrelu_with_noise": lambda x: F.rrelu(x, training=True),
     "safe_softmax": lambda x: F.scaled_dot_product_attention(x, x, x),
     "scatter_reduce": lambda x: x.scatter_reduce(0, INDEX[None], x, "amax"),
     "softmax": lambda x: torch.softmax(x, 0),
@@ -645,6 +646,12 @@ def test_functions_that_torch_has_for_complex_numbers_are_named(name, function):
         NotImplementedError, match=rf"{name}.*native tensor: x\.cpu\(\)\.to_complex"
     ):
         function(split(z))
+
+
+def test_an_error_about_a_large_tensor_needs_little_memory():
+    x = ComplexTensor(torch.zeros(1, 1), torch.zeros(1, 1)).expand(2**18, 2**18)
+    with pytest.raises(NotImplementedError, match="softmax.*for real numbers only"):
+        torch.softmax(x, 0)
 
 
 def test_functions_that_torch_has_for_no_numbers_are_named_without_advice():
