@@ -226,18 +226,18 @@ from trnfft.complex.on_the_host import on_the_host
 
 with warnings.catch_warnings(record=True) as found, FakeTensorMode():
     warnings.simplefilter("always")
-    a = torch.empty(3, 3, device="mtia")
+    a = torch.empty(3, 3, device="mps")
     x = ComplexTensor(a, a)
     for _ in range(3):
         torch.linalg.ldl_factor(x)
         values = torch.linalg.eigvals(x)
-        assert isinstance(values, ComplexTensor) and values.device.type == "mtia"
+        assert isinstance(values, ComplexTensor) and values.device.type == "mps"
         of_real = on_the_host(torch.linalg.eigvals, (a,), {}, a.device)
-        assert isinstance(of_real, ComplexTensor) and of_real.device.type == "mtia"
+        assert isinstance(of_real, ComplexTensor) and of_real.device.type == "mps"
 for one in found:
     print(one.category.__name__, one.filename, str(one.message).split(" with ")[0])
     assert "NeuronCores have no kernel for it" in str(one.message)
-    assert "copies its tensors from device 'mtia" in str(one.message)
+    assert "copies its tensors from device 'mps" in str(one.message)
     assert "waits" in str(one.message)
 """
 
@@ -262,6 +262,6 @@ def test_graphs_for_a_device_are_refused():
         return torch.linalg.eigvals(x)
 
     with FakeTensorMode():
-        x = ComplexTensor(*torch.empty(2, 3, 3, device="mtia"))
-    with pytest.raises(Exception, match=r"a graph for device 'mtia.*torch\.compiler\.disable"):
+        x = ComplexTensor(*torch.empty(2, 3, 3, device="mps"))
+    with pytest.raises(Exception, match=r"a graph for device 'mps.*torch\.compiler\.disable"):
         eigenvalues(x)
