@@ -11,6 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Metho
 from typing import Any
 
 import torch
+from torch.overrides import get_overridable_functions
 
 from trnfft import signal, split_results, torchscript
 
@@ -66,6 +67,7 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
     Args:
         replacements: by function of torch. `split_results.called` calls all other functions.
     """
+    get_overridable_functions()  # torch keeps the names that it finds at the first call
     names = _with_dtypes_or_numbers()
     made = []
     for owner in _OWNERS:
@@ -94,7 +96,6 @@ def _place(
     return Place(owner, name, function, replacement)
 
 
-@functools.cache
 def _split(function: Any) -> Callable[..., Any]:
     """Returns a function that calls one of torch as `split_results.called` does."""
 

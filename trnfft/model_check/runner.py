@@ -202,15 +202,21 @@ def _unpatched() -> Iterator[None]:
     Inside the block, `start` and `stop` only count their calls.
     """
     count = patch._started
-    for _ in range(count):
-        patch.patch_torch().stop()
-    found, patch._places, patch._started = patch._places, tuple, count  # type: ignore[assignment]
+    _start(-count)
+    found, patch._places = patch._places, tuple  # type: ignore[assignment]
+    _start(count)
     try:
         yield
     finally:
-        patch._places, patch._started = found, 0
-        for _ in range(count):
-            patch.patch_torch().start()
+        _start(-patch._started)
+        patch._places = found
+        _start(count)
+
+
+def _start(count: int) -> None:
+    """Calls `start` as often as the number says, or `stop` for a negative one."""
+    for _ in range(abs(count)):
+        patch.patch_torch().start() if count > 0 else patch.patch_torch().stop()
 
 
 @contextmanager
