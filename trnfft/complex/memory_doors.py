@@ -63,11 +63,15 @@ def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
 def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Returns whether `self.data = from_` may take the memory of the other tensor.
 
+    For a view of parts, as a parameter may be one, torch makes a new parameter, or raises an error.
+
     Raises:
-        RuntimeError: the tensors are of different kinds, or one is a view of parts.
+        RuntimeError: one tensor is a ComplexTensor, and the other is not.
     """
     kinds = _kinds(self, from_)
-    if RealPairs in kinds or len(kinds) > 1:
+    if RealPairs in kinds:
+        return False
+    if len(kinds) > 1:
         raise RuntimeError(
             f"argument 'data' is a {type(from_).__name__}, allowed is a {type(self).__name__}, as "
             f"is the tensor whose data it becomes; convert it with trnfft.as_native or "

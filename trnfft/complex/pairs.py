@@ -127,13 +127,19 @@ class RealPairs(torch.Tensor):
     is_pinned: Any = ComplexTensor.is_pinned
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.clone().__reduce_ex__(protocol)
+        return self._like_this(self._copied()).__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         if not self.is_leaf:
             return super().__deepcopy__(memo)  # which says what is allowed
-        memo[id(self)] = self._copied().requires_grad_(self.requires_grad)
+        memo[id(self)] = self._like_this(self._copied())
         return memo[id(self)]
+
+    def _like_this(self, copied: torch.Tensor) -> torch.Tensor:
+        """Returns a tensor with memory of its own; of a parameter, another parameter."""
+        if isinstance(self, torch.nn.Parameter):
+            return torch.nn.Parameter(copied, self.requires_grad)
+        return copied.requires_grad_(self.requires_grad)
 
     def _gives_parts(self) -> bool:
         """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""

@@ -283,7 +283,7 @@ def test_doors_to_the_memory_of_pairs():
     assert f"{pairs[0, 1, 0]:.3f}" == f"{native[0, 1].real:.3f}"
     with pytest.raises(RuntimeError, match="not allowed"):
         pairs.data_ptr()
-    with pytest.raises(RuntimeError, match="allowed is"):
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
         torch.zeros(2, 3, 2).data = pairs
 
 
@@ -360,3 +360,31 @@ def test_results_of_operators_share_memory_with_no_argument(monkeypatch):
 
 def _split(x):
     return ComplexTensor.from_complex(x.detach()) if x.is_complex() else x.detach()
+
+
+class WithPairs(torch.nn.Module):
+    """As layers that keep a complex parameter as the real pairs that other devices store."""
+
+    def __init__(self):
+        super().__init__()
+        z = ComplexTensor(torch.ones(3), torch.zeros(3))
+        self.weight = torch.nn.Parameter(torch.view_as_real(z))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        copy.deepcopy,
+        lambda layer: pickle.loads(pickle.dumps(layer)),
+        lambda layer: layer.to("meta"),
+        lambda layer: layer.double(),
+        lambda layer: layer.share_memory(),
+    ],
+)
+def test_parameters_of_pairs_are_moved_and_copied(change):
+    layer = change(WithPairs())
+    assert isinstance(layer.weight, torch.nn.Parameter) and layer.weight.requires_grad
+    assert layer.weight.is_leaf and layer.weight.shape == (3, 2)
+    if layer.weight.device.type == "cpu":
+        assert layer.weight.sum() == 3
+    assert list(dict(layer.named_parameters())) == ["weight"]
