@@ -20,11 +20,16 @@ from torch.utils._pytree import tree_leaves
 from trnfft.backends.choice import stores_complex
 from trnfft.complex.tensor import ComplexTensor
 
-_COMPLEX_OPERATOR = re.compile(r"aten::(fft_\w+|i?stft|complex|polar|view_as_complex)\(")
+# What makes native complex tensors of real tensors, in the text of a graph.
+_OF_REAL = re.compile(
+    r"aten::(?:fft_\w+|i?stft|complex|polar|view_as_complex)\b|complex = prim::Constant"
+)
+# What makes them where an argument is a ComplexTensor: a tensor made with its dtype.
+_OF_COMPLEX = re.compile(r"prim::dtype")
 
 _lock = threading.Lock()
 _watched = 0  # calls of `watch` that no `unwatch` has undone
-_found: LRUCache[int, tuple[Any, str]] = LRUCache(maxsize=256)
+_found: LRUCache[Any, tuple[Any, str]] = LRUCache(maxsize=256)
 
 
 def keep(function: Any, replacement: Callable[..., Any]) -> None:
@@ -65,29 +70,29 @@ def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def refuse_or_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         for x in tree_leaves((args, kwargs)):
-            is_whole = isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor)
-            if is_whole and not stores_complex(x.device):
-                _check(self, x.device)
+            if isinstance(x, torch.Tensor) and not stores_complex(x.device):
+                _check(self, x.device, _OF_COMPLEX if isinstance(x, ComplexTensor) else _OF_REAL)
         return call(self, *args, **kwargs)
 
     return refuse_or_call
 
 
-def _check(scripted: Any, device: torch.device) -> None:
-    """Refuses scripted code that computes complex numbers.
+def _check(scripted: Any, device: torch.device, wanted: re.Pattern[str]) -> None:
+    """Refuses scripted code that makes native complex tensors.
 
     Raises:
-        NotImplementedError: the code calls an operator with a complex argument or result.
+        NotImplementedError: the graph of the code has what is wanted.
     """
-    _, operator = _found.get(id(scripted), (None, None))
-    if operator is None:
-        match = _COMPLEX_OPERATOR.search(str(scripted.inlined_graph))
-        operator = match[0].removesuffix("(") if match else ""
-        _found[id(scripted)] = scripted, operator  # kept, so that no other object gets its id
-    if operator:
+    key = id(scripted), wanted
+    _, found = _found.get(key, (None, None))
+    if found is None:
+        match = wanted.search(str(scripted.inlined_graph))
+        found = match[0] if match else ""
+        _found[key] = scripted, found  # kept, so that no other object gets its id
+    if found:
         raise NotImplementedError(
-            f"the scripted function '{scripted.name}' computes complex numbers by {operator}, and "
-            f"no complex storage is assumed on device '{device}'; trnfft cannot replace functions "
-            f"inside of TorchScript: call the function or the module that was scripted, or its "
-            f"torch.compile"
+            f"the scripted function '{scripted.name}' makes native complex tensors by '{found}', "
+            f"and no complex storage is assumed on device '{device}'; trnfft cannot replace "
+            f"functions inside of TorchScript: call the function or the module that was scripted, "
+            f"or its torch.compile"
         )

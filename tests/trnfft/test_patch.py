@@ -400,3 +400,24 @@ def test_scripted_code_refuses_devices_without_complex_storage(in_a_block, monke
     finally:
         patch.__exit__(None, None, None) if in_a_block else patch.stop()
     scripted(torch.ones(2, 8))
+
+
+@torch.jit.script
+def turned(x):
+    return x * 1j
+
+
+@torch.jit.script
+def with_zeros(x):
+    return torch.cat([x, torch.zeros(2, dtype=x.dtype, device=x.device)])
+
+
+def test_scripted_code_that_makes_complex_tensors_by_a_number_or_a_dtype(monkeypatch):
+    z = ComplexTensor(torch.ones(3), torch.ones(3))
+    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    with trnfft.patch_torch():
+        with pytest.raises(NotImplementedError, match="'turned' makes .*complex = prim::Constant"):
+            turned(torch.ones(3))
+        with pytest.raises(NotImplementedError, match="'with_zeros' makes .*'prim::dtype'"):
+            with_zeros(z)
+        assert with_zeros(torch.ones(3)).sum() == 3

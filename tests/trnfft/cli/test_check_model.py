@@ -288,7 +288,7 @@ def test_scripted_code_ends_the_run(run):
     )
     result = run(source + function("return scripted(x)"))
     assert result.exit_code == 1
-    assert "scripted function 'spectrum' computes complex numbers" in " ".join(
+    assert "scripted function 'spectrum' makes native complex tensors" in " ".join(
         result.stdout.split()
     )
 
