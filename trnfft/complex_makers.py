@@ -30,8 +30,8 @@ def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
     dtype = next((x for x in (*data, *kwargs.values()) if isinstance(x, torch.dtype)), None)
     dtype = owner.dtype if dtype is None and owner is not None else dtype
-    is_complex = _holds_complex(content) if dtype is None else dtype.is_complex
-    if not is_complex:
+    is_asked = _holds_complex(content) if dtype is None else dtype.is_complex
+    if not is_asked:
         return func(*args, **kwargs)
     if owner is not None or isinstance(content, torch.Tensor):
         device = device_of((owner if owner is not None else content,), kwargs)
@@ -130,8 +130,8 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if not is_asked or isinstance(self, ComplexTensor):
         return _TO(self, *args, **kwargs)
     device, dtype = _target(self, args, kwargs)
-    if not dtype.is_complex:
-        return _TO(self, *args, **kwargs)
+    if not dtype.is_complex:  # the numbers become real where they are
+        return _TO(_TO(self, dtype), *args, **kwargs)
     args = tuple(dtype if isinstance(x, COMPLEX_NUMBERS) else x for x in args)
     if not stores_complex(device):
         if args == (dtype,) and not kwargs and not self.is_complex():

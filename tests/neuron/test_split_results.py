@@ -92,6 +92,18 @@ def test_a_program_and_its_derivative(compiled):
     assert_close([actual, there.grad], [expected, x.grad])
 
 
+def test_moves_between_the_host_and_the_device():
+    z = torch.complex(X, -X)
+    with trnfft.patch_torch():
+        there = z.to("neuron")
+        assert isinstance(there, ComplexTensor) and isinstance(there.cpu(), ComplexTensor)
+        real = z.to("neuron", torch.float32)
+        assert type(real) is torch.Tensor and torch.equal(real.cpu(), X)
+        back = X.to("neuron").to("cpu", torch.cfloat)
+        assert type(back) is torch.Tensor and torch.equal(back, X + 0j)
+        assert type(z * 1j) is torch.Tensor and type(torch.full((2,), 1j)) is torch.Tensor
+
+
 def test_a_module_of_complex_parameters():
     with trnfft.patch_torch():
         made = torch.nn.Linear(2, 3, dtype=torch.cfloat, device="neuron")
