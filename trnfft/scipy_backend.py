@@ -10,13 +10,15 @@ it computes and returns in single precision, and float64, complex64, complex128 
 it computes in double precision. SciPy itself computes long double, also after
 `scipy.fft.set_global_backend(trnfft.scipy_backend)`.
 
-Arguments, defaults and types of errors are those of `scipy.fft`. `overwrite_x`, `workers` and
-`plan` have no effect. `trnfft.backend` and `trnfft.precision` choose how the transforms are
-computed. Two results differ from SciPy's: complex input of cosine and sine transforms obeys
+Arguments, defaults and types of errors are those of `scipy.fft`. `overwrite_x` and `workers` have
+no effect, and `plan` is refused, as SciPy refuses it. `trnfft.backend` and `trnfft.precision` choose
+how the transforms are computed. Two results differ from SciPy's: complex input of cosine and sine transforms obeys
 `orthogonalize`, and a Hankel transform of float32 with a `bias` stays in single precision.
 """
 
 import inspect
+import operator
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -46,6 +48,7 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
     call = _signature(method).bind(*args, **kwargs)
     call.apply_defaults()
     given = call.arguments
+    _check(given)
     x = next(iter(given.values()))
     array = _array(x)
     if array.dtype not in _DTYPES:
@@ -57,6 +60,28 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
     if name in _COMPLEX + _COSINE_SINE and np.size(given.get("axes")) == 0:
         return _by_others(method, args, kwargs)  # SciPy returns real data as it is
     return _transform(name, array, given).numpy()
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuses what SciPy refuses of the arguments without an effect.
+
+    Raises:
+        NotImplementedError: there is a plan.
+        ValueError: the number of workers is zero, or negative beyond the number of CPUs.
+    """
+    if given.get("plan") is not None:
+        raise NotImplementedError(
+            "argument 'plan' is given, allowed is None; trnfft plans each transform itself, and "
+            "trnfft.plan_fft returns a plan for many calls"
+        )
+    workers = given.get("workers")
+    if workers is not None:
+        workers, most = operator.index(workers), os.cpu_count() or 1
+        if workers == 0 or workers < -most:
+            raise ValueError(
+                f"argument 'workers' is {workers}, allowed are None, numbers from 1 and "
+                f"{-most} to -1"
+            )
 
 
 def _by_others(method: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

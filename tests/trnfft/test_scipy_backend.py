@@ -107,8 +107,26 @@ def test_ignored_arguments(name):
     with scipy.fft.set_backend(trnfft.scipy_backend, only=True):
         function = getattr(scipy.fft, name)
         expected = function(x)
-        assert np.array_equal(function(x, overwrite_x=True, plan=object()), expected)
+        assert np.array_equal(function(x, overwrite_x=True, workers=-1), expected)
     assert np.array_equal(x, before)
+
+
+@pytest.mark.parametrize("name", ["fft", "irfftn", "rfft2"])
+def test_arguments_that_scipy_refuses(name):
+    x, function = data(name, 4, 6), getattr(scipy.fft, name)
+    for options, error in (
+        ({"plan": object()}, NotImplementedError),
+        ({"workers": 0}, ValueError),
+        ({"workers": -10000}, ValueError),
+        ({"workers": "two"}, TypeError),
+    ):
+        with pytest.raises(error):
+            function(x, **options)
+        with (
+            scipy.fft.set_backend(trnfft.scipy_backend, only=True),
+            pytest.raises(error, match="plan|workers|integer"),
+        ):
+            function(x, **options)
 
 
 def test_layouts_and_read_only_memory():
