@@ -11,9 +11,10 @@ it computes in double precision. SciPy itself computes long double, also after
 `scipy.fft.set_global_backend(trnfft.scipy_backend)`.
 
 Arguments, defaults and types of errors are those of `scipy.fft`. `overwrite_x` and `workers` have
-no effect, and `plan` is refused, as SciPy refuses it. `trnfft.backend` and `trnfft.precision` choose
-how the transforms are computed. Two results differ from SciPy's: complex input of cosine and sine transforms obeys
-`orthogonalize`, and a Hankel transform of float32 with a `bias` stays in single precision.
+no effect, and `plan` is refused, as SciPy refuses it. `trnfft.backend` and `trnfft.precision`
+choose how the transforms are computed. Two results differ from SciPy's: complex input of cosine and
+sine transforms obeys `orthogonalize`, and a Hankel transform of float32 with a `bias` stays in
+single precision.
 """
 
 import inspect
