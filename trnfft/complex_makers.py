@@ -18,7 +18,7 @@ import torch
 from trnfft.backends.choice import stores_complex
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
-from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted
+from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted, written
 
 # `trnfft.patch_torch` may replace these methods in torch.
 _TO, _VIEW = torch.Tensor.to, torch.Tensor.view
@@ -80,21 +80,23 @@ def _of_parts(
         first = next(iter((*args, *kwargs.values())), None)
         if not isinstance(first, torch.Tensor) or stores_complex(first.device):
             return function(*args, **kwargs)
-        return ComplexTensor(*parts(*args, **kwargs))
+        out = kwargs.pop("out", None)
+        made = ComplexTensor(*parts(*args, **kwargs))
+        return made if out is None else written(made, out)
 
     return complex_of
 
 
-def _given(real: torch.Tensor, imag: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def complex_parts(real: torch.Tensor, imag: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     real, imag = torch.broadcast_tensors(real, imag)
     return real, imag
 
 
-def _polar(abs: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def polar_parts(abs: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return abs * torch.cos(angle), abs * torch.sin(angle)
 
 
-def _last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if not input.ndim or input.shape[-1] != 2:
         torch.view_as_complex(torch.empty(input.shape, device="meta"))  # raises torch's error
     real, imag = input.unbind(-1)
@@ -167,7 +169,7 @@ def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
         dtype = next((x for x in (*args, *kwargs.values()) if is_complex(x)), None)
         if dtype is None or isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)
-        return ComplexTensor(*_last_pair(_VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))))
+        return ComplexTensor(*last_pair(_VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))))
 
     return view
 
@@ -178,10 +180,10 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 # Functions that make complex numbers without an argument that `called` would find.
 MAKERS: dict[Any, Callable[..., Any]] = {
-    torch.complex: _of_parts(torch.complex, _given),
-    torch.polar: _of_parts(torch.polar, _polar),
-    torch.view_as_complex: _of_parts(torch.view_as_complex, _last_pair),
-    torch.view_as_complex_copy: _of_parts(torch.view_as_complex_copy, _last_pair),
+    torch.complex: _of_parts(torch.complex, complex_parts),
+    torch.polar: _of_parts(torch.polar, polar_parts),
+    torch.view_as_complex: _of_parts(torch.view_as_complex, last_pair),
+    torch.view_as_complex_copy: _of_parts(torch.view_as_complex_copy, last_pair),
     torch.view_copy: _viewing(torch.view_copy),
     torch.linalg.eig: _by_the_host(torch.linalg.eig),
     torch.linalg.eigvals: _by_the_host(torch.linalg.eigvals),

@@ -58,12 +58,18 @@ _REAL = {
 # For a complex number to have the variance 1, each part of it has the variance 1/2.
 _RANDOM = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
 
+# These functions take tensors without dimensions for numbers.
+_OF_NUMBERS = {torch.full, torch.linspace, torch.logspace, torch.scalar_tensor}
+
 
 def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch that is not in `complex_makers.MAKERS`.
 
     A complex result on a device without complex storage is a ComplexTensor.
     """
+    if func in _OF_NUMBERS and any(map(is_complex, (*args, *kwargs.values()))):
+        args = tuple(map(_as_number, args))
+        kwargs = {name: x if name == "out" else _as_number(x) for name, x in kwargs.items()}
     if not _mentions_complex(args, kwargs):
         return func(*args, **kwargs)
     if isinstance(kwargs.get("out"), ComplexTensor):
@@ -94,6 +100,10 @@ def _mentions_complex(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             return name == "out"
         found = found or is_complex(x)
     return found
+
+
+def _as_number(x: Any) -> Any:
+    return x.item() if isinstance(x, torch.Tensor) and not x.ndim else x
 
 
 def _writes_native(func: Any, args: tuple[Any, ...]) -> bool:
@@ -228,13 +238,21 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Comple
         return func(*args, out=out, **kwargs)  # type: ignore[no-any-return]
     if not _tensors(args):
         kwargs = {"dtype": out.dtype, "device": out.device, **kwargs}
-    result = called(func, args, kwargs)
+    return written(called(func, args, kwargs), out)
+
+
+def written(result: torch.Tensor, out: Any) -> Any:
+    """Writes a result into the argument `out`, and returns that.
+
+    Raises:
+        RuntimeError: the shapes differ; a ComplexTensor cannot be resized.
+    """
     if result.shape != out.shape:
         raise RuntimeError(
             f"argument 'out' has shape {tuple(out.shape)}, allowed is {tuple(result.shape)} for a "
             f"ComplexTensor; make 'out' like the result, or leave it out"
         )
-    return out.copy_(result)  # type: ignore[no-any-return]
+    return out.copy_(result)
 
 
 # Functions without tensors among their arguments

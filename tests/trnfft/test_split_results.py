@@ -191,6 +191,24 @@ def test_data_may_require_gradients():
             assert isinstance(leaf, ComplexTensor) and leaf.is_leaf and leaf.requires_grad
 
 
+@pytest.mark.parametrize("function", [torch.linspace, torch.logspace])
+def test_tensors_that_stand_for_numbers(function):
+    expected = function(0.5, 1j, 3)
+    end = ComplexTensor(torch.tensor(0.0), torch.tensor(1.0))
+    with trnfft.patch_torch():
+        assert_split(function(torch.tensor(0.5), end, 3), expected)
+        assert_split(function(0.5, end=end, steps=3), expected)
+        assert_split(torch.full((2,), end), torch.tensor([1j, 1j]))
+
+
+def test_real_numbers_of_complex_ones(started):
+    z = torch.tensor(2 + 0j)
+    assert isinstance(z, ComplexTensor) and float(z) == 2.0 and int(z) == 2
+    for convert in (float, int):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            convert(1j * z)
+
+
 def test_copies_are_copies_and_conversions_are_differentiable():
     x = X.clone().requires_grad_()
     with trnfft.patch_torch():
@@ -227,6 +245,10 @@ def test_out():
         torch.testing.assert_close(out.to_complex(), X * 1j)
         torch.testing.assert_close(full.to_complex(), torch.full((3, 2), 2j).to_complex())
         assert torch.zeros((3, 2), out=out) is out and not out.abs().any()
+        assert torch.complex(X, -X, out=out) is out and torch.equal(out.imag, -X)
+        assert torch.polar(X, 0 * X, out=out) is out and torch.equal(out.real, X)
+        with pytest.raises(TypeError, match="missing 1 required"):
+            torch.complex(X, im=X)
         with pytest.raises(RuntimeError, match=r"'out' has shape \(3, 2\), allowed is \(2,\)"):
             torch.zeros(2, out=out)
 

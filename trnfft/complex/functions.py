@@ -169,6 +169,18 @@ def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
     return self if real is a and imag is b else ComplexTensor(real, imag)
 
 
+def _between_numbers(function: Any) -> Any:
+    """Returns a function whose tensors without dimensions stand for numbers, as linspace."""
+
+    def number(x: Any) -> Any:
+        return x.item() if isinstance(x, ComplexTensor) else x
+
+    def implementation(start: Any, end: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return function(number(start), number(end), *args, **kwargs)  # type: ignore[no-any-return]
+
+    return implementation
+
+
 def _as_dtype(dtype: torch.dtype) -> Any:
     return lambda self, **kwargs: to(self, dtype, **kwargs)
 
@@ -363,6 +375,8 @@ FUNCTIONS |= {
     torch.isreal: _has_no_imag,
     torch.Tensor.isreal: _has_no_imag,
     torch.Tensor.to: to,
+    torch.linspace: _between_numbers(torch.linspace),
+    torch.logspace: _between_numbers(torch.logspace),
     torch.Tensor.half: _as_dtype(torch.float16),
     torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),
     torch.Tensor.float: _as_dtype(torch.float32),

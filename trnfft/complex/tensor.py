@@ -276,10 +276,17 @@ class ComplexTensor(torch.Tensor):
         return complex(self._real.item(), -imag if is_conjugate(self) else imag)
 
     def __float__(self) -> float:
-        return float(torch.tensor(complex(self), dtype=torch.complex128))
+        return self._real_number("double")
 
     def __int__(self) -> int:
-        return int(torch.tensor(complex(self), dtype=torch.complex128))
+        return int(torch.tensor(self._real_number("int64_t"), dtype=torch.float64, device="cpu"))
+
+    def _real_number(self, kind: str) -> float:
+        """Returns the number as a real one, or raises torch's error."""
+        number = complex(self)
+        if number.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+        return number.real
 
     # What torch calls
 
