@@ -66,8 +66,12 @@ def _holds_complex(data: Any) -> bool:
         return any(map(_holds_complex, data))
     if isinstance(data, torch.Tensor):
         return data.is_complex()
-    if isinstance(data, np.ndarray):
-        return data.dtype.kind == "c"
+    if isinstance(data, np.ndarray):  # whose dtype torch.compile cannot read
+        return (
+            torch.as_tensor(data).is_complex()
+            if torch.compiler.is_compiling()
+            else np.iscomplexobj(data)
+        )
     return isinstance(data, COMPLEX_NUMBERS)
 
 

@@ -122,6 +122,20 @@ def test_compiled_in_a_block():
     torch.testing.assert_close(actual, expected)
 
 
+@pytest.mark.sweep
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(8))
+def test_the_table_compiled(makers, part):
+    """Each graph has an eighth of the table. The host's computations are in no graph."""
+    some = [maker for maker in list(makers)[part::8] if "eigvals" not in str(maker)]
+    torch._dynamo.reset()
+    run = torch.compile(lambda x: [maker(x) for maker in some], fullgraph=True, backend="aot_eager")
+    with trnfft.patch_torch():
+        results = run(X.clone())
+    for maker, result in zip(some, results, strict=True):
+        assert_split(result, makers[maker], maker.is_random)
+
+
 @pytest.mark.parametrize(
     "make",
     [
