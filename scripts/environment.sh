@@ -7,7 +7,7 @@
 
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# test.sh --xla sets these variables differently: the environment, its torch, and the suitable Pythons.
+# test.sh --xla and --others set these variables differently: the environment, its torch, and the suitable Pythons.
 venv=$root/.venv
 constraints=$root/scripts/constraints.txt
 wanted_python="Python 3.10 or newer"
@@ -70,7 +70,7 @@ install_pinned() {
     "$venv/bin/python" -m compileall -q -j 0 "$venv/lib" >/dev/null 2>&1 || true
 }
 
-# install_project demo|dev|hugging-face|xla
+# install_project demo|dev|hugging-face|others|xla
 install_project() {
     local extra=$1 key log=$venv/pip.log
     local requirements=$root/scripts/requirements-$extra.txt

@@ -35,6 +35,10 @@ pin simulator 3.10 <(printf '%s\n' numpy ml_dtypes allpairspy hypothesis jinja2 
 # For tests/neuron. transformers 5.22 is the last version that accepts kernels 0.17; it needs Python 3.11.
 pin hugging-face 3.10 <(printf '%s; python_version >= "3.11"\n' accelerate 'kernels==0.17.*' 'transformers==5.22.*') "${pinned[@]}"
 
+# For ./scripts/test.sh --others: what the packages need, and their tests. scripts/others pins the packages.
+pin others 3.11 pyproject.toml <(printf '%s\n' appdirs configparser expecttest flaky h5py hypothesis 'librosa<1' \
+    opt_einsum packaging parameterized pytest resampy scipy 'setuptools>=77' tensorly tensorly-torch) "${pinned[@]}"
+
 # torch_xla needs another torch, and so an environment of its own.
 pin xla 3.10 pyproject.toml <(echo "setuptools>=77") --extra xla-dev --constraint scripts/constraints-xla.txt \
     --constraint scripts/requirements-dev.txt

@@ -7,6 +7,11 @@
 #   --neuron   runs tests/neuron on a stand-in for TorchNeuron's device, which the tests build with the C++
 #              compiler of the machine; installs transformers and its requirements. The tests run in processes
 #              of their own, and twice: on a device that refuses complex numbers, and on one that stores them.
+#   --others   runs the tests of other packages with trnfft in the place of torch's transforms. It takes half an
+#              hour, names of packages and arguments of pytest: ./scripts/test.sh --others julius kymatio -x
+#              Before the names, --mode split lets the CPU stand for a device without complex storage, and
+#              --mode unpatched runs the tests without trnfft. scripts/others has the pins of the packages and
+#              the known differences. Needs git, the network and Python 3.11 or newer.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$root"
@@ -16,6 +21,14 @@ if [ "${1:-}" = --neuron ]; then
     install_project hugging-face
     set -- tests/neuron "$@"
     TRNFFT_STAND_IN_COMPLEX=1 "$venv/bin/python" -m pytest -n 2 --dist loadgroup "$@"
+fi
+if [ "${1:-}" = --others ]; then
+    shift
+    venv=$root/.venv-others
+    wanted_python="Python 3.11 or newer"
+    fitting_python='import sys; assert sys.version_info >= (3, 11)'
+    install_project others
+    PYTHONPATH=$root/scripts exec "$venv/bin/python" -m others "$@"
 fi
 if [ "${1:-}" = --all ]; then
     shift

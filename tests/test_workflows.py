@@ -45,9 +45,10 @@ def pins(path):
 
 
 def test_when_they_run():
-    assert set(WORKFLOWS) == {"tests", "neuron"}
+    assert set(WORKFLOWS) == {"tests", "neuron", "others"}
     assert set(load("tests")[True]) == {"push", "pull_request"}
     assert set(load("neuron")[True]) == {"workflow_dispatch"}
+    assert set(load("others")[True]) == {"workflow_dispatch", "schedule"}
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)

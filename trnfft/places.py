@@ -11,9 +11,14 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Metho
 from typing import Any
 
 import torch
-from torch.overrides import get_overridable_functions
+from torch.overrides import (
+    get_ignored_functions,
+    get_overridable_functions,
+    get_testing_overrides,
+)
+from torch.utils._device import _device_constructors
 
-from trnfft import signal, split_results, torchscript
+from trnfft import split_results, torchscript
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
 _OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)
@@ -61,13 +66,44 @@ class _Method:
         return self.of_torch if tensor is None else MethodType(self.replacement, tensor)
 
 
+class _Function:
+    """A function of a module in torch, with another implementation.
+
+    It equals torch's own function, which torch passes to `__torch_function__`. So tables by
+    functions find it, whether they were made before or after the replacement.
+    """
+
+    def __init__(self, owner: Any, name: str, of_torch: Any, replacement: Any) -> None:
+        functools.update_wrapper(self, of_torch)
+        self.of_torch, self.replacement = of_torch, replacement
+        # Pickle stores a function of torch by its place.
+        self.__module__, self.__qualname__ = owner.__name__, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.replacement(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self.of_torch is (other.of_torch if isinstance(other, _Function) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.of_torch)
+
+    def __repr__(self) -> str:
+        return f"<function {self.__module__}.{self.__qualname__} of trnfft>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+
 def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
     """Returns the places of functions that are replaced, or may make complex tensors.
 
     Args:
         replacements: by function of torch. `split_results.called` calls all other functions.
     """
-    get_overridable_functions()  # torch keeps the names that it finds at the first call
+    # torch keeps what it finds at the first call of these functions.
+    get_overridable_functions(), get_ignored_functions(), get_testing_overrides()
+    _device_constructors()
     names = _with_dtypes_or_numbers()
     made = []
     for owner in _OWNERS:
@@ -89,10 +125,9 @@ def _place(
     if owner is torch.Tensor:
         is_inherited = name not in vars(owner)
         return Place(owner, name, function, _Method(function, replacement), is_inherited)
+    if not isinstance(function, FunctionType):  # TorchScript compiles functions of Python only
+        replacement = _Function(owner, name, function, replacement)
     torchscript.keep(function, replacement)
-    if owner is not torch.functional and replacement.__module__ != signal.__name__:
-        # Pickle stores a function of torch by its place, which the replacement therefore names.
-        replacement.__module__, replacement.__qualname__ = owner.__name__, name
     return Place(owner, name, function, replacement)
 
 

@@ -13,6 +13,7 @@ from trnfft import ComplexTensor
 from trnfft.backends import choice
 
 X = torch.arange(1.0, 7).reshape(3, 2)
+OF_TORCH = {"zeros_like": torch.zeros_like, "add": torch.add, "fft": torch.fft.fft}  # torch's own
 
 
 @pytest.fixture(autouse=True)
@@ -311,6 +312,42 @@ def test_the_class_keeps_torchs_methods(started):
     trnfft.patch_torch().stop()
     assert torch.Tensor.mul is held
     assert held in seen
+
+
+def test_tables_by_functions_find_them(started):
+    """Tables that were made before and after the start, as of classes that behave like tensors."""
+    after = {torch.zeros_like: "zeros_like", torch.add: "add", torch.fft.fft: "fft"}
+    seen = []
+
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((after[func], before[func], func == torch.add, func in (torch.add, 1)))
+            return func
+
+    before = {OF_TORCH[name]: name for name in after.values()}
+    added = torch.add(Like(), 1)
+    torch.zeros_like(Like())
+    torch.fft.fft(Like())
+    assert seen == [
+        ("add", "add", True, True),
+        ("zeros_like", "zeros_like", False, False),
+        ("fft", "fft", False, False),
+    ]
+    assert torch.add == added and torch.zeros != torch.ones
+    assert repr(torch.add) == "<function torch.add of trnfft>"
+
+
+@pytest.mark.parametrize("device", ["meta", torch.device("meta")])
+def test_default_devices(device, started):
+    with torch.device(device):
+        assert torch.zeros(2).device.type == "meta"
+        assert torch.full((2,), 1j).device.type == "meta"
+    torch.set_default_device(device)
+    try:
+        assert torch.ones(2, dtype=torch.cfloat).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
 
 
 def test_all_threads_of_a_program(started):

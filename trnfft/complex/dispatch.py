@@ -177,6 +177,9 @@ def joined(real: Any, imag: Any) -> Any:
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `ComplexTensor.__torch_dispatch__`."""
+    if torch.is_inference_mode_enabled() and is_view_of_normal(overload, args):
+        with torch.inference_mode(False):
+            return dispatch(overload, args, kwargs)
     if _has_conjugate(args) or kwargs and _has_conjugate(kwargs.values()):
         if is_view(overload):
             return _view_of_conjugate(overload, args, kwargs)
@@ -214,6 +217,15 @@ def _has_conjugate(values: Iterable[Any]) -> bool:
 def is_view(overload: OpOverload) -> bool:
     """Returns whether the results share memory with an argument."""
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
+
+
+def is_view_of_normal(overload: OpOverload, args: tuple[Any, ...]) -> bool:
+    """Returns whether the result is a view of a tensor that was made outside of inference mode.
+
+    torch requires that such a view is no inference tensor either.
+    """
+    is_tensor = bool(args) and isinstance(args[0], torch.Tensor)
+    return is_tensor and not args[0].is_inference() and is_view(overload)
 
 
 def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -15,7 +15,15 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
-from trnfft.complex.dispatch import aten, each_of_lists, implements, is_view, joined, written_by
+from trnfft.complex.dispatch import (
+    aten,
+    each_of_lists,
+    implements,
+    is_view,
+    is_view_of_normal,
+    joined,
+    written_by,
+)
 from trnfft.complex.tensor import (
     TAKING_PARTS,
     ComplexTensor,
@@ -179,6 +187,9 @@ class RealPairs(torch.Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         pairs = args[0]
+        if torch.is_inference_mode_enabled() and is_view_of_normal(func, args):
+            with torch.inference_mode(False):
+                return cls.__torch_dispatch__(func, types, args, kwargs)
         if torch.Tag.inplace_view in func.tags:
             raise RuntimeError(
                 f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "

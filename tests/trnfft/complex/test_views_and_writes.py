@@ -388,3 +388,32 @@ def test_parameters_of_pairs_are_moved_and_copied(change):
     if layer.weight.device.type == "cpu":
         assert layer.weight.sum() == 3
     assert list(dict(layer.named_parameters())) == ["weight"]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda z: z.real,
+        lambda z: z.imag,
+        lambda z: z[1:],
+        lambda z: z.conj(),
+        lambda z: z.view(2, 2),
+        torch.view_as_real,
+        lambda z: torch.view_as_real(z)[..., 1],
+    ],
+)
+@pytest.mark.parametrize("is_parameter", [False, True])
+def test_views_in_inference_mode(view, is_parameter):
+    native = torch.arange(4.0) + 1j
+    z = ComplexTensor.from_complex(native)
+    if is_parameter:
+        native, z = torch.nn.Parameter(native), torch.nn.Parameter(z)
+    with torch.inference_mode():
+        for made, expected in ((view(z), view(native)), (view(z * 2), view(native * 2))):
+            assert made.is_inference() == expected.is_inference()
+            assert made.requires_grad == expected.requires_grad
+            torch.testing.assert_close(trnfft.as_native(made).resolve_conj(), expected)
+        view(z.detach()).mul_(3)
+        view(native.detach()).mul_(3)
+        assert torch.equal(z.abs(), native.abs()) and (z * z).is_inference()
+    torch.testing.assert_close(trnfft.as_native(z.detach()), native.detach())
