@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, is_tensor_like
 
 from trnfft import (
     backward_pass,
@@ -164,12 +164,23 @@ def _without_a_block(mode: patch_torch) -> Iterator[None]:
         TorchFunctionMode.__exit__(mode, None, None, None)
 
 
+def _for_tensors(function: Callable[..., Any], of_torch: Any) -> Callable[..., Any]:
+    """Returns a function that leaves what is no tensor to torch, as the proxies of torch.fx."""
+
+    @functools.wraps(of_torch)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        is_other = args and not isinstance(args[0], torch.Tensor) and is_tensor_like(args[0])
+        return (of_torch if is_other else function)(*args, **kwargs)
+
+    return call
+
+
 _REPLACEMENTS: dict[Any, Callable[..., Any]] = {
     **complex_makers.MAKERS,
     **transforms.OF_TORCH,
-    torch.stft: signal.stft,
+    torch.stft: _for_tensors(signal.stft, torch.stft),
     torch.Tensor.stft: signal.stft,
-    torch.istft: signal.istft,
+    torch.istft: _for_tensors(signal.istft, torch.istft),
     torch.Tensor.istft: signal.istft,
 }
 

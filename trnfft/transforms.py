@@ -42,6 +42,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.overrides import is_tensor_like
 
 from trnfft import config
 from trnfft.arguments import (
@@ -1100,11 +1101,17 @@ def _written(result: Any, input: Input, out: Any) -> Any:
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
 
-def _with_names_of_torch(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a transform that also accepts torch's other argument names and a native `out`."""
+def _with_names_of_torch(function: Callable[..., Any], of_torch: Any) -> Callable[..., Any]:
+    """Returns a transform that accepts all that torch's transform accepts.
+
+    These are torch's other argument names, a native `out`, and objects that are no tensors and have
+    a `__torch_function__` of their own, as the proxies of torch.fx.
+    """
 
     @functools.wraps(function)
     def transform(*args: Any, **kwargs: Any) -> Any:
+        if args and not isinstance(args[0], torch.Tensor) and is_tensor_like(args[0]):
+            return of_torch(*args, **kwargs)
         kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
         out: Any = kwargs.get("out")
         is_tensor = isinstance(out, torch.Tensor) and not isinstance(out, ComplexTensor)
@@ -1127,5 +1134,6 @@ _NAMES = """
 """
 # The transforms of torch.fft, and the functions of this library that replace them.
 OF_TORCH: dict[Any, Callable[..., Any]] = {
-    getattr(torch.fft, name): _with_names_of_torch(globals()[name]) for name in _NAMES.split()
+    getattr(torch.fft, name): _with_names_of_torch(globals()[name], getattr(torch.fft, name))
+    for name in _NAMES.split()
 }

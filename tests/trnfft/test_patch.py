@@ -421,3 +421,43 @@ def test_scripted_code_that_makes_complex_tensors_by_a_number_or_a_dtype(monkeyp
         with pytest.raises(NotImplementedError, match="'with_zeros' makes .*'prim::dtype'"):
             with_zeros(z)
         assert with_zeros(torch.ones(3)).sum() == 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2),
+        lambda x: torch.stft(x, 4, window=torch.ones(4), return_complex=True).abs(),
+    ],
+)
+@pytest.mark.parametrize("in_a_block", [True, False])
+def test_symbolic_traces_of_torchs_functions(function, in_a_block):
+    x = random(2, 8, dtype=torch.float32)
+    expected = function(x)
+    patch = trnfft.patch_torch()
+    patch.__enter__() if in_a_block else patch.start()
+    try:
+        module = torch.fx.symbolic_trace(function)
+        with trnfft.backend("matmul"):
+            torch.testing.assert_close(module(x), expected)
+    finally:
+        patch.__exit__(None, None, None) if in_a_block else patch.stop()
+    torch.testing.assert_close(module(x), expected)
+
+
+class Filtered(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(5))
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(self.linear(x)) * self.weight, n=8)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore::UserWarning")
+def test_a_trace_is_the_same_without_gradients(started):
+    model, x = Filtered(), random(2, 8, dtype=torch.float32)
+    with trnfft.backend("matmul"):
+        traced = torch.jit.trace(model, x)  # which traces again without gradients, and compares
+        torch.testing.assert_close(traced(2 * x), model(2 * x))

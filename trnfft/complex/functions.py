@@ -232,6 +232,8 @@ _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
+        if torch._C._is_tracing():  # with gradients and without, a trace has to be the same
+            return None
         try:
             return of_parts(*compute(first, second))
         except RuntimeError:
