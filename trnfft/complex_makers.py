@@ -30,14 +30,14 @@ def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
     dtype = next((x for x in (*data, *kwargs.values()) if isinstance(x, torch.dtype)), None)
     dtype = owner.dtype if dtype is None and owner is not None else dtype
-    is_asked = _holds_complex(content) if dtype is None else dtype.is_complex
-    if not is_asked:
+    if dtype is not None and not dtype.is_complex:
         return func(*args, **kwargs)
     if owner is not None or isinstance(content, torch.Tensor):
         device = device_of((owner if owner is not None else content,), kwargs)
     else:
         device = device_of((), kwargs)
-    if stores_complex(device):
+    # The numbers come last, since there may be many.
+    if stores_complex(device) or dtype is None and not _holds_complex(content):
         return func(*args, **kwargs)
     if isinstance(content, torch.Tensor):
         made = _to(content, device, dtype or content.dtype)
