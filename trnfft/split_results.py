@@ -228,7 +228,10 @@ def _with_complex_arguments(
             return promoted(x, dtype) if is_whole else x
         return _number(x, dtype, device) if isinstance(x, complex) and not is_whole else x
 
-    return func(*_mapped(split, args), **_mapped(split, kwargs))
+    kwargs = _mapped(split, kwargs)
+    if "self" in kwargs:  # torch's name of a number; that of a tensor is 'input'
+        kwargs["input"] = kwargs.pop("self")
+    return func(*_mapped(split, args), **kwargs)
 
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:

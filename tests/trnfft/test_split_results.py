@@ -335,6 +335,7 @@ def test_tables_by_functions_find_them(started):
         ("fft", "fft", False, False),
     ]
     assert torch.add == added and torch.zeros != torch.ones
+    assert isinstance(torch.pow(self=1j, exponent=X), ComplexTensor)
     assert repr(torch.add) == "<function torch.add of trnfft>"
 
 

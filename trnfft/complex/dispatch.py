@@ -177,8 +177,8 @@ def joined(real: Any, imag: Any) -> Any:
 
 def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `ComplexTensor.__torch_dispatch__`."""
-    if torch.is_inference_mode_enabled() and is_view_of_normal(overload, args):
-        with torch.inference_mode(False):
+    if (mode := inference_of_view(overload, args)) is not None:
+        with torch.inference_mode(mode):
             return dispatch(overload, args, kwargs)
     if _has_conjugate(args) or kwargs and _has_conjugate(kwargs.values()):
         if is_view(overload):
@@ -219,13 +219,17 @@ def is_view(overload: OpOverload) -> bool:
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 
 
-def is_view_of_normal(overload: OpOverload, args: tuple[Any, ...]) -> bool:
-    """Returns whether the result is a view of a tensor that was made outside of inference mode.
+def inference_of_view(overload: OpOverload, args: tuple[Any, ...]) -> bool | None:
+    """Returns the inference mode in which a view has to be made, or None for the present one.
 
-    torch requires that such a view is no inference tensor either.
+    A view of a tensor is an inference tensor if the tensor is one, whatever the mode is.
     """
-    is_tensor = bool(args) and isinstance(args[0], torch.Tensor)
-    return is_tensor and not args[0].is_inference() and is_view(overload)
+    if not args or not isinstance(args[0], torch.Tensor):
+        return None
+    is_inference = args[0].is_inference()
+    if is_inference == torch.is_inference_mode_enabled() or not is_view(overload):
+        return None
+    return is_inference
 
 
 def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -19,8 +19,8 @@ from trnfft.complex.dispatch import (
     aten,
     each_of_lists,
     implements,
+    inference_of_view,
     is_view,
-    is_view_of_normal,
     joined,
     written_by,
 )
@@ -187,8 +187,8 @@ class RealPairs(torch.Tensor):
     ) -> Any:
         kwargs = kwargs or {}
         pairs = args[0]
-        if torch.is_inference_mode_enabled() and is_view_of_normal(func, args):
-            with torch.inference_mode(False):
+        if (mode := inference_of_view(func, args)) is not None:
+            with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
         if torch.Tag.inplace_view in func.tags:
             raise RuntimeError(

@@ -416,4 +416,9 @@ def test_views_in_inference_mode(view, is_parameter):
         view(z.detach()).mul_(3)
         view(native.detach()).mul_(3)
         assert torch.equal(z.abs(), native.abs()) and (z * z).is_inference()
+        kept, kept_native = z * 2, native * 2
+    made, expected = view(kept), view(kept_native)  # of what was made in inference mode, after it
+    assert made.is_inference() == expected.is_inference()
+    torch.testing.assert_close(trnfft.as_native(made).resolve_conj(), expected)
+    torch.testing.assert_close(kept.abs(), kept_native.abs())
     torch.testing.assert_close(trnfft.as_native(z.detach()), native.detach())
