@@ -393,7 +393,7 @@ def widened(x: Numbers) -> Numbers:
     """Returns floating-point numbers in a dtype of computation, as `computed_dtype` decides."""
     if isinstance(x, ComplexTensor):
         dtype = described(x).dtype if not torch.compiler.is_compiling() else x.real.dtype
-        return x if dtype in (torch.float32, torch.float64) else x.to(torch.float32)  # type: ignore[return-value]
+        return x if dtype in (torch.float32, torch.float64) else x.to(torch.complex64)
     if x.dtype in _COMPUTED:
         return x
     return x.to(torch.complex64 if x.is_complex() else torch.float32)  # type: ignore[return-value]

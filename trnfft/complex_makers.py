@@ -9,6 +9,7 @@ On devices without complex storage the results are ComplexTensors. `trnfft.patch
 functions; it finds all others in `trnfft.split_results`.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -133,9 +134,11 @@ def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[...,
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     """Calls torch.Tensor.to."""
     is_asked = self.is_complex() or any(map(is_complex, (*args, *kwargs.values())))
-    if not is_asked or isinstance(self, ComplexTensor):
+    if not is_asked:
         return _TO(self, *args, **kwargs)
     device, dtype = _target(self, args, kwargs)
+    if isinstance(self, ComplexTensor):
+        return _TO(self if dtype.is_complex else _real(self), *args, **kwargs)
     if not dtype.is_complex:  # the numbers become real where they are
         return _TO(_TO(self, dtype), *args, **kwargs)
     args = tuple(dtype if isinstance(x, COMPLEX_NUMBERS) else x for x in args)
@@ -147,6 +150,23 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if not stores_complex(self.device):  # the conversion is computed where its result can be
         return _TO(_TO(self, device), *args, **kwargs)
     return _TO(self, *args, **kwargs)
+
+
+def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method such as torch.Tensor.float, which takes the real parts, as torch does."""
+
+    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        self = _real(self) if isinstance(self, ComplexTensor) else self
+        return function(self, *args, **kwargs)  # type: ignore[no-any-return]
+
+    return convert
+
+
+def _real(z: ComplexTensor) -> torch.Tensor:
+    warnings.warn(
+        "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3
+    )
+    return z.real
 
 
 def _target(
@@ -202,6 +222,9 @@ for _name, _dtype in (
 ):
     _method = getattr(torch.Tensor, _name)
     MAKERS[_method] = _to_dtype(_method, _dtype)
+for _name in ("half", "bfloat16", "float", "double"):
+    _method = getattr(torch.Tensor, _name)
+    MAKERS[_method] = _to_real(_method)
 for _function in (
     torch.tensor,
     torch.as_tensor,

@@ -359,6 +359,54 @@ def test_all_threads_of_a_program(started):
     assert isinstance(found[0], ComplexTensor)
 
 
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda z: z.float(),
+        lambda z: z.double(),
+        lambda z: z.half(),
+        lambda z: z.bfloat16(),
+        lambda z: z.to(torch.float64),
+        lambda z: z.to("cpu", torch.float32),
+        lambda z: z.to(X),
+        lambda z: z.type_as(X),
+        lambda z: z.type(torch.float64),
+        lambda z: z.int(),
+        lambda z: torch.as_tensor(z, dtype=torch.float32),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+@pytest.mark.parametrize("backend", ["matmul", "torch"])
+def test_conversions_to_real_dtypes_drop_the_imaginary_part(convert, backend, monkeypatch):
+    native = torch.complex(X, -X)
+    expected = convert(native)
+    with trnfft.patch_torch(), trnfft.backend(backend):
+        actual = convert(ComplexTensor.from_complex(native))
+        kept = ComplexTensor.from_complex(native).to(torch.complex128)
+    assert type(actual) is torch.Tensor
+    torch.testing.assert_close(actual, expected)
+    assert_split(kept, native.to(torch.complex128))
+
+
+def test_a_conversion_to_a_real_dtype_warns_and_has_a_derivative():
+    x = X.clone().requires_grad_()
+    with trnfft.patch_torch():
+        with pytest.warns(UserWarning, match="discards the imaginary part"):
+            y = torch.exp(1j * x).float()
+        y.sum().backward()
+    torch.testing.assert_close(x.grad, -torch.sin(X))
+    z = ComplexTensor(X, X).double()
+    assert isinstance(z, ComplexTensor) and z.dtype == torch.complex128  # outside of a block
+
+
+def test_small_parts_stay_small_inside_of_a_block():
+    z = ComplexTensor(X.bfloat16(), X.bfloat16())
+    with trnfft.patch_torch(), trnfft.backend("matmul"):
+        for made in (trnfft.fft(z), torch.fft.fft(z)):
+            assert isinstance(made, ComplexTensor)
+        assert trnfft.convolve(z, z).real.dtype == trnfft.convolve(z.real, z.real).dtype
+
+
 def test_everything_is_restored():
     before = {name: getattr(torch, name) for name in dir(torch)}
     methods = {name: getattr(torch.Tensor, name) for name in dir(torch.Tensor)}

@@ -146,7 +146,9 @@ def float_power(input: Any, exponent: Any) -> Any:
 
 
 def _double(value: Any) -> Any:
-    return value.to(torch.float64) if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.to(torch.complex128 if value.is_complex() else torch.float64)
 
 
 @_composite("sinc", torch, torch.Tensor, torch.special)

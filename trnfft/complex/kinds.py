@@ -62,8 +62,10 @@ def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
 
 def with_parts_in(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Returns a real or complex tensor whose elements or parts have the given real dtype."""
-    is_native = x.is_complex() and not isinstance(x, ComplexTensor)
-    return x.to(COMPLEX_DTYPES[dtype] if is_native else dtype)
+    if isinstance(x, ComplexTensor):  # under `trnfft.patch_torch`, x.to(dtype) is x.real.to(dtype)
+        real, imag = parts_of(x)
+        return x if real.dtype == dtype else join(real.to(dtype), imag.to(dtype))
+    return x.to(COMPLEX_DTYPES[dtype] if x.is_complex() else dtype)
 
 
 def parts_apart(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
