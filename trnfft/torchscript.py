@@ -84,11 +84,13 @@ def _check(scripted: Any, device: torch.device, wanted: re.Pattern[str]) -> None
         NotImplementedError: the graph of the code has what is wanted.
     """
     key = id(scripted), wanted
-    _, found = _found.get(key, (None, None))
+    with _lock:
+        _, found = _found.get(key, (None, None))
     if found is None:
         match = wanted.search(str(scripted.inlined_graph))
         found = match[0] if match else ""
-        _found[key] = scripted, found  # kept, so that no other object gets its id
+        with _lock:
+            _found[key] = scripted, found  # kept, so that no other object gets its id
     if found:
         raise NotImplementedError(
             f"the scripted function '{scripted.name}' makes native complex tensors by '{found}', "
