@@ -18,7 +18,8 @@ import torch
 
 from trnfft.backends.choice import stores_complex
 from trnfft.complex.on_the_host import on_the_host
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.pairs import RealPairs
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, is_followed, of_parts
 from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted, written
 
 # `trnfft.patch_torch` may replace these methods in torch.
@@ -101,11 +102,29 @@ def polar_parts(abs: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, t
     return abs * torch.cos(angle), abs * torch.sin(angle)
 
 
-def last_pair(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    if not input.ndim or input.shape[-1] != 2:
-        torch.view_as_complex(torch.empty(input.shape, device="meta"))  # raises torch's error
-    real, imag = input.unbind(-1)
-    return real, imag
+def _view_as_complex(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Returns torch.view_as_complex, also for devices without complex dtypes."""
+
+    def view(input: torch.Tensor) -> torch.Tensor:
+        is_real = isinstance(input, torch.Tensor) and not isinstance(input, RealPairs)
+        if not is_real or stores_complex(input.device):
+            return function(input)
+        if not input.ndim or input.shape[-1] != 2:
+            return function(torch.empty(input.shape, device="meta"))  # raises torch's error
+        return _of_pairs(input, is_copy=function is torch.view_as_complex_copy)
+
+    return view
+
+
+def _of_pairs(pairs: torch.Tensor, is_copy: bool) -> ComplexTensor:
+    """Returns the numbers whose parts are [..., 0] and [..., 1], in the same memory.
+
+    The parts are copies if this is asked for, or if autograd follows the pairs.
+    """
+    real, imag = pairs.select(-1, 0), pairs.select(-1, 1)
+    if is_copy or is_followed(pairs):
+        return ComplexTensor(real, imag)
+    return of_parts(real.detach(), imag.detach())
 
 
 def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,13 +206,14 @@ def _target(
 
 
 def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """Returns a function as torch.Tensor.view, which copies the pairs that become complex."""
+    """Returns a function as torch.Tensor.view, for pairs of numbers that become complex."""
 
     def view(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         dtype = next((x for x in (*args, *kwargs.values()) if is_complex(x)), None)
         if dtype is None or isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)
-        return ComplexTensor(*last_pair(_VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))))
+        pairs = _VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))
+        return _of_pairs(pairs, is_copy=function is torch.view_copy)
 
     return view
 
@@ -206,8 +226,8 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 MAKERS: dict[Any, Callable[..., Any]] = {
     torch.complex: _of_parts(torch.complex, complex_parts),
     torch.polar: _of_parts(torch.polar, polar_parts),
-    torch.view_as_complex: _of_parts(torch.view_as_complex, last_pair),
-    torch.view_as_complex_copy: _of_parts(torch.view_as_complex_copy, last_pair),
+    torch.view_as_complex: _view_as_complex(torch.view_as_complex),
+    torch.view_as_complex_copy: _view_as_complex(torch.view_as_complex_copy),
     torch.view_copy: _viewing(torch.view_copy),
     torch.linalg.eig: _by_the_host(torch.linalg.eig),
     torch.linalg.eigvals: _by_the_host(torch.linalg.eigvals),

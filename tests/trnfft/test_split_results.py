@@ -241,8 +241,8 @@ def test_copies_are_copies_and_conversions_are_differentiable():
         lambda x: x.type(torch.cfloat),
         lambda x: torch.as_tensor(x, dtype=torch.cfloat),
         lambda x: torch.complex(x, x),
-        lambda x: torch.view_as_complex(x)[:, None],
-        lambda x: x.view(torch.cfloat),
+        lambda x: torch.view_as_complex_copy(x)[:, None],
+        lambda x: torch.view_copy(x, torch.cfloat),
     ],
 )
 def test_results_share_no_memory(convert):
@@ -250,6 +250,26 @@ def test_results_share_no_memory(convert):
     with trnfft.patch_torch():
         convert(x).zero_()
     assert torch.equal(x, X)
+
+
+@pytest.mark.parametrize("view", [torch.view_as_complex, lambda x: x.view(torch.cfloat)])
+def test_pairs_are_viewed(view):
+    """As layers that keep complex weights as pairs initialise them."""
+    x, weight = X.clone(), nn.Parameter(X.clone())
+    with trnfft.patch_torch():
+        view(x).mul_(2j)
+        with torch.no_grad():
+            view(weight).mul_(2j)
+        view(x)[0] = 0
+        torch.view_as_complex(weight).abs().sum().backward()
+        pairs = nn.Parameter(torch.view_as_real(ComplexTensor(X, X)))
+        with torch.no_grad():
+            torch.view_as_complex(pairs).zero_()
+    expected = torch.view_as_real(torch.complex(X[:, 0], X[:, 1]) * 2j)
+    torch.testing.assert_close(weight.detach(), expected)
+    torch.testing.assert_close(x[1:], expected[1:])
+    assert not x[0].any() and not pairs.any()
+    assert weight.grad.shape == weight.shape
 
 
 def test_out():
