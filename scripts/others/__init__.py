@@ -9,10 +9,10 @@ repositories; nothing of them is built or installed.
 
 There are three modes:
 
-* `patched`, the default: trnfft computes by its backend "matmul", and complex results are those of
-  torch.
-* `split`: the same, and the CPU stands for a device without complex storage, where every complex
-  result is a ComplexTensor. The suites of SciPy and NumPy have no complex tensors of torch.
+* `patched`, the default: trnfft computes by its backend "matmul", whose complex results are
+  ComplexTensors. The complex tensors of torch's other functions are torch's own.
+* `split`: the same, and the CPU stands for a device without complex storage, where torch's other
+  functions return ComplexTensors, too. The suites of SciPy and NumPy have no such mode.
 * `unpatched`: without trnfft. The mode shows which failures are the package's own.
 
 SciPy's tests run under `scipy.fft.set_global_backend(trnfft.scipy_backend)`. numpy.fft has no
