@@ -473,7 +473,7 @@ def _traced_as_native(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         )
 
     def native(z: Any) -> Any:
-        return torch.complex(*parts_of(z))
+        return aten.complex.default(*parts_of(z))
 
     def split(result: torch.Tensor) -> torch.Tensor:
         is_native = result.is_complex() and not isinstance(result, ComplexTensor)
