@@ -15,8 +15,9 @@ Sources, as cited below:
                     trn3-arch.rst
   [collectives]     Neuron SDK, neuron-runtime/about/collectives.rst and
                     neuron-runtime/explore/internode-collective-comm.rst
+  [cs149]           assignment 4 of Stanford's CS149, write-ups of 2024 (trn1) and 2025 (trn2)
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
-                    measured on NeuronCore-v2; all-to-all also docs/results.md
+                    docs/results.md and kernels, measured on NeuronCore-v2
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
   [labs]            yahavb/trainium-agent-labs: NKI 0.6 on trn2, October 2026
   [lm-head]         a megakernel of Qwen3-8B, examples/lm-head-walkthrough (2026-10-10), trn2
@@ -119,16 +120,24 @@ class NeuronCore:
     # Figures that hold for every generation until a document says otherwise.
     dma_engines: int = 16  # [dma]
     dma_partitions_per_engine: int = 4  # 4 rows use one engine [dma], 64 rows all, by records
-    host_descriptor_rows: int = 16  # smaller copies have descriptors from the host: 4 rows [dma]
+    # Whether the host writes the descriptors of every copy with a known address, "static DMA". On
+    # other chips it writes those of copies of few rows only: 4 rows, not 128 [dma].
+    static_descriptors: bool = True  # [v3]
+    host_descriptor_rows: int = 16
     dma_descriptor_ns: float = 21.0  # for a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
     dma_least_ns: float = 25.0  # for the shortest run: strided reloads of 4 bytes [top-k]
+    # A DMA engine prepares one copy after the other, each for this time, while it moves the bytes
+    # of copies before: 27,404 us for 76,800 copies of one number, 206 us for 600 of 128 [cs149].
+    dma_copy_ns: float = 340.0
     dma_start_ns: float = 700.0  # trigger to first byte: 620 to 740 on trn2 [dma, figures]
     dma_finish_ns: float = 350.0  # last byte to use: loads need 1.05 us beside their bytes [dma]
     hardware_dge_ns: float = 600.0  # a dma_copy occupies its queue [dge]
-    software_dge_ns: float = 1000.0  # a dma_copy occupies GpSimdE, one copy at a time [kiln]
+    software_dge_ns: float = 1000.0  # a copy to or from an address in a register: GpSimdE [kiln]
     static_dma_ns: float = 64.0  # occupies the queue if the host made the descriptors: assumed
     loop_iteration_ns: float = 1400.0  # for a device loop with an almost empty body, trn1 [kiln]
-    power_of_two_stride_slowdown: float = 2.0  # rows with gaps, a power of two apart: v2 [hw]
+    # Of rows with gaps, a power of two apart, on v2: 2.2 from matrix products of 2025, at most 1.9
+    # from [hw]'s step of 128^3, none from [kiln]; see docs/timing_model.md.
+    power_of_two_stride_slowdown: float = 1.8
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # a partition [v2]
     # Banks of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst,
@@ -236,7 +245,10 @@ TRN2 = replace(
     dma_bytes_per_ns=23.0,
     dma_core_bytes_per_ns=368.0,  # 388 from the difference of copies of 1 and 2 MiB [labs]
     dma_descriptor_ns=6.0,  # from times of packets with rows of 512 and 2048 bytes [profile]
-    software_dge_ns=750.0,  # between 608 [profile], 670 [labs] and 930 [dma, figure]
+    static_descriptors=False,
+    # Every copy of at least 16 rows: 580 to 610 [cs149], 608 [profile], 670 [labs], 930 [dma].
+    software_dge_ns=745.0,
+    dma_copy_ns=480.0,  # 37,318 us for 76,800 copies of one number [cs149]
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,

@@ -9,5 +9,6 @@
 
 `device_records`, `device_kernels` and `modelled_records` do the same as the first three modules for
 small kernels that others timed; `labs_records`, `labs_kernels` and `modelled_labs` for whole
-kernels.
+kernels; `small_copies_records`, `vector_add_kernels`, `turbulence_kernels` and
+`modelled_small_copies` for kernels with many small copies.
 """

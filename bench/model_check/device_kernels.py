@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, WIDE, part
+from bench.model_check.published_kernels import TILE, WIDE, load, part
 from nki_kernels.nki_api import nisa, nki, nl
 
 HALF = 64  # columns that share a scale in `scale_blocks`
@@ -33,13 +33,6 @@ def matmul_chain(stationaries, moving, count):
     total = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=total, src=bank, engine=nisa.engine.vector)
     return stored(total)
-
-
-def load(source: Any) -> Any:
-    """Returns a new SBUF tile with the contents of a view of HBM; the compiler picks a queue."""
-    tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=source)
-    return tile
 
 
 def stored(tile: Any) -> Any:

@@ -9,12 +9,18 @@ from bench.model_check import (
     modelled_labs,
     modelled_measurements,
     modelled_records,
+    modelled_small_copies,
 )
 from bench.model_check.measurement import FITTED, HELD_OUT, Measurement
 from bench.model_check.published_measurements import PUBLISHED, SEED
 from bench.seed_article.figures import TRANSFORM_US
 
-GROUPS = {**modelled_measurements.GROUPS, **modelled_records.GROUPS, **modelled_labs.GROUPS}
+GROUPS = {
+    **modelled_measurements.GROUPS,
+    **modelled_records.GROUPS,
+    **modelled_labs.GROUPS,
+    **modelled_small_copies.GROUPS,
+}
 SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 
 

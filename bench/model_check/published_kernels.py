@@ -15,25 +15,16 @@ TILE = 128  # partitions, and columns of a stationary tile
 WIDE = 512  # columns of a moving tile
 
 
-def load(source: Any, dge_mode: Any = None) -> Any:
-    """Returns a new SBUF tile with the contents of a view of HBM."""
+def load(source: Any, dge_mode: Any = nisa.dge_mode.unknown) -> Any:
+    """Returns a new SBUF tile with the contents of a view of HBM; the compiler picks a queue."""
     tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=source, dge_mode=dge_mode or descriptors())
+    nisa.dma_copy(dst=tile, src=source, dge_mode=dge_mode)
     return tile
 
 
 def store(destination: Any, tile: Any) -> None:
     """Copies an SBUF tile to a view of HBM."""
-    nisa.dma_copy(dst=destination, src=tile, dge_mode=descriptors())
-
-
-def descriptors() -> Any:
-    """Returns who made the DMA descriptors when the kernel was measured.
-
-    On trn1 the host made them until 2025: the profiles of fused_mamba.rst show the queue qSyncIO0.
-    """
-    is_trn1 = nisa.get_nc_version() == nisa.nc_version.gen2
-    return nisa.dge_mode.none if is_trn1 else nisa.dge_mode.unknown
+    nisa.dma_copy(dst=destination, src=tile)
 
 
 def part(index: Any, size: int) -> slice:

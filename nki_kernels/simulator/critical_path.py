@@ -63,6 +63,8 @@ def _begin_of(event: Event, before: Event) -> float:
     """Returns the time at which the share of ``before`` ends and that of ``event`` begins."""
     if event.wait in (waits.DMA_ENGINES, waits.HBM):
         return min(max(event.start_ns, before.end_ns), event.end_ns)
+    if event.wait == waits.DMA_COPIES:
+        return event.end_ns - event.moves_ns
     return event.start_ns
 
 

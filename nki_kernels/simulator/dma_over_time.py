@@ -43,13 +43,14 @@ class _Engines:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._free = [0.0] * schedule.chip.dma_engines
+        self._prepared = [0.0] * schedule.chip.dma_engines
         self._shared = 0.0
 
     def run(self, n: int, issue: Issue, core: int) -> Iterator[Moved]:
         """Yields the spans of one transfer."""
         schedule = self._schedule
         first = schedule.start[n] + issue.trigger_ns + schedule.chip.dma_start_ns
-        begins = [max(free, first) for free in self._free]
+        begins = [max(*at, first) for at in zip(self._free, self._prepared, strict=True)]
         ends = [begin + cost for begin, cost in zip(begins, issue.dma_ns, strict=True)]
         self._shared = max(first, self._shared) + issue.dma_shared_ns
         used = [engine for engine, cost in enumerate(issue.dma_ns) if cost]
@@ -58,8 +59,10 @@ class _Engines:
         late = late if late > 1e-6 * schedule.end[n] else 0.0
         self._shared += late
         spans: Counter[tuple[float, float]] = Counter()
+        interval = schedule.chip.dma_copy_ns
         for engine in used:
             self._free[engine] = ends[engine] + late
+            self._prepared[engine] = max(first, self._prepared[engine]) + interval
             spans[begins[engine], ends[engine] + late] += 1
         total = sum([count * (end - begin) for (begin, end), count in spans.items()])
         for (begin, end), count in spans.items():

@@ -4,7 +4,8 @@ The Tensor, Vector, Scalar and GpSimd engines each run one instruction at a time
 loads the next stationary operand during the running pass, and array tiles run in parallel. On
 NeuronCore-v2, VectorE and GpSimdE take turns in using SBUF, and VectorE and ScalarE in using PSUM;
 on later cores they take turns in using a bank of PSUM. DMA transfers share 16 engines and a core's
-bandwidth of HBM. GpSimdE writes the descriptors of most transfers (`isa/dma_costs`).
+bandwidth of HBM. An engine prepares one transfer after another, while it moves the bytes of earlier
+ones. GpSimdE writes the descriptors of some transfers (`isa/dma_costs`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Engines:
         self._bank_free: dict[Any, float] = {}
         self._busy = dict.fromkeys(ENGINES, 0.0)
         self._dma_free = [0.0] * chip.dma_engines
+        self._dma_prepared = [0.0] * chip.dma_engines  # when an engine can prepare a transfer
         self._dma_busy = [0.0] * chip.dma_engines
         self._dma_user = [-1] * chip.dma_engines
         self._dma_shared = 0.0  # when the core's share of HBM is free
@@ -159,37 +161,49 @@ class Engines:
             cause = self._dma_shared_user, waits.HBM
         self._dma_shared, self._dma_shared_user = finish, n
         self._dma_shared_busy += issue.dma_shared_ns
-        end, user = self._run_dma_engines(n, issue.dma_ns, first, finish)
+        end, user, why = self._run_dma_engines(n, issue.dma_ns, first, finish)
         if end > finish:
-            finish, cause = end, trigger if user < 0 else (user, waits.DMA_ENGINES)
+            finish, cause = end, trigger if user < 0 else (user, why)
         return start, finish, finish + chip.dma_finish_ns, triggered, *cause
 
     def _run_dma_engines(
         self, n: int, costs: tuple[float, ...], first: float, finish: float
-    ) -> tuple[float, int]:
-        """Returns when the last engine ends, but at least ``finish``, and its transfer before.
+    ) -> tuple[float, int, str]:
+        """Returns when the last engine ends, but at least ``finish``, and what delayed it.
 
-        Each engine is busy for its cost, from ``first`` on or from when it is free. The second
-        value is -1 if no earlier transfer delayed the last engine.
+        An engine prepares the transfer from ``first`` on, or when it has prepared the one before.
+        It then is busy for its cost. The second value is the transfer before that delayed the last
+        engine, or -1; the third says why, one of ``waits``.
         """
         free, busy, users = self._dma_free, self._dma_busy, self._dma_user
-        if costs and costs[0] and all(map(_are_equal, (costs, free, users))):
+        prepared, interval = self._dma_prepared, self.chip.dma_copy_ns
+        if costs and costs[0] and all(map(_are_equal, (costs, free, prepared, users))):
             # All engines have the same cost and became free together, so one stands for all.
-            user = -1 if free[0] < first else users[0]
-            end = max(first, free[0]) + costs[0]
+            begin, why = _later(free[0], prepared[0])
+            user = -1 if begin < first else users[0]
+            end = max(first, begin) + costs[0]
+            self._dma_prepared = [max(first, prepared[0]) + interval] * len(free)
             self._dma_free, self._dma_user = [end] * len(free), [n] * len(users)
             self._dma_busy = [time + costs[0] for time in busy]
-            return end, user
-        last = -1
+            return end, user, why
+        last, why = -1, ""
         for engine, cost in enumerate(costs):
             if cost:
-                begin = free[engine]
-                end = free[engine] = (first if begin < first else begin) + cost
+                begin, held_by = _later(free[engine], prepared[engine])
+                end = free[engine] = max(first, begin) + cost
+                prepared[engine] = max(first, prepared[engine]) + interval
                 if end > finish:
-                    finish, last = end, -1 if begin < first else users[engine]
+                    finish, last, why = end, -1 if begin < first else users[engine], held_by
                 users[engine] = n
                 busy[engine] += cost
-        return finish, last
+        return finish, last, why
+
+
+def _later(free: float, prepared: float) -> tuple[float, str]:
+    """Returns when a DMA engine can begin to move bytes, and what it did before."""
+    if prepared > free:
+        return prepared, waits.DMA_COPIES
+    return free, waits.DMA_ENGINES
 
 
 def _are_equal(values: Sequence[float]) -> bool:

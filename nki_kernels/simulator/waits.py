@@ -23,6 +23,7 @@ BARRIER = "barrier"
 ENGINE = "engine busy"
 DMA_QUEUE = "DMA queue busy"
 DMA_ENGINES = "DMA engines busy"
+DMA_COPIES = "DMA engines prepare copies"
 HBM = "HBM bandwidth"
 DESCRIPTORS = "GpSimdE busy"  # with its instructions, or with descriptors of DMA
 SBUF_PORT = "SBUF port busy"
@@ -32,7 +33,8 @@ LOOP = "loop iteration"
 
 KINDS = (
     *(WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER, BARRIER),
-    *(ENGINE, DMA_QUEUE, DMA_ENGINES, HBM, DESCRIPTORS, SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
+    *(ENGINE, DMA_QUEUE, DMA_ENGINES, DMA_COPIES, HBM, DESCRIPTORS),
+    *(SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
 )
 OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
 

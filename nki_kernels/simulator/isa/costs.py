@@ -28,8 +28,10 @@ def stream(
 ) -> Issue:
     """Returns the issue of an instruction on VectorE, ScalarE or GpSimdE.
 
-    Cycles = max(factor * elements, 64) + start-up, where ``factor`` is 2 with two inputs in SBUF.
-    A stride of more than 16 bytes in the innermost dimension doubles ``factor``.
+    The engine is busy for max(factor * elements + start-up, 64) cycles, where ``factor`` is 2 with
+    two inputs in SBUF. The result takes max(factor * elements, 64) + start-up cycles, so that a
+    chain of small instructions takes longer than small instructions that follow each other. A
+    stride of more than 16 bytes in the innermost dimension doubles ``factor``.
     """
     chip = active().chip
     tiles = list(writes.values()) + list(reads.values())
@@ -37,7 +39,9 @@ def stream(
     if any(is_slow(t) for t in tiles):
         factor *= 2
     start = chip.gpsimd_start_cycles if engine == "gpsimd" else chip.stream_start_cycles
-    cycles = max(factor * count, chip.stream_min_cycles) + start
+    least = chip.stream_min_cycles
+    cycles = max(factor * count + start, least)
+    until_result = max(factor * count, least) + start
     clock = chip.clock_ghz(engine)
     issue = Issue(
         instruction,
@@ -48,7 +52,8 @@ def stream(
         tuple(reads),
     )
     issue.undefined = tuple([i for i, t in enumerate(writes.values()) if is_sink(t)])
-    issue.latency_ns = (chip.dependent_cycles + chip.tensor_access_cycles) / clock
+    visible = chip.dependent_cycles + chip.tensor_access_cycles
+    issue.latency_ns = (until_result - cycles + visible) / clock
     issue.ports += _ports(engine, tiles)
     in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     issue.takes_banks = in_psum and not chip.shared_psum_port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,16 @@ def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
 
 
 def _dma_issue(
-    label: str, dst: NkiTensor, src: NkiTensor, run: Any, mode: dge_mode, trigger: engine
+    label: str,
+    dst: NkiTensor,
+    src: NkiTensor,
+    run: Any,
+    mode: dge_mode,
+    trigger: engine,
+    note_work: Callable[[Issue, NkiTensor, NkiTensor], None] = note_transfer,
 ) -> Issue:
     issue = Issue(label, "dma", 0.0, run, ("dst",), ("src",))
-    note_transfer(issue, dst, src)
+    note_work(issue, dst, src)
     note_descriptor_generation(issue, dst, src, mode, trigger)
     issue.after = _note_dma_write
     return issue
@@ -161,9 +168,8 @@ def dma_transpose(
     def run(outs: list[Any], ins: list[Any]) -> None:
         outs[0][...] = ins[0].transpose(expected)
 
-    issue = _dma_issue("nisa.dma_transpose", dst, src, run, dge_mode, engine.unknown)
-    note_transpose(issue, dst, src)
-    return issue
+    mode, trigger = dge_mode, engine.unknown
+    return _dma_issue("nisa.dma_transpose", dst, src, run, mode, trigger, note_transpose)
 
 
 def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:

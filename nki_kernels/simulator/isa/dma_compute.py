@@ -10,7 +10,6 @@ from .. import dtypes
 from ..enums import dge_mode, engine, oob_mode
 from ..issue import Issue, NkiInstruction, instruction
 from ..operators import operator_of
-from ..session import active
 from ..tensor import NkiTensor
 from .data_movement import _dma_operands, _note_dma_write
 from .dma_costs import note_descriptor_generation, note_transfer
@@ -141,14 +140,7 @@ def _compute(
 
 def _note_cost(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
     """Notes the cost of one dma_copy for each source, as no document times the sums."""
-    totals, engines = [0.0] * 4, [0.0] * active().chip.dma_engines
     for t in srcs:
         note_transfer(issue, dst, t)
-        engines = [a + b for a, b in zip(engines, issue.dma_ns, strict=True)]
-        parts = issue.dma_bytes, issue.hbm_bytes, issue.dma_descriptors, issue.dma_shared_ns
-        totals = [a + b for a, b in zip(totals, parts, strict=True)]
-    issue.dma_ns, issue.cost_ns = tuple(engines), max(engines)
-    issue.dma_bytes, issue.hbm_bytes, issue.dma_descriptors = (int(n) for n in totals[:3])
-    issue.dma_shared_ns = totals[3]
     source = next((t for t in srcs if t._dynamic is not None), srcs[0])
     note_descriptor_generation(issue, dst, source, mode, engine.unknown)

@@ -6,9 +6,10 @@ in HBM. Rows that follow each other in memory form one run, whatever the number 
 which they go (nki/get-started/about/nki-dma-overview.rst: 8 rows of 256 bytes are "a single 2KiB
 read", 4 rows of 8 KiB take 1416 ns at 23.1 B/ns). A gap inside of a partition also ends a run.
 
-If a kernel leaves the choice to the compiler, GpSimdE writes the descriptors on every chip. The
-profiles of kernel-optimization.rst count no hardware packets on trn2, nki-dma-overview.rst shows
-the queue qGpSimdDynamic, and neuron-rules.md reports the same of trn1.
+If a kernel leaves the choice to the compiler, the host has written the descriptors of copies on
+trn1, unless a register holds an address. On trn2 and trn3 GpSimdE writes the descriptors of all
+copies but those of few rows: the profiles of kernel-optimization.rst count no hardware packets, and
+nki-dma-overview.rst shows the queue qGpSimdDynamic.
 """
 
 from __future__ import annotations
@@ -22,39 +23,24 @@ from ..enums import dge_mode, engine
 from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor, coalesce
+from ..transfer import Transfer, price
 from .rules import on_chip, start_partition
 
 TRANSPOSED_RUN = 16  # adjacent elements that the DMA engines write [trainium2_arch.rst]
 
 
-def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, rate: float = 1.0) -> None:
-    """Notes bytes, descriptors and time of a transfer at ``rate`` times the engines' speed."""
-    sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
-    issue.dma_bytes = max(sizes)
-    issue.hbm_bytes = sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
-    slow = max(_stride_slowdown(dst), _stride_slowdown(src)) / rate
+Shares = tuple[tuple[float, float], ...]  # of the engines: descriptors, fraction of the bytes
+
+
+def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, speed: float = 1.0) -> None:
+    """Adds a transfer at ``speed`` times the engines' rate of copies, without its price."""
     tile = dst if on_chip(dst) else src if on_chip(src) else None
     shares = _between_hbm(dst, src) if tile is None else _of_rows(tile, dst, src)
-    note_shares(issue, shares, slow)
-
-
-def note_shares(issue: Issue, shares: list[tuple[float, float]], slow: float) -> None:
-    """Notes the time of engines whose ``shares`` are (descriptors, fraction of the bytes)."""
-    chip = active().chip
-    byte_ns = slow * issue.dma_bytes / chip.dma_bytes_per_ns
-    issue.dma_ns = tuple(
-        [
-            max(n * chip.dma_least_ns, n * chip.dma_descriptor_ns + part * byte_ns)
-            for n, part in shares
-        ]
-    )
-    issue.cost_ns = max(issue.dma_ns)
-    issue.dma_descriptors = math.ceil(sum(n for n, _ in shares))
-    issue.dma_shared_ns = issue.dma_bytes / chip.dma_core_bytes_per_ns
+    _add(issue, dst, src, shares, speed, _is_strided(dst) or _is_strided(src))
 
 
 def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
-    """Notes the cost of a transposing transfer.
+    """Adds a transposing transfer, without its price.
 
     On NeuronCore-v2 each element is a run of its own. Later DMA engines reach 90 % of the copy rate
     from HBM and 50 % from SBUF (trainium2_arch.rst, DMA transpose), if they write 128 partitions in
@@ -66,18 +52,45 @@ def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
     if chip.native_transpose and fits:
         note_transfer(issue, dst, src, 0.5 if on_chip(src) else 0.9)
     else:
-        note_shares(issue, [(src.size / engines, 1 / engines)] * engines, 1.0)
+        _add(issue, dst, src, ((src.size / engines, 1 / engines),) * engines)
 
 
-def _between_hbm(dst: NkiTensor, src: NkiTensor) -> list[tuple[float, float]]:
+def _add(
+    issue: Issue,
+    dst: NkiTensor,
+    src: NkiTensor,
+    shares: Shares,
+    speed: float = 1.0,
+    is_strided: bool = False,
+) -> None:
+    sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
+    issue.hbm_bytes += sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
+    issue.dma_bytes += max(sizes)
+    issue.dma_descriptors += math.ceil(sum(n for n, _ in shares))
+    issue.transfers += (Transfer(shares, max(sizes), speed, is_strided),)
+
+
+def note_fill(issue: Issue, dst: NkiTensor) -> None:
+    """Adds a write of a whole tensor in HBM, which all engines share, with its price."""
+    chip = active().chip
+    size = dst.size * dtypes.itemsize(dst.dtype)
+    issue.dma_bytes = issue.hbm_bytes = size
+    issue.dma_descriptors = chip.dma_engines
+    issue.transfers = (Transfer(((1.0, 1 / chip.dma_engines),) * chip.dma_engines, size),)
+    issue.queue = issue.stream = "dma store"
+    issue.written_by = dge_mode.none if chip.static_descriptors else dge_mode.swdge
+    price(issue, chip)
+
+
+def _between_hbm(dst: NkiTensor, src: NkiTensor) -> Shares:
     """Returns equal shares, because transfers between HBM tensors are cut for all engines."""
     engines = active().chip.dma_engines
     a, b = _run(dst), _run(src)
     runs = max(_pieces(dst.size, a, b), engines)
-    return [(runs / engines, 1 / engines)] * engines
+    return ((runs / engines, 1 / engines),) * engines
 
 
-def _of_rows(tile: NkiTensor, dst: NkiTensor, src: NkiTensor) -> list[tuple[float, float]]:
+def _of_rows(tile: NkiTensor, dst: NkiTensor, src: NkiTensor) -> Shares:
     chip = active().chip
     engines = chip.dma_engines
     rows = tile.shape[0]
@@ -88,7 +101,7 @@ def _of_rows(tile: NkiTensor, dst: NkiTensor, src: NkiTensor) -> list[tuple[floa
         taken = rows * (n + 1) // used - rows * n // used
         engine = (first * engines // hardware.PARTITIONS + n) % engines
         shares[engine] = (_descriptors(taken, rows, dst, src), taken / rows)
-    return shares
+    return tuple(shares)
 
 
 def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float:
@@ -116,49 +129,45 @@ def _run(t: NkiTensor) -> int:
     return inner[0] if inner[1] == 1 else 1
 
 
-def _stride_slowdown(t: NkiTensor) -> float:
-    """Returns the slowdown of rows in HBM with gaps whose stride is a power of two."""
+def _is_strided(t: NkiTensor) -> bool:
+    """Returns whether t has rows in HBM with gaps, whose stride is a power of two."""
     if on_chip(t) or t._dynamic is not None:
-        return 1.0
+        return False
     groups = coalesce(t.shape, t.strides)
     if len(groups) < 2:
-        return 1.0
+        return False
     size = dtypes.itemsize(t.dtype)
     row, run = groups[-2][1] * size, groups[-1][0] * groups[-1][1] * size
-    power_of_two = row & (row - 1) == 0
-    gapped = row > run and row >= 512
-    return active().chip.power_of_two_stride_slowdown if power_of_two and gapped else 1.0
+    return row & (row - 1) == 0 and row > run and row >= 512
 
 
 def note_descriptor_generation(
     issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine
 ) -> None:
-    """Notes the queue that triggers the transfer, and how long the trigger occupies the queue.
+    """Notes the queue that triggers the transfer and who writes its descriptors; prices it.
 
     Loads do not queue behind waiting stores: a kernel that loads and stores tile by tile needs no
     more time than its descriptors (trainium-agent-labs, copy_tiled on trn2).
     """
-    chip = active().chip
-    kind = _chosen(dst, src) if mode is dge_mode.unknown else mode
+    issue.written_by = _chosen(dst, src) if mode is dge_mode.unknown else mode
     issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
     if trigger is not engine.unknown:
         issue.queue = issue.stream = f"dma {trigger.name}"
-    issue.uses_software_dge = kind is dge_mode.swdge
-    issue.trigger_ns = {
-        dge_mode.swdge: chip.software_dge_ns,
-        dge_mode.hwdge: chip.hardware_dge_ns,
-        dge_mode.none: chip.static_dma_ns,
-    }[kind]
+    price(issue, active().chip)
 
 
 def _chosen(dst: NkiTensor, src: NkiTensor) -> dge_mode:
     """Returns what writes the descriptors if the kernel leaves the choice to the compiler.
 
-    A copy of 4 rows uses a queue with descriptors of the host (qSyncIO0), a copy of 128 rows the
-    queue of GpSimdE (figures 3 and 5 of nki-dma-overview.rst).
+    Before trn2 descriptors were "generated statically on the host" or dynamically by GpSimdE
+    (trainium2_arch.rst). On trn2 a copy of 4 rows uses a queue with descriptors of the host
+    (qSyncIO0), a copy of 128 rows the queue of GpSimdE (figures 3 and 5 of nki-dma-overview.rst).
     """
-    is_dynamic = any(t._dynamic is not None for t in (dst, src))
-    rows = [t.shape[0] for t in (dst, src) if on_chip(t)]
-    if is_dynamic or not rows or max(rows) >= active().chip.host_descriptor_rows:
+    chip = active().chip
+    if any(t._dynamic is not None for t in (dst, src)):
         return dge_mode.swdge
-    return dge_mode.none
+    if chip.static_descriptors:
+        return dge_mode.none
+    rows = [t.shape[0] for t in (dst, src) if on_chip(t)]
+    is_small = rows and max(rows) < chip.host_descriptor_rows
+    return dge_mode.none if is_small else dge_mode.swdge

@@ -10,6 +10,7 @@ from .. import dtypes, isa
 from ..arguments import integer, integers
 from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
+from ..isa.dma_costs import note_fill
 from ..issue import Issue
 from ..operators import OPERATORS
 from ..session import active
@@ -96,22 +97,13 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str
 
 def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
     """Fills a tensor in HBM with a constant, by one write that all DMA engines share."""
-    session = active()
-    chip = session.chip
 
     def run(outs: list[Any], ins: list[Any]) -> None:
         dtypes.store(outs[0], np.asarray(value), tensor.dtype)
 
     issue = Issue("nl.full", "dma", 0.0, run, ("dst",), ())
-    issue.queue = issue.stream = "dma store"
-    issue.trigger_ns, issue.uses_software_dge = chip.software_dge_ns, True
-    issue.dma_bytes = issue.hbm_bytes = tensor.size * dtypes.itemsize(tensor.dtype)
-    issue.dma_descriptors = chip.dma_engines
-    share = issue.dma_bytes / chip.dma_total_bytes_per_ns + chip.dma_descriptor_ns
-    issue.dma_ns = (share,) * chip.dma_engines
-    issue.dma_shared_ns = issue.dma_bytes / chip.dma_core_bytes_per_ns
-    issue.cost_ns = share
-    session.issue(issue, [tensor], [], None)
+    note_fill(issue, tensor)
+    active().issue(issue, [tensor], [], None)
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:

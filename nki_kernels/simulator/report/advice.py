@@ -33,6 +33,8 @@ def advice(cause: str, timeline: Timeline, chips: list[NeuronCore], events: list
         "use all 128 partitions. Load strided data together with the bytes between the elements, "
         "and pick the elements in SBUF.",
         causes.DESCRIPTORS: _descriptors(chip, events),
+        causes.DMA_COPIES: f"Each DMA engine spends {time_text(chip.dma_copy_ns)} on each copy, "
+        "however small. Make fewer and larger copies, with several tiles in one.",
         causes.DMA_TRIGGERS: "Make fewer and larger copies, or give some of them to another queue "
         "with the argument engine of dma_copy.",
         causes.SBUF_REUSE: "SBUF does not hold all tiles at once, so that new tiles wait for old "
@@ -66,7 +68,7 @@ def _latency(chip: NeuronCore) -> str:
 
 
 def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
-    fixed = chip.software_dge_ns + chip.dma_start_ns + chip.dma_finish_ns
+    fixed = _descriptors_ns(events) + chip.dma_start_ns + chip.dma_finish_ns
     ahead = (
         "Load the next tile during the work on this one: declare a tile in each iteration, and put "
         "all loads on a queue without stores."
@@ -81,10 +83,15 @@ def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
     )
 
 
+def _descriptors_ns(events: list[Event]) -> float:
+    """Returns how long GpSimdE writes descriptors for one copy, or 0 if it does not."""
+    return max((event.descriptors_ns for event in events), default=0.0)
+
+
 def _descriptors(chip: NeuronCore, events: list[Event]) -> str:
     each = (
-        f"GpSimdE spends {time_text(chip.software_dge_ns)} on each copy, however small, and does "
-        "one at a time."
+        f"GpSimdE spends {time_text(_descriptors_ns(events) or chip.software_dge_ns)} on each "
+        "copy, however small, and does one at a time."
     )
     hardware = (
         " On this chip hardware does this with dge_mode=nisa.dge_mode.hwdge, unless the copy is a "

@@ -121,10 +121,11 @@ def _of_dma(
     wait = after.wait if after else ""
     if wait == waits.DESCRIPTORS:
         yield causes.DESCRIPTORS, ns
+    elif wait == waits.DMA_COPIES:
+        yield causes.DMA_COPIES, ns
     elif wait == waits.DMA_QUEUE:
-        # The trigger holds the queue: that is GpSimdE's time, unless hardware or host wrote the
-        # descriptors.
-        yield (causes.DESCRIPTORS if ns > chip.hardware_dge_ns + 1 else causes.DMA_TRIGGERS), ns
+        # The trigger holds the queue: that is GpSimdE's time where it writes the descriptors.
+        yield (causes.DESCRIPTORS if event.descriptors_ns else causes.DMA_TRIGGERS), ns
     elif after and (held := _held_back(after)):
         yield held, ns
     else:
