@@ -40,6 +40,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nki_kernels import measured_times
 from nki_kernels.measured_times import LaunchTimes
@@ -64,8 +65,21 @@ RELATIVE, ABSOLUTE = "relative", "absolute"
 
 
 @dataclass(frozen=True)
+class Range:
+    """A cost on which records differ: the field, and its cheapest and its dearest reading."""
+
+    field: str
+    cheapest: float
+    dearest: float
+
+
+@dataclass(frozen=True)
 class NeuronCore:
-    """One NeuronCore: its sizes, its features and the costs of its instructions."""
+    """One NeuronCore: its sizes, its features and the costs of its instructions.
+
+    ``ranges`` are the costs on which records differ. The fields themselves have the values that
+    prices are modelled with; ``cheapest`` and ``dearest`` are the same core with other readings.
+    """
 
     name: str
     generation: int
@@ -175,6 +189,7 @@ class NeuronCore:
     # [collectives], which the measured software does not reach.
     all_to_all_start_ns: float = measured_times.XLA_ALL_TO_ALL.about_ns
     message_ns: float = 700.0  # for one more message: assumed, a DMA from trigger to first byte
+    ranges: tuple[Range, ...] = ()
 
     def __post_init__(self) -> None:
         if self.reading_of_ap not in (RELATIVE, ABSOLUTE):
@@ -182,6 +197,18 @@ class NeuronCore:
                 f"argument 'reading_of_ap' is {self.reading_of_ap!r}, "
                 f"allowed are {RELATIVE!r} and {ABSOLUTE!r}"
             )
+
+    @property
+    def cheapest(self) -> NeuronCore:
+        """The same core with the cheapest reading of each cost in ``ranges``."""
+        costs: dict[str, Any] = {one.field: one.cheapest for one in self.ranges}
+        return replace(self, ranges=(), **costs)
+
+    @property
+    def dearest(self) -> NeuronCore:
+        """The same core with the dearest reading of each cost in ``ranges``."""
+        costs: dict[str, Any] = {one.field: one.dearest for one in self.ranges}
+        return replace(self, ranges=(), **costs)
 
     @property
     def dma_total_bytes_per_ns(self) -> float:
@@ -231,6 +258,20 @@ TRN1 = NeuronCore(
     neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
     efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice as much [instances]
     launches=measured_times.XLA_LAUNCHES,
+    ranges=(
+        Range("dma_copy_ns", 133.0, 425.0),  # 100 tiles [128, 2] [cs149]; the step of 64^3 [hw]
+        Range("static_dma_ns", 0.0, 320.0),  # at most that of 600 copies [cs149]
+        Range("dma_core_bytes_per_ns", 272.0, 227.0),  # by documents; with the launch [kiln]
+        Range("dma_start_ns", 620.0, 740.0),  # on trn2 [dma]
+        Range("power_of_two_stride_slowdown", 1.0, 2.2),  # [kiln]; products of May 2025 [sdk]
+        Range("tensor_columns_per_ns", 2.56, 2.08),  # 0.39 to 0.48 ns a column [kiln]
+        Range("matmul_min_cycles", 53, 74),  # 21.5 to 30 ns [kiln]
+        Range("stream_start_cycles", 38, 64),  # 91 ns for 64 columns [kiln]; about 60 cycles [v2]
+        # Effective clocks: 64 small instructions are 10 % and 13 % faster than modelled, and eight
+        # products in SBUF 14 % slower [kiln].
+        Range("vector_ghz", 1.24, 0.98),
+        Range("scalar_ghz", 1.61, 1.4),
+    ),
 )
 TRN2 = replace(
     TRN1,
@@ -267,6 +308,18 @@ TRN2 = replace(
     neuronlink_chip_bytes_per_ns=512.0,  # half of 1024 GB/s inside an instance [instances]
     efa_instance_bytes_per_ns=400.0,  # 3200 Gbit/s [instances]
     launches=measured_times.TORCH_NEURON_LAUNCHES,
+    ranges=(
+        Range("software_dge_ns", 580.0, 930.0),  # [cs149]; [dma]
+        Range("hardware_dge_ns", 600.0, 854.0),  # [dge]; the busy time of Sync's queue [labs]
+        Range("dma_copy_ns", 97.0, 486.0),  # busy with [128, 128] [dma]; copies of a number [cs149]
+        Range("static_dma_ns", 0.0, 480.0),  # no record but that of one number
+        Range("dma_core_bytes_per_ns", 388.0, 320.0),  # [labs]; as far below the documents as trn1
+        Range("dma_start_ns", 620.0, 740.0),  # [dma]
+        Range("hbm_stack_bytes_per_ns", 725.0, 560.0),  # by documents; [lm-head]
+        Range("stream_start_cycles", 38, 64),  # no record of this and the next: as on trn1
+        Range("vector_ghz", 1.06, 0.84),
+        Range("scalar_ghz", 1.38, 1.2),
+    ),
     all_to_all_start_ns=measured_times.TORCH_ALL_TO_ALL.about_ns,
 )
 TRN3 = replace(
@@ -283,6 +336,12 @@ TRN3 = replace(
     background_transposes=True,
     fast_16_bit_scalar=True,
     psum_bank_groups=CONTESTED,
+    ranges=(  # no record: those of trn2, and rates as far below and above the modelled ones
+        *[one for one in TRN2.ranges if not one.field.endswith(("bytes_per_ns", "vector_ghz"))],
+        Range("vector_ghz", 1.33, 1.05),
+        Range("dma_core_bytes_per_ns", 528.0, 449.0),
+        Range("hbm_stack_bytes_per_ns", 1175.0, 907.0),
+    ),
     chip_memory_bytes=144 << 30,
     # There is no record of launches and of all_to_all_start_ns, so those of trn2 are used. Links
     # are switched: 320 GB/s to the 12 chips of other boards, which receive four fifths of the

@@ -13,7 +13,14 @@ from typing import Any
 from bench.model_check import labs_kernels as kernels
 from bench.model_check.labs_records import COPY, HEADS, MATMUL, NORM, RECORDS
 from bench.model_check.measurement import FITTED
-from bench.model_check.modelled_launch import Modelled, spec, timeline_of, total_us
+from bench.model_check.modelled_launch import (
+    Modelled,
+    Value,
+    readings_us,
+    spec,
+    timeline_of,
+    total_us,
+)
 from bench.model_check.published_kernels import matmul_free_blocks
 from nki_kernels import hardware
 
@@ -26,7 +33,7 @@ def launch_us() -> float:
     The result is the mean over the measurements that `labs_records` marks for the fit.
     """
     chip = copies_on_chip()
-    rest = [m.value - chip[m.name] for m in RECORDS if m.use == FITTED]
+    rest = [m.value - float(chip[m.name][0]) for m in RECORDS if m.use == FITTED]
     return sum(rest) / len(rest)
 
 
@@ -37,10 +44,10 @@ def copies_on_chip() -> Modelled:
     A packed copy loads at most 32 KiB a partition at once.
     """
 
-    def tiled(*shape: int) -> float:
+    def tiled(*shape: int) -> Value:
         return total_us(kernels.copy_tiles, spec("bfloat16", *shape))
 
-    def packed(chunks: int, *shape: int) -> float:
+    def packed(chunks: int, *shape: int) -> Value:
         return total_us(kernels.copy_packed, spec("bfloat16", *shape), chunks)
 
     with hardware.select(hardware.TRN2):
@@ -73,7 +80,7 @@ def copies() -> Modelled:
 def norms() -> Modelled:
     """Returns the times of RMS norms of bfloat16."""
 
-    def norm_us(rows: int, length: int) -> float:
+    def norm_us(rows: int, length: int) -> Value:
         return total_us(
             kernels.rms_norm, spec("bfloat16", rows, length), spec("bfloat16", 1, length)
         )
@@ -88,7 +95,7 @@ def norms() -> Modelled:
         )
 
 
-def matmul_us(kernel: Any, columns: int, *blocks: int) -> float:
+def matmul_us(kernel: Any, columns: int, *blocks: int) -> Value:
     """Returns the microseconds of a matrix product on the chip."""
     operands = spec("bfloat16", DEPTH, ROWS), spec("bfloat16", DEPTH, columns)
     return total_us(kernel, *operands, *blocks)
@@ -121,7 +128,7 @@ def heads() -> Modelled:
     The value of a queue is the time for which the transfers occupy the queue.
     """
 
-    def head(positions: int, length: int, is_hardware: bool) -> float:
+    def head(positions: int, length: int, is_hardware: bool) -> Value:
         x = spec("float32", positions, length)
         return total_us(kernels.attention, x, x, x, is_hardware)
 
@@ -134,7 +141,7 @@ def heads() -> Modelled:
         for shape in ((128, 16, 64), (128, 16, 128), (96, 8, 32), (128, 32, 128)):
             x = spec("float32", *shape)
             timeline = timeline_of(kernels.attention_heads, x, x, x)
-            found[" x ".join(map(str, shape))] = timeline.total_ns / 1e3
+            found[" x ".join(map(str, shape))] = readings_us(timeline)
         found["128 x 32 x 128: GpSimdE"] = timeline.engine_busy_ns["gpsimd"] / 1e3
         found["128 x 32 x 128, hardware DGE"] = total_us(kernels.attention_heads_hardware, x, x, x)
         # The queue moves q, v and the result of every head.

@@ -6,12 +6,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from nki_kernels import simulator
 from nki_kernels.simulator.device_rules import RULES
 from nki_kernels.simulator.timeline import Timeline
 
 Spec = tuple[tuple[int, ...], str]
-Modelled = dict[str, float]
+# A value is one number, or an array: as modelled, with the cheapest and with the dearest reading.
+Value = Any
+Modelled = dict[str, Value]
 
 
 def spec(dtype: str, *shape: int) -> Spec:
@@ -29,9 +33,14 @@ def timeline_of(kernel: Any, *arguments: Any) -> Timeline:
         return simulator.dry_run(kernel, *arguments)
 
 
-def total_us(kernel: Any, *arguments: Any) -> float:
-    """Returns the modelled microseconds of the launch."""
-    return timeline_of(kernel, *arguments).total_ns / 1e3
+def readings_us(timeline: Timeline) -> Value:
+    """Returns the microseconds of a launch: modelled, low and high."""
+    return np.array([timeline.total_ns, timeline.low_ns, timeline.high_ns]) / 1e3
+
+
+def total_us(kernel: Any, *arguments: Any) -> Value:
+    """Returns the microseconds of the launch: modelled, low and high."""
+    return readings_us(timeline_of(kernel, *arguments))
 
 
 def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Modelled:
@@ -44,6 +53,6 @@ def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Mod
     return {key: second[key] + steps * (second[key] - first[key]) for key in second}
 
 
-def repeated_us(launch_us: Callable[[int], float], few: int, many: int) -> float:
+def repeated_us(launch_us: Callable[[int], Value], few: int, many: int) -> Value:
     """Returns the microseconds of one repetition, from the slope between ``few`` and ``many``."""
     return (launch_us(many) - launch_us(few)) / (many - few)

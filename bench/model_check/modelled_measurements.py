@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.model_check import published_kernels as kernels
-from bench.model_check.modelled_launch import Modelled, continued, spec, timeline_of
+from bench.model_check.modelled_launch import Modelled, continued, readings_us, spec, timeline_of
 from bench.model_check.published_measurements import (
     DMA,
     MAMBA_TRN1,
@@ -30,8 +30,8 @@ STATES = 16  # of the published Mamba layers
 
 def times_us(timeline: Timeline) -> Modelled:
     """Returns the modelled microseconds of the launch ("total") and of every engine."""
-    times = {"total": timeline.total_ns, **timeline.engine_busy_ns, "dma": packet_ns(timeline)}
-    return {key: time / 1e3 for key, time in times.items()}
+    times = {**timeline.engine_busy_ns, "dma": packet_ns(timeline)}
+    return {"total": readings_us(timeline), **{key: time / 1e3 for key, time in times.items()}}
 
 
 def packet_ns(timeline: Timeline) -> float:
@@ -70,7 +70,7 @@ def dma_examples() -> Modelled:
             fixed = chip.dma_start_ns + chip.dma_finish_ns
             found[f"{list(shape)}: transfer"] = (loaded - fixed) / 1e3
             found[f"{list(shape)}: load"] = loaded / 1e3
-            found[f"{list(shape)}: load, exp, store"] = timeline.total_ns / 1e3
+            found[f"{list(shape)}: load, exp, store"] = readings_us(timeline)
     return found
 
 

@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from bench.model_check import device_kernels as kernels
 from bench.model_check.device_records import DMA_TRN1, DMA_TRN2, STREAMS, TENSOR
-from bench.model_check.modelled_launch import Modelled, continued, repeated_us, spec, total_us
+from bench.model_check.modelled_launch import (
+    Modelled,
+    Value,
+    continued,
+    repeated_us,
+    spec,
+    total_us,
+)
 from nki_kernels import hardware
 
 PART = 196_608  # bytes in each partition of one part of the stream
@@ -19,7 +26,7 @@ def tensor_products() -> Modelled:
     Each time is the slope between chains of 256 and of 1024 products.
     """
 
-    def product_us(rows: int, columns: int) -> float:
+    def product_us(rows: int, columns: int) -> Value:
         left, right = spec("bfloat16", 128, 16, rows), spec("bfloat16", 128, columns)
         return repeated_us(lambda n: total_us(kernels.matmul_chain, left, right, n), 256, 1024)
 
@@ -45,13 +52,13 @@ def scaled_codes() -> Modelled:
     return found
 
 
-def block_us(way: str) -> float:
+def block_us(way: str) -> Value:
     """Returns the microseconds of one block of `scale_blocks`, from the slope of 4 to 36 blocks."""
     codes, scales = spec("uint8", 2, 128, 4096), spec("float32", 128, 2, 32)
     return repeated_us(lambda n: total_us(kernels.scale_blocks, codes, scales, n, way), 4, 36)
 
 
-def tile_us(way: str) -> float:
+def tile_us(way: str) -> Value:
     """Returns the microseconds of one of the 32 tiles of `scale_tiles`.
 
     The time of a round is the slope of 1 to 4 rounds.
@@ -68,7 +75,7 @@ def transfers_trn1() -> Modelled:
             lambda n: {"": total_us(kernels.stream, spec("uint8", n, 128, PART), 8192, rows)}, 2, 9
         )
 
-    def runs_us(count: int) -> float:
+    def runs_us(count: int) -> Value:
         return total_us(kernels.stream_runs, spec("uint8", count, 128, 16, 4096), 512)
 
     with hardware.select(hardware.TRN1):
@@ -85,10 +92,10 @@ def transfers_trn1() -> Modelled:
         }
 
 
-def lanes_us(gathers: bool, loads: bool) -> float:
+def lanes_us(gathers: bool, loads: bool) -> Value:
     """Returns the microseconds of one tile of `load_lanes`, from the slope of 4 to 68 tiles."""
 
-    def tiles_us(count: int) -> float:
+    def tiles_us(count: int) -> Value:
         return total_us(
             kernels.load_lanes,
             spec("bfloat16", 8192, 4096),
@@ -110,16 +117,16 @@ def transfers_trn2() -> Modelled:
     """
     kernel = kernels.stream_weights[2]
 
-    def narrow_us(is_hardware: bool) -> float:
+    def narrow_us(is_hardware: bool) -> Value:
         width = WEIGHTS // 2 // 4130 // 128
 
-        def tiles_us(count: int) -> float:
+        def tiles_us(count: int) -> Value:
             weights = spec("bfloat16", 128, count * width)
             return total_us(kernel, weights, width, is_hardware)
 
         return repeated_us(tiles_us, 64, 192) * WEIGHTS / (2 * 128 * width)
 
-    def wide_us(count: int) -> float:
+    def wide_us(count: int) -> Value:
         return total_us(kernel, spec("bfloat16", count * 128, 16384), 16384, True)
 
     with hardware.select(hardware.TRN2):

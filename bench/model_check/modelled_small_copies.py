@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.model_check.measurement import FITTED
-from bench.model_check.modelled_launch import Modelled, continued, spec, timeline_of, total_us
+from bench.model_check.modelled_launch import (
+    Modelled,
+    Value,
+    continued,
+    spec,
+    timeline_of,
+    total_us,
+)
 from bench.model_check.small_copies_records import ADD, RECORDS, SMALL, TURBULENCE
 from bench.model_check.turbulence_kernels import turbulence_stage
 from bench.model_check.vector_add_kernels import add_chunks, add_often, add_tiles
@@ -26,7 +33,7 @@ def adds_on_chip(chip: hardware.NeuronCore) -> Modelled:
         vector = spec("float32", numbers)
         return {"": total_us(add_chunks, vector, vector, rows)}
 
-    def tiles(count: int, columns: int) -> float:
+    def tiles(count: int, columns: int) -> Value:
         tile = spec("float32", count, 128, columns)
         return total_us(add_tiles, tile, tile)
 
@@ -44,7 +51,7 @@ def adds_on_chip(chip: hardware.NeuronCore) -> Modelled:
 def launch_us(name: str, on_chip: Modelled) -> float:
     """Returns the microseconds of a launch on a chip, from the measurement marked for the fit."""
     (fitted,) = [m for m in RECORDS if m.chip == name and m.use == FITTED]
-    return fitted.value - on_chip[fitted.name.removesuffix(f", {name}")]
+    return fitted.value - float(on_chip[fitted.name.removesuffix(f", {name}")][0])
 
 
 def vector_adds() -> Modelled:
@@ -60,7 +67,7 @@ def vector_adds() -> Modelled:
 def turbulence() -> Modelled:
     """Returns the times of a step, whose last of three stages also applies the decay."""
 
-    def stage_us(n: int, is_last: bool) -> float:
+    def stage_us(n: int, is_last: bool) -> Value:
         field, matrix = spec("float32", n, n, n), spec("float32", n, n)
         given = (field,) * 6, (field,) * 6, (matrix,) * 3, (field,) * 5
         return total_us(turbulence_stage, *given, field if is_last else None)

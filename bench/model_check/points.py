@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from bench.model_check import (
     launch_overhead,
@@ -12,6 +15,7 @@ from bench.model_check import (
     modelled_small_copies,
 )
 from bench.model_check.measurement import FITTED, HELD_OUT, Measurement
+from bench.model_check.modelled_launch import Value
 from bench.model_check.published_measurements import PUBLISHED, SEED
 from bench.seed_article.figures import TRANSFORM_US
 
@@ -26,10 +30,29 @@ SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section 
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement and its modelled value, in the same unit."""
+    """A measurement and its modelled value, in the same unit.
+
+    ``low`` and ``high`` are the values with the cheapest and the dearest readings of the records.
+    ``low`` is None for values without a range.
+    """
 
     measurement: Measurement
     modelled: float
+    low: float | None = None
+    high: float = math.inf
+
+    @classmethod
+    def of(cls, measurement: Measurement, value: Value) -> Point:
+        """Returns the point of a value: one number, or modelled, low and high."""
+        numbers = [float(number) for number in np.atleast_1d(value)]
+        if len(numbers) == 1:
+            return cls(measurement, *numbers)
+        return cls(measurement, numbers[0], min(numbers), max(numbers))
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether the measured value lies between the low and the high one."""
+        return self.low is not None and self.low <= self.measurement.value <= self.high
 
     @property
     def ratio(self) -> float:
@@ -61,5 +84,5 @@ def check() -> list[Point]:
         modelled = model()
         for measurement in PUBLISHED:
             if measurement.group == group:
-                points.append(Point(measurement, modelled[measurement.name]))
+                points.append(Point.of(measurement, modelled[measurement.name]))
     return points + seed_points()

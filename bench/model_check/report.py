@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.model_check.measurement import HELD_OUT
+from bench.model_check.measurement import FITTED, HELD_OUT
 from bench.model_check.modelled_labs import launch_us
 from bench.model_check.points import Point, seed_overhead
 from bench.model_check.published_measurements import ABOUT, LEFT_OUT
@@ -24,12 +24,13 @@ def number(value: float) -> str:
 def group_table(group: str, points: Iterable[Point]) -> Table:
     """Returns a table with one row for each point."""
     table = Table(title=f"{group}: {ABOUT[group]}", title_justify="left")
-    for heading in ("", "chip", "measured", "modelled", "ratio", "use"):
-        is_number = heading in ("measured", "modelled", "ratio")
+    for heading in ("", "chip", "measured", "modelled", "low to high", "ratio", "use"):
+        is_number = heading not in ("", "chip", "use")
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
     for point in points:
         m = point.measurement
         values = [f"{number(value)} {m.unit}" for value in (m.value, point.modelled)]
+        values.append("" if point.low is None else f"{number(point.low)} to {number(point.high)}")
         table.add_row(m.name, f"{m.chip}, LNC={m.cores}", *values, f"{point.ratio:.2f}", m.use)
     return table
 
@@ -73,6 +74,13 @@ def spread(ratios: list[float]) -> list[str]:
 def count_within(ratios: list[float], factor: float) -> int:
     """Returns how many ratios are between 1 / factor and factor."""
     return int((np.abs(np.log(ratios)) <= np.log(factor) + 1e-9).sum())
+
+
+def ranges(points: list[Point]) -> str:
+    """Returns how many measured times of whole kernels lie between low and high, in words."""
+    whole = [point for point in whole_kernels_of(points) if point.measurement.use != FITTED]
+    inside = sum(point.is_in_range for point in whole)
+    return f"of {len(whole)} times of whole kernels {inside} lie between the low and the high one"
 
 
 def goal(points: list[Point]) -> str:
@@ -121,4 +129,5 @@ def show(points: list[Point], console: Console) -> None:
     )
     console.print(left_out_table())
     console.print(spread_table(points))
+    console.print(ranges(points), highlight=False, soft_wrap=True)
     console.print(goal(points), highlight=False, soft_wrap=True)

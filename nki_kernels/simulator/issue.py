@@ -84,8 +84,7 @@ class Issue:
         "table",
         "dma_ns",
         "dma_shared_ns",
-        "transfers",
-        "written_by",
+        "work",
         "trigger_ns",
         "uses_software_dge",
         "dma_bytes",
@@ -136,8 +135,7 @@ class Issue:
         self.takes_banks = False  # uses PSUM banks, each by one engine or array tile at a time
         self.dma_ns: tuple[float, ...] = ()  # the time of each DMA engine
         self.dma_shared_ns = 0.0  # the time of all engines together, at the rate of a core
-        self.transfers: tuple[Any, ...] = ()  # the work of the DMA engines: `transfer.Transfer`
-        self.written_by: Any = None  # who writes the descriptors of a transfer, a dge_mode
+        self.work: Any = None  # from which a price follows: a class of `work`
         self.trigger_ns = 0.0  # how long the queue is busy before the transfer starts
         self.uses_software_dge = False  # GpSimdE is busy for trigger_ns, too
         self.dma_bytes = 0

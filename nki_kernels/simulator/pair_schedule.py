@@ -13,7 +13,7 @@ from typing import Any
 from nki_kernels.hardware import NeuronCore
 
 from .dma_written import check_dma_written
-from .engines import ENGINES, Engines, Place
+from .engines import Engines, Place
 from .issue import Issue
 from .memory_over_time import held_memory
 from .schedule import Core, Schedule, add_waits
@@ -42,18 +42,22 @@ class PairSchedule(Schedule):
         if first.notes is not None:
             self.notes = [*first.notes, *second.notes]
         self._join([(a, split + b) for a, b in pair.meetings], orders)
-        hbm = SharedHbm(first.chip.hbm_stack_bytes_per_ns)
         banks = {split + n: taken for n, taken in second.banks.items()}
-        engines = [_Engines(first.chip, hbm, first.banks), _Engines(first.chip, hbm, banks)]
+        self._cores, self._banks = [Core(first), Core(second, split)], [first.banks, banks]
+        self._plan(first.chip)
+        check_dma_written(first, self)
+        check_dma_written(second, self, split)
+        self.held = [held_memory(first, self), held_memory(second, self, split)]
+
+    def _engines(self, chip: NeuronCore) -> tuple[list[Engines], Any]:
+        """Returns new engines of both cores, which share HBM, and the function that places."""
+        hbm, split = SharedHbm(chip.hbm_stack_bytes_per_ns), self.split
+        engines = [_Engines(chip, hbm, banks) for banks in self._banks]
 
         def place(n: int, issue: Issue, start: float) -> Place:
             return engines[n >= split].place(n, issue, start)
 
-        self._plan([Core(first, engines[0]), Core(second, engines[1], split)], place)
-        check_dma_written(first, self)
-        check_dma_written(second, self, split)
-        self.held = [held_memory(first, self), held_memory(second, self, split)]
-        self.busy = {name: max(core.busy[name] for core in engines) for name in ENGINES}
+        return [*engines], place
 
     def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
         """Makes both instructions of a meeting wait for the waits of either, others for both."""

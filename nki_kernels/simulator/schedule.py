@@ -8,19 +8,24 @@ after each iteration of a loop on the device (`device_loops`).
 
 from __future__ import annotations
 
+import copy
+import functools
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nki_kernels.hardware import NeuronCore
+
 from .device_loops import DeviceLoop
 from .dma_written import check_dma_written
-from .engines import Engines
+from .engines import ENGINES, Engines
 from .errors import NkiValidationError
 from .instruction_notes import Note
 from .memory_over_time import Held, held_memory
 from .memory_reuse import add_memory_waits
 from .waits import DEPENDS_ON, LOOP, OPERAND, QUEUE
+from .work import priced
 
 
 class _Queue:
@@ -81,15 +86,10 @@ class Core:
         loops: the loops that have ended.
     """
 
-    def __init__(self, session: Any, engines: Engines, first: int = 0) -> None:
-        self.engines = engines
-        self.begin = 0.0
-        self.after = -1
-        self.loops: list[LoopRun] = []
+    def __init__(self, session: Any, first: int = 0) -> None:
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._trace = session.trace
-        self._open: list[tuple[Any, float, list[float]]] = []  # loops, with time and busy before
         count = len(session.trace)
         order = session.order or range(count)
         self.steps = _steps(session.loop_marks, order, first)
@@ -97,6 +97,14 @@ class Core:
         for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
                 self.times[n] *= loop.trips
+
+    def starts_on(self, engines: Engines) -> None:
+        """Puts the core before its first instruction, with engines that have not run."""
+        self.engines = engines
+        self.begin = 0.0
+        self.after = -1
+        self.loops: list[LoopRun] = []
+        self._open: list[tuple[Any, float, list[float]]] = []  # loops, with time and busy before
 
     def come_to(self, loop: Any) -> None:
         """Begins or ends a loop. One iteration stands for all iterations."""
@@ -149,20 +157,50 @@ class Schedule:
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
-        core = Core(session, Engines(session.chip, session.banks))
         self.split = len(session.trace)  # where the instructions of a second core begin
         self.trace = session.trace
         self.notes, self.wait_kinds = session.notes, session.wait_kinds
-        self._plan([core], core.engines.place)
-        self.busy = core.engines.busy
+        self._cores, self._banks = [Core(session)], [session.banks]
+        self._plan(session.chip)
         self.held: list[list[Held]] = [held_memory(session, self)]
         check_dma_written(session, self)
 
-    def _plan(self, cores: list[Core], place: Any) -> None:
+    def _engines(self, chip: NeuronCore) -> tuple[list[Engines], Any]:
+        """Returns new engines of each core, and the function that places an instruction."""
+        engines = Engines(chip, self._banks[0])
+        return [engines], engines.place
+
+    @functools.cached_property
+    def low_ns(self) -> float:
+        """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
+        return min(self.total_ns, self._total_ns_on(self.chip.cheapest))
+
+    @functools.cached_property
+    def high_ns(self) -> float:
+        """The total in ns by the dearest reading of the records: ``NeuronCore.dearest``."""
+        return max(self.total_ns, self._total_ns_on(self.chip.dearest))
+
+    def _total_ns_on(self, chip: NeuronCore) -> float:
+        """Returns the total with the costs of ``chip``; order and memory stay as they are."""
+        again = copy.copy(self)
+        issues: dict[int, Any] = {}
+        again.trace = []
+        for issue, waits, name in self.trace:
+            new = issues.get(id(issue)) or issues.setdefault(id(issue), priced(issue, chip))
+            again.trace.append((new, waits, name))
+        again._cores = [copy.copy(core) for core in self._cores]
+        again._plan(chip)
+        return again.total_ns
+
+    def _plan(self, chip: NeuronCore) -> None:
         count = len(self.trace)
+        engines, place = self._engines(chip)
+        cores = self._cores
+        for core, own in zip(cores, engines, strict=True):
+            core.starts_on(own)
         self.cores = len(cores)
-        self.chip = cores[0].engines.chip
-        self.where = f"{cores[0].engines.chip.name}, LNC={len(cores)}"
+        self.chip = chip
+        self.where = f"{chip.name}, LNC={len(cores)}"
         self.start = [0.0] * count
         # The times at which waits are over, or -1. `done` of n is at n, `end` of n at ~n.
         self._over = [-1.0] * (2 * count)
@@ -177,6 +215,7 @@ class Schedule:
         last = max(cores, key=lambda core: core.begin)
         self.last, self.total_ns = last.after, last.begin
         self.loops = [loop for core in cores for loop in core.loops]
+        self.busy = {name: max(own.busy[name] for own in engines) for name in ENGINES}
 
     def _run_step(self, cores: list[Core], step: tuple[Any, ...], place: Any) -> None:
         """Runs the instructions of all cores up to the next step of a loop, or this step."""

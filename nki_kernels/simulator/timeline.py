@@ -166,6 +166,20 @@ class Timeline:
         self.psum_peak_banks = max(self.psum_peak_banks, peaks["psum_peak_banks"])
 
     @property
+    def low_ns(self) -> float:
+        """The total in ns by the cheapest reading of the records of others.
+
+        Records differ on some costs of the chip, which are in ``NeuronCore.ranges``. The kernel's
+        instructions, their order and their memory are the same for every reading.
+        """
+        return sum([launch.schedule.low_ns for launch in self._launches])
+
+    @property
+    def high_ns(self) -> float:
+        """The total in ns by the dearest reading of the records of others; see ``low_ns``."""
+        return sum([launch.schedule.high_ns for launch in self._launches])
+
+    @property
     def event_count(self) -> int:
         """The number of events. Reading it does not create the events."""
         return sum([len(launch.schedule.trace) for launch in self._launches])

@@ -18,6 +18,8 @@ def summary(timeline: Timeline) -> dict[str, Any]:
     return {
         "modelled": True,  # except for the times of launches, which others measured
         "total_ns": total,
+        "low_ns": timeline.low_ns,
+        "high_ns": timeline.high_ns,
         "with_launches_ns": timeline.with_launches_ns,
         "launch_notes": timeline.launch_notes,
         "where": timeline.where,

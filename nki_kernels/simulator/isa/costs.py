@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from nki_kernels import hardware
@@ -14,6 +15,7 @@ from ..errors import NkiValidationError
 from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor
+from ..work import Stream
 from .rules import free_size, is_sink
 
 
@@ -38,22 +40,9 @@ def stream(
     count = elements if elements is not None else max(free_size(t) for t in tiles)
     if any(is_slow(t) for t in tiles):
         factor *= 2
-    start = chip.gpsimd_start_cycles if engine == "gpsimd" else chip.stream_start_cycles
-    least = chip.stream_min_cycles
-    cycles = max(factor * count + start, least)
-    until_result = max(factor * count, least) + start
-    clock = chip.clock_ghz(engine)
-    issue = Issue(
-        instruction,
-        engine,
-        cycles / clock,
-        run,
-        tuple(writes),
-        tuple(reads),
-    )
+    issue = Issue(instruction, engine, 0.0, run, tuple(writes), tuple(reads))
+    set_work(issue, Stream(engine, factor * count))
     issue.undefined = tuple([i for i, t in enumerate(writes.values()) if is_sink(t)])
-    visible = chip.dependent_cycles + chip.tensor_access_cycles
-    issue.latency_ns = (until_result - cycles + visible) / clock
     issue.ports += _ports(engine, tiles)
     in_psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     issue.takes_banks = in_psum and not chip.shared_psum_port
@@ -64,9 +53,14 @@ def stream(
 
 def with_result_read(issue: Issue) -> Issue:
     """Adds the time of the second, short instruction that reads the engine's accumulators."""
-    chip = active().chip
-    issue.cost_ns += chip.stream_min_cycles / chip.clock_ghz(issue.engine)
+    set_work(issue, replace(issue.work, reads_result=True))
     return issue
+
+
+def set_work(issue: Issue, work: Any) -> None:
+    """Sets the work of an issue, and its price on the chip of the launch."""
+    issue.work = work
+    work.price(issue, active().chip)
 
 
 def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:

@@ -15,8 +15,9 @@ from ..enums import MemoryRegion, dge_mode, engine, oob_mode
 from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor
+from ..work import Transfer
 from .costs import stream, vector_speedup
-from .dma_costs import note_descriptor_generation, note_transfer, note_transpose
+from .dma_costs import copy_of, set_transfers, transpose_of
 from .rules import Rules, free_size, on_chip, start_partition
 
 _NOT_PSUM = "DMA cannot access PSUM: copy between PSUM and SBUF by nisa.tensor_copy"
@@ -115,11 +116,10 @@ def _dma_issue(
     run: Any,
     mode: dge_mode,
     trigger: engine,
-    note_work: Callable[[Issue, NkiTensor, NkiTensor], None] = note_transfer,
+    work_of: Callable[[Issue, NkiTensor, NkiTensor], tuple[Transfer, ...]] = copy_of,
 ) -> Issue:
     issue = Issue(label, "dma", 0.0, run, ("dst",), ("src",))
-    note_work(issue, dst, src)
-    note_descriptor_generation(issue, dst, src, mode, trigger)
+    set_transfers(issue, dst, src, work_of(issue, dst, src), mode, trigger)
     issue.after = _note_dma_write
     return issue
 
@@ -169,7 +169,7 @@ def dma_transpose(
         outs[0][...] = ins[0].transpose(expected)
 
     mode, trigger = dge_mode, engine.unknown
-    return _dma_issue("nisa.dma_transpose", dst, src, run, mode, trigger, note_transpose)
+    return _dma_issue("nisa.dma_transpose", dst, src, run, mode, trigger, transpose_of)
 
 
 def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:

@@ -12,7 +12,7 @@ from ..issue import Issue, NkiInstruction, instruction
 from ..operators import operator_of
 from ..tensor import NkiTensor
 from .data_movement import _dma_operands, _note_dma_write
-from .dma_costs import note_descriptor_generation, note_transfer
+from .dma_costs import copy_of, set_transfers
 from .rules import Rules, on_chip
 
 _MOST_SOURCES = 16
@@ -132,15 +132,14 @@ def _compute(
 
     reads = tuple([f"src{i}" for i in range(len(srcs))])
     issue = Issue(rules.instruction, "dma", 0.0, run, ("dst",), reads)
-    _note_cost(issue, dst, srcs, dge_mode.swdge if is_indirect else dge_mode.none)
+    _set_work(issue, dst, srcs, dge_mode.swdge if is_indirect else dge_mode.none)
     issue.skips_out_of_bounds = oob is oob_mode.skip
     issue.after = _note_dma_write
     return issue
 
 
-def _note_cost(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
-    """Notes the cost of one dma_copy for each source, as no document times the sums."""
-    for t in srcs:
-        note_transfer(issue, dst, t)
+def _set_work(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
+    """Sets the work of one dma_copy for each source, as no document times the sums."""
+    copies = tuple([one for t in srcs for one in copy_of(issue, dst, t)])
     source = next((t for t in srcs if t._dynamic is not None), srcs[0])
-    note_descriptor_generation(issue, dst, source, mode, engine.unknown)
+    set_transfers(issue, dst, source, copies, mode, engine.unknown)

@@ -23,7 +23,8 @@ from ..enums import dge_mode, engine
 from ..issue import Issue
 from ..session import active
 from ..tensor import NkiTensor, coalesce
-from ..transfer import Transfer, price
+from ..work import Transfer, Transfers
+from .costs import set_work
 from .rules import on_chip, start_partition
 
 TRANSPOSED_RUN = 16  # adjacent elements that the DMA engines write [trainium2_arch.rst]
@@ -32,15 +33,17 @@ TRANSPOSED_RUN = 16  # adjacent elements that the DMA engines write [trainium2_a
 Shares = tuple[tuple[float, float], ...]  # of the engines: descriptors, fraction of the bytes
 
 
-def note_transfer(issue: Issue, dst: NkiTensor, src: NkiTensor, speed: float = 1.0) -> None:
-    """Adds a transfer at ``speed`` times the engines' rate of copies, without its price."""
+def copy_of(
+    issue: Issue, dst: NkiTensor, src: NkiTensor, speed: float = 1.0
+) -> tuple[Transfer, ...]:
+    """Returns a copy at ``speed`` times the engines' rate; its bytes are added to the issue's."""
     tile = dst if on_chip(dst) else src if on_chip(src) else None
     shares = _between_hbm(dst, src) if tile is None else _of_rows(tile, dst, src)
-    _add(issue, dst, src, shares, speed, _is_strided(dst) or _is_strided(src))
+    return _counted(issue, dst, src, shares, speed, _is_strided(dst) or _is_strided(src))
 
 
-def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
-    """Adds a transposing transfer, without its price.
+def transpose_of(issue: Issue, dst: NkiTensor, src: NkiTensor) -> tuple[Transfer, ...]:
+    """Returns a transposing copy, whose bytes are added to the issue's.
 
     On NeuronCore-v2 each element is a run of its own. Later DMA engines reach 90 % of the copy rate
     from HBM and 50 % from SBUF (trainium2_arch.rst, DMA transpose), if they write 128 partitions in
@@ -50,36 +53,35 @@ def note_transpose(issue: Issue, dst: NkiTensor, src: NkiTensor) -> None:
     engines = chip.dma_engines
     fits = dst.shape[0] % hardware.PARTITIONS == 0 and dst.shape[-1] % TRANSPOSED_RUN == 0
     if chip.native_transpose and fits:
-        note_transfer(issue, dst, src, 0.5 if on_chip(src) else 0.9)
-    else:
-        _add(issue, dst, src, ((src.size / engines, 1 / engines),) * engines)
+        return copy_of(issue, dst, src, 0.5 if on_chip(src) else 0.9)
+    return _counted(issue, dst, src, ((src.size / engines, 1 / engines),) * engines)
 
 
-def _add(
+def _counted(
     issue: Issue,
     dst: NkiTensor,
     src: NkiTensor,
     shares: Shares,
     speed: float = 1.0,
     is_strided: bool = False,
-) -> None:
+) -> tuple[Transfer, ...]:
     sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
     issue.hbm_bytes += sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
     issue.dma_bytes += max(sizes)
     issue.dma_descriptors += math.ceil(sum(n for n, _ in shares))
-    issue.transfers += (Transfer(shares, max(sizes), speed, is_strided),)
+    return (Transfer(shares, max(sizes), speed, is_strided),)
 
 
-def note_fill(issue: Issue, dst: NkiTensor) -> None:
-    """Adds a write of a whole tensor in HBM, which all engines share, with its price."""
+def set_fill(issue: Issue, dst: NkiTensor) -> None:
+    """Sets the work of a write of a whole tensor in HBM, which all engines share."""
     chip = active().chip
     size = dst.size * dtypes.itemsize(dst.dtype)
     issue.dma_bytes = issue.hbm_bytes = size
     issue.dma_descriptors = chip.dma_engines
-    issue.transfers = (Transfer(((1.0, 1 / chip.dma_engines),) * chip.dma_engines, size),)
     issue.queue = issue.stream = "dma store"
-    issue.written_by = dge_mode.none if chip.static_descriptors else dge_mode.swdge
-    price(issue, chip)
+    write = Transfer(((1.0, 1 / chip.dma_engines),) * chip.dma_engines, size)
+    written_by = dge_mode.none if chip.static_descriptors else dge_mode.swdge
+    set_work(issue, Transfers((write,), written_by))
 
 
 def _between_hbm(dst: NkiTensor, src: NkiTensor) -> Shares:
@@ -141,19 +143,24 @@ def _is_strided(t: NkiTensor) -> bool:
     return row & (row - 1) == 0 and row > run and row >= 512
 
 
-def note_descriptor_generation(
-    issue: Issue, dst: NkiTensor, src: NkiTensor, mode: dge_mode, trigger: engine
+def set_transfers(
+    issue: Issue,
+    dst: NkiTensor,
+    src: NkiTensor,
+    copies: tuple[Transfer, ...],
+    mode: dge_mode,
+    trigger: engine,
 ) -> None:
-    """Notes the queue that triggers the transfer and who writes its descriptors; prices it.
+    """Sets the work: the queue that triggers the copies, and who writes their descriptors.
 
     Loads do not queue behind waiting stores: a kernel that loads and stores tile by tile needs no
     more time than its descriptors (trainium-agent-labs, copy_tiled on trn2).
     """
-    issue.written_by = _chosen(dst, src) if mode is dge_mode.unknown else mode
     issue.queue = issue.stream = "dma load" if on_chip(dst) else "dma store"
     if trigger is not engine.unknown:
         issue.queue = issue.stream = f"dma {trigger.name}"
-    price(issue, active().chip)
+    written_by = _chosen(dst, src) if mode is dge_mode.unknown else mode
+    set_work(issue, Transfers(copies, written_by))
 
 
 def _chosen(dst: NkiTensor, src: NkiTensor) -> dge_mode:

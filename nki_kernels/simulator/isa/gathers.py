@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..arguments import integer
 from ..errors import NkiValidationError
 from ..issue import Issue, instruction
 from ..tensor import NkiTensor
-from .costs import stream
+from .costs import set_work, stream
 from .rules import SBUF, Rules, free_size
 
 _CORE_PARTITIONS = 16  # of SBUF that each of the eight cores reaches
@@ -102,7 +103,7 @@ def nc_n_gather(
     issue = stream(rules.instruction, "gpsimd", run, {"dst": dst}, reads, elements=count)
     # "n groups of instructions, n = ceil(elements a partition / 512)": each has a start-up time.
     more = -(-count // _GATHERED_AT_ONCE) - 1
-    issue.cost_ns += more * rules.chip.gpsimd_start_cycles / rules.chip.gpsimd_ghz
+    set_work(issue, replace(issue.work, more_starts=more))
     return issue
 
 

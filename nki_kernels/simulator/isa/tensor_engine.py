@@ -13,7 +13,8 @@ from ..enums import MemoryRegion, engine, matmul_perf_mode
 from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor
-from .costs import is_slow, stream
+from ..work import ArrayPass
+from .costs import is_slow, set_work, stream
 from .rules import PSUM, SBUF, Rules, bank_span, free_size, start_partition
 
 _MATMUL_DTYPES = (
@@ -215,10 +216,8 @@ def _matmul_cost(
     load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
     moving_slow = 2 if is_slow(moving) else 1
     stationary_slow = 2 if is_slow(stationary) else 1
-    rate = chip.tensor_columns_per_ns
-    issue.cost_ns = factor * max(n * moving_slow, chip.matmul_min_cycles) / rate
-    issue.load_stationary_ns = load * m * stationary_slow / chip.load_stationary_speedup / rate
-    issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
+    stationary_cycles = load * m * stationary_slow / chip.load_stationary_speedup
+    set_work(issue, ArrayPass(n * moving_slow, factor, stationary_cycles))
     issue.may_overtake = chip.background_transposes
 
 

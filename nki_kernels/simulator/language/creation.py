@@ -10,7 +10,7 @@ from .. import dtypes, isa
 from ..arguments import integer, integers
 from ..enums import ON_CHIP, MemoryRegion
 from ..errors import NkiValidationError
-from ..isa.dma_costs import note_fill
+from ..isa.dma_costs import set_fill
 from ..issue import Issue
 from ..operators import OPERATORS
 from ..session import active
@@ -102,7 +102,7 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
         dtypes.store(outs[0], np.asarray(value), tensor.dtype)
 
     issue = Issue("nl.full", "dma", 0.0, run, ("dst",), ())
-    note_fill(issue, tensor)
+    set_fill(issue, tensor)
     active().issue(issue, [tensor], [], None)
 
 
