@@ -15,6 +15,7 @@ from rich.text import Text
 from nki_kernels import hardware
 from nki_kernels.distributions import from_extra
 from nki_kernels.measured_times import about
+from nki_kernels.time_range import time_range
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
@@ -194,7 +195,7 @@ def numbers_of(found: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
 def time_of(candidate: Candidate) -> str:
     """Returns the modelled time of a candidate, a lower bound of it, or nothing."""
     if candidate.predicted_ns is not None:
-        return f"{candidate.predicted_ns / 1e3:.4g} us"
+        return time_range(candidate.predicted_ns, candidate.low_ns, candidate.high_ns, "us")
     return "" if candidate.least_ns is None else f"> {candidate.least_ns / 1e3:.4g} us"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nki_kernels import hardware, simulator
 from nki_kernels.hardware import NeuronCore
@@ -19,13 +19,19 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Price:
-    """Modelled time of a batch, its busiest engine, and the effort of the dry run."""
+    """Modelled time of a batch, its busiest engine, and the effort of the dry run.
+
+    ``low_ns`` and ``high_ns`` are `Timeline.low_ns` and `Timeline.high_ns`, or None where they were
+    not asked for.
+    """
 
     predicted_ns: float
     bound: str
     launches: int
     # instructions of all cores, with a loop's body counted once, which the dry run executed
     instructions: int
+    low_ns: float | None = None
+    high_ns: float | None = None
 
 
 def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> simulator.Timeline:
@@ -45,8 +51,13 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
         raise CannotRun(str(error)) from error
 
 
-def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price:
+def price(
+    recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1, range_up_to_ns: float = 0.0
+) -> Price:
     """Returns the price of `batch` transforms on `cores` cores, from a dry run of the launch.
+
+    The range of the price takes a third more time. It is found where the price is at most
+    `range_up_to_ns`.
 
     The dry run is short for any batch: kernels make a long batch a loop on the device, of which two
     iterations are run. Blocks overlap only within an iteration, so that the price of a part of the
@@ -61,8 +72,12 @@ def price(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> Price
     found = timeline(recipe, run, chip, cores)
     busy = found.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
-    ns = found.total_ns * batch / run
-    return Price(round(ns, 1), bound, found.launches, found.event_count)
+    ns = round(found.total_ns * batch / run, 1)
+    result = Price(ns, bound, found.launches, found.event_count)
+    if ns > range_up_to_ns:
+        return result
+    low, high = (round(one * batch / run, 1) for one in (found.low_ns, found.high_ns))
+    return replace(result, low_ns=min(low, ns), high_ns=max(high, ns))
 
 
 def _inputs(recipe: Recipe, batch: int) -> list[tuple[int, ...]]:

@@ -12,6 +12,7 @@ import msgspec
 
 from nki_kernels import hardware
 from nki_kernels.measured_times import about, in_words
+from nki_kernels.time_range import time_range
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
@@ -154,6 +155,8 @@ class Candidate:
         rejected: the reason for the rejection, "" for the choice.
         least_ns: a lower bound of the time in ns, where the bound was enough to reject the
             candidate.
+        low_ns, high_ns: the modelled time in ns by the cheapest and the dearest reading of the
+            records on which costs are based; None for candidates that are much dearer than others.
     """
 
     recipe: Recipe
@@ -163,12 +166,15 @@ class Candidate:
     launches: int = 0
     rejected: str = ""
     least_ns: float | None = None
+    low_ns: float | None = None
+    high_ns: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields of the recipe and of the candidate as JSON types."""
         return {
             **self.recipe.to_dict(),
             "predicted_ns": self.predicted_ns,
+            **({} if self.low_ns is None else {"low_ns": self.low_ns, "high_ns": self.high_ns}),
             "predicted_error": self.predicted_error,
             "bound": self.bound,
             "launches": self.launches,
@@ -180,7 +186,8 @@ class Candidate:
     def from_row(cls, row: CandidateRow) -> Candidate:
         """Returns the candidate in a row of a file."""
         price = row.predicted_ns, row.predicted_error, row.bound, row.launches
-        return cls(Recipe.from_row(row), *price, row.rejected, row.least_ns)
+        bounds = row.least_ns, row.low_ns, row.high_ns
+        return cls(Recipe.from_row(row), *price, row.rejected, *bounds)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -237,6 +244,19 @@ class Plan(Problem):
         return self.choice.predicted_ns
 
     @property
+    def low_ns(self) -> float | None:
+        """Modelled time in ns by the cheapest reading of the records of others; None on the host.
+
+        Records of what a copy or an instruction costs differ; see docs/timing_model.md.
+        """
+        return self.choice.low_ns
+
+    @property
+    def high_ns(self) -> float | None:
+        """Modelled time in ns by the dearest reading of the records of others; None on the host."""
+        return self.choice.high_ns
+
+    @property
     def with_launches_ns(self) -> float | None:
         """About the time with the launches in ns, or None on the host.
 
@@ -279,7 +299,7 @@ class Plan(Problem):
             price = [f"on the host, not modelled, {error}"]
         else:
             price = [
-                f"kernel {ns / 1e3:.4g} us, modelled; "
+                f"kernel {time_range(ns, self.low_ns, self.high_ns, 'us')}, modelled; "
                 f"with {in_words(self.launches)}, about {about(with_launches)}",
                 f"bound by {self.bound}, DMA floor {self.dma_floor_ns / 1e3:.3g} us, {error}",
             ]

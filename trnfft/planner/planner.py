@@ -34,6 +34,7 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 LONGEST = split_four_step.MAX_SPLIT_LENGTH  # of a transform in one launch
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
+NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # SEARCH_INSTRUCTIONS for many axes, about 0.1 s
 REMEMBERED = 4096  # plans kept in memory
@@ -448,7 +449,7 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
         is_first = name not in tried
         if error <= problem.max_error and lighter not in fitting and least < cheapest:
             if is_first or simulated <= budget:
-                priced, instructions = _price(candidate, problem)
+                priced, instructions = _price(candidate, problem, cheapest)
                 found.append(priced)
                 simulated += instructions
                 cheapest = min(cheapest, priced.predicted_ns or math.inf)
@@ -477,21 +478,32 @@ def _by_least_time(recipes: list[Recipe], problem: Problem) -> list[tuple[float,
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _price(candidate: Candidate, problem: Problem) -> tuple[Candidate, int]:
-    """Returns the candidate with its price or a reason, and the count of simulated instructions."""
+def _price(candidate: Candidate, problem: Problem, cheapest: float) -> tuple[Candidate, int]:
+    """Returns the candidate with its price or a reason, and the count of simulated instructions.
+
+    A price near or below the cheapest one so far has a range.
+    """
     recipe, chip = candidate.recipe, hardware.chip(problem.target)
     try:
-        price = cost.price(recipe, problem.batch, chip, problem.cores)
+        price = cost.price(recipe, problem.batch, chip, problem.cores, NEAR * cheapest)
     except cost.CannotRun as reason:
         return Candidate(recipe, rejected=str(reason)), 0
     priced = replace(
-        candidate, predicted_ns=price.predicted_ns, bound=price.bound, launches=price.launches
+        candidate,
+        predicted_ns=price.predicted_ns,
+        bound=price.bound,
+        launches=price.launches,
+        low_ns=price.low_ns,
+        high_ns=price.high_ns,
     )
     return priced, price.instructions
 
 
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     """Returns the plan: the choice first, then candidates by price, then those without a price.
+
+    Of candidates whose prices hardly differ, the one with the least dear reading of the records is
+    the choice.
 
     Raises:
         NotImplementedError: there is no choice.
@@ -500,7 +512,10 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     if not priced:
         raise NotImplementedError(_cannot_run(problem, candidates))
     priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
-    best, *others = priced
+    limit = NEAR * (priced[0].predicted_ns or 0.0)
+    near = [one for one in priced if (one.predicted_ns or 0.0) <= limit]
+    best = min(near, key=lambda one: one.high_ns or math.inf)
+    others = [one for one in priced if one is not best]
     rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return Plan.of(problem, (best, *rejected, *unpriced))
@@ -513,6 +528,8 @@ def _exceeds(max_error: float) -> str:
 def _why_rejected(candidate: Candidate, best: Candidate) -> str:
     assert candidate.predicted_ns is not None and best.predicted_ns is not None
     ratio = candidate.predicted_ns / best.predicted_ns
+    if ratio < 1:
+        return f"is {100 * (1 - ratio):.1g}% quicker, but may take longer by other records"
     if ratio > 1.005:  # otherwise it would print as 1
         return f"takes {ratio:.3g} times as long"
     return f"takes {100 * (ratio - 1):.1g}% longer" if ratio > 1 else "takes as long"

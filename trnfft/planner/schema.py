@@ -61,6 +61,8 @@ class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=T
     launches: Number
     rejected: Annotated[str, Meta(max_length=10_000)]
     least_ns: Amount | None = None
+    low_ns: Amount | None = None
+    high_ns: Amount | None = None
 
 
 class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nki_kernels.distributions import from_extra
 from nki_kernels.measured_times import about, in_words
+from nki_kernels.time_range import time_range
 from nki_kernels.whole_file import write_whole
 
 from . import findings
@@ -134,8 +135,8 @@ def told(timeline: Timeline) -> str:
         return f"{shown}: no instruction, on {timeline.where}"
     launches = f" in {timeline.launches} launches" if timeline.launches > 1 else ""
     lines = [
-        f"{shown}: {total:,.0f} ns modelled on {timeline.where}, {timeline.instructions:,} "
-        f"instructions{launches}",
+        f"{shown}: {time_range(total, timeline.low_ns, timeline.high_ns)} modelled on "
+        f"{timeline.where}, {timeline.instructions:,} instructions{launches}",
         *_with_launches(timeline),
         "busy     " + ", ".join(_busy(summary, total)),
         f"floors   HBM {_share(summary['floors_ns']['hbm'], total)}, Tensor engine "

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import math
 
-_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+from nki_kernels.time_range import time_range
 
 
-def time_text(ns: float) -> str:
-    """Returns a modelled time with four digits; nanoseconds are whole.
-
-    The unit is the largest one of which the time has at least one.
-    """
-    for size, unit in _TIME_UNITS:
-        if round(ns) >= 0.99995 * size:  # else it would show as 1,000 of the unit below
-            return f"{ns / size:.4g} {unit}"
-    return f"{ns:.0f} ns"
+def time_text(ns: float, low_ns: float | None = None, high_ns: float | None = None) -> str:
+    """Returns a modelled time as `time_range` does, with the sign of micro."""
+    return time_range(ns, low_ns, high_ns).replace(" us", " µs")
 
 
 def bytes_text(count: float) -> str:
