@@ -15,8 +15,13 @@ TILE = 128  # partitions, and columns of a stationary tile
 WIDE = 512  # columns of a moving tile
 
 
-def load(source: Any, dge_mode: Any = nisa.dge_mode.unknown) -> Any:
+def load(source: Any) -> Any:
     """Returns a new SBUF tile with the contents of a view of HBM; the compiler picks a queue."""
+    return load_by(source, nisa.dge_mode.unknown)
+
+
+def load_by(source: Any, dge_mode: Any) -> Any:
+    """Returns a new SBUF tile with the contents of a view of HBM."""
     tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=source, dge_mode=dge_mode)
     return tile
@@ -284,7 +289,7 @@ def exponential(x):
     """
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.activation(dst=result, op=nl.exp, data=load(x, nisa.dge_mode.swdge))
+    nisa.activation(dst=result, op=nl.exp, data=load_by(x, nisa.dge_mode.swdge))
     nisa.dma_copy(dst=out, src=result, dge_mode=nisa.dge_mode.swdge)
     return out
 
@@ -294,7 +299,7 @@ def load_tiles(x):
     """Loads x [tiles, 128, F] by one DMA a tile with software DGE; returns the last tile."""
     out = nl.ndarray(x.shape[1:], dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(x.shape[0] - 1):
-        load(x[i], nisa.dge_mode.swdge)
+        load_by(x[i], nisa.dge_mode.swdge)
     nisa.dma_copy(dst=out, src=load(x[x.shape[0] - 1]))
     return out
 

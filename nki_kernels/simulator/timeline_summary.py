@@ -23,7 +23,10 @@ def summary(timeline: Timeline) -> dict[str, Any]:
         "with_launches_ns": timeline.with_launches_ns,
         "launch_notes": timeline.launch_notes,
         "where": timeline.where,
-        "chips": [asdict(chip) for chip in timeline.chips],
+        "chips": [
+            {**asdict(chip), "ranges": [asdict(one) for one in chip.ranges]}
+            for chip in timeline.chips
+        ],
         "launches": timeline.launches,
         "kernels": timeline.kernels,
         "instructions": timeline.instructions,

@@ -326,7 +326,7 @@ def test_propose_prints_a_difference_and_edits_nothing(invoke, report_of, tmp_pa
     save(report_of(timed("dma-issue-software", 1500.0), *answers), tmp_path / "probes.json")
     result = invoke("propose", "probes.json")
     assert result.exit_code == 0, result.output
-    assert "-    software_dge_ns=750.0," in result.output
+    assert "-    software_dge_ns=745.0," in result.output
     assert re.search(r"^\+    software_dge_ns=15\d\d\.0,  # dma-issue", result.output, re.M)
     assert "+    nested_device_loops=WRONG,  # device-loop-nested wrong" in result.output
     assert "2 change(s) proposed; nothing was edited" in result.output

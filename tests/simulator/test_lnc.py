@@ -1052,7 +1052,7 @@ def test_a_barrier_waits_for_the_later_core() -> None:
 
 def test_sendrecv_is_a_dma_after_a_barrier() -> None:
     """2 KiB an engine at 23 B/ns from HBM; 8 runs of 25 ns from partition to partition."""
-    load, send = 750 + 700 + 8 * 256 / 23 + 6, 750 + 700 + 8 * 25
+    load, send = 745 + 700 + 8 * 256 / 23 + 6, 745 + 700 + 8 * 25
     timeline = recorded(exchanged, ROWS)
     found = {(e.core, e.name, e.number): (e.start_ns, e.end_ns) for e in timeline.events}
     for core in range(2):

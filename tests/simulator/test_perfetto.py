@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+from nki_kernels import hardware, simulator
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.simulator.critical_path import critical_shares
 from simulator_cases import all_cases
@@ -214,7 +214,8 @@ def test_a_slice_tells_everything_of_its_instruction(tmp_path):
 
 
 def test_descriptors_name_their_transfer(tmp_path):
-    timeline = recorded(softmax, X[:128])
+    with hardware.select(hardware.TRN2):
+        timeline = recorded(softmax, X[:128])
     slices = saved(timeline, tmp_path).of("gpsimd")
     written = [one.details["descriptors_of"] for one in slices if one.name == "descriptors"]
     assert written == ["dma_copy 0", "dma_copy 6"]

@@ -62,17 +62,26 @@ def test_engines_and_queues_in_order():
         memset(tile())
         memset(tile())
         for _ in range(2):
-            nisa.dma_copy(tile(64), x)
+            nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
+        nisa.dma_copy(nl.ndarray((128, 64), nl.float32, nl.shared_hbm), x)
 
     found = waits_of(kernel, ((128, 64), "float32"))
     assert found[1] == (0, waits.ENGINE)
     assert found[3] == (2, waits.DMA_QUEUE)
 
 
+def test_small_copies_wait_for_the_engines_that_prepare_them():
+    def kernel(x):
+        for _ in range(2):
+            nisa.dma_copy(tile(64), x)
+
+    assert waits_of(kernel, ((128, 64), "float32"))[1] == (0, waits.DMA_COPIES)
+
+
 def test_gpsimd_writes_descriptors_after_its_instruction():
     def kernel(x):
         memset(tile(4096), nisa.engine.gpsimd)
-        nisa.dma_copy(tile(64), x)
+        nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
 
     assert waits_of(kernel, ((128, 64), "float32"))[1] == (0, waits.DESCRIPTORS)
 

@@ -26,6 +26,7 @@ if "exit" in sys.argv:
 TEST = """
 import numpy as np
 from kernels import double
+from nki_kernels.time_range import time_range
 from nki_kernels import simulator
 
 
@@ -51,7 +52,7 @@ def test_what_is_recorded(nki_sim, folder):
     done = nki_sim("run", "--target", "trn2", "--json", "found.json", "script.py")
     found = json.loads((folder / "found.json").read_text())
     assert found["kernels"] == ["double"] and found["where"] == "trn2, LNC=1"
-    assert done.stderr.startswith(f"double: {found['total_ns']:,.0f} ns modelled on trn2")
+    assert done.stderr.startswith(f"double: {time_range(found['total_ns'])} (")
     assert done.stdout == "1024.0 [] __main__\n"
 
 

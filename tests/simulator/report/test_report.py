@@ -281,7 +281,7 @@ def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
     assert found["written"]["event"] == 0 and found["idle"]["event"] == -1
     assert found["written"]["colour"] != found["idle"]["colour"]
     (text,) = [text for name, text in found["facts"] if name == "Descriptors"]
-    assert text == "written by GpSimdE in 750 ns"
+    assert text == "written by GpSimdE in 745 ns"
 
 
 def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
