@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from nki_kernels.time_range import time_range
+
 from .conftest import ROOT
 
 SCRIPT = """
@@ -26,7 +28,6 @@ if "exit" in sys.argv:
 TEST = """
 import numpy as np
 from kernels import double
-from nki_kernels.time_range import time_range
 from nki_kernels import simulator
 
 
