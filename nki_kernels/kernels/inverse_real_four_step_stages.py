@@ -17,7 +17,8 @@ from ..tiles import (
     transpose,
     transposed_dtype,
 )
-from .real_four_step_tables import FEW_ROWS, groups_of, runs_paired
+from .real_four_step_tables import groups_of, runs_paired
+from .twiddled_stage import product_tile
 
 RUNS = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
 # Kinds of steps.
@@ -146,13 +147,13 @@ def open_slots(step: Step, line: Pipeline) -> None:
         banks.append(bank)
     products: Any = []
     length = spread.slots * spread.middle
-    for part in range(2):
+    for part in (1, 0):
         low = part * length + step.first * spread.middle
         pattern = [[2 * length, spread.columns], [0, rows], [1, slots * spread.middle]]
         factors = line.tables.twiddle.ap(pattern, low)
         for bank in banks:
             data = bank.reshape((spread.columns, rows, slots * spread.middle))
-            product = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.sbuf)
+            product = product_tile(data, part == 0)
             nisa.tensor_tensor(dst=product, data1=data, data2=factors, op=nl.multiply)
             products.append(product.reshape((spread.columns, rows, slots, spread.middle)))
     leave_opening(step, products, spread)
@@ -161,27 +162,25 @@ def open_slots(step: Step, line: Pipeline) -> None:
 def leave_opening(step: Step, products: Any, spread: Spread) -> None:
     """Add the products with twiddles, and place the sums where the next stage reads them."""
     bundle, left = step.bundle, spread.middle
-    engine = nisa.engine.vector
-    if nisa.get_nc_version() != nisa.nc_version.gen2 and spread.rows > FEW_ROWS:
-        engine = nisa.engine.gpsimd  # on v2 GpSimdE and VectorE would wait for each other
-    real, imaginary = [products[0], products[3]], [products[1], products[2]]
+    # The products of the banks' two parts with the imaginary part of the twiddles come first.
+    real, imaginary = [products[2], products[1]], [products[3], products[0]]
     if left > 1:
         state = bundle.states[step.row].reshape((spread.columns, spread.slots, 2, left))
         wanted = state[:, step.first : step.first + step.count].expand_dim(1)
-        add(wanted[:, :, :, 0], real, 0, step.count, nl.subtract, engine)
-        add(wanted[:, :, :, 1], imaginary, 0, step.count, nl.add, engine)
+        add(wanted[:, :, :, 0], real, 0, step.count, nl.subtract)
+        add(wanted[:, :, :, 1], imaginary, 0, step.count, nl.add)
         return
     last = bundle.lasts[0][:, step.row : step.row + step.rows, 0].expand_dim(3)
-    add(last[:, :, 0 : spread.slots], real, 0, spread.slots, nl.subtract, engine)
+    add(last[:, :, 0 : spread.slots], real, 0, spread.slots, nl.subtract)
     for piece in imaginary_pieces(0, spread.slots, spread):
         place = last[:, :, piece[2] : piece[2] + piece[1] - piece[0]]
-        add(place, imaginary, piece[0], piece[1], nl.add, engine)
+        add(place, imaginary, piece[0], piece[1], nl.add)
 
 
-def add(dst: Any, terms: Any, low: int, high: int, op: Any, engine: Any) -> None:
+def add(dst: Any, terms: Any, low: int, high: int, op: Any) -> None:
     """Write the sum or difference of slots of two terms [C, rows, slots, L]."""
     data = [terms[0][:, :, low:high], terms[1][:, :, low:high]]
-    nisa.tensor_tensor(dst=dst, data1=data[0], data2=data[1], op=op, engine=engine)
+    nisa.tensor_tensor(dst=dst, data1=data[0], data2=data[1], op=op)
 
 
 def imaginary_pieces(first: int, end: int, spread: Spread) -> Any:

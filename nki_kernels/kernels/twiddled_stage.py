@@ -8,9 +8,10 @@ and multiplies them as stationary operands, so that c returns to partitions. For
 works as two row tiles of 64, if the slabs fill them. Each row tile multiplies half of the 128 rows
 of an operand, with half of the columns that a block-diagonal matrix for all of them would have. The
 two work side by side, in two PSUM banks. VectorE multiplies the results by the twiddles as it
-evacuates them, which takes a cycle a number because one operand is in PSUM. The sums of these
-products are computed later, when the products of the next bank are on their way: by VectorE or,
-from v3 on, by GpSimdE, which does not have to wait for VectorE there.
+evacuates them, which takes a cycle a number because one operand is in PSUM. It also computes the
+sums of these products, later, when the products of the next bank are on their way. From v3 on, one
+of the two products of a sum stays in PSUM, so that the sum takes a cycle a number, too. On v2 that
+does not pay, because VectorE and ScalarE take turns in using PSUM there.
 
 Tables for which SBUF has no room are streamed: they come in pieces, product by product.
 """
@@ -248,8 +249,8 @@ def twiddle_slabs(slabs: Slabs, turn: Turn, banks: Any, twiddles: Any, sums: Sum
 
 def twiddle(target: Any, bank: Any, factors: Any, sums: Sums) -> None:
     """Set target = PSUM [C, 2, ...] times factors, later; add the products of the call before."""
-    by_real = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     by_imaginary = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
+    by_real = product_tile(bank, True)
     nisa.tensor_tensor(dst=by_imaginary, data1=bank, data2=factors[1], op=nl.multiply)
     nisa.tensor_tensor(dst=by_real, data1=bank, data2=factors[0], op=nl.multiply)
     finish_sums(sums)
@@ -258,17 +259,21 @@ def twiddle(target: Any, bank: Any, factors: Any, sums: Sums) -> None:
     sums.by_imaginary = by_imaginary
 
 
+def product_tile(bank: Any, is_last: bool) -> Any:
+    """Return a tile for the product of a PSUM tile: from v3 on, the last one takes its place."""
+    if is_last and nisa.get_nc_version() != nisa.nc_version.gen2:
+        return bank
+    return nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
+
+
 def finish_sums(sums: Sums) -> None:
     """Add the products with twiddles, if there are any."""
     if sums.target == None:
         return
-    engine = nisa.engine.gpsimd
-    if nisa.get_nc_version() == nisa.nc_version.gen2:
-        engine = nisa.engine.vector  # GpSimdE and VectorE would wait for each other
     for part in range(2):
         target = sums.target[:, part]
         data = sums.by_real[:, part].reshape(target.shape)
         other = sums.by_imaginary[:, 1 - part].reshape(target.shape)
         op = nl.subtract if part == 0 else nl.add
-        nisa.tensor_tensor(dst=target, data1=data, data2=other, op=op, engine=engine)
+        nisa.tensor_tensor(dst=target, data1=data, data2=other, op=op)
     sums.target = None
