@@ -53,6 +53,8 @@ MAX_ELEMENT_STRIDE = 32767  # strides of access patterns are int16, in elements 
 MAX_ELEMENT_COUNT = 65535  # sizes of access patterns are uint16 [v2]
 MAX_SBUF_OPERAND = 64 << 10  # elements a partition of an operand of VectorE and ScalarE [v2]
 MAX_PSUM_OPERAND = 4 << 10  # the same in PSUM: all banks of float32 [v2]
+PSUM_ALIGNMENT_BYTES = 4  # of the first byte of an operand: nl.tile_size.psum_min_align
+REGISTERS = 64  # of 32 bits, of each engine's sequencer, v2 to v4 [isa register_alloc]
 SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 
 
@@ -123,7 +125,9 @@ class NeuronCore:
     column_tiles: str = CONTESTED
     # Documents and AWS's mamba kernel have it; one report against it may have another cause.
     activation_column_scale: str = FINE
-    gpsimd_float32: str = FINE  # documented; refused on trn1
+    gpsimd_float32: str = DOUBTFUL  # documented; refused on trn1
+    transposed_lines: str = WRONG  # the verifier of trn2's compiler; nki-library aligns for it
+    live_registers: str = WRONG
     dynamic_rows: str = FINE  # documents use such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
     many_instructions: str = CONTESTED
@@ -252,6 +256,7 @@ TRN1 = NeuronCore(
     dma_bytes_per_ns=17.0,
     nested_device_loops=WRONG,
     gpsimd_float32=WRONG,
+    transposed_lines=CONTESTED,  # its DMA engines have no transpose of their own
     dma_core_bytes_per_ns=263.0,  # 261 to 264; 224 to 230 including the launch [kiln]
     cores_per_chip=2,
     chip_memory_bytes=32 << 30,
@@ -293,7 +298,8 @@ TRN2 = replace(
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
-    gpsimd_float32=FINE,
+    gpsimd_float32=DOUBTFUL,
+    transposed_lines=WRONG,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
     shared_psum_port=False,

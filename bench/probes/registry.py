@@ -17,6 +17,7 @@ from bench.probes import (
     psum_groups,
     stationaries,
     transfers,
+    transposes,
 )
 from bench.probes.probe import Probe
 from bench.probes.report import COMPLEX
@@ -36,6 +37,7 @@ TOPICS = (
     gpsimd,
     dynamic_rows,
     transfers,
+    transposes,
 )
 PROBES: dict[str, Probe] = {probe.name: probe for topic in TOPICS for probe in topic.PROBES}
 

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nki_kernels.hardware import REGISTERS
+
+from . import dtypes
 from .tensor import NkiTensor, coalesce
 
 KNOWN_VIOLATIONS = Path(__file__).parents[1] / "known_violations.json"
@@ -90,8 +93,22 @@ RULES = {
     ),
     "gpsimd-float32": Rule(
         "gpsimd_float32",
-        "nisa.tensor_tensor on GpSimdE does not support float32: use VectorE",
-        "NCC_IXCG965, by kiln on trn1; no record of trn2 and trn3, where documents allow it",
+        "nisa.tensor_tensor on GpSimdE may not support floating point: use VectorE",
+        "NCC_IXCG965, by kiln on trn1, for operands of float32 and 8-bit floats; no record of trn2 "
+        "and trn3, where documents allow it",
+    ),
+    "transposed-lines": Rule(
+        "transposed_lines",
+        "the rows that nisa.dma_transpose writes must begin at multiples of 32 bytes in a "
+        "partition of SBUF: pad the rows of the tile",
+        "the verifier of neuronx-cc for trn2, by vllm-neuron (functional/glue); AWS's nki-library "
+        "aligns such tiles to 32 bytes (qkv_cte.py, attention_cte.py, bwmm_bwd_dropless.py)",
+    ),
+    "live-registers": Rule(
+        "live_registers",
+        f"the sequencer of an engine has {REGISTERS} registers of 32 bits: load each number into a "
+        f"register shortly before its use, or keep the numbers in a tile",
+        "nki/api/nki/isa: register_alloc; no document says that the compiler spills registers",
     ),
     "dynamic-rows": Rule(
         "dynamic_rows",
@@ -131,6 +148,7 @@ RULES = {
         "NCC_EBVF030, neuronx-cc",
     ),
 }
+LINE_BYTES = 32  # of the rows that a DMA transposes
 MANY_INSTRUCTIONS, MOST_INSTRUCTIONS = 300_000, 5_000_000
 
 _allowed: ContextVar[frozenset[str]] = ContextVar("nki_allowed_rules", default=frozenset())
@@ -222,9 +240,30 @@ def breaks_of_activation(scale: Any) -> tuple[Break, ...]:
 
 def breaks_of_gpsimd(tiles: tuple[NkiTensor, ...]) -> tuple[Break, ...]:
     """Returns the rules that a tensor_tensor of these operands on GpSimdE breaks."""
-    if all(t.dtype != "float32" for t in tiles):
+    found = sorted({t.dtype for t in tiles} & dtypes.FLOATS)
+    if not found:
         return ()
-    return (Break("gpsimd-float32", "engine", "gpsimd with float32 operands"),)
+    value = f"gpsimd with operands of {' and '.join(found)}"
+    return (Break("gpsimd-float32", "engine", value),)
+
+
+def breaks_of_transpose(dst: NkiTensor) -> tuple[Any, ...]:
+    """Returns the rules that a dma_transpose breaks, or a check of where it writes."""
+    size = dtypes.itemsize(dst.dtype)
+    for _, stride in coalesce(dst.shape[1:], dst.strides[1:])[:-1]:
+        if stride * size % LINE_BYTES:
+            value = f"a tile of shape {dst.shape} with rows that are {stride * size} bytes apart"
+            return (Break("transposed-lines", "dst", value),)
+    return (_starts_off_a_line,)
+
+
+def _starts_off_a_line(issue: Any, writes: list[NkiTensor], reads: list[NkiTensor]) -> Break | None:
+    dst = writes[0]
+    byte = dst.offset % dst._free * dtypes.itemsize(dst.dtype) + (dst.storage.address or 0)
+    if byte % LINE_BYTES == 0 or dst._dynamic is not None:
+        return None
+    value = f"a view that begins at byte {byte} of {dst.storage.describe()}"
+    return Break("transposed-lines", "dst", value)
 
 
 def breaks_of_copy(dst: NkiTensor, src: NkiTensor) -> tuple[Break, ...]:

@@ -125,7 +125,9 @@ class Issue:
         # For a matmul, a function that finds the elements of dst to which the product is added.
         self.onto: Any = None
         self.after: Any = None
-        self.breaks: tuple[Any, ...] = ()  # device rules that the operands break
+        # Device rules that the operands break, or functions of the issue and the written and
+        # read views, for what their places decide. The signature of an operand has no place in HBM.
+        self.breaks: tuple[Any, ...] = ()
         self.writes = writes
         self.reads = reads
         self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())

@@ -34,10 +34,32 @@ def _note_test(goes_on: bool) -> None:
     active().enters_loop("while", int(goes_on))
 
 
+class Life:
+    """A register's time from a write on: the engines that need it, each with its last use.
+
+    ``since`` is the number of the next instruction. It is None for a value that is computed from
+    others, because the engine can compute it when it needs the value.
+    """
+
+    __slots__ = ("since", "last", "width")
+
+    def __init__(self, since: int | None, width: int = 1) -> None:
+        self.since = since
+        self.last: dict[str, int] = {}
+        self.width = width  # registers of 32 bits
+
+
+def _life() -> Life | None:
+    from .session import active, is_running
+
+    return Life(active().count) if is_running() else None
+
+
 class RunTimeValue(NoArithmetic):
     """An integer that is known only at run time: a register, or an NkiScalar of NKI 0.7."""
 
     __slots__ = ()
+    life: Life | None
 
     @property
     def value(self) -> int:
@@ -53,7 +75,7 @@ class VirtualRegister(RunTimeValue):
     loop variable, which the kernel cannot write.
     """
 
-    __slots__ = ("_state", "_frozen")
+    __slots__ = ("_state", "_frozen", "life")
     _instead = (
         f"{_UNKNOWN}, so it has no arithmetic, no comparisons and no int(): use it as an index, "
         "such as x.ap(pattern, scalar_offset=register, indirect_dim=0), or compute on a tile"
@@ -62,6 +84,7 @@ class VirtualRegister(RunTimeValue):
     def __init__(self, state: int | None = None, frozen: bool = False) -> None:
         self._state = state if state is None else fits(state)
         self._frozen = frozen
+        self.life = None if state is None else _life()
 
     @property
     def value(self) -> int:
@@ -86,6 +109,7 @@ class VirtualRegister(RunTimeValue):
                 "a loop variable is read-only: copy it into another register first",
             )
         self._state = fits(value)
+        self.life = _life()
 
     def __bool__(self) -> bool:
         if WHILE_LOOP.is_gone:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import NkiValidationError
-from .register import RunTimeValue
+from .register import Life, RunTimeValue
 
 if TYPE_CHECKING:
     from .issue import Issue
@@ -33,12 +33,13 @@ class NkiScalar(RunTimeValue):
     "int64".
     """
 
-    __slots__ = ("_is_comparison", "_scope", "_session", "_state", "dtype", "recorded")
+    __slots__ = ("_is_comparison", "_scope", "_session", "_state", "dtype", "life", "recorded")
     _state: int
     dtype: str
     _is_comparison: bool
     _session: Any  # the launch that made it
     _scope: Any  # the body of a device loop that made it; None outside of loops
+    life: Life
     recorded: Any  # the number of the load, or operator and operands: see loop_body.py
     _instead = (
         "an NkiScalar is not known while the kernel is built, and supports only +, - and * with "
@@ -175,6 +176,7 @@ def _set(
     is_comparison: bool = False,
 ) -> None:
     values = {"_state": value, "dtype": dtype, "recorded": recorded}
+    values["life"] = Life(session.count if type(recorded) is int else None, BITS[dtype] // 32)
     values |= {"_is_comparison": is_comparison, "_session": session, "_scope": session.loop_scope}
     for name, held in values.items():
         object.__setattr__(made, name, held)

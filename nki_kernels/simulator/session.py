@@ -17,7 +17,7 @@ import numpy as np
 from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
-from . import accumulation, device_rules, dtypes, indirect, shadow
+from . import accumulation, device_rules, dtypes, indirect, register_lives, shadow
 from .compiler import NO_CONFIG
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
@@ -34,6 +34,7 @@ from .instruction_notes import (
 )
 from .issue import Issue
 from .issue_cache import shared_cache
+from .register import Life
 from .scalar import check_int64
 from .tensor import NkiTensor, Storage
 from .waits import NO_REORDER
@@ -114,6 +115,7 @@ class Session:
         self.program, self.programs = 0, 1  # index and number of programs in the launch grid
         self.holds_int64 = False
         self.scalars_made = 0  # NkiScalars that were loaded or passed to bodies of loops
+        self.lives: list[Life] = []  # of registers that instructions needed
         self.config = NO_CONFIG  # the kernel's settings of the compiler
         self.warned = 0  # the number of warnings so far
         self.warnings: list[KernelWarning] = []
@@ -223,6 +225,7 @@ class Session:
         operands = reads
         if dynamic:
             reads = reads + indirect.index_tiles(issue, writes + reads)
+            register_lives.note_addresses(self, issue, n, writes + operands)
         checks = not dynamic and (not self.dry or self.notes is not None)
         for t in reads:
             storage = t.storage
@@ -248,7 +251,9 @@ class Session:
             self._mark_without_data(issue, writes)
         if issue.breaks:
             for broken in issue.breaks:
-                self.broke(issue.instruction, broken)
+                found = broken(issue, writes, operands) if callable(broken) else broken
+                if found is not None:
+                    self.broke(issue.instruction, found)
         if issue.after is not None:
             issue.after(self, writes)
         if self.log is not None:
@@ -484,6 +489,7 @@ class Session:
             self.warn("nisa.dma_copy", operand, value, rule, culprit.first_use)
         self._check_addresses()
         self._check_count()
+        register_lives.check(self)
         returned = [t.storage for t in outputs]
         return {
             "hbm_scratch_bytes": sum(

@@ -36,6 +36,12 @@ _SBUF, _PSUM = MemoryRegion.sbuf, MemoryRegion.psum
 _SLICE = object()  # stands for a slice, before its start, stop and step
 _ONE_DYNAMIC = "a tensor can have only one dynamic index"
 _NO_PARTITION = "a dynamic index cannot select a partition"
+_PARTITION_INDEX = "the index of dimension 0"
+_PARTITION_STEP = (
+    "the partitions of an operand in SBUF or PSUM follow each other, so that the step must be 1 "
+    "(nki/deep-dives/nki-aps.rst): take t[start:stop], or pick the rows while they are in HBM, as "
+    "in nisa.dma_copy(dst, x[::2])"
+)
 _VIEW = "dtype of view"
 _CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # types of immutable indices
 
@@ -430,8 +436,11 @@ class NkiTensor(NoArithmetic, NKIObject):
             n, stride = shape[dim], strides[dim]
             if type(item) is slice:
                 start, stop, step = _slice_bounds(item, n, dim, shape)
+                count = -(-(stop - start) // step)
+                if on_chip and dim == 0 and step > 1 and count > 1:
+                    raise _fail(_PARTITION_INDEX, f"{start}:{stop}:{step}", _PARTITION_STEP)
                 offset += start * stride
-                new_shape.append(-(-(stop - start) // step))
+                new_shape.append(count)
                 new_strides.append(stride * step)
             elif isinstance(item, DynamicSlice):
                 start, size = item.start, item.size

@@ -319,19 +319,180 @@ def test_a_column_as_scale_of_an_activation(chip):
 def added(engine, dtype="float32", op=nl.add):
     def body():
         tile = new((64, 16), dtype)
-        nisa.memset(tile, value=1.0)
+        nisa.memset(tile, value=1)
         nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=op, engine=engine)
         return tile
 
     return body
 
 
+FLOATS = ("float32", "tfloat32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")
+
+
 @every_chip
-def test_float32_on_gpsimd(chip):
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_floating_point_on_gpsimd(chip, dtype):
     chip, gpsimd = replace(chip, gpsimd_float32=hardware.CONTESTED), nisa.engine.gpsimd
-    assert broken_rules(added(gpsimd), chip) == {"gpsimd-float32"}
-    fine = (added(gpsimd, "bfloat16"), added(gpsimd, op=nl.power), added(nisa.engine.vector))
+    assert broken_rules(added(gpsimd, dtype), chip) == {"gpsimd-float32"}
+    fine = (added(gpsimd, "int32"), added(gpsimd, op=nl.power), added(nisa.engine.vector, dtype))
     assert all(broken_rules(body, chip) == set() for body in fine)
+
+
+def turned(rows, columns, place, dtype="bfloat16"):
+    """A DMA that transposes zeros to `place` of a tile of such rows and columns a partition."""
+
+    def body():
+        tile = new((64, rows, columns), dtype)
+        nisa.memset(tile, value=0.0)
+        dst = place(tile)
+        source = new(dst.shape[::-1], dtype, nl.shared_hbm)
+        nisa.dma_copy(source.reshape((source.size // 64, 64)), operand((source.size // 64, 64)))
+        nisa.dma_transpose(dst, source)
+        return tile
+
+    return body
+
+
+OFF_LINES = {
+    "rows": turned(4, 20, lambda t: t[:, :, 0:16]),
+    "rows of float32": turned(4, 20, lambda t: t[:, :, 0:16], "float32"),
+    "start": turned(1, 40, lambda t: t[:, 0, 8:24]),
+}
+ON_LINES = {
+    "padded": turned(4, 32, lambda t: t[:, :, 0:20]),
+    "one run": turned(4, 20, lambda t: t),
+    "one row": turned(1, 20, lambda t: t[:, 0]),
+    "start": turned(1, 40, lambda t: t[:, 0, 16:32]),
+    "start of float32": turned(1, 40, lambda t: t[:, 0, 8:24], "float32"),
+}
+
+
+@every_chip
+@pytest.mark.parametrize("name", OFF_LINES)
+def test_transposed_rows_off_the_lines_of_32_bytes(name, chip):
+    assert broken_rules(OFF_LINES[name], chip) == {"transposed-lines"}
+
+
+@every_chip
+@pytest.mark.parametrize("name", ON_LINES)
+def test_transposed_rows_on_the_lines(name, chip):
+    assert broken_rules(ON_LINES[name], chip) == set()
+
+
+def test_a_transpose_of_the_same_signature_is_checked_again():
+    """A view's place in a partition is no part of what decides whether an issue is reused."""
+
+    def body():
+        tile, source = operand((64, 64)), new((16, 64), buffer=nl.shared_hbm)
+        nisa.dma_copy(source, operand((16, 64)))
+        for first in (0, 16, 20):
+            nisa.dma_transpose(tile[:, first : first + 16], source)
+        return tile
+
+    assert broken_rules(body, hardware.TRN2) == {"transposed-lines"}
+
+
+def registers(count, together, store=False, mode=None):
+    """Rows at addresses in registers, `together` of which are loaded before their uses."""
+
+    def body():
+        table, tile = new((count, 8), buffer=nl.shared_hbm), operand((1, 8))
+        for row in range(count):
+            nisa.dma_copy(table[row : row + 1], tile)
+        rows = new((1, 8))
+        for first in range(0, count, together):
+            held = [nisa.register_alloc(row) for row in range(first, min(first + together, count))]
+            for each in held:
+                if store:
+                    nisa.register_store(tile[:, 0:1], each)
+                else:
+                    options = {} if mode is None else {"dge_mode": mode}
+                    row = table.ap([[8, 1], [1, 8]], scalar_offset=each, indirect_dim=0)
+                    nisa.dma_copy(rows, row, **options)
+        return tile
+
+    return body
+
+
+@every_chip
+@pytest.mark.parametrize("store", [False, True])
+def test_more_registers_in_use_than_an_engine_has(chip, store):
+    assert broken_rules(registers(65, 65, store), chip) == {"live-registers"}
+    assert broken_rules(registers(64, 64, store), chip) == set()
+    assert broken_rules(registers(200, 50, store), chip) == set()  # one after the other
+
+
+def test_registers_that_nothing_needs_do_not_count():
+    def body():
+        for number in range(100):
+            nisa.register_alloc(number)
+        return operand((4, 8))
+
+    assert broken_rules(body, hardware.TRN2) == set()
+
+
+def test_a_register_that_is_written_again_is_free_in_between():
+    def body():
+        table, tile = new((4, 8), buffer=nl.shared_hbm), operand((4, 8))
+        nisa.dma_copy(table, tile)
+        held = [nisa.register_alloc() for _ in range(100)]
+        for _ in range(2):
+            for each in held:
+                nisa.register_move(each, 1)
+                row = table.ap([[8, 1], [1, 8]], scalar_offset=each, indirect_dim=0)
+                nisa.dma_copy(tile[0:1], row)
+        return tile
+
+    assert broken_rules(body, hardware.TRN2) == set()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_sums_of_scalars_take_registers_between_uses(again):
+    """In a loop of 6 iterations, whose scalars end with each iteration."""
+
+    def body():
+        table, tile = new((1, 4096), buffer=nl.shared_hbm), operand((1, 8))
+        nisa.dma_copy(table, operand((1, 4096)))
+
+        def step(i):
+            held = [i * 8 + number for number in range(65)]
+            for each in held + held if again else held:
+                nisa.dma_copy(tile, table.ap([[8, 1], [1, 8]], scalar_offset=each, indirect_dim=1))
+
+        nl.fori_loop(0, 6, step)
+        return tile
+
+    assert broken_rules(body, hardware.TRN2) == ({"live-registers"} if again else set())
+
+
+def test_scalars_of_64_bits_take_two_registers():
+    """A dry run does not know loaded numbers, so only the run shows this."""
+
+    def kernel(count):
+        table, tile = new((64, 8), buffer=nl.shared_hbm), new((1, 8))
+        nisa.dma_copy(table, operand((64, 8)))
+        index = new((1, 1), "int64")
+        nisa.memset(index, value=3)
+        held = [nisa.scalar_load(index) for _ in range(count)]
+        for each in held:
+            nisa.dma_copy(tile, table.ap([[8, 1], [1, 8]], scalar_offset=each))
+        return to_hbm(tile)
+
+    simulator.simulate(lambda: kernel(32))()
+    with pytest.raises(RULE, match="registers in use at once is 66"):
+        simulator.simulate(lambda: kernel(33))()
+
+
+def test_the_message_names_limit_engine_and_number():
+    kernel = simulator.simulate(lambda: to_hbm(registers(70, 70)()))
+    with pytest.raises(RULE, match="in use at once is 70 on GpSimdE, but .* 64 registers"):
+        kernel()
+
+
+def test_what_hardware_triggers_counts_for_its_engine():
+    """SyncE and ScalarE have registers of their own; the compiler chooses between them."""
+    hardware_dge = registers(65, 65, mode=nisa.dge_mode.hwdge)
+    assert broken_rules(hardware_dge, hardware.TRN2) == set()
 
 
 def at_dynamic_addresses(pitch):
@@ -403,7 +564,9 @@ BREAKS = {
     "small": (sized(16, 16), ("warning", "nothing", "nothing")),
     "narrow": (sized(64, 32), ("warning", "nothing", "nothing")),
     "nested": (loops(True), ("error", "warning", "warning")),  # AWS says that trn2 takes them
-    "gpsimd": (added(nisa.engine.gpsimd), ("error", "nothing", "nothing")),
+    "gpsimd": (added(nisa.engine.gpsimd, "bfloat16"), ("error", "warning", "warning")),
+    "lines": (turned(4, 20, lambda t: t[:, :, 0:16]), ("warning", "error", "error")),
+    "registers": (registers(65, 65), ("error", "error", "error")),
 }
 
 
@@ -417,7 +580,7 @@ def test_verdicts(name):
 @pytest.mark.parametrize("name", BREAKS)
 def test_strict_verdicts(name):
     body, expected = BREAKS[name]
-    if name != "narrow":  # which is a hint only
+    if name not in ("narrow", "gpsimd"):  # which are hints only
         expected = tuple("error" if each == "warning" else each for each in expected)
     assert tuple(verdict(body, chip) for chip in CHIPS) == expected
 

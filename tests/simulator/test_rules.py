@@ -355,6 +355,70 @@ def one_index_a_partition(broken):
     nisa.dma_copy(raw(2, 4), hbm(8, 4).ap([[4, 2], [1, 4]], vector_offset=rows))
 
 
+# A DMA reads and writes a tensor in an undefined order (nki-dma-overview.rst).
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src")
+def rows_are_not_copied_onto_overlapping_rows(broken):
+    x = hbm(8, 4)
+    nisa.dma_copy(x[1:4], x[0:3] if broken else x[5:8])
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src, the view [[8, 4], [1, 3]]")
+def columns_are_not_copied_onto_overlapping_columns(broken):
+    x = hbm(4, 8)
+    nisa.dma_copy(x[:, 3:6] if not broken else x[:, 2:5], x[:, 0:3])
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src")
+def interleaved_copies_are_disjoint(broken):
+    x = hbm(8, 4)
+    nisa.dma_copy(x[0:8:2], x[0:4] if broken else x[1:8:2])
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src")
+def copies_of_one_signature_are_checked_one_by_one(broken):
+    x = hbm(8, 4)
+    for row in (6, 4, 1 if broken else 2):
+        nisa.dma_copy(x[row : row + 2], x[0:2])
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src")
+def copies_within_a_tile_are_disjoint(broken):
+    tile = sb(64, 16)
+    nisa.dma_copy(tile[:, 4:12] if broken else tile[:, 8:16], tile[:, 0:8])
+
+
+@rule("nisa.dma_copy", "dst", "it overlaps src")
+def copies_at_the_address_of_a_loop_are_disjoint(broken):
+    x = hbm(8, 4)
+    rows = 2 if broken else 1
+
+    def body(i):
+        place = x.ap([[4, rows], [1, 4]], offset=4, scalar_offset=i, indirect_dim=0)
+        nisa.dma_copy(place, x.ap([[4, rows], [1, 4]], scalar_offset=i, indirect_dim=0))
+
+    nl.fori_loop(0, 3, body)
+
+
+@rule("nisa.dma_copy", "dst", "the copy changes nothing")
+def copies_have_an_effect(broken):
+    x, y = hbm(8, 4), hbm(8, 4)
+    nisa.dma_copy(x[2:4], x[2:4] if broken else y[2:4])
+
+
+@rule("nisa.dma_transpose", "dst", "it overlaps src")
+def transposes_are_not_in_place(broken):
+    tile, other = sb(16, 16), sb(16, 16)
+    nisa.dma_transpose(tile, tile if broken else other)
+
+
+@rule("nisa.dma_compute", "dst", "it overlaps src")
+def sums_by_dma_are_in_place_or_apart(broken):
+    x, y = hbm(8, 4), hbm(2, 4)
+    nisa.dma_compute(x[1:3], [x[0:2] if broken else x[1:3], y], reduce_op=nl.add)
+
+
 # dma_transpose.
 
 
@@ -413,6 +477,86 @@ def hardware_transpose_of_three_dimensions(broken):
 @rule("nisa.dma_transpose", "src.dtype", "2-byte dtypes", chip="trn2")
 def hardware_transpose_element_size(broken):
     _hardware_transpose(16, 64, nl.float32 if broken else nl.float16)
+
+
+# Partitions of an operand follow each other (nki/deep-dives/nki-aps.rst, "Restriction on SBUF/PSUM
+# Tensors").
+
+STEP = ("NkiTensor", "the index of dimension 0", "the step must be 1")
+
+
+@rule(*STEP)
+def partitions_are_read_without_a_step(broken):
+    tile = sb(128, 8)
+    nisa.tensor_copy(raw(64, 8), tile[::2] if broken else tile[64:])
+
+
+@rule(*STEP)
+def partitions_are_written_without_a_step(broken):
+    nisa.memset(raw(96, 8)[0:96:3] if broken else raw(96, 8)[0:32], 0)
+
+
+@rule(*STEP)
+def partitions_of_psum_have_no_step(broken):
+    bank = ps(64, 8)
+    nisa.activation(raw(2, 8), nl.copy, bank.slice(0, 0, 64, 32) if broken else bank[32:34])
+
+
+@rule(*STEP)
+def dma_moves_partitions_without_a_step(broken):
+    tile, x = sb(128, 8), hbm(128, 8)
+    nisa.dma_copy(x[::2], tile[::2] if broken else tile[0:64])
+
+
+@rule(*STEP)
+def stationary_operands_have_no_step(broken):
+    tile = sb(128, 40)
+    rows = tile[0:128:2, :] if broken else tile[0:64, :]
+    nisa.nc_matmul(raw(40, 40, buffer=nl.psum), rows, tile[0:64, :])
+
+
+@rule("NkiTensor", "the index of dimension 0", "its step must be at least 1")
+def partitions_are_not_reversed(broken):
+    tile = sb(32, 8)
+    nisa.tensor_copy(raw(32, 8), tile[::-1] if broken else tile[::1])
+
+
+# An access to PSUM begins at a multiple of 4 bytes (nl.tile_size.psum_min_align).
+
+ALIGNED = "begins at a multiple of 4 bytes"
+
+
+@rule("nisa.nc_transpose", "dst", ALIGNED)
+def transposes_begin_at_4_bytes(broken):
+    bank = raw(64, 3, 5 if broken else 6, dtype=nl.bfloat16, buffer=nl.psum)
+    for slot in range(3):
+        nisa.nc_transpose(bank[:, slot, 0:5], sb(5, 64, dtype=nl.bfloat16))
+
+
+@rule("nisa.nc_matmul", "dst", ALIGNED, chip="trn3")
+def products_begin_at_4_bytes(broken):
+    bank = raw(64, 65, dtype=nl.bfloat16, buffer=nl.psum)
+    place = bank[:, 1:65] if broken else bank[:, 0:64]
+    nisa.nc_matmul(place, sb(64, 64, dtype=nl.bfloat16), sb(64, 64, dtype=nl.bfloat16))
+
+
+@rule("nisa.tensor_copy", "src", ALIGNED)
+def reads_of_psum_begin_at_4_bytes(broken):
+    bank = ps(64, 8, dtype=nl.bfloat16)
+    nisa.tensor_copy(raw(64, 3), bank[:, 1:4] if broken else bank[:, 2:5])
+
+
+@rule("nisa.memset", "dst", ALIGNED)
+def writes_of_bytes_begin_at_4_bytes(broken):
+    bank = raw(64, 16, dtype=nl.uint8, buffer=nl.psum)
+    nisa.memset(bank[:, 6:9] if broken else bank[:, 8:11], 1)
+
+
+@rule("nisa.tensor_tensor", "data2", ALIGNED)
+def second_operands_in_psum_begin_at_4_bytes(broken):
+    bank = ps(64, 4, dtype=nl.bfloat16)
+    column = bank[:, 3:4] if broken else bank[:, 2:3]
+    nisa.tensor_tensor(raw(64, 1), sb(64, 1), column, nl.add)
 
 
 # tensor_copy, memset, tensor_copy_predicated, nc_stream_shuffle.

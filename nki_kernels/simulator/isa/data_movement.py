@@ -16,6 +16,7 @@ from ..issue import Issue, instruction
 from ..session import active
 from ..tensor import NkiTensor
 from ..work import Transfer
+from . import overlaps
 from .costs import stream, vector_speedup
 from .dma_costs import copy_of, set_transfers, transpose_of
 from .rules import Rules, free_size, on_chip, start_partition
@@ -44,6 +45,8 @@ def dma_copy(
     issue = _dma_issue("nisa.dma_copy", dst, src, _copy_run(dst, src), dge_mode, engine)
     issue.skips_out_of_bounds = oob_mode.name == "skip"
     issue.breaks = device_rules.breaks_of_copy(dst, src)
+    if on_chip(dst) == on_chip(src):
+        issue.breaks += (overlaps.check_copy,)
     return issue
 
 
@@ -169,7 +172,11 @@ def dma_transpose(
         outs[0][...] = ins[0].transpose(expected)
 
     mode, trigger = dge_mode, engine.unknown
-    return _dma_issue("nisa.dma_transpose", dst, src, run, mode, trigger, transpose_of)
+    issue = _dma_issue("nisa.dma_transpose", dst, src, run, mode, trigger, transpose_of)
+    issue.breaks = device_rules.breaks_of_transpose(dst)
+    if on_chip(src):
+        issue.breaks += (overlaps.check_transpose,)
+    return issue
 
 
 def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:

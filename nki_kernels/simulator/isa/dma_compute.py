@@ -11,6 +11,7 @@ from ..enums import dge_mode, engine, oob_mode
 from ..issue import Issue, NkiInstruction, instruction
 from ..operators import operator_of
 from ..tensor import NkiTensor
+from . import overlaps
 from .data_movement import _dma_operands, _note_dma_write
 from .dma_costs import copy_of, set_transfers
 from .rules import Rules, on_chip
@@ -135,6 +136,8 @@ def _compute(
     _set_work(issue, dst, srcs, dge_mode.swdge if is_indirect else dge_mode.none)
     issue.skips_out_of_bounds = oob is oob_mode.skip
     issue.after = _note_dma_write
+    if not is_indirect:
+        issue.breaks = (overlaps.check_sum,)
     return issue
 
 

@@ -11,6 +11,7 @@ from ..enums import MemoryRegion
 from ..errors import NkiValidationError
 from ..issue import Issue
 from ..register import BITS, VirtualRegister, fits
+from ..register_lives import note_use
 from ..session import active
 from ..tensor import NkiTensor
 
@@ -46,7 +47,9 @@ def register_store(dst: NkiTensor, src: VirtualRegister) -> None:
     label = "nisa.register_store"
     _register(label, "src", src)
     _single(label, "dst", dst)
-    store_number(label, dst, _stored(dst, src.value))
+    number = _stored(dst, src.value)
+    note_use(active(), src.life, "sync", active().count)
+    store_number(label, dst, number)
 
 
 def _stored(dst: NkiTensor, number: int) -> int:

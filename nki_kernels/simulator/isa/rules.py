@@ -64,6 +64,8 @@ class Rules:
             load = "" if t.buffer in ON_CHIP else ": load it by nisa.dma_copy first"
             raise self.fail(name, f"a tensor in {t.buffer.value}", f"must be in {allowed}{load}")
         self._partitions(name, t)
+        if t.buffer is MemoryRegion.psum:
+            self._psum_start(name, t)
         free = [(n, s) for n, s in zip(t.shape[1:], t.strides[1:], strict=True)]
         if len(free) > hardware.MAX_FREE_DIMENSIONS:
             rule = f"must have at most {hardware.MAX_FREE_DIMENSIONS} free dimensions"
@@ -87,6 +89,21 @@ class Rules:
         if start not in allowed:
             rule = f"{count} partitions must start at one of {allowed}"
             raise self.fail(name, f"a tile that starts at partition {start}", rule)
+
+    def _psum_start(self, name: str, t: NkiTensor) -> None:
+        """Checks that a tile in PSUM begins at a multiple of 4 bytes.
+
+        This is nl.tile_size.psum_min_align (nki/api/nki.language.tile_size.rst). The verifier of
+        neuronx-cc refuses other destinations of nc_transpose (vllm-neuron, functional/glue). AWS's
+        nki-library pads its slots to 4 bytes (core/subkernels/norm_tkg_utils.py).
+        """
+        byte = t.offset % t._free * dtypes.itemsize(t.dtype)
+        if byte % hardware.PSUM_ALIGNMENT_BYTES:
+            rule = (
+                f"an access to PSUM begins at a multiple of {hardware.PSUM_ALIGNMENT_BYTES} bytes "
+                f"(nl.tile_size.psum_min_align): pad each slot of {t.dtype} to such a multiple"
+            )
+            raise self.fail(name, f"a tile of {t.dtype} that begins at byte {byte} of PSUM", rule)
 
     def output(
         self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..enums import MemoryRegion
 from ..errors import NkiValidationError
+from ..register_lives import note_use
 from ..scalar import BITS, NkiScalar, scalar
 from ..session import active
 from ..tensor import NkiTensor
@@ -33,7 +34,9 @@ def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
     if dst.dtype != value.dtype:
         rule = f"must be {value.dtype}, the dtype of the scalar"
         raise NkiValidationError(label, "dst.dtype", dst.dtype, rule)
-    store_number(label, dst, value.check_is_alive().value, value.recorded)
+    number = value.check_is_alive().value
+    note_use(active(), value.life, "sync", active().count)
+    store_number(label, dst, number, value.recorded)
 
 
 def _check(label: str, operand: str, t: Any) -> None:

@@ -136,8 +136,14 @@ def nonzero_with_count(
             value = f"a tile that starts at partition {start_partition(t)}"
             raise rules.fail(label, value, "must start at a multiple of 16")
     rules.same_partitions(dst=dst, src=src)
-    first = [t[:: min(_CORE_PARTITIONS, t.shape[0])] for t in (dst, src)]
+    first = [_first_of_cores(t) for t in (dst, src)]
     return _nonzero(*first, index_offset, padding_val, name=name)
+
+
+def _first_of_cores(t: NkiTensor) -> NkiTensor:
+    """Returns a tile's first partition of each core of GpSimdE. No index of a kernel selects it."""
+    count, stride = -(-t.shape[0] // _CORE_PARTITIONS), t.strides[0] * _CORE_PARTITIONS
+    return t._view((count, *t.shape[1:]), (stride, *t.strides[1:]), t.offset)
 
 
 @instruction

@@ -14,7 +14,7 @@ class TileSize(NKIObject):
     pmax = hardware.PARTITIONS
     gemm_stationary_fmax = 128
     bn_stats_fmax = 512
-    psum_min_align = 4
+    psum_min_align = hardware.PSUM_ALIGNMENT_BYTES
     sbuf_min_align = 1
 
     @property
