@@ -1,0 +1,109 @@
+"""The range of a modelled time: the same launch with the cheapest and the dearest costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.time_range import time_range
+from simulator_cases import all_cases
+
+CHIPS = [hardware.chip(name) for name in hardware.NAMES]
+CASES = {case.name: case for case in all_cases()}
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=hardware.NAMES)
+@pytest.mark.parametrize("name", CASES)
+def test_the_range_is_that_of_a_dry_run_with_other_costs(name, chip):
+    case = CASES[name]
+
+    def timeline(core):
+        with hardware.select(core), simulator.allow(*simulator.device_rules.RULES):
+            return simulator.dry_run(case.kernel, *case.arguments())
+
+    found = timeline(chip)
+    low, high = timeline(chip.cheapest).total_ns, timeline(chip.dearest).total_ns
+    assert found.low_ns == pytest.approx(min(low, found.total_ns))
+    assert found.high_ns == pytest.approx(max(high, found.total_ns))
+    assert found.low_ns < found.high_ns
+
+
+@nki.jit
+def doubled(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = x.shape[0] // nl.num_programs()
+
+    def body(i):
+        tile = nl.ndarray((128, x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x.select(0, nl.program_id() * rows + i))
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nisa.dma_copy(out.select(0, nl.program_id() * rows + i), tile)
+
+    nl.fori_loop(0, rows, body)
+    return out
+
+
+@pytest.mark.parametrize("programs", [1, 2])
+def test_loops_and_two_cores_have_ranges(programs):
+    x = np.ones((8, 128, 64), np.float32)
+
+    def timeline(core):
+        with hardware.select(core), simulator.record() as found:
+            simulator.simulate(doubled).with_programs(programs)(x)
+        return found
+
+    found = timeline(hardware.TRN2)
+    assert found.low_ns == pytest.approx(timeline(hardware.TRN2.cheapest).total_ns)
+    assert found.high_ns == pytest.approx(timeline(hardware.TRN2.dearest).total_ns)
+    assert found.low_ns < found.total_ns < found.high_ns
+    assert found.events == timeline(hardware.TRN2).events  # reading a range changes nothing
+
+
+def test_launches_add_their_ranges_and_a_core_without_ranges_has_none():
+    x = np.ones((2, 128, 64), np.float32)
+    with hardware.select(hardware.TRN2), simulator.record() as both:
+        simulator.simulate(doubled)(x)
+        simulator.simulate(doubled)(x)
+    with hardware.select(replace(hardware.TRN2, ranges=())), simulator.record() as certain:
+        simulator.simulate(doubled)(x)
+    assert both.total_ns == pytest.approx(2 * certain.total_ns)
+    assert certain.low_ns == certain.total_ns == certain.high_ns
+    assert simulator.Timeline().low_ns == 0
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=hardware.NAMES)
+def test_ranges_are_of_costs_and_contain_the_modelled_value(chip):
+    names = [one.field for one in chip.ranges]
+    assert len(set(names)) == len(names)
+    for one in chip.ranges:
+        low, high = sorted((one.cheapest, one.dearest))
+        assert low < high and low <= getattr(chip, one.field) <= high
+        is_rate = one.field.endswith(("_per_ns", "_ghz"))  # a higher rate is cheaper
+        assert (one.cheapest > one.dearest) == is_rate
+    assert chip.cheapest.ranges == chip.dearest.ranges == ()
+
+
+@pytest.mark.parametrize(
+    ("ns", "low", "high", "text"),
+    [
+        (95_240, 80_000, 140_000, "95.24 us (80 to 140)"),
+        (5_777, 5_208.4, 6_551, "5.777 us (5.21 to 6.55)"),
+        (999_960, 990_000, 2_000_000, "1 ms (0.99 to 2)"),
+        (999.7, 900, 1200, "0.9997 us (0.9 to 1.2)"),
+        (480.4, 320.2, 499.9, "480 ns (320 to 500)"),
+        (12_345_678_900, 9e9, 123_456e9, "12.35 s (9 to 123456)"),
+        (0.0, None, None, "0 ns"),
+    ],
+)
+def test_times_in_words(ns, low, high, text):
+    assert time_range(ns, low, high) == text
+
+
+def test_a_unit_can_be_given():
+    assert time_range(15_000_000, 14e6, 16.04e6, "us") == "15000 us (14000 to 16040)"
+    for unit, size in zip(("s", "ms", "us", "ns"), (1e9, 1e6, 1e3, 1), strict=True):
+        assert time_range(3 * size, unit=unit) == f"3 {unit}"
