@@ -84,7 +84,10 @@ from .table_terms import PAIRS, data_dtype, evacuate_operand, rounded_table, tab
 MAX_LENGTH = 256
 _BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB a partition
 _LITTLE = 8192  # numbers of a batch up to which the data arrives before the tables
-_LEAST_BLOCK = 512  # numbers a partition of the blocks of a small batch, at least
+# Numbers a partition of the blocks of a small batch: enough that an engine takes longer to move
+# them than to prepare a copy, and fewer where the batch would be a single block.
+_SMALL_BLOCK = 1024
+_LEAST_BLOCK = 512
 _INPUTS = 4  # tiles that DMA fills in turn
 _SLABS = 3  # tiles that hold slabs: for two blocks ahead, and for the block that is computed
 # numbers of a row, from which on a row tile of the array for each row is faster
@@ -289,7 +292,8 @@ def block_rows(batch: int, product: Product, slab: Slab) -> int:
     """
     rows = -(-batch // (nl.num_programs() * PARTITIONS))
     numbers = product.parts * product.held
-    wanted = min(2 * DMA_RUN, max(_LEAST_BLOCK, rows * numbers // _BLOCKS)) // numbers
+    least = max(_LEAST_BLOCK, min(_SMALL_BLOCK, rows * numbers // 2))
+    wanted = min(2 * DMA_RUN, max(least, rows * numbers // _BLOCKS)) // numbers
     slabs = max(1, min(wanted // slab.rows, -(-rows // slab.rows)))
     together = slabs_together(slab)
     if slabs > together:

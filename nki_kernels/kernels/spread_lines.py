@@ -17,6 +17,7 @@ LOADED = 2048  # fp32 numbers a partition of an input tile, where it does not ho
 RING = 4  # number of input tiles
 RING_LENGTH = 4096  # A of transforms, beyond which SBUF has room for two input tiles
 _SHORT_RING = 2
+_SHORT_PART = 640  # numbers that a DMA engine moves while it prepares a copy
 
 
 class Spread(nl.NKIObject):
@@ -218,18 +219,27 @@ def part_of(tile: Any, run: Run) -> Any:
     return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
 
 
-def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
-    """Return the DMAs that move a tile: of whole rows of its matrices, and of a shorter last row.
+def lines_together(lines: Lines, partitions: int, rows: int, size: int) -> int:
+    """Return how many lines a DMA moves, with ``size`` numbers of each on every partition.
 
-    At known addresses each DMA moves one line: lines together would be a power of two apart, and
-    come at half the rate. At unknown addresses a DMA costs a microsecond of GpSimdE, and moves all
-    lines.
+    Fewer copies cost the DMA engines less time. But lines together may be a power of two apart, and
+    then come at little more than half the rate on NeuronCore-v2. There, each DMA moves one line if
+    an engine's part of it takes longer than the engine needs to prepare a copy.
     """
+    is_v2 = nisa.get_nc_version() == nisa.nc_version.gen2
+    if lines.base != None or not is_v2:
+        return rows
+    of_engine = max(4, partitions // 16) * size
+    return rows if of_engine <= _SHORT_PART else 1
+
+
+def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
+    """Return the DMAs that move a tile: of whole rows of its matrices, and of a shorter last row."""
     partitions, rows, size = shape
     line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
-    together = 1 if lines.base == None else rows
+    together = lines_together(lines, full, rows, size)
     runs = []
     for row in range(0, rows, together):
         offset = lines.starts[part] + (place.row + row) * line + lines.skip + place.low
