@@ -7,6 +7,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .instruction_notes import SourceLine
 
+NO_TENSOR = "must be a tensor (NkiTensor)"
+_MOST_CHARACTERS = 100
+
+
+def shown(value: Any) -> str:
+    """Returns a value as one line of limited length."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # raised by the value's __repr__, or by an int of thousands of digits
+        return "a value without a text"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
 
 class NkiValidationError(Exception):
     """A kernel breaks a documented rule of the hardware or the compiler.

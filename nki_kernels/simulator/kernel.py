@@ -29,7 +29,7 @@ from .errors import NkiValidationError
 from .install import SIMULATOR_VARIABLE
 from .instruction_notes import are_wanted
 from .language.grids import NkiGrid
-from .launch_arguments import check_call, naming_arguments
+from .launch_arguments import Argument, check_call, naming_arguments
 from .order import is_program_order_kept, kept_order
 from .pair import PROGRAMS, Pair
 from .register import RunTimeValue
@@ -341,8 +341,8 @@ def _dry(
     session.program_dimensions, session.config = _dimensions(kernel), kernel.config
     timeline = Timeline()
     with running(session):
-        _check_sequences(session, specs, lambda item: isinstance(_as_spec(item), tuple))
-        given, named = _from_specs(specs, kwargs, session)
+        _check_sequences(session, kernel, specs, {}, _is_spec)
+        given, named = _from_specs(kernel, specs, kwargs, session)
         with naming_arguments(kernel.func, given, named):
             result = kernel.func(*given, **named)
         _check_result(result)
@@ -360,8 +360,8 @@ def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ti
     pair = Pair(kernel, _dimensions(kernel), dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
-        _check_sequences(first, specs, lambda item: isinstance(_as_spec(item), tuple))
-        given, named = _from_specs(specs, kwargs, first)
+        _check_sequences(first, kernel, specs, {}, _is_spec)
+        given, named = _from_specs(kernel, specs, kwargs, first)
     _, peaks = _run_pair(kernel, pair, given, named)
     timeline = Timeline()
     timeline.add_pair(pair, peaks)
@@ -394,34 +394,45 @@ def _as_spec(spec: Any) -> tuple[Any, Any] | None:
     return spec if isinstance(spec[0], (tuple, list)) else None
 
 
+def _is_spec(item: Any) -> bool:
+    return _as_spec(item) is not None
+
+
 def _from_specs(
-    specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
+    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns all arguments of a dry run as the kernel receives them."""
-    given = tuple([_from_spec(spec, f"argument {i}", session) for i, spec in enumerate(specs)])
-    return given, {k: _from_spec(v, k, session) for k, v in kwargs.items()}
+    func = kernel.func
+    given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
+    return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}
 
 
-def _from_spec(spec: Any, name: str, session: Session) -> Any:
+def _from_spec(spec: Any, argument: Argument, session: Session) -> Any:
     found = _as_spec(spec)
     if found is None:
-        is_tuple = isinstance(spec, tuple)
-        return tuple([_from_spec(s, name, session) for s in spec]) if is_tuple else spec
+        if not isinstance(spec, tuple):
+            return spec
+        return tuple([_from_spec(s, argument.at(i), session) for i, s in enumerate(spec)])
     shape, dtype = found
-    sizes = integers("dry_run", "shape", shape)
+    what = f"the shape of {argument}"
+    sizes = integers("dry_run", what, shape)
     if any(n < 1 for n in sizes):
-        raise NkiValidationError("dry_run", "shape", shape, "must hold positive sizes only")
+        raise NkiValidationError("dry_run", what, shape, "must hold positive sizes only")
     try:
-        return _argument_tensor(sizes, dtypes.canonical(dtype), session)
+        return _argument_tensor(sizes, dtypes.canonical(dtype), session, argument)
     except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
+        raise TypeError(f"{argument}: {error}") from None
 
 
-def _check_sequences(session: Session, values: tuple[Any, ...], is_tensor: Any) -> None:
+def _check_sequences(
+    session: Session, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_tensor: Any
+) -> None:
     """Checks the rule on tensors in tuples. A launch refuses lists elsewhere."""
-    for index, value in enumerate(values):
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+    for place, value in given:
         if isinstance(value, tuple) and not is_tensor(value) and _holds(value, is_tensor):
-            broken = Break("tensors-in-sequences", f"argument {index}", "a tuple with tensors")
+            what = f"argument {Argument(kernel.func, place).name!r}"
+            broken = Break("tensors-in-sequences", what, "a tuple with tensors")
             session.broke("kernel", broken)
 
 
@@ -431,11 +442,17 @@ def _holds(value: Any, is_tensor: Any) -> bool:
     return isinstance(value, tuple) and any(_holds(item, is_tensor) for item in value)
 
 
-def _argument_tensor(shape: tuple[int, ...], dtype: str, session: Session) -> NkiTensor:
+def _argument_tensor(
+    shape: tuple[int, ...], dtype: str, session: Session, argument: Argument
+) -> NkiTensor:
     storage = Storage(shape, dtype, MemoryRegion.shared_hbm, "")
     storage.is_argument = True
     storage.written = True
-    session._check_size(storage)
+    try:
+        session._check_size(storage)
+    except NkiValidationError as error:
+        what = f"the size of {argument}"
+        raise NkiValidationError("kernel", what, error.value, error.rule) from None
     session.storages.append(storage)
     return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
 
@@ -451,8 +468,8 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(session):
-        _check_sequences(session, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
-        given, named = _to_kernels(args, kwargs, session, bound)
+        _check_sequences(session, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
+        given, named = _to_kernels(kernel, args, kwargs, session, bound)
         with naming_arguments(kernel.func, given, named):
             result = kernel.func(*given, **named)
         _check_result(result)
@@ -477,8 +494,8 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     check_annotations(kernel.func, args, kwargs)
     bound: list[tuple[NkiTensor, Any, Any]] = []
     with running(first):
-        _check_sequences(first, (*args, *kwargs.values()), lambda item: hasattr(item, "shape"))
-        given, named = _to_kernels(args, kwargs, first, bound)
+        _check_sequences(first, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
+        given, named = _to_kernels(kernel, args, kwargs, first, bound)
     result, peaks = _run_pair(kernel, pair, given, named)
     for timeline in timelines:
         timeline.add_pair(pair, peaks)
@@ -507,41 +524,54 @@ def _is_torch(value: Any) -> bool:
 
 
 def _to_kernels(
-    args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, bound: list[Any]
+    kernel: Kernel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    session: Session,
+    bound: list[Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns all arguments of a launch as the kernel receives them."""
-    given = tuple([_to_kernel(a, f"argument {i}", session, bound) for i, a in enumerate(args)])
-    return given, {k: _to_kernel(v, k, session, bound) for k, v in kwargs.items()}
+    func = kernel.func
+    given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])
+    return given, {k: _to_kernel(v, Argument(func, k), session, bound) for k, v in kwargs.items()}
 
 
-def _to_kernel(value: Any, name: str, session: Session, bound: list[Any]) -> Any:
+def _to_kernel(value: Any, argument: Argument, session: Session, bound: list[Any]) -> Any:
     if isinstance(value, list):
         raise TypeError(
-            f"{name} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple"
+            f"{argument} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple, "
+            f"or numbers as a NumPy array"
         )
     if isinstance(value, tuple):
-        return tuple([_to_kernel(v, name, session, bound) for v in value])
+        items = enumerate(value)
+        return tuple([_to_kernel(v, argument.at(i), session, bound) for i, v in items])
     original = value
     if _is_torch(value):
         try:
             value = _torch_to_numpy(value)
         except (RuntimeError, TypeError) as error:  # of meta, sparse and quantized tensors
             raise TypeError(
-                f"{name} is a {type(value).__name__} of {value.dtype} on device {value.device}, "
-                f"allowed are dense tensors that torch can convert to NumPy arrays: {error}"
+                f"{argument} is a {type(value).__name__} of {value.dtype} on device "
+                f"{value.device}, allowed are dense tensors that torch can convert to NumPy "
+                f"arrays: {error}"
             ) from None
     if not isinstance(value, np.ndarray):
         return value
     try:
         dtype = dtypes.canonical(value.dtype)
     except TypeError:
+        instead = "convert the array, for example by x.astype(np.float32)"
+        if value.dtype.kind == "c":
+            instead = "pass the real and the imaginary part as two arrays"
         raise TypeError(
-            f"{name} is an array of {value.dtype}, a dtype that the chip does not have: convert "
-            f"the array, for example by x.astype(np.float32)"
+            f"{argument} is an array of {value.dtype}, a dtype that the chip does not have: "
+            f"{instead}"
         ) from None
-    tensor = _argument_tensor(value.shape, dtype, session)
+    tensor = _argument_tensor(value.shape, dtype, session, argument)
     if value.size == 0:
-        raise ValueError(f"{name} has shape {value.shape}, but a kernel needs arrays with elements")
+        raise ValueError(
+            f"{argument} has shape {value.shape}, but a kernel needs arrays with elements"
+        )
     array = np.ascontiguousarray(value, dtype=tensor._layout.np_type)
     if not array.flags.writeable:
         array = array.copy()

@@ -11,9 +11,48 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .errors import NO_TENSOR, NkiValidationError, shown
 from .tensor import NkiTensor
 
-_MOST_CHARACTERS = 100
+_PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
+
+
+class Argument:
+    """The place of a value in a launch. Its text, which errors need, names the parameter."""
+
+    __slots__ = ("func", "place", "item")
+
+    def __init__(self, func: Callable[..., Any], place: int | str, item: str = "") -> None:
+        self.func = func
+        self.place = place  # a position, or the name in the call
+        self.item = item  # the index inside of a tuple, such as "[1]"
+
+    def __str__(self) -> str:
+        return f"argument {self.name!r} of kernel {_name(self.func)}"
+
+    @property
+    def name(self) -> str:
+        """The parameter's name, with the indices of the value inside of it."""
+        return f"{_parameter(self.func, self.place)}{self.item}"
+
+    def at(self, index: int) -> Argument:
+        """Returns the place of an item of this argument, which is a tuple."""
+        return Argument(self.func, self.place, f"{self.item}[{index}]")
+
+
+def _parameter(func: Callable[..., Any], place: int | str) -> str:
+    """Returns the name of the parameter that a position or a keyword of a call sets."""
+    signature = _signature(func)
+    if isinstance(place, str) or signature is None:
+        return str(place)
+    names: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return (
+                f"{parameter.name}[{place - len(names)}]" if place >= len(names) else names[place]
+            )
+        names.append(parameter.name)
+    return names[place]
 
 
 def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -39,19 +78,33 @@ def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def naming_arguments(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[None]:
-    """Names the argument in the error about an attribute of a tensor that the argument lacks."""
+    """Names the argument in an error about a value that should have been a tensor.
+
+    Such an error is about an attribute that only a tensor has, or about an instruction's operand.
+    """
     try:
         yield
+    except NkiValidationError as error:
+        if error.rule != NO_TENSOR:
+            raise
+        bound = _bound(func, args, kwargs)
+        given = [(name, value) for name, value in bound.items() if value is not None]
+        names = [name for name, value in given if shown(value) == error.value]
+        if len(names) != 1:
+            raise
+        argument = f"argument {names[0]!r} of kernel {_name(func)}"
+        rule = f"{NO_TENSOR}, and {argument} has this value: {_PASS}"
+        named = NkiValidationError(error.instruction, error.operand, error.value, rule)
+        raise named.with_traceback(error.__traceback__) from None
     except AttributeError as error:
         name = _named(func, args, kwargs, error)
         if name is None:
             raise
         value = error.obj
         refused = TypeError(
-            f"argument {name!r} of kernel {_name(func)} is {_shown(value)} of type "
+            f"argument {name!r} of kernel {_name(func)} is {shown(value)} of type "
             f"{type(value).__name__}, but the kernel uses its attribute {error.name!r}, which only "
-            f"a tensor has: pass a NumPy array, a torch tensor on the CPU, or in a dry run its "
-            f"shape and dtype"
+            f"a tensor has: {_PASS}"
         )
         raise refused.with_traceback(error.__traceback__) from None
 
@@ -60,14 +113,19 @@ def _named(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: AttributeError
 ) -> str | None:
     """Returns the name of the argument that lacks the attribute, if a tensor has it, or None."""
-    signature = _signature(func)
     is_other = (
         error.name and hasattr(NkiTensor, error.name) and not isinstance(error.obj, NkiTensor)
     )
-    if signature is None or not is_other:
-        return None
-    bound = signature.bind(*args, **kwargs).arguments
+    bound = _bound(func, args, kwargs) if is_other else {}
     return next((name for name, value in bound.items() if value is error.obj), None)
+
+
+def _bound(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of a call by the names of the parameters."""
+    signature = _signature(func)
+    return {} if signature is None else dict(signature.bind(*args, **kwargs).arguments)
 
 
 def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
@@ -79,12 +137,3 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
 
 def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", repr(func))
-
-
-def _shown(value: Any) -> str:
-    """Returns a value as one line of limited length."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # raised by the value's __repr__, or by an int of thousands of digits
-        return "a value without a text"
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

@@ -196,7 +196,7 @@ def copied(tensor):
 def test_tensors_in_tuples_at_launch():
     x = np.ones((4, 8), np.float32)
     for launch in (lambda: first_of((x, x), 2), lambda: first_of(((x,), 3)[0], 2)):
-        with pytest.raises(RULE, match="argument 0 is a tuple.*tensors-in-sequences"):
+        with pytest.raises(RULE, match="argument 'tensors' is a tuple.*tensors-in-sequences"):
             launch()
     spec = ((4, 8), "float32")
     with pytest.raises(RULE, match="tensors-in-sequences"):

@@ -15,6 +15,7 @@ from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.simulator import NkiValidationError
 
 X = np.ones((128, 64), np.float32)
+NAMED = "argument 'x' of kernel scaled"
 
 
 def tile() -> Any:
@@ -150,8 +151,10 @@ def test_edges_of_a_schedule_are_names(edges):
 
 def test_shapes_of_a_dry_run_are_ints():
     for shape in ((4.5, 4), (0, 4)):
-        with pytest.raises(NkiValidationError, match="dry_run: shape is "):
-            simulator.dry_run(lambda x: None, (shape, "float32"))
+        with pytest.raises(
+            NkiValidationError, match="the shape of argument 'x' of kernel scaled is"
+        ):
+            simulator.dry_run(scaled, (shape, "float32"))
 
 
 def scaled(x, scale=1.0, *, names=()):
@@ -217,15 +220,11 @@ def test_other_errors_of_attributes_are_the_kernels_own():
 @pytest.mark.parametrize("dtype", ["complex64", "float64", "uint64", "O", "U1", "M8[s]", ">f4"])
 def test_dtypes_that_no_chip_has_are_named(dtype):
     x = np.zeros((4, 4)).astype(dtype)
-    with pytest.raises(
-        TypeError, match="argument 0 is an array of .* a dtype that the chip does not have"
-    ):
-        simulator.simulate(scaled)(x)
-    with pytest.raises(TypeError, match="x is an array of .* a dtype that the chip does not have"):
-        simulator.simulate(scaled)(x=x)
-    with pytest.raises(
-        TypeError, match="argument 0: dtype .* is not a dtype of NKI, allowed are bool"
-    ):
+    launch = simulator.simulate(scaled)
+    for call in (lambda: launch(x), lambda: launch(x=x)):
+        with pytest.raises(TypeError, match=f"{NAMED} is an array of .* the chip does not have"):
+            call()
+    with pytest.raises(TypeError, match=f"{NAMED}: dtype .* is not a dtype of NKI, allowed are"):
         simulator.dry_run(scaled, x)
 
 
@@ -233,11 +232,48 @@ def test_tensors_that_numpy_does_not_read_are_named():
     torch = pytest.importorskip("torch")
     complex_tensor = pytest.importorskip("trnfft").ComplexTensor(torch.ones(4), torch.ones(4))
     for x in (torch.ones(4, 4, device="meta"), torch.eye(4).to_sparse(), torch.eye(4).to_mkldnn()):
-        with pytest.raises(TypeError, match="argument 0 is a Tensor of torch.float32 on device"):
+        with pytest.raises(TypeError, match=f"{NAMED} is a Tensor of torch.float32 on device"):
             simulator.simulate(scaled)(x)
     for z in (torch.ones(4, dtype=torch.complex64), complex_tensor):
-        with pytest.raises(TypeError, match="argument 0 is an array of complex64"):
+        refused = f"{NAMED} is an array of complex64.*: pass the real and the imaginary part"
+        with pytest.raises(TypeError, match=refused):
             simulator.simulate(scaled)(z)
+
+
+def test_an_argument_is_named_as_the_kernel_names_it():
+    def pairs(scale, *tensors):
+        return None
+
+    wrong = X.astype(np.float64)
+    for args, name in (
+        ((1.0, X, wrong), "tensors[1]"),
+        ((1.0, (X, (2, wrong))), "tensors[0][1][1]"),
+        (((wrong,),), "scale[0]"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            simulator.simulate(pairs)(*args)
+        assert str(raised.value).startswith(f"argument '{name}' of kernel pairs is an array of")
+    with pytest.raises(NkiValidationError, match=f"the size of {NAMED} is .* at most 2 GiB"):
+        simulator.dry_run(scaled, ((1 << 20, 1024), "float32"))
+
+
+def test_an_operand_that_is_an_argument_is_named():
+    def copies(x, other=None):
+        tile = nl.ndarray((128, 64), nl.float32)
+        nisa.dma_copy(tile, other if x is None else x)
+        return tile
+
+    for x in (3.5, "abc", np.float32(3), {"a": X}):
+        with pytest.raises(
+            NkiValidationError, match="src is .*, but it must be a tensor"
+        ) as raised:
+            simulator.simulate(copies)(x)
+        text = str(raised.value)
+        assert "and argument 'x' of kernel copies has this value: pass a NumPy array" in text
+        assert len(text) < 400
+    for args in ((None,), (3.5, 3.5)):  # the argument is absent, or could be any of two
+        with pytest.raises(NkiValidationError, match="but it must be a tensor .NkiTensor.$"):
+            simulator.simulate(copies)(*args)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=["simulate", "launch", "dry_run"])

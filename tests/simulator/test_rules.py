@@ -2593,7 +2593,9 @@ def test_arguments_are_not_lists():
 def test_arguments_hold_elements_of_known_types():
     with pytest.raises(ValueError, match="needs arrays with elements"):
         run(_copied, np.zeros((4, 0), np.float32))
-    with pytest.raises(TypeError, match="argument 0 is an array of float64.*astype"):
+    with pytest.raises(
+        TypeError, match="argument 'x' of kernel _copied is an array of float64.*astype"
+    ):
         run(_copied, np.zeros((4, 4)))
     assert run(_copied, np.zeros((4, 4), ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
 

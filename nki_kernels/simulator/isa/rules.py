@@ -18,7 +18,7 @@ from nki_kernels.hardware import NeuronCore
 
 from .. import dtypes
 from ..enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
-from ..errors import NkiValidationError
+from ..errors import NO_TENSOR, NkiValidationError, shown
 from ..layout import extent
 from ..operators import Operator, operator_of
 from ..session import active
@@ -53,7 +53,7 @@ class Rules:
     def tensor(self, name: str, t: Any) -> NkiTensor:
         """Checks that ``t`` is a tensor."""
         if not isinstance(t, NkiTensor):
-            raise self.fail(name, repr(t), "must be a tensor (NkiTensor)")
+            raise self.fail(name, shown(t), NO_TENSOR)
         return t
 
     def tile(self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY) -> NkiTensor:

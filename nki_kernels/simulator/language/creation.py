@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes, isa
 from ..arguments import integer, integers
 from ..enums import ON_CHIP, MemoryRegion
-from ..errors import NkiValidationError
+from ..errors import NO_TENSOR, NkiValidationError, shown
 from ..isa.dma_costs import set_fill
 from ..issue import Issue
 from ..operators import OPERATORS
@@ -21,8 +21,7 @@ _SBUF = MemoryRegion.sbuf
 
 def _tensor(function: str, argument: str, value: Any) -> NkiTensor:
     if not isinstance(value, NkiTensor):
-        rule = "must be a tensor (NkiTensor)"
-        raise NkiValidationError(f"nl.{function}", argument, repr(value), rule)
+        raise NkiValidationError(f"nl.{function}", argument, shown(value), NO_TENSOR)
     return value
 
 
