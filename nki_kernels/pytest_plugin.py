@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _strict = pytest.StashKey[bool]()
 _target = pytest.StashKey[str]()  # the option or the setting that chose the chip
+_OF_WORKER = "nki_strict"  # the key under which a process of pytest-xdist finds it
 _OPTIONS = {"nki_release": "--nki", "nki_target": "--nki-target"}
 _told = pytest.StashKey[bool]()  # whether the line on the nki in use was printed
 
@@ -50,12 +51,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Starts the plugin if a conftest.py names it in ``pytest_plugins``."""
     if _strict not in config.stash:
         _begin(config, config.option)
+    if getattr(config, "workerinput", {}).get(_OF_WORKER):
+        config.stash[_strict] = True
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Makes a process of pytest-xdist strict, to which ``nki-sim run --strict`` says nothing."""
+    node.workerinput[_OF_WORKER] = node.config.stash[_strict]
 
 
 def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
     """Makes ``import nki`` load the simulator, and chooses the release and the chip."""
     _keep_asserts(config)
-    config.stash[_strict] = options.nki_strict or config.getini("nki_strict")
+    is_asked = options.nki_strict or config.getini("nki_strict")
+    config.stash[_strict] = is_asked or _runs_strictly()
     finder = nki_finder.NkiFinder()
     sys.meta_path.insert(0, finder)
     config.add_cleanup(lambda: sys.meta_path.remove(finder))
@@ -69,6 +79,12 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
         chosen_by = _choose(config, name, target, hardware.TARGET_VARIABLE, hardware.chip)
         if chosen_by:
             config.stash[_target] = chosen_by
+
+
+def _runs_strictly() -> bool:
+    """Returns whether ``nki-sim run --strict`` runs pytest. Loads nothing."""
+    session = sys.modules.get("nki_kernels.simulator.session")
+    return session is not None and bool(session.is_strict())
 
 
 def _keep_asserts(config: pytest.Config) -> None:

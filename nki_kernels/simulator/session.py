@@ -70,6 +70,11 @@ def chip_of_launch() -> NeuronCore:
     return hardware.current() if session is None else session.chip
 
 
+def is_strict() -> bool:
+    """Returns whether the simulator's warnings are errors in this context."""
+    return _strict.get()
+
+
 @contextmanager
 def strict() -> Iterator[None]:
     """Turns the simulator's warnings into NkiValidationError inside a ``with`` block."""

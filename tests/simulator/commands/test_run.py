@@ -109,6 +109,32 @@ def test_a_module_as_pytest_and_recordings_in_recordings(nki_sim, folder):
     assert json.loads((folder / "found.json").read_text())["kernels"] == ["double"]
 
 
+HALF = """
+import numpy as np
+from kernels import half_loaded
+
+
+def test_half():
+    half_loaded(np.ones((128, 8), np.float32))
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_strict_tests_say_so_and_are_strict_in_all_processes(nki_sim, folder, processes):
+    (folder / "test_half.py").write_text(HALF)
+    plugins = "-p", "nki_kernels.pytest_plugin", "-p", "no:cacheprovider"
+    if processes != "0":
+        pytest.importorskip("xdist")
+        plugins += "-p", "xdist.plugin", "-n", processes
+    for options, says, outcome in (((), "modelled (", 0), (("--strict",), "modelled, strict (", 1)):
+        done = nki_sim(
+            *("run", *options, "-m", "pytest", *plugins, "test_half.py"),
+            PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+        )
+        assert f"nki: simulator of trn1, NKI 0.7, {says}" in done.stdout
+        assert done.returncode == outcome, done.stdout
+
+
 def test_awss_switches(nki_sim, folder):
     (folder / "low.py").write_text(LOW)
     assert nki_sim("run", "low.py", NKI_SIMULATOR="1").stdout == "1\n"
