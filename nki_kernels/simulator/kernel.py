@@ -42,6 +42,7 @@ from .typing import check_annotations
 
 _timelines: ContextVar[tuple[Timeline, ...]] = ContextVar("nki_timelines", default=())
 _is_scheduled: ContextVar[bool] = ContextVar("nki_is_scheduled", default=False)
+_begun = 0  # launches and dry runs of this process
 
 
 # Types that a kernel never has, but that a module of kernels may well hold as constants.
@@ -116,6 +117,7 @@ class Kernel:
         if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
             active().config.check_nested(self.config, repr(self))
             return self.func(*args, **kwargs)
+        _count_launch()
         with ending_in_kernel(), releases.select(self.release):
             return _launch(self, args, kwargs)
 
@@ -124,6 +126,16 @@ class Kernel:
         file = getattr(self.func, "__code__", None)
         place = f" of {os.path.basename(file.co_filename)}" if file else ""
         return f"<nki kernel {name}{''.join(f'[{n}]' for n in self.grid)}{place}>"
+
+
+def launches_begun() -> int:
+    """Returns how many launches and dry runs have begun in this process, in all of its threads."""
+    return _begun
+
+
+def _count_launch() -> None:
+    global _begun
+    _begun += 1
 
 
 def _programs(kernel: Kernel) -> int:
@@ -306,6 +318,7 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
         NkiValidationError: the kernel breaks a rule, or its control flow depends on data.
         TypeError: an argument is of the wrong type.
     """
+    _count_launch()
     with ending_in_kernel(), _no_collections():
         kernel = simulate(kernel)
         check_call(kernel.func, specs, kwargs)

@@ -9,12 +9,13 @@ import sys
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Any, NamedTuple
 
 from nki_kernels import hardware
 from nki_kernels.simulator.errors import NkiValidationError
-from nki_kernels.simulator.kernel import record
+from nki_kernels.simulator.kernel import launches_begun, record
 
-from . import findings, kernel_file, outputs, settings
+from . import findings, kernel_file, no_launch, outputs, settings
 from .errors import FINE, FOUND, CommandError
 
 ABOUT = "run a Python script, or a module by -m, with the simulator as nki"
@@ -44,38 +45,56 @@ def main(options: argparse.Namespace) -> int:
     kernel_file.answer_imports()
     folder = Path.cwd()
     outputs.check(options)
+    before = launches_begun()
     with settings.apply(options):
         if not outputs.are_wanted(options):
-            return _run(options)[0]
+            ran = _run(options)
+            if ran.should_have_launched(options) and launches_begun() == before:
+                outputs.say(no_launch.advice(options.script, ran.names))
+            return ran.code
         with record() as timeline, outputs.users_prints(options):
-            code, error = _run(options)
+            ran = _run(options)
     os.chdir(folder)  # where the outputs belong, even if the script has changed the folder
     found = findings.of_warnings(timeline)
-    if error is not None:
-        found.append(findings.of_error(error))
+    if ran.error is not None:
+        found.append(findings.of_error(ran.error))
     outputs.write(options, timeline, found)
-    was_refused = isinstance(error, NkiValidationError) and not timeline.launches
-    outputs.say("no launch was completed" if was_refused else outputs.told(timeline))
-    return code
+    was_refused = isinstance(ran.error, NkiValidationError) and not timeline.launches
+    if ran.should_have_launched(options) and launches_begun() == before:
+        outputs.say(no_launch.advice(options.script, ran.names))
+    else:
+        outputs.say("no launch was completed" if was_refused else outputs.told(timeline))
+    return ran.code
 
 
-def _run(options: argparse.Namespace) -> tuple[int, BaseException | None]:
-    """Returns the script's exit code, and its error, which is printed as Python prints it."""
+class _Ran(NamedTuple):
+    """What is left of a script that has ended: its exit code, its error and its names."""
+
+    code: int
+    error: BaseException | None = None
+    names: dict[str, Any] = {}
+
+    def should_have_launched(self, options: argparse.Namespace) -> bool:
+        """Returns whether a file without a launch is worth a word. A module may be pytest."""
+        return not (self.code or options.is_module)
+
+
+def _run(options: argparse.Namespace) -> _Ran:
+    """Runs the script. Python prints its error."""
     sys.argv = [options.script, *options.arguments]
     try:
         if options.is_module:
             sys.path.insert(0, str(Path.cwd()))
             runpy.run_module(options.script, run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, str(Path(options.script).resolve().parent))
-            runpy.run_path(options.script, run_name="__main__")
+            return _Ran(FINE)
+        sys.path.insert(0, str(Path(options.script).resolve().parent))
+        return _Ran(FINE, None, runpy.run_path(options.script, run_name="__main__"))
     except SystemExit as error:
-        return _exit_code(error.code), None
+        return _Ran(_exit_code(error.code))
     except Exception as error:
         error.__traceback__ = _of_script(error.__traceback__)
         traceback.print_exception(error)
-        return FOUND, error
-    return FINE, None
+        return _Ran(FOUND, error)
 
 
 def _exit_code(code: object) -> int:

@@ -227,3 +227,33 @@ def test_a_full_disk_is_a_sentence(folder, output):
         )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "No space left on device" in done.stderr
+
+
+NO_LAUNCH = "no kernel was launched in this process."
+
+
+@pytest.mark.parametrize("output", [(), ("--json", "found.json")])
+def test_a_file_without_a_launch_says_what_to_do(nki_sim, output):
+    done = nki_sim("run", *output, "kernels.py")
+    assert (done.returncode, done.stdout) == (0, "")
+    said = " ".join(done.stderr.split())
+    assert said.startswith(f"kernels.py: {NO_LAUNCH} The file defines the kernels double, scaled,")
+    assert "Write a call into the file, such as double(x) # with NumPy arrays" in said
+    assert said.endswith("nki-sim profile kernels.py::double --shape 128x512")
+
+
+def test_a_file_without_kernels_says_what_a_kernel_is(here, folder):
+    (folder / "nothing.py").write_text("x = 1\n")
+    code, out, err = here("run", "nothing.py")
+    assert (code, out) == (0, "") and "A kernel is a function under @nki.jit" in err
+
+
+def test_what_launches_or_fails_or_models_is_not_told_to_launch(here, folder):
+    (folder / "fails.py").write_text("raise SystemExit(3)\n")
+    assert here("run", "fails.py") == (3, "", "")
+    models = "from nki_kernels import simulator\nfrom kernels import double\n"
+    models += 'print(simulator.dry_run(double, ((128, 4), "float32")).launches)\n'
+    (folder / "models.py").write_text(models)
+    assert here("run", "models.py") == (0, "1\n", "")
+    (folder / "module.py").write_text("x = 1\n")
+    assert here("run", "-m", "module") == (0, "", "")
