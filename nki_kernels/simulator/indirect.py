@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import shadow
+from . import shadow, unwritten
 from .errors import NkiValidationError
 from .issue import Issue
 from .layout import extent
@@ -145,8 +145,14 @@ def _transfer(session: Session, issue: Issue, dst: Any, sources: list[Any]) -> N
         if src.storage.written is not True:
             is_rows = isinstance(src, _Rows)
             written = src.marks() if is_rows else shadow.marks(src.storage.written, src)
-            if not np.broadcast_to(written, src.shape).reshape(-1)[moves].all():
-                session.warn_unwritten(issue, src.storage)
+            written = np.broadcast_to(written, src.shape)
+            if not written.reshape(-1)[moves].all():
+                read = moves.reshape(src.shape)
+                views = src.views.items() if is_rows else [(slice(None), src)]
+                lost: Any = False
+                for p, view in views:
+                    lost = unwritten.part_of(view, written[p], read[p], lost)
+                session.warn_unwritten(issue, src.storage, lost)
     out = dst.array()
     before = out if moves.all() else out.copy()
     issue.run([out], [src.array() for src in sources])

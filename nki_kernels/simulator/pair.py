@@ -66,7 +66,7 @@ class CoreSession(Session):
         self.named: dict[str, int] = {}  # how many shared tensors were allocated, by name
         self.accesses: dict[int, list[Access]] = {}
         self.loops: list[tuple[str, int, int]] = []  # kind, trips, depth
-        self.unwritten: list[tuple[Issue, Storage]] = []
+        self.unwritten: list[tuple[str, Storage, str, str]] = []
         self.is_running = True
 
     def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
@@ -127,12 +127,12 @@ class CoreSession(Session):
             for view in indirect.places(t, issue):
                 found.append(Access(n, issue.instruction, view, is_write, turn))
 
-    def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
+    def tell_unwritten(self, instruction: str, storage: Storage, value: str, rule: str) -> None:
         """Warns of a shared tensor only at the end, after the check of hazards that explain it."""
         if self.is_running and storage in self.shared:
-            self.unwritten.append((issue, storage))
+            self.unwritten.append((instruction, storage, value, rule))
         else:
-            super().warn_unwritten(issue, storage)
+            super().tell_unwritten(instruction, storage, value, rule)
 
     def _tell(self, text: str) -> None:
         if text not in self.pair.told:
@@ -184,8 +184,8 @@ class Pair:
         check_hazards(self.sessions, self.meetings, self.tensors)
         for session in self.sessions:
             session.is_running = False
-            for issue, storage in session.unwritten:
-                session.warn_unwritten(issue, storage)
+            for found in session.unwritten:
+                session.tell_unwritten(*found)
 
     def _program(self, number: int, args: Any, kwargs: Any) -> Any:
         with running(self.sessions[number]):

@@ -17,7 +17,7 @@ import numpy as np
 from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
-from . import accumulation, device_rules, dtypes, indirect, register_lives, shadow
+from . import accumulation, device_rules, dtypes, indirect, register_lives, shadow, unwritten
 from .compiler import NO_CONFIG
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
@@ -99,6 +99,7 @@ class Session:
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
+        self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
         self.count = 0
         self.loop_scope: Any = None
         self.device_loop: Any = None  # the innermost loop on the device that runs
@@ -124,6 +125,7 @@ class Session:
         self.config = NO_CONFIG  # the kernel's settings of the compiler
         self.warned = 0  # the number of warnings so far
         self.warnings: list[KernelWarning] = []
+        self.told_unwritten: set[tuple[Any, ...]] = set()  # reads that were warned of
         self.is_over = False  # the kernel has returned
 
     # Memory.
@@ -146,6 +148,8 @@ class Session:
         self._back(storage, tensor._layout.np_type)
         storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
         self.storages.append(storage)
+        if buffer not in ON_CHIP:
+            self.created[storage] = user_line()
         return tensor
 
     def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
@@ -345,7 +349,7 @@ class Session:
         is_strict = _strict.get() and verdict == hardware.CONTESTED
         if verdict == hardware.WRONG or is_strict:
             raise error
-        self._note_warning(name, str(error), number)
+        self._note_warning(name, str(error), number, error.source)
         self._tell(str(error))
 
     def _check_count(self) -> None:
@@ -372,10 +376,14 @@ class Session:
         """Warns, or raises NkiValidationError in strict mode; ``number`` as in `broke`."""
         error = NkiValidationError(instruction, operand, value, rule)
         error.source = self._line_of(number)
+        self.warn_of(error, number)
+
+    def warn_of(self, error: NkiValidationError, number: int | None = None) -> None:
+        """Warns of an error that strict mode raises; ``number`` as in `broke`."""
         if _strict.get():
             raise error
         self.warned += 1
-        self._note_warning(rule, str(error), number)
+        self._note_warning(error.name or error.rule, str(error), number, error.source)
         self._tell(str(error))
 
     def _line_of(self, number: int | None) -> SourceLine | None:
@@ -386,12 +394,11 @@ class Session:
         """Warns at the line of the kernel, or of its caller when the kernel has ended."""
         warn_at_user(text, NkiSimulationWarning)
 
-    def _note_warning(self, rule: str, message: str, number: int | None) -> None:
+    def _note_warning(
+        self, rule: str, message: str, number: int | None, source: SourceLine | None
+    ) -> None:
         """Keeps a warning for the timeline, once for each line."""
-        source = None
-        if number is not None:
-            source = self._line_of(number)
-        elif not self.is_over:
+        if number is None and not self.is_over:
             # The trace's length is the number: later iterations of a loop have no entries there.
             number = None if self.trace is None else len(self.trace)
             source = None if self.notes is None else user_line()
@@ -405,18 +412,32 @@ class Session:
         if storage.written is True:
             return
         storage.written = written = shadow.fitting(storage.written, t)
-        if np.all(shadow.marks(written, t)):
+        marks = shadow.marks(written, t)
+        if np.all(marks):
             if written.all():
                 storage.written = True
         elif issue.checks_reads:
-            self.warn_unwritten(issue, storage)
+            self.warn_unwritten(issue, storage, unwritten.part_of(t, marks))
 
-    def warn_unwritten(self, issue: Issue, storage: Storage) -> None:
-        """Warns of an operand that holds leftovers of earlier kernels (nki_simulator.rst)."""
-        rule = "the instruction reads memory that nothing has written: write it first"
-        if issue is _RETURN:
-            rule = "the kernel returns memory that nothing has written: write all of the tensor"
-        self.warn(issue.instruction, "operand", storage.describe(), rule)
+    def warn_unwritten(self, issue: Issue, storage: Storage, lost: Any) -> None:
+        """Warns of an operand that holds leftovers of earlier kernels (nki_simulator.rst).
+
+        ``lost`` marks what is read and was not written. A line is warned of once for tiles of the
+        same size, whichever of their rows a loop reads.
+        """
+        key = issue.instruction, storage.describe(), user_line()
+        if key not in self.told_unwritten:
+            self.told_unwritten.add(key)
+            is_return = issue is _RETURN
+            found = unwritten.sentence(storage, lost, self.created.get(storage), is_return)
+            self.tell_unwritten(issue.instruction, storage, *found)
+
+    def tell_unwritten(self, instruction: str, storage: Storage, value: str, rule: str) -> None:
+        """Warns of a read of memory that nothing has written."""
+        error = NkiValidationError(instruction, "operand", value, rule)
+        if self.is_over:
+            error.source = self.created.get(storage)
+        self.warn_of(error)
 
     # The timeline's view of an instruction.
 
@@ -474,7 +495,7 @@ class Session:
                 if t.storage.written is not True and not t.storage.is_argument:
                     self.check_written(_RETURN, t)
             elif self.programs == 1 and is_unused:  # known without marks of what was written
-                self.warn_unwritten(_RETURN, t.storage)
+                self.warn_unwritten(_RETURN, t.storage, True)
         sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
         psum = self._peak(MemoryRegion.psum, self.psum_bytes)
         dma: tuple[int, Storage | None] = (0, None)

@@ -141,13 +141,18 @@ def test_an_output_that_nothing_writes_is_told_without_data(here, folder):
     (folder / "skipped.py").write_text(SKIPPED)
     code, out, err = here("profile", "skipped.py", "--shape", "100x4")
     assert (code, err) == (0, "") and out.count("memory that nothing has written") == 1
+    found = "skipped.py:8: warning: return: operand is shared_hbm tile 100x4 float32 (out of "
+    assert f"{found}skipped.py:8), but the kernel returns memory that nothing has" in out
+    assert "all 100 rows" in out
 
 
 @pytest.mark.lenient
 def test_memory_that_nothing_wrote_is_told_without_data(here, more):
     code, out, _ = here("profile", "kernels.py::half_loaded", "--shape", "128x8")
     assert code == 0
-    assert "kernels.py:32: warning: nisa.dma_copy: operand is sbuf tile 128x8 float32, but" in out
+    where = "operand is sbuf tile 128x8 float32 (tile of kernels.py:30), but the instruction at "
+    assert f"kernels.py:32: warning: nisa.dma_copy: {where}kernels.py:32 reads memory" in out
+    assert "partitions 0 to 127 (tile[0:128, 4:8])" in out
     code, _, err = here("profile", "kernels.py::half_loaded", "--shape", "128x8", "--strict")
     assert code == 1 and err.startswith("kernels.py:32: error: nisa.dma_copy: operand is sbuf")
     code, _, err = here("profile", "more.py::never_reset", "--shape", "128x128")
