@@ -30,7 +30,7 @@ class NkiValidationError(Exception):
         operand: the operand or argument.
         value: its value.
         rule: the rule as a clause; one that begins with "must" is about the operand.
-        name: the name of the device rule, or "" if the rule is none of these.
+        name: the name of the device rule, "lost-output", or "" if the rule is none of these.
         source: the kernel's line, for errors that are found only when the kernel has ended.
     """
 

@@ -20,7 +20,7 @@ import numpy as np
 from nki_kernels import hardware, releases
 from nki_kernels.removed_api import removed_argument
 
-from . import dtypes
+from . import dtypes, lost_outputs
 from .arguments import integers
 from .compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
 from .device_rules import Break
@@ -361,7 +361,12 @@ def _dry(
         _check_result(result)
         peaks = session.finish(_tensors(result))
         _name_edges(kernel, session)
-    if not (logs or is_program_order_kept(session)):
+        needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
+            session, result
+        )
+        if logs:
+            lost_outputs.check([session], result)
+    if needs_log and not logs:
         return _dry(kernel, specs, kwargs, logs=True)
     session.order = kept_order(session)
     timeline.add(session, peaks)
@@ -393,6 +398,7 @@ def _run_pair(
         _name_edges(kernel, session)
     pair.check(results)
     peaks = pair.finish([_tensors(result) for result in results])
+    lost_outputs.check(pair.sessions, results[0], pair.tensors)
     for session in pair.sessions:
         session.order = kept_order(session)
     return results[0], peaks
@@ -487,6 +493,7 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             result = kernel.func(*given, **named)
         _check_result(result)
         peaks = session.finish(_tensors(result))
+        lost_outputs.check([session], result)
         _name_edges(kernel, session)
         session.order = kept_order(session)
     for timeline in timelines:

@@ -100,6 +100,7 @@ class Session:
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
         self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
+        self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
         self.count = 0
         self.loop_scope: Any = None
         self.device_loop: Any = None  # the innermost loop on the device that runs
@@ -161,6 +162,7 @@ class Session:
 
     def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
         """Fills a tensor before the kernel starts."""
+        self.constants.add(tensor.storage)
         if not self.dry:
             tensor.array()[...] = array
         tensor.storage.written = True

@@ -49,7 +49,7 @@ DIFFERENT = {
         18,
         2,
     ),
-    "rows in HBM": (lambda: new((8, 6), buffer=nl.shared_hbm)[2:4].ap([[6, 2], [1, 6]]), 12, 0),
+    "rows in HBM": (lambda: new((8, 6), buffer=nl.private_hbm)[2:4].ap([[6, 2], [1, 6]]), 12, 0),
 }
 ALIKE = {
     "all of it": (lambda: tile().ap([[32, 64], [1, 4]], 2), 2),

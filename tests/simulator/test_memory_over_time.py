@@ -94,7 +94,7 @@ def test_rates_add_up_to_the_bytes_and_stay_within_the_engines(monkeypatch, chip
         for _ in range(8):
             t = tile(2048)
             nisa.dma_copy(t, x)
-            nisa.dma_copy(nl.ndarray((128, 2048), nl.float32, nl.shared_hbm), t)
+            nisa.dma_copy(nl.ndarray((128, 2048), nl.float32, nl.private_hbm), t)
 
     timeline = simulator.dry_run(kernel, ((128, 2048), "float32"))
     moved = timeline.dma_bytes_per_ns_over_time()

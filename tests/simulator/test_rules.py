@@ -74,7 +74,7 @@ def raw(*shape, dtype=nl.float32, buffer=nl.sbuf):
 
 def hbm(*shape, dtype=nl.float32):
     """A written HBM tensor."""
-    return nl.zeros(shape, dtype=dtype, buffer=nl.shared_hbm)
+    return nl.zeros(shape, dtype=dtype, buffer=nl.private_hbm)
 
 
 def index(*values):
@@ -1956,7 +1956,7 @@ def a_pattern_stays_on_its_partitions(broken):
     raw(4, 8).ap([[8, 4], [1, 8]], offset=8 if broken else 0)
 
 
-@rule("NkiTensor", "pattern of ap", "it reaches outside of shared_hbm tile")
+@rule("NkiTensor", "pattern of ap", "it reaches outside of private_hbm tile")
 def an_hbm_pattern_stays_inside(broken):
     hbm(4, 8).ap([[8, 4], [1, 8]], offset=1 if broken else 0)
 

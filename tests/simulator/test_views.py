@@ -268,12 +268,12 @@ def test_documented_patterns(shape: Any, view: Any, result: Any) -> None:
 
 
 def test_hbm_indexing_drops_dimensions() -> None:
-    tensor = inspect(lambda: new((4, 128, 32), buffer=nl.shared_hbm))
+    tensor = inspect(lambda: new((4, 128, 32), buffer=nl.private_hbm))
     assert tensor[0].shape == (128, 32)
     assert tensor[0, 1].shape == (32,)
     assert tensor[0, 1, 2].shape == (1,)
     assert tensor.permute((2, 0, 1)).strides == (1, 4096, 32)
-    assert tensor.buffer is nl.shared_hbm
+    assert tensor.buffer is nl.private_hbm
     assert tensor.dtype == nl.float32
 
 

@@ -89,7 +89,7 @@ def test_gpsimd_writes_descriptors_after_its_instruction():
 def test_transfers_of_two_queues_share_the_bandwidth():
     def kernel(x):
         nisa.dma_copy(tile(4096), x)
-        nisa.dma_copy(nl.ndarray((128, 4096), nl.float32, nl.shared_hbm), x)
+        nisa.dma_copy(nl.ndarray((128, 4096), nl.float32, nl.private_hbm), x)
 
     assert waits_of(kernel, ((128, 4096), "float32"))[1][1] in (waits.HBM, waits.DMA_ENGINES)
 
@@ -179,7 +179,7 @@ def test_every_wait_is_named_and_began_before(monkeypatch, chip):
             nisa.dma_copy(t, x)
             nisa.nc_matmul(bank, t[:, :128], t)
             nisa.tensor_copy(t, bank)
-            nisa.dma_copy(nl.ndarray((128, 512), nl.float32, nl.shared_hbm), t)
+            nisa.dma_copy(nl.ndarray((128, 512), nl.float32, nl.private_hbm), t)
 
     events = simulator.dry_run(nki.jit(kernel), ((128, 512), "float32")).events
     for event in events:

@@ -1,0 +1,243 @@
+"""Tensors in nl.shared_hbm that a kernel computes and does not return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nki, nl
+
+from .conftest import RULE
+
+FILE = "test_lost_outputs.py"
+LINES = inspect.getsource(inspect.getmodule(lambda: None)).splitlines()  # type: ignore[arg-type]
+X = np.arange(1024, dtype=np.float32).reshape(128, 8)
+SPEC = ((128, 8), "float32")
+RUNS: dict[str, Callable[..., Any]] = {
+    "launch": lambda kernel: nki.simulate(kernel)(X.copy()),
+    "dry run": lambda kernel: simulator.dry_run(kernel, SPEC),
+    "noted dry run": lambda kernel: _noted(kernel),
+}
+
+
+def _noted(kernel: Any) -> Any:
+    with simulator.sources():
+        return simulator.dry_run(kernel, SPEC)
+
+
+def line_of(mark: str) -> int:
+    """The line that ends with a comment."""
+    (found,) = [n for n, line in enumerate(LINES, 1) if line.endswith(f"# {mark}")]
+    return found
+
+
+def output(x: Any) -> Any:
+    return nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+
+
+def copied(x: Any, out: Any) -> Any:
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def forgets(x: Any) -> Any:
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)  # forgotten
+    copied(x, out)
+
+
+def forgets_two(x: Any) -> Any:
+    y_re, y_im = output(x), output(x)
+    copied(x, y_re)
+    copied(x, y_im)
+    return None
+
+
+def returns_no_tensor(x: Any) -> Any:
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    copied(x, out)
+    return out.shape
+
+
+def writes_nothing(x: Any) -> Any:
+    out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    copied(x, nl.ndarray(x.shape, x.dtype, nl.private_hbm))
+    assert out.shape == x.shape
+
+
+USELESS = {
+    forgets: "the result is None",
+    forgets_two: "the result is None",
+    returns_no_tensor: "the result is (128, 8)",
+    writes_nothing: "the result is None",
+}
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("kernel", USELESS)
+def test_a_kernel_without_any_effect_is_refused(kernel: Any, run: str) -> None:
+    with pytest.raises(RULE) as raised:
+        RUNS[run](kernel)
+    text = str(raised.value)
+    assert text.startswith(f"return: {USELESS[kernel]}, but the kernel changes no argument, so ")
+    assert raised.value.name == "lost-output"
+    if kernel is forgets:
+        place = line_of("forgotten")
+        tile = f"shared_hbm tile 128x8 float32 (out of {FILE}:{place})"
+        assert text.endswith(f"It creates {tile}: end it with `return out`")
+        assert raised.value.source is not None and raised.value.source.line == place
+
+
+def forgets_one(x: Any) -> Any:
+    first = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    second = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)  # the second
+    copied(x, second)
+    return copied(x, first)
+
+
+def changes_and_forgets(x: Any) -> Any:
+    second = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(x, copied(x, second))
+    copied(x, second)
+    third = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    copied(x, third)
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(
+    ("kernel", "name"), [(forgets_one, "second"), (changes_and_forgets, "third")]
+)
+def test_one_lost_tensor_of_several_is_a_warning(kernel: Any, name: str, run: str) -> None:
+    with pytest.warns(simulator.NkiSimulationWarning) as told:
+        RUNS[run](kernel)
+    (text,) = {str(warning.message) for warning in told}
+    assert text.startswith(f"return: shared_hbm tile 128x8 float32 ({name} of {FILE}:")
+    assert "is not returned, but no instruction reads it, so that the values" in text
+    with simulator.strict(), pytest.raises(RULE, match=f"{name} of .* no instruction reads it"):
+        RUNS[run](kernel)
+
+
+@pytest.mark.lenient
+def test_a_warning_has_the_line_that_creates_the_tensor() -> None:
+    timeline = RUNS["noted dry run"](forgets_one)
+    (warning,) = timeline.warnings
+    assert (warning.rule, warning.number) == ("lost-output", None)
+    assert warning.source.line == line_of("the second")
+
+
+@dataclass
+class Pair:
+    re: Any
+    im: Any
+
+
+def in_a_branch(x: Any) -> Any:
+    out = output(x)
+    if x.shape[0] > 1:
+        return copied(x, out)
+    return None
+
+
+def scratch(x: Any) -> Any:
+    between = output(x)
+    return copied(copied(x, between), output(x))
+
+
+def scratch_again(x: Any) -> Any:
+    """Each write covers the reads before it; the last write is read, too."""
+    between, out = output(x), output(x)
+    for _ in range(3):
+        copied(copied(x, between), out)
+    return out
+
+
+def private(x: Any) -> Any:
+    copied(x, nl.ndarray(x.shape, x.dtype, nl.private_hbm))
+    copied(x, nl.ndarray(x.shape, x.dtype, nl.hbm))
+    return copied(x, output(x))
+
+
+def changes_its_argument(x: Any) -> None:
+    between = output(x)
+    copied(copied(x, between), x)
+
+
+def of_constants(x: Any) -> Any:
+    return copied(nl.shared_constant(X), output(x))
+
+
+def unused(x: Any) -> Any:
+    output(x)
+    return copied(x, output(x))
+
+
+LEGAL = {
+    "a branch": in_a_branch,
+    "a tuple": lambda x: (copied(x, output(x)), (copied(x, output(x)), 3)),
+    "a dict": lambda x: {"y": copied(x, output(x)), "n": 3},
+    "a record": lambda x: Pair(copied(x, output(x)), [copied(x, output(x))]),
+    "a view": lambda x: copied(x, output(x))[0:64],
+    "scratch": scratch,
+    "scratch again": scratch_again,
+    "private": private,
+    "an argument": lambda x: x,
+    "changes its argument": changes_its_argument,
+    "constants": of_constants,
+    "unused": unused,
+    "nothing in HBM": lambda x: nisa.memset(nl.ndarray((4, 4), "float32"), 0.0) and None,
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("case", LEGAL)
+def test_legal_kernels(case: str, run: str) -> None:
+    found = RUNS[run](LEGAL[case])
+    assert run == "launch" or found.launches == 1  # and no error, as warnings are errors here
+
+
+def halves(x: Any) -> tuple[Any, Any]:
+    first = nl.program_id(0) * 64
+    return x[first : first + 64], slice(first, first + 64)
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("dry", [False, True])
+def test_two_cores(dry: bool) -> None:
+    def run(kernel: Any) -> Any:
+        of_two = nki.simulate(kernel).with_programs(2)
+        return simulator.dry_run(of_two, SPEC) if dry else of_two(X.copy())
+
+    def lost(x: Any) -> None:
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        part, rows = halves(x)
+        copied(part, out[rows])
+
+    def swapped(x: Any, returns: bool = True) -> Any:
+        """The scratch memory that one program writes, and the other one reads."""
+        between = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        part, rows = halves(x)
+        copied(part, between[rows])
+        nisa.core_barrier(between, (0, 1))
+        out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+        other = 64 - rows.start
+        copied(between[other : other + 64], out[rows])
+        return out if returns else between
+
+    with hardware.select(hardware.chip("trn2")):
+        with pytest.raises(RULE, match="It creates shared_hbm tile 128x8 .* `return out`"):
+            run(lost)
+        with simulator.strict():
+            found = run(swapped)
+        if not dry:
+            np.testing.assert_array_equal(found, np.roll(X, 64, 0))
+        with pytest.warns(simulator.NkiSimulationWarning, match="out of .* is not returned, but"):
+            run(lambda x: swapped(x, returns=False))
