@@ -16,7 +16,6 @@ from nki_kernels.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argume
 
 from . import api
 from .calls import MUTATORS, contested_call, names_a_key
-from .later_values import LaterValues
 from .names import (
     ALIASES,
     UNKNOWN,
@@ -27,6 +26,7 @@ from .names import (
     is_user_module,
     origin,
 )
+from .outputs import lost_outputs
 from .rules import (
     BUILTINS,
     FORBIDDEN_SYNTAX,
@@ -41,6 +41,7 @@ from .rules import (
     severity_of,
 )
 from .source import (
+    Definition,
     Loop,
     assigned_to,
     assigned_values,
@@ -55,10 +56,11 @@ from .source import (
     results_of,
     unwrap,
 )
+from .tiles import Tiles
 from .violation import Violation
 
 
-class Checker(LaterValues):
+class Checker(Tiles):
     """Checks one function in the current release, and collects the functions it refers to."""
 
     def __init__(
@@ -79,7 +81,6 @@ class Checker(LaterValues):
         self.lists: set[str] = set()
         self.dicts: set[str] = set()
         self.counters: set[str] = set()
-        self.tensors: set[str] = set()
         self.loop = loop
         self.loops: dict[ast.Call, Loop] = {}
         self.register_names: set[str] = set()
@@ -107,6 +108,7 @@ class Checker(LaterValues):
             self.report("async")
         if self.is_kernel:
             self.check_kernel_signature(definition.args)
+            self.check_outputs(definition)
             if self.function.__code__.co_flags & inspect.CO_GENERATOR:
                 yields = (
                     n for n in ast.walk(definition) if isinstance(n, ast.Yield | ast.YieldFrom)
@@ -146,6 +148,11 @@ class Checker(LaterValues):
             if isinstance(default, ast.List) or re.search(r"\b[Ll]ist\b", annotation):
                 self.report("list-argument", arg.arg, arg.lineno)
 
+    def check_outputs(self, definition: Definition) -> None:
+        """Reports the tensors in nl.shared_hbm that nobody receives."""
+        for name, line in lost_outputs(definition, self.names):
+            self.report("lost-output", name, line)
+
     # Walking
 
     def visit(self, node: ast.AST) -> None:
@@ -153,6 +160,7 @@ class Checker(LaterValues):
         rule = FORBIDDEN_SYNTAX.get(type(node).__name__)
         if rule:
             self.report(rule)
+        self.check_tiles(node)
         super().visit(node)
         self.line = outer
 
@@ -291,11 +299,17 @@ class Checker(LaterValues):
         self.note(node.target, None)
         self.visit_all([*node.body, *node.orelse])
 
-    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+    def visit_If(self, node: ast.If) -> None:
+        self.check_condition(node.test)
+        self.visit(node.test)
+        before = self.tiles
+        self.visit_all(node.body)
+        self.tiles = before
+        self.visit_all(node.orelse)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
         self.check_condition(node.test)
         self.generic_visit(node)
-
-    visit_IfExp = visit_If
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
         for value in node.values:
@@ -317,6 +331,7 @@ class Checker(LaterValues):
             if self.is_traced and about_objects:
                 return
             if not any(map(is_none, operands)) and any(map(self.is_tensor, operands)):
+                self.told.add(test)
                 self.report("tensor-condition", ast.unparse(test))
         elif self.is_tensor(test):
             self.report("tensor-condition", ast.unparse(test))

@@ -5,6 +5,7 @@ releases, or in one of them; `rules_of` says which rules hold in a release.
 
 Sources in `RULES`, `DEPRECATED` and `CONTESTED`:
 
+quickstart nki/get-started/quickstart-implement-run-kernel.rst of the SDK 2.32
 guide      NKI Language Guide (values, control flow, classes, "Kernel Caching")
 migration  NKI Migration Guides ("Language restrictions", "Deprecated", "Decorators on sub-kernels")
 api        docstrings of `nki.language`
@@ -61,6 +62,17 @@ _OF_BOTH: dict[str, tuple[str, str]] = {
         "guide, api",
         "a tensor's elements are not known while the kernel is compiled; select by nl.where or "
         "nisa.tensor_copy_predicated, or loop by nl.while_loop",
+    ),
+    "tensor-operator": (
+        "quickstart (step 5), api (nki.language, nki.isa)",
+        "a tensor's elements are not known while the kernel is built, so Python's operators and "
+        "NumPy's functions do not work on it; compute with functions of nisa, such as "
+        "nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as nl.add(x, y)",
+    ),
+    "lost-output": (
+        "quickstart (step 7)",
+        "the kernel writes this tensor in nl.shared_hbm, and neither returns nor reads it, so that "
+        "its values are lost; add the tensor to what the kernel returns",
     ),
     "broadcast-method": (
         "api; others (device)",
@@ -325,6 +337,11 @@ NO_INSTRUCTION = frozenset(f"nki.language.{name}" for name in ("mod", "fmod", "d
 TENSOR_MAKERS = frozenset(
     f"nki.language.{name}"
     for name in ("ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "load")
+)
+# Methods of a tensor that return a view of it.
+VIEWS = frozenset(
+    ("ap", "broadcast", "expand_dim", "flatten_dims", "permute", "rearrange", "reshape")
+    + ("reshape_dim", "select", "slice", "squeeze_dim", "vector_select", "view")
 )
 IMPURE = frozenset({"datetime", "os", "random", "secrets", "time", "uuid"})
 LOOPS = frozenset({"fori_loop", "while_loop"})

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nki_kernels import releases
+from nki_kernels.tensor_arithmetic import why_not
 
 from . import dtypes
 from .access_patterns import first_element, index_steps
@@ -224,11 +225,6 @@ class NkiTensor(NoArithmetic, NKIObject):
         "_dynamic",
         "_free",
     )
-    _instead = (
-        "a tensor's elements are not known while the kernel is built: compute with functions of "
-        "nisa, such as nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as "
-        "nl.add(x, y)"
-    )
 
     def __init__(
         self,
@@ -362,6 +358,14 @@ class NkiTensor(NoArithmetic, NKIObject):
         return NotImplemented
 
     __hash__ = object.__hash__
+
+    def _why_not(self, operation: str) -> str:
+        from .origins import name_and_text
+
+        if self.storage is None:
+            return why_not(operation)
+        text = f"`{operation}` of {name_and_text(self.storage, None)[1]}: {why_not(operation)}"
+        return text if self.buffer in ON_CHIP else f"{text}. Copy the tensor into SBUF first"
 
     # Data, for the instructions.
 

@@ -132,6 +132,10 @@ def keyword_helper(a, *, b):
     return a + b
 
 
+def put(dst, src):
+    nisa.dma_copy(dst=dst, src=src)
+
+
 def default_helper(a, b=2):
     return a + b
 
@@ -162,6 +166,9 @@ def summary(violations: list[Violation]) -> list[tuple[str, str]]:
     """(rule, text of the line) of every violation, so that tests need not count lines."""
     return [(v.rule, Path(v.file).read_text().splitlines()[v.line - 1]) for v in violations]
 
+
+OUT = "out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)"
+WRITE = "nisa.dma_copy(dst=out[0:4], src=x)"
 
 # (rule, body of a kernel). The bad line is the one that ends in "#", else the first one.
 BAD_BODIES = [
@@ -253,6 +260,35 @@ BAD_BODIES = [
     ("tensor-condition", "y = nl.load(x)\nif n > 2 and not y[0, 0] > 3:  #\n    pass"),
     ("tensor-condition", "y = nl.load(x)\nz = n if y < 3 else 2  #"),
     ("tensor-condition", "y = nl.zeros((4, 4), dtype=nl.float32)\nwhile y[0]:  #\n    pass"),
+    ("tensor-operator", "y = nl.load(x)\ny = y * 2 + 1  #\nz = y + 1"),
+    ("tensor-operator", "y = nl.zeros((4, 4), dtype=nl.float32)\nz = 1 - y[0:2]  #"),
+    ("tensor-operator", "y = nl.ndarray((4, 4), dtype=nl.float32)\ny += x  #"),
+    ("tensor-operator", "y = nl.load(x)\nz = -y  #"),
+    ("tensor-operator", "y = nl.load(x)\nz = y[0] > 3  #"),
+    ("tensor-operator", "y = nl.load(x)\nz = abs(y)  #"),
+    ("tensor-operator", "z = nl.load(x).reshape((2, 8)) / n"),
+    ("tensor-operator", "y = nl.load(x)\nv = y[0:2].reshape((2, 8))\nz = n * v  #"),
+    ("tensor-operator", "for i in range(n):\n    y = nl.load(x)\n    z = y * 2  #"),
+    ("tensor-operator", "y = nl.load(x)\nif n:\n    y = nl.load(x)\nz = y + 1  #"),
+    ("tensor-operator", "y = n\nif n:\n    y = nl.load(x)\n    z = y + 1  #\nz = y + 1"),
+    (
+        "tensor-operator",
+        "y = nl.load(x)\ndef body(i):\n    nisa.memset(x, y * 2)  #\nnl.fori_loop(0, n, body)",
+    ),
+    ("lost-output", f"{OUT}  #\n{WRITE}"),
+    ("lost-output", f"{OUT}  #\n{WRITE}\nreturn None"),
+    ("lost-output", f"{OUT}  #\n{WRITE}\nif n == 3:\n    return"),
+    ("lost-output", f"{OUT}  #\nput(out[0:n], x)\nprint(n * 2, x.shape)"),
+    ("lost-output", f"{OUT}  #\nput(out, x[0:n])\nv = x.reshape((2, n))\nput(out, v)"),
+    ("lost-output", f"{OUT}  #\nassert out.shape == (n, n)"),
+    ("lost-output", f"{OUT}  #\n{OUT.replace('out', 'other')}\n{WRITE}\nreturn other"),
+    ("lost-output", "a, b = nl.zeros((4, n), nl.float32, nl.shared_hbm), n  #\nput(a, x)"),
+    (
+        "lost-output",
+        f"{OUT}  #\ndef body(i):\n    nisa.dma_copy(dst=out.ap([[1, 1]], scalar_offset=i), src=x)\n"
+        "nl.fori_loop(0, n, body)",
+    ),
+    ("lost-output", f"{OUT}  #\n{WRITE}\nnisa.dma_copy(dst=x, src=x)"),
     ("broadcast-method", "y = x.broadcast_to((4, 4))"),
     ("impure", "y = random.random()"),
     ("impure", "y = draw()"),
@@ -376,6 +412,7 @@ TRACED_BODIES = [
         "    t = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)  #\nnl.fori_loop(0, n, body)",
     ),
     ("loop-body", "m = 0\ndef body(i):\n    nonlocal m\n    m += 1  #\nnl.fori_loop(0, n, body)"),
+    ("tensor-operator", "y = nl.load(x)\nz = np.exp(y)  #"),
     ("deprecated-range", "for i in nl.affine_range(n):\n    pass"),
     ("deprecated-range", "for i in nl.sequential_range(0, n):\n    pass"),
     ("deprecated-range", "for i in nl.static_range(n):\n    pass"),
@@ -441,6 +478,27 @@ GOOD_BODIES = {
     "frozen dataclasses": "b = Block(4, 8)\ny = b.rows",
     "lists of a loop body": "def body(i):\n    rows = []\n    rows.append(1)\n    x[...] = 2\n"
     "nl.fori_loop(0, n, body)",
+    "arithmetic of numbers": "y = nl.load(x)\nm = y.shape[0] * 2 + n\nz = -m\ny = m\nz = y * 2\n"
+    "if y > 3:\n    z = abs(y)\nw = x * 2",
+    "a number in one branch": "y = nl.load(x)\nif n:\n    y = 4\nz = y * 2\nif n:\n"
+    "    w = nl.load(x)\nelse:\n    w = 3\n    v = w * 2\nv = w * 2\n"
+    "for i in range(n):\n    u = i\n    v = u + 1\n    u = nl.load(x)\nv = u + 1",
+    "other branches": "u = 1\nif n:\n    u = nl.load(x)\nelse:\n    v = u + 1",
+    "what a tensor is": "y = nl.load(x)\nz = y == None\nw = y == x\nv = [y] + [y]\n"
+    "u = len(y.shape) + 1",
+    "returned in a branch": f"{OUT}\n{WRITE}\nif n:\n    return out",
+    "returned as a view": f"{OUT}\n{WRITE}\nreturn out[0:4], n",
+    "returned in a record": f"{OUT}\n{WRITE}\nresult = Block(out, n)\nreturn result",
+    "returned in a list": f"{OUT}\n{WRITE}\nfound = []\nfound.append(out)\nreturn found",
+    "returned by a helper": f"{OUT}\nreturn helper(out)",
+    "returned by another name": f"{OUT}\n{WRITE}\ny = out\nreturn y",
+    "scratch": f"{OUT}\n{WRITE}\ny = nl.load(out)\nnisa.dma_copy(dst=x, src=y)",
+    "scratch of a helper": f"{OUT}\nput(out, x)\nput(x, out)",
+    "an argument of a view is changed": f"{OUT}\n{WRITE}\nv = x[0:n]\nput(v, out)",
+    "private memory": "y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)\n"
+    "nisa.dma_copy(dst=y, src=x)",
+    "an unused tensor": f"{OUT}\nreturn x",
+    "an unknown helper": f"{OUT}\nx.method(out)",
     "locals hide globals": "TABLE = (1, 2)\ny = TABLE[0]",
 }
 
