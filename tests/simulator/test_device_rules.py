@@ -396,7 +396,7 @@ def registers(count, together, store=False, mode=None):
     """Rows at addresses in registers, `together` of which are loaded before their uses."""
 
     def body():
-        table, tile = new((count, 8), buffer=nl.shared_hbm), operand((1, 8))
+        table, tile = new((count, 8), buffer=nl.private_hbm), operand((1, 8))
         for row in range(count):
             nisa.dma_copy(table[row : row + 1], tile)
         rows = new((1, 8))

@@ -53,11 +53,21 @@ def test_only_what_is_read_counts() -> None:
     def kernel() -> Any:
         tile = new((128, 2, 64))
         nisa.memset(tile[0:8], 1.0)
-        nisa.memset(tile[32:36, 0], 1.0)
-        return to_hbm(tile[0:40:2, 1, 8:16])
+        nisa.memset(tile[32:36, 1], 1.0)
+        nisa.memset(tile[64:68, 0], 1.0)
+        return to_hbm(tile[0:40, 1, 8:16])
 
-    assert "partitions 8, 10, 12, 14 and others (" in refused(kernel)
-    assert "128 elements of tile[8:39, 1:2, 8:16])" in refused(kernel)
+    assert "partitions 8 to 31 and 36 to 39 (" in refused(kernel)
+    assert "224 elements of tile[8:40, 1:2, 8:16])" in refused(kernel)
+
+
+def test_many_runs_of_rows_are_not_all_listed() -> None:
+    def kernel() -> Any:
+        rows = new((20, 8), buffer=nl.private_hbm)
+        nisa.dma_copy(rows[1::2], nl.ones((10, 8), nl.float32))
+        return to_hbm(nl.load(rows))
+
+    assert "rows 0, 2, 4, 6 and others (80 elements of rows[0:19])" in refused(kernel)
 
 
 def test_a_narrow_view_of_a_wide_tile() -> None:

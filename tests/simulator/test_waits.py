@@ -63,7 +63,7 @@ def test_engines_and_queues_in_order():
         memset(tile())
         for _ in range(2):
             nisa.dma_copy(tile(64), x, dge_mode=nisa.dge_mode.swdge)
-        nisa.dma_copy(nl.ndarray((128, 64), nl.float32, nl.shared_hbm), x)
+        nisa.dma_copy(nl.ndarray((128, 64), nl.float32, nl.private_hbm), x)
 
     found = waits_of(kernel, ((128, 64), "float32"))
     assert found[1] == (0, waits.ENGINE)
