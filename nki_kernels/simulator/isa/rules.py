@@ -103,7 +103,8 @@ class Rules:
                 f"an access to PSUM begins at a multiple of {hardware.PSUM_ALIGNMENT_BYTES} bytes "
                 f"(nl.tile_size.psum_min_align): pad each slot of {t.dtype} to such a multiple"
             )
-            raise self.fail(name, f"a tile of {t.dtype} that begins at byte {byte} of PSUM", rule)
+            value = f"a view that begins at byte {byte} of {t.storage.describe()}"
+            raise self.fail(name, value, rule)
 
     def output(
         self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
