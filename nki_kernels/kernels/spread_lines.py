@@ -234,7 +234,7 @@ def lines_together(lines: Lines, partitions: int, rows: int, size: int) -> int:
 
 
 def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
-    """Return the DMAs that move a tile: of whole rows of its matrices, and of a shorter last one."""
+    """Return the DMAs that move a tile: of whole rows of its matrices, and a shorter last row."""
     partitions, rows, size = shape
     line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)

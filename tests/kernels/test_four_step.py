@@ -211,7 +211,7 @@ def test_instructions_of_the_batch_that_fills_hbm(radices):
 
 def test_modelled_times():
     limits = {
-        (64, 128): 1.7,
+        (64, 128): 2.9,  # a copy for each row, which costs the DMA engines more than its bytes
         (128, 128): 2.1,
         (32, 8, 128): 1.9,
         (32, 16, 128): 2.0,
