@@ -121,6 +121,11 @@ def transposed_dtype(dtype: Any) -> Any:
     return nl.float32 if nisa.get_nc_version() == nisa.nc_version.gen2 else dtype
 
 
+def even_columns(columns: int, dtype: Any) -> int:
+    """Return the columns of a transpose in PSUM, where each begins at a multiple of 4 bytes."""
+    return columns if itemsize(dtype) == 4 else columns + columns % 2
+
+
 def transpose(dst: Any, data: Any, identity: Any) -> None:
     """Transpose SBUF data [P, ...], one strided run, to PSUM [..., columns], zeros from P on.
 

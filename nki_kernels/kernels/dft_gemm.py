@@ -70,6 +70,7 @@ from ..tiles import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
+    even_columns,
     load_identity,
     load_tables,
     multiply,
@@ -466,9 +467,8 @@ def transpose_slabs(data: Any, block: Block, first: int, slabs: int, work: Work)
     """Transpose slabs of data [P, rows, numbers] to operands [K, slabs, columns] of each term."""
     per_slab = work.slab.rows
     columns = padded_columns(block.rows.partitions, 0)
-    # Exact transposes keep the dtype; columns of bfloat16 begin on 4 bytes.
-    dtype = nl.float32 if transposes_mix_rows() else data.dtype
-    shape = (per_slab * data.shape[2], slabs, columns + columns % 2)
+    dtype = nl.float32 if transposes_mix_rows() else data.dtype  # exact transposes keep the dtype
+    shape = (per_slab * data.shape[2], slabs, even_columns(columns, dtype))
     bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)[:, :, 0:columns]
     for index in range(slabs):
         at = first + index * per_slab

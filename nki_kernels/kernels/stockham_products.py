@@ -17,6 +17,7 @@ from ..tiles import (
     PSUM_BANK,
     WHOLE_RADIX,
     element_count,
+    even_columns,
     multiply,
     multiply_half,
     padded_columns,
@@ -111,7 +112,8 @@ def transpose_bank(plan: Any, block: Any, stage: Any, row: int, first: int, coun
     wide = max(rows, NARROW + 1)
     begin = row * row_numbers(stage)
     dtype = transposed_dtype(plan.dtype)
-    bank = nl.ndarray((wide, count, pieces, columns), dtype=dtype, buffer=nl.psum)
+    shape = (wide, count, pieces, even_columns(columns, dtype))
+    bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)[:, :, :, 0:columns]
     for product in range(count):
         for piece in range(pieces):
             low = begin + first_number(stage, first + product, piece)
