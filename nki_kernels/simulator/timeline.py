@@ -45,6 +45,8 @@ class Event:
         hbm_bytes: the bytes that the DMA reads and writes in HBM.
         moves_ns: how long the DMA engines need for the bytes, if they do nothing else; else 0.
         descriptors_ns: how long GpSimdE writes the descriptors, from start_ns on; else 0.
+        latency_ns: how long after start_ns a DMA's first byte can move, if no engine is busy; else
+            0. Up to ``end_ns - moves_ns`` the DMA then waits in a queue.
         macs: the multiply-accumulate operations of a matmul; 0 for transposes.
         times: how often the instruction runs: once, or in each iteration of a loop.
         waited_for: the index of the event that it waited for last, or None.
@@ -68,6 +70,7 @@ class Event:
     hbm_bytes: int = 0
     moves_ns: float = 0.0
     descriptors_ns: float = 0.0
+    latency_ns: float = 0.0
     macs: int = 0
     times: int = 1
     waited_for: int | None = None
@@ -388,6 +391,7 @@ def _event(launch: _Launch, n: int) -> Event:
         hbm_bytes=issue.hbm_bytes,
         moves_ns=max((*issue.dma_ns, issue.dma_shared_ns)) if is_dma else 0.0,
         descriptors_ns=issue.trigger_ns if issue.uses_software_dge else 0.0,
+        latency_ns=issue.trigger_ns + schedule.chip.dma_start_ns if is_dma else 0.0,
         macs=issue.macs,
         times=schedule.times[n],
         waited_for=launch.first + blamed if blamed >= 0 else None,

@@ -167,7 +167,10 @@ def _columns(
         "operands": lambda e: e.operands,
         "wait": lambda e: e.wait,
     }
-    numbers = ("number", "core", "launch", "bytes", "descriptors", "moves_ns", "macs", "times")
+    numbers = (
+        *("number", "core", "launch", "bytes", "descriptors", "latency_ns", "moves_ns"),
+        *("macs", "times"),
+    )
     return {
         "track": [track for track, _ in places],
         "lane": [lane for _, lane in places],

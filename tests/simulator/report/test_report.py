@@ -284,6 +284,52 @@ def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
     assert text == "written by GpSimdE in 745 ns"
 
 
+def test_a_dma_shows_its_latency_its_queue_and_its_bytes(tmp_path):
+    """The last load waits for the loads before it: a thin line, a hatched box and a full box."""
+    timeline = modelled(kernels.softmax, ((1536, 1024), "float32"))
+    event = [event for event in timeline.events if event.queue == "dma load"][-1]
+    found = in_browser(
+        page_of(timeline, tmp_path),
+        """
+        const chart = charts[0];
+        const ratio = devicePixelRatio;
+        const n = NUMBER;
+        const row = rowOfTrack[events.track[n]];
+        const top = chart.bbox.top + (row.top + events.lane[n] * row.each) * ratio;
+        const height = (row.each - 1) * ratio;
+        setView(events.start[n], events.end[n]);
+        await wait(50);
+        const colours = ([from, to]) => {
+          const [left, right] = [from, to].map((time) => chart.valToPos(time, "x", true));
+          const width = Math.max(1, Math.floor(right - left) - 8);
+          const pixels = (place) => {
+            const { data: rgba } = chart.ctx.getImageData(left + 4, top + place * height, width, 1);
+            const found = new Set();
+            for (let at = 0; at < rgba.length; at += 4) found.add(rgba.slice(at, at + 3).join(" "));
+            return found.size;
+          };
+          return [pixels(0.1), pixels(0.5)];
+        };
+        const parts = partsOf(n);
+        const legend = [...document.querySelectorAll(".legend li")];
+        return { parts, colours: parts.map(colours), facts: facts(n),
+                 legend: legend.map((one) => one.textContent.trim()) };
+        """.replace("NUMBER", str(event.index)),
+        tmp_path,
+    )
+    latency, queue, moves = found["parts"]
+    assert latency[0] == event.start_ns and moves[1] == event.end_ns
+    assert latency[1] - latency[0] == pytest.approx(event.latency_ns)
+    assert moves[1] - moves[0] == pytest.approx(event.moves_ns)
+    assert queue == [latency[1], moves[0]] and queue[1] - queue[0] > 100
+    shades = [edge for edge, _ in found["colours"]]
+    assert shades[1] > 2 and shades[2] == 1  # lines of the hatching, and one colour
+    (text,) = [text for name, text in found["facts"] if name == "Of which"]
+    assert " latency, " in text and " in a queue, " in text and text.endswith(" for its bytes")
+    assert "the DMA waits in a queue: DMA engines or HBM are busy with others" in found["legend"]
+    assert any(line.startswith("latency of a DMA") for line in found["legend"])
+
+
 def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
     found = in_browser(
         page_of(softmax, tmp_path),
@@ -341,24 +387,53 @@ def test_the_bar_of_a_share_is_below_its_number(softmax, tmp_path):
         assert one["width"] == pytest.approx(one["share"], abs=0.02)
 
 
+ON_A_SMALL_SCREEN = """
+const frame = document.createElement("iframe");
+frame.width = 420;
+frame.srcdoc = document.documentElement.outerHTML.replace(/<script[^]*?<\\/script>/g, "");
+document.body.append(frame);
+await new Promise((done) => { frame.onload = done; });
+const page = frame.contentDocument;
+page.getElementById("charts").replaceChildren();  // as wide as the window around it
+"""
+
+
 def test_bars_of_utilisation_are_as_wide_as_a_small_screen(softmax, tmp_path):
     found = in_browser(
         page_of(softmax, tmp_path),
-        """
-        const frame = document.createElement("iframe");
-        frame.width = 420;
-        frame.srcdoc = document.documentElement.outerHTML.replace(/<script[^]*?<\\/script>/g, "");
-        document.body.append(frame);
-        await new Promise((done) => { frame.onload = done; });
-        const page = frame.contentDocument;
-        page.getElementById("charts").replaceChildren();  // as wide as the window around it
+        f"""
+        {ON_A_SMALL_SCREEN}
         const bars = [...page.querySelectorAll(".bars .track")];
-        return { widths: bars.map((bar) => bar.getBoundingClientRect().width),
-                 fits: page.documentElement.scrollWidth <= 420 };
+        return {{ widths: bars.map((bar) => bar.getBoundingClientRect().width),
+                 fits: page.documentElement.scrollWidth <= 420 }};
         """,
         tmp_path,
     )
     assert min(found["widths"]) > 200 and found["fits"]
+
+
+def test_source_is_read_on_a_small_screen_without_scrolling(softmax, tmp_path):
+    found = in_browser(
+        page_of(softmax, tmp_path),
+        f"""
+        {ON_A_SMALL_SCREEN}
+        const code = page.querySelector(".code");
+        const right = (one) => one.getBoundingClientRect().right;
+        const texts = [...code.querySelectorAll("pre")];
+        const bars = [...code.querySelectorAll(".heat .fill")];
+        const fits = texts.every((one) => right(one) <= right(code));
+        return {{ fits: fits && code.scrollWidth <= code.clientWidth,
+                 width: Math.min(...texts.map((one) => one.getBoundingClientRect().width)),
+                 left: new Set(texts.map((one) => one.getBoundingClientRect().left)).size,
+                 bars: bars.map((bar) => [bar.getBoundingClientRect().width,
+                   Number(bar.closest("tr").querySelector("data").value)]) }};
+        """,
+        tmp_path,
+    )
+    assert found["fits"] and found["width"] > 250 and found["left"] == 1
+    widest, longest = max(found["bars"])
+    for width, ns in found["bars"]:
+        assert width == pytest.approx(max(1, widest * ns / longest), abs=0.5)
 
 
 def test_the_table_filters_sorts_and_selects(softmax, tmp_path):

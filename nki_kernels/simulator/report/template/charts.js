@@ -193,25 +193,53 @@ function drawTrack(context, box, row, x, ratio) {
   }
 }
 
-// Draws the box of an event on a track. The latency of a DMA is pale, and so is the time in which
-// GpSimdE writes its descriptors, on GpSimdE's track.
+// Draws the box of an event on a track, in fainter colours off the critical path. The latency of a
+// DMA is a thin line, and its wait in a queue is hatched. On GpSimdE's track its descriptors are pale.
 function drawEvent(context, track, n, [left, top, width, height], x, ratio) {
   const isOwn = events.track[n] === track;
-  const isPale = !isOwn || (engineOf(n) === "dma" && width > 3);
+  const isTransfer = isOwn && engineOf(n) === "dma" && width > 3;
   const alpha = isOnPath(n) ? 1 : 0.42;
-  context.fillStyle = colour(data.tracks[track].engine);
-  context.globalAlpha = isPale ? 0.45 * alpha : alpha;
-  context.fillRect(left, top, width, height);
-  context.globalAlpha = alpha;
-  if (isOwn && isPale) {
-    const begin = x(events.end[n] - events.moves_ns[n]);
-    context.fillRect(begin, top, Math.max(ratio / 2, left + width - begin), height);
+  const style = colour(data.tracks[track].engine);
+  const right = left + width;
+  const fill = (from, to, paint, part = 1) => {
+    context.fillStyle = paint;
+    if (to > from) context.fillRect(from, top + ((1 - part) / 2) * height, to - from, part * height);
+  };
+  context.globalAlpha = isOwn ? alpha : 0.45 * alpha;
+  if (isTransfer) {
+    const [queued, moving] = partsOf(n).map(([time]) => x(time)).slice(1);
+    fill(left, Math.min(queued, right), style, 0.3);
+    fill(queued, Math.min(moving, right), hatched(context, style, ratio));
+    fill(moving, Math.max(moving + ratio / 2, right), style);
+  } else {
+    fill(left, right, style);
   }
   context.globalAlpha = 1;
   if (isOwn && warningsOf.has(n)) {
     context.fillStyle = colour("heat");
     context.fillRect(left, top, Math.max(width, 2 * ratio), 3 * ratio);
   }
+}
+
+const hatches = new Map();
+
+// A pattern of lines, which no text in the box hides.
+function hatched(context, style, ratio) {
+  const key = `${style} ${ratio}`;
+  if (!hatches.has(key)) {
+    const size = Math.round(6 * ratio);
+    const tile = element("canvas", { width: size, height: size });
+    const lines = tile.getContext("2d");
+    lines.strokeStyle = style;
+    lines.lineWidth = 1.2 * ratio;
+    for (const shift of [-size, 0, size]) {
+      lines.moveTo(shift - 1, size + 1);
+      lines.lineTo(shift + size + 1, -1);
+    }
+    lines.stroke();
+    hatches.set(key, context.createPattern(tile, "repeat"));
+  }
+  return hatches.get(key);
 }
 
 // Writes a name in the visible part of its box, if the name has room there.

@@ -49,6 +49,15 @@ function label(n) {
   return `#${events.number[n]} ${word("name", n)}${where.length ? ` (${where.join(", ")})` : ""}`;
 }
 
+// The parts of a DMA, each as [start, end] in nanoseconds: its latency, its wait in a queue for the
+// DMA engines or for HBM, and the time in which its bytes move.
+function partsOf(n) {
+  const [start, end] = [events.start[n], events.end[n]];
+  const moving = Math.max(start, end - events.moves_ns[n]);
+  const queued = Math.min(start + events.latency_ns[n], moving);
+  return [[start, queued], [queued, moving], [moving, end]];
+}
+
 // Lists everything that is known about an event, as names and values.
 function facts(n) {
   const found = [["Engine", trackName(data.tracks[events.track[n]])]];
@@ -63,6 +72,11 @@ function facts(n) {
   if (events.bytes[n]) {
     const rate = events.moves_ns[n] ? `, ${(events.bytes[n] / events.moves_ns[n]).toFixed(1)} GB/s for ${timeText(events.moves_ns[n])}` : "";
     found.push(["Moves", `${bytesText(events.bytes[n])} in ${events.descriptors[n].toLocaleString("en")} descriptors${rate}`]);
+  }
+  if (engineOf(n) === "dma") {
+    const [latency, queue, moves] = partsOf(n).map(([from, to]) => to - from);
+    const waits = queue > 0.5 ? `${timeText(queue)} in a queue` : "no wait in a queue";
+    found.push(["Of which", `${timeText(latency)} latency, ${waits}, ${timeText(moves)} for its bytes`]);
   }
   if (events.descriptors_end[n] !== null) {
     found.push(["Descriptors", `written by GpSimdE in ${timeText(events.descriptors_end[n] - events.start[n])}`]);
