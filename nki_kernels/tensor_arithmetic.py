@@ -1,4 +1,4 @@
-"""What to write instead of Python's operators and NumPy's functions on tensors in a kernel."""
+"""What to write instead of Python's operators, and NumPy's functions and methods, on tensors."""
 
 from __future__ import annotations
 
@@ -26,6 +26,30 @@ _OTHERWISE = (
     "compute with functions of nisa, such as nisa.tensor_tensor(dst, data1, data2, op=nl.add), or "
     "of nl, such as nl.add(x, y)"
 )
+
+
+_REDUCTIONS = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply"}
+_METHODS = {
+    "astype": "nisa.tensor_copy(dst, src), whose dst has the other dtype",
+    "copy": "nisa.tensor_copy(dst, src)",
+    "dot": "nisa.nc_matmul(dst, stationary, moving), whose dst is a tile in PSUM",
+    "fill": "nisa.memset(dst, value)",
+    "flatten": "x.reshape(shape) or x.flatten_dims(start_dim, end_dim)",
+    "mean": "nl.mean(x, axis)",
+    "ravel": "x.reshape(shape) or x.flatten_dims(start_dim, end_dim)",
+    "T": "nisa.nc_transpose(dst, data) for a tile, or x.permute(dims) for a tensor in HBM",
+    "transpose": "nisa.nc_transpose(dst, data) for a tile, or x.permute(dims) for a tensor in HBM",
+    **{
+        name: f"nisa.tensor_reduce(dst=dst, op=nl.{op}, data=x, axis=1)"
+        for name, op in _REDUCTIONS.items()
+    },
+}
+
+
+def no_attribute(name: str) -> str:
+    """Returns the message about an attribute that a tensor lacks, and what to write instead."""
+    text = f"a tensor in a kernel has no attribute {name!r}"
+    return f"{text}: write {_METHODS[name]}" if name in _METHODS else text
 
 
 def why_not(operation: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nki_kernels import releases
-from nki_kernels.tensor_arithmetic import why_not
+from nki_kernels.tensor_arithmetic import no_attribute, why_not
 
 from . import dtypes
 from .access_patterns import first_element, index_steps
@@ -44,6 +44,9 @@ _PARTITION_STEP = (
     "in nisa.dma_copy(dst, x[::2])"
 )
 _VIEW = "dtype of view"
+_NO_DATA = (
+    "an NkiTensor has no attribute 'data' in NKI 0.6, only since NKI 0.7: use the tensor itself"
+)
 _CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # types of immutable indices
 
 
@@ -395,13 +398,18 @@ class NkiTensor(NoArithmetic, NKIObject):
     def data(self) -> NkiTensor:
         """The tensor itself, like ``data`` of a grid with one tile. Since NKI 0.7."""
         if not releases.is_traced():
-            raise AttributeError(
-                "an NkiTensor has no attribute 'data' in NKI 0.6, only since NKI 0.7: use the "
-                "tensor itself"
-            )
+            raise AttributeError("data")  # after which Python calls __getattr__
         return self
 
-    __iter__ = None  # else Python would iterate by __getitem__ until an index is out of bounds
+    def __iter__(self) -> Any:
+        """Raises TypeError. Without this method Python would iterate by ``__getitem__``."""
+        raise TypeError(
+            "a tensor is not iterable: write `for i in range(x.shape[0]):` and x[i : i + 1]"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        text = _NO_DATA if name == "data" else no_attribute(name)
+        raise AttributeError(text, name=name, obj=self)
 
     def __getitem__(self, key: Any) -> NkiTensor:
         if type(key) is not tuple:

@@ -63,6 +63,14 @@ CASES = {
     "`exp` of .*write nl.exp.x., which returns a new tile": lambda x: np.exp(loaded(x)),
     "`/` of .*multiply by a reciprocal, which nisa.reciprocal": lambda x: 1 / loaded(x),
     "`@` of .*write nisa.nc_matmul.dst, stationary, moving.": lambda x: loaded(x) @ loaded(x),
+    "must be in SBUF or PSUM: write to a tile, and copy the tile to HBM by nisa.dma_copy": (
+        lambda x: nisa.activation(dst=x, op=nl.exp, data=loaded(x))
+    ),
+    "no attribute 'astype': write nisa.tensor_copy.dst, src": lambda x: x.astype(nl.bfloat16),
+    "no attribute 'sum': write nisa.tensor_reduce.dst=dst, op=nl.add": lambda x: loaded(x).sum(1),
+    "no attribute 'T': write nisa.nc_transpose.dst, data. for a tile, or x.permute": lambda x: x.T,
+    "a tensor in a kernel has no attribute 'strange'$": lambda x: x.strange,
+    "a tensor is not iterable: write `for i in range.x.shape.0..:`": lambda x: list(x),
     "`%` of .*such as nisa.tensor_tensor.*or of nl, such as nl.add": lambda x: loaded(x) % 2,
     "`concatenate` of .*compute with functions": lambda x: np.concatenate([loaded(x)]),
     "`-` of shared_hbm tile .*. Copy the tensor into SBUF first": lambda x: x - 1,

@@ -61,8 +61,11 @@ class Rules:
         self.tensor(name, t)
         if t.buffer not in memory:
             allowed = " or ".join(m.value.upper() for m in memory)
-            load = "" if t.buffer in ON_CHIP else ": load it by nisa.dma_copy first"
-            raise self.fail(name, f"a tensor in {t.buffer.value}", f"must be in {allowed}{load}")
+            load = "load it by nisa.dma_copy first"
+            if name == "dst":
+                load = "write to a tile, and copy the tile to HBM by nisa.dma_copy"
+            rule = f"must be in {allowed}" + ("" if t.buffer in ON_CHIP else f": {load}")
+            raise self.fail(name, f"a tensor in {t.buffer.value}", rule)
         self._partitions(name, t)
         if t.buffer is MemoryRegion.psum:
             self._psum_start(name, t)
