@@ -5,7 +5,7 @@ all tables of a kernel form one tensor, and `places`, a static argument, says wh
 in it.
 
 Tables [..., rows, count, width] are loaded in pieces of their rows. Rows that are a power of two
-apart would be loaded at half the rate, so that there is a gap between long rows.
+apart would be loaded more slowly on NeuronCore-v2, so that there is a gap between long rows.
 """
 
 from __future__ import annotations

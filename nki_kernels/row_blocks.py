@@ -19,6 +19,7 @@ from .tiles import element_count
 LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
 # instructions of a loop's body, because a launch may consist of several passes
 _BODY_INSTRUCTIONS = 4_000
+_SHORT_PART = 880  # numbers that a DMA engine moves while it prepares a copy, on v2
 _RAMPED = 3  # blocks, from which on the first and the last are halved
 
 
@@ -119,6 +120,21 @@ def part_of_rows(x: Any, rows: Rows, row: int, count: int, low: int, high: int) 
     # The register counts rows of all dimensions before the last, so it moves by the step of the
     # last of these dimensions.
     return x.ap(pattern, offset, scalar_offset=rows.base, indirect_dim=last - 1)
+
+
+def rows_together(base: Any, partitions: int, rows: int, size: int) -> int:
+    """Return how many rows a DMA loads, with ``size`` numbers of each on every partition.
+
+    Fewer copies cost the DMA engines less time. But rows together may be a power of two apart, and
+    then come at little more than half the rate on NeuronCore-v2. There, each DMA loads one row if
+    an engine's part of it takes longer than the engine needs to prepare a copy. At an address in a
+    register, each DMA costs a microsecond of GpSimdE.
+    """
+    if base != None or nisa.get_nc_version() != nisa.nc_version.gen2:
+        return rows
+    # An engine needs 21 ns for each partition, and at this rate 0.42 ns for a number.
+    of_engine = max(4, partitions // 16) * (size + 50)
+    return rows if of_engine <= _SHORT_PART else 1
 
 
 def descriptors(base: Any) -> Any:

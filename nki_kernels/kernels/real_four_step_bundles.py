@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nl
-from ..row_blocks import descriptors
+from ..row_blocks import descriptors, rows_together
 from ..tiles import PSUM_BANK
 from .real_four_step_tables import (
     FEW_ROWS,
@@ -225,9 +225,7 @@ def start_loads(source: Source, spread: Spread, count: int) -> None:
         source.issued += 1
         each, size = half_rows(chunk.bundle, spread), chunk.digits * spread.columns
         chunk.tile = tile[:, 0 : each * size].reshape_dim(1, (each, size))
-        # Rows at known addresses are loaded one by one: together they would be a power of two
-        # apart, at half the rate. At unknown addresses, each DMA costs a microsecond of GpSimdE.
-        together = 1 if source.base == None else each
+        together = rows_together(source.base, spread.radix, each, size)
         for first in range(0, chunk.bundle.rows, together):
             load_chunk(chunk, source, first, min(together, chunk.bundle.rows - first), spread)
 
@@ -248,15 +246,13 @@ def store_bundle(bundle: Bundle, target: Target, spread: Spread) -> None:
     """Store a bundle's results: A numbers of each partition, then X[N/2], which follows them."""
     length, half = spread.radix * spread.middle, spread.columns // 2
     line = half * length + 1
-    together = 1 if target.base == None else bundle.rows
     for part in range(2):
         y, low = target.parts[part], part * half
-        for row in range(0, bundle.rows, together):
-            offset = (bundle.first + row) * line
-            tile = bundle.result[low : low + half, row : row + together, 0:length]
-            pattern = [[length, half], [line, together], [1, length]]
-            place = y.ap(pattern, offset, scalar_offset=target.base)
-            nisa.dma_copy(dst=place, src=tile, dge_mode=descriptors(target.base))
+        offset = bundle.first * line
+        tile = bundle.result[low : low + half, :, 0:length]
+        pattern = [[length, half], [line, bundle.rows], [1, length]]
+        place = y.ap(pattern, offset, scalar_offset=target.base)
+        nisa.dma_copy(dst=place, src=tile, dge_mode=descriptors(target.base))
         tile = bundle.result[low + half - 1 : low + half, :, length : length + 1]
         pattern = [[length, 1], [line, bundle.rows], [1, 1]]
         offset = bundle.first * line + half * length

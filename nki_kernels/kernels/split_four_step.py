@@ -24,7 +24,7 @@ The first and the last pass are:
     HBM [L, N/L] -> PSUM [j, (k_p, g)] -> SBUF [j, g, i, k_p] -> HBM
 
 Tables pass through SBUF in pieces, so that only HBM has to grow with N. Where P > 64, the scratch
-has a gap after each row: rows that are a power of two apart are moved at half the rate on
+has a gap after each row: rows that are a power of two apart are moved more slowly on
 NeuronCore-v2.
 
 A batch is a loop on the device with one transform in an iteration, so that the scratch holds one

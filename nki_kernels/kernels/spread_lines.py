@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nisa, nl
-from ..row_blocks import descriptors
+from ..row_blocks import descriptors, rows_together
 from ..tiles import HALF, PARTITIONS, columns_read, factor_views, multiply_complex
 
 LOADED = 2048  # fp32 numbers a partition of an input tile, where it does not hold whole lines
 RING = 4  # number of input tiles
 RING_LENGTH = 4096  # A of transforms, beyond which SBUF has room for two input tiles
 _SHORT_RING = 2
-_SHORT_PART = 640  # numbers that a DMA engine moves while it prepares a copy
 
 
 class Spread(nl.NKIObject):
@@ -102,7 +101,7 @@ class Loads(nl.NKIObject):
 def load_whole_lines(spread: Spread) -> None:
     """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
 
-    A DMA then has no gaps between its rows; rows that are a power of two apart come at half the
+    A DMA then has no gaps between its rows; rows that are a power of two apart come at a lower
     rate. The tile is filled again while the transform passes the stages.
     """
     columns = spread.length * spread.columns // spread.radices[0]
@@ -219,27 +218,13 @@ def part_of(tile: Any, run: Run) -> Any:
     return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
 
 
-def lines_together(lines: Lines, partitions: int, rows: int, size: int) -> int:
-    """Return how many lines a DMA moves, with ``size`` numbers of each on every partition.
-
-    Fewer copies cost the DMA engines less time. But lines together may be a power of two apart, and
-    then come at little more than half the rate on NeuronCore-v2. There, each DMA moves one line if
-    an engine's part of it takes longer than the engine needs to prepare a copy.
-    """
-    is_v2 = nisa.get_nc_version() == nisa.nc_version.gen2
-    if lines.base != None or not is_v2:
-        return rows
-    of_engine = max(4, partitions // 16) * size
-    return rows if of_engine <= _SHORT_PART else 1
-
-
 def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
     """Return the DMAs that move a tile: of whole rows of its matrices, and a shorter last row."""
     partitions, rows, size = shape
     line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
-    together = lines_together(lines, full, rows, size)
+    together = rows_together(lines.base, full, rows, size)
     runs = []
     for row in range(0, rows, together):
         offset = lines.starts[part] + (place.row + row) * line + lines.skip + place.low
