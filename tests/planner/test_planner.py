@@ -143,7 +143,11 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
     assert all(other.rejected for other in others)
     for other in others:
         if other.predicted_ns is not None and other.predicted_error <= 1e-6:
-            assert other.predicted_ns >= best.predicted_ns
+            assert planner.NEAR * other.predicted_ns >= best.predicted_ns
+            if other.predicted_ns < best.predicted_ns:
+                assert other.high_ns >= best.high_ns
+                assert "quicker, but may take longer" in other.rejected
+    assert best.low_ns <= best.predicted_ns <= best.high_ns
     assert plan.predicted_ns >= plan.dma_floor_ns
     assert {c.recipe.algorithm for c in plan.candidates} == COMPLEX
 
@@ -409,12 +413,13 @@ def priced(monkeypatch):
     """
     found, prices = [], {}
 
-    def price(recipe, batch, chip, cores):
+    def price(recipe, batch, chip, cores, range_up_to_ns):
         found.append(recipe)
         ns = prices.get(recipe.algorithm, 1e6)
         if ns is None:
             raise cost.CannotRun("is too large")
-        return cost.Price(ns, "dma", launches=1, instructions=100)
+        ns, high = ns if isinstance(ns, tuple) else (ns, ns)
+        return cost.Price(ns, "dma", 1, instructions=100, low_ns=ns, high_ns=high)
 
     monkeypatch.setattr(cost, "price", price)
     return found, prices
@@ -446,6 +451,21 @@ def test_why_candidates_are_rejected(priced):
         assert rejected[name].predicted_error == ALGORITHMS[name].stated_error(
             rejected[name].recipe
         )
+
+
+def test_of_prices_that_hardly_differ_the_least_uncertain_one_is_chosen(priced):
+    """Each price has a high time beside it."""
+    times = {"stockham": (1.01e6, 1.1e6), "dft_gemm": (1.035e6, 1.04e6), "butterfly": (1e6, 1.2e6)}
+    priced[1].update(times, bluestein=2.5e6, folded_dft=2.5e6, four_step=(1.03e6, 1.2e6))
+    candidates = planner.search(request(256)).candidates
+    shown = {}
+    for one in candidates:
+        shown.setdefault(one.recipe.algorithm, one.rejected)
+    # DFT-GEMM is the least uncertain of all, but takes over 3% longer.
+    assert candidates[0].recipe.algorithm == "stockham"
+    assert shown["butterfly"] == "is 1% quicker, but may take longer by other records"
+    assert shown["dft_gemm"] == "takes 1.02 times as long"
+    assert shown["four_step"] == "takes 1.02 times as long"
 
 
 def test_of_equal_prices_the_least_bound_decides_and_real_data_stay_real(priced):

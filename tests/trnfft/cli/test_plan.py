@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import trnfft
 from nki_kernels import hardware
 from nki_kernels.measured_times import about
+from nki_kernels.time_range import time_range
 from trnfft import cli
 from trnfft.cli.plan import draw_prices, price_of, priced_lengths
 from trnfft.planner.plan import Plan
@@ -64,7 +65,9 @@ def test_times_stand_beside_those_with_a_launch(run, target, beside, note):
     plan = trnfft.plan(1000, batch=128, target=target)
     assert plan.with_launches_ns == plan.predicted_ns + 1e3 * beside
     text = run(1000, "--batch", 128, "--target", target).stdout
-    both = f"kernel {plan.predicted_ns / 1e3:.4g} us, modelled; with a launch, about "
+    time = time_range(plan.predicted_ns, plan.low_ns, plan.high_ns, "us")
+    assert plan.low_ns < plan.predicted_ns < plan.high_ns and f"{time}  " in text
+    both = f"kernel {time}, modelled; with a launch, about "
     assert both + about(plan.with_launches_ns) in text
     lines = text.splitlines()
     (heading,) = [line for line in lines if line.split()[:2] == ["kernel", "launched"]]
@@ -133,6 +136,8 @@ def test_verdicts_say_what_a_price_is_worth():
                 ratio = other.predicted_ns / plan.predicted_ns
                 if ratio == 1:
                     assert other.rejected == "takes as long"
+                elif ratio < 1:
+                    assert other.rejected.endswith("quicker, but may take longer by other records")
                 elif ratio < 1.005:
                     percent = float(other.rejected.removeprefix("takes ").removesuffix("% longer"))
                     assert percent == pytest.approx(100 * (ratio - 1), rel=0.5)
