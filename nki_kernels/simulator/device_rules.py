@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -279,7 +279,9 @@ def breaks_of_copy(dst: NkiTensor, src: NkiTensor) -> tuple[Break, ...]:
     return tuple(found)
 
 
-def note_group(accumulate: bool | None, bank_bytes: int) -> Callable[[Any, list[NkiTensor]], None]:
+def note_group(
+    accumulate: bool | None, bank_bytes: int
+) -> Callable[[Any, Sequence[NkiTensor]], None]:
     """Returns what a session does after a matmul: it counts the groups in the PSUM bank.
 
     A group is identified by the place where it accumulates. A read does not end a group, because
@@ -287,14 +289,15 @@ def note_group(accumulate: bool | None, bank_bytes: int) -> Callable[[Any, list[
     `accumulate` helps, so the matmul then counts as the compiler would decide.
     """
 
-    def note(session: Any, writes: list[NkiTensor]) -> None:
+    def note(session: Any, writes: Sequence[NkiTensor]) -> None:
         target = writes[0]
-        storage = target.storage
-        place = target.offset, target.shape, target.strides
-        first = target.offset % target._free * target._layout.np_type.itemsize // bank_bytes
+        storage, layout = target.storage, target._layout
+        place = target.offset, layout.shape, layout.strides
+        first = target.offset % layout.free * layout.np_type.itemsize // bank_bytes
         groups = storage.groups.get(first)
         if groups is None:
-            groups = storage.groups[first] = {}
+            storage.groups[first] = {place: 1}
+            return
         adds = place in groups if accumulate is None else accumulate
         terms = groups[place] = groups.get(place, 0) + 1 if adds else 1
         if len(groups) > 1 and (terms > 1 or max(groups.values()) > 1):

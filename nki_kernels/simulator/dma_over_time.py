@@ -30,7 +30,7 @@ def moved(schedule: Schedule) -> list[Moved]:
     engines = [_Engines(schedule) for _ in range(schedule.cores)]
     found: list[Moved] = []
     for n in schedule.placed:
-        issue = schedule.trace[n][0]
+        issue = schedule.issues[n]
         if issue.engine == "dma" and sum(issue.dma_ns) > 0:
             core = int(n >= schedule.split)
             found += engines[core].run(n, issue, core)

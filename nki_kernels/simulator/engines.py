@@ -11,7 +11,7 @@ ones. GpSimdE writes the descriptors of some transfers (`isa/dma_costs`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
@@ -28,7 +28,7 @@ Place = tuple[float, float, float, float, int, str]
 
 
 class Engines:
-    """The engines of one core. ``place`` runs an instruction as soon as its engine is free.
+    """The engines of one core, which run an instruction as soon as they are free.
 
     The attribute ``busy`` has the nanoseconds for which each of ``ENGINES`` was busy. The value of
     "dma" is that of the busiest DMA engine.
@@ -68,13 +68,11 @@ class Engines:
         self._busy = dict(zip(self._busy, grown, strict=False))
         *self._dma_busy, self._dma_shared_busy = grown[len(self._busy) :]
 
-    def place(self, n: int, issue: Issue, start: float) -> Place:
-        """Runs instruction ``n``, whose queue and operands are ready at ``start``."""
-        if issue.engine == "dma":
-            return self._transfer(n, issue, start)
-        if issue.engine == "tensor":
-            return self._multiply(n, issue, start)
-        return self._stream(n, issue, start)
+    def placer(self, engine: str) -> Callable[[int, Issue, float], Place]:
+        """Returns what runs instruction n, ready at a time, on the engine of its queue."""
+        if engine == "dma":
+            return self._transfer
+        return self._multiply if engine == "tensor" else self._stream
 
     def _stream(self, n: int, issue: Issue, start: float) -> Place:
         """Runs an instruction of VectorE, ScalarE or GpSimdE."""
@@ -133,13 +131,15 @@ class Engines:
         """Returns the start of a pass on an array tile. One pass at a time writes a PSUM bank."""
         cells = _cells(issue.rows, issue.columns)
         banks = self._banks[n] if issue.takes_banks else ()
-        free = [self._array_free[c] for c in cells]
-        start = max(loaded, *free, *[self._bank_free.get(bank, 0.0) for bank in banks])
+        array_free, bank_free = self._array_free, self._bank_free
+        start = max(loaded, *[array_free[c] for c in cells])
+        for bank in banks:
+            start = max(start, bank_free.get(bank, 0.0))
         end = start + issue.cost_ns
         for c in cells:
-            self._array_free[c] = end
+            array_free[c] = end
         for bank in banks:
-            self._bank_free[bank] = end
+            bank_free[bank] = end
         self._array_end = max(self._array_end, end)
         return start
 

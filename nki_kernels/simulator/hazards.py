@@ -8,112 +8,128 @@ reads: wait until it has ended).
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
-from .enums import MemoryRegion
 from .issue import Issue
 from .layout import Layout
-from .tensor import NkiTensor, Storage
+from .tensor import NkiTensor
 
-# (first byte, end byte, first partition, end partition, every element in between)
-Region = tuple[int, int, int, int, bool]
+Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
 
 
 def region(t: NkiTensor) -> Region:
     """Returns the bounding box of a view in its storage."""
     found: Region | None = t._region
     if found is None:
-        found = t._region = _bounding_box(t)
+        layout = t._layout
+        low = (t.offset - layout.base) * layout.itemsize
+        found = low, low + layout.span_bytes, *layout.partitions
+        if t._dynamic is not None:
+            found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
+        t._region = found
     return found
 
 
-def _bounding_box(t: NkiTensor) -> Region:
-    if t._dynamic is not None:
-        return (0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1, False)
-    layout = t._layout
-    if not layout.free:
-        low = t.offset * layout.itemsize
-        return (low, low + layout.span_bytes, 0, 1, layout.is_dense)
-    partition, free = divmod(t.offset, layout.free)
-    low = free * layout.itemsize
-    return (low, low + layout.span_bytes, partition, partition + layout.lanes, layout.is_dense)
-
-
-def note_read(
-    predecessors: list[int],
-    t: NkiTensor,
-    n: int,
-    issue: Issue,
-    user: str | int,
-    whole: bool = False,
+def note_accesses(
+    waits: list[int], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
-    """Appends what instruction ``n`` waits for before it reads a view, and notes the read.
+    """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
+    is_dma, stream = issue.engine == "dma", issue.stream
+    # Transfers, and some passes of the Tensor engine, end in another order than they begin.
+    user = n if is_dma or issue.may_overtake else stream
+    for t in reads:
+        storage = t.storage
+        whole = storage.is_tracked_whole
+        if storage.writes:
+            wait_for_writes(waits, t, whole)
+        storage.reads[user if whole else (id(t), user)] = t, n, stream
+        storage.last_users[user] = n
+    # An instruction of an in-order stream follows all others of its stream.
+    own = "none" if is_dma else stream
+    for t in writes:
+        storage = t.storage
+        if storage.writes:
+            wait_for_overwritten(waits, t, own)
+        if storage.reads:
+            wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
+        note_write(t, n, stream)
+        storage.last_users[user] = n
 
-    ``user`` is ``n``, or an in-order queue, of which only the last read of a view is kept. With
-    ``whole``, reads and writes of a tile wait for each other, whatever parts they touch. Writes of
-    different parts do not: in kiln's record VectorE and ScalarE fill a tile together in no more
-    time than separate tiles.
+
+def note_write(t: NkiTensor, n: int, stream: str) -> None:
+    """Notes that instruction ``n`` writes a view."""
+    writes = t.storage.writes
+    if t._region is None:
+        region(t)
+    writes[n if n not in writes else (n, id(t))] = t, n, stream
+
+
+def wait_for_writes(waits: list[int], t: NkiTensor, whole: bool) -> None:
+    """Appends the writes for which a read of a view waits.
+
+    With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
+    Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
+    no more time than separate tiles.
     """
-    storage, stream = t.storage, issue.stream
-    writes = storage.writes
-    if writes and stream == "tensor" and _follows_in_psum(issue, storage):
-        writes = [entry for entry in writes if entry[2] != stream]
-    if not whole:
-        writes = [entry for entry in writes if overlaps(entry[0], t)]
-    if writes:
-        predecessors += [m for _, m, _ in writes]
-    storage.reads[0 if whole else id(t), user] = t, n, stream
+    writes = t.storage.writes.values()
+    if whole:
+        for _, m, _ in writes:
+            waits.append(m)
+        return
+    box = low, high, first, end = t._region or region(t)
+    for other, m, _ in writes:
+        x = other._region
+        is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
+        if is_near and (x == box or not _interleaved(other, t)):
+            waits.append(m)
 
 
-def _follows_in_psum(issue: Issue, storage: Storage) -> bool:
-    """Returns whether a matmul need not wait for others, as PSUM accumulates near memory."""
-    is_overtaking = issue.is_transpose and issue.may_overtake
-    return storage.buffer is MemoryRegion.psum and not is_overtaking
+def wait_for_overwritten(waits: list[int], t: NkiTensor, own: str) -> None:
+    """Appends the writes for which a write of a view waits, except those of the stream ``own``.
+
+    It forgets writes that the view covers.
+    """
+    writes, hidden = t.storage.writes, []
+    box = low, high, first, end = t._region or region(t)
+    for key, (other, m, stream) in writes.items():
+        x = other._region
+        if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
+            if stream != own and (x == box or not _interleaved(other, t)):
+                waits.append(m)
+            if _covers(t, other):
+                hidden.append(key)
+    for key in hidden:
+        del writes[key]
 
 
-def note_write(
-    predecessors: list[int], t: NkiTensor, n: int, issue: Issue, whole: bool = False
-) -> None:
-    """Appends what instruction ``n`` waits for before it writes a view, and notes the write."""
-    storage, stream = t.storage, issue.stream
-    in_order = issue.engine != "dma"
-    if storage.writes:
-        low, high, first, end, _ = t._region or region(t)
-        hidden = []  # indices of earlier writes that this write covers
-        for place, (other, m, writer) in enumerate(storage.writes):
-            box = other._region or region(other)
-            if low < box[1] and box[0] < high and first < box[3] and box[2] < end:
-                if not (in_order and writer == stream) and overlaps(other, t):
-                    predecessors.append(m)
-                if _covers(t, other):
-                    hidden.append(place)
-        for place in reversed(hidden):
-            del storage.writes[place]
-    if storage.reads:
-        covered = []
-        for key, (other, m, reader) in storage.reads.items():
-            if whole or overlaps(other, t):
-                if m != n and not (in_order and reader == stream):
-                    predecessors.append(~m)
-                if _covers(t, other):
-                    covered.append(key)
-        for key in covered:
-            del storage.reads[key]
-    storage.writes.append((t, n, stream))
+def wait_for_reads(waits: list[int], t: NkiTensor, n: int, own: str, whole: bool) -> None:
+    """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
+    reads, covered = t.storage.reads, []
+    for key, (other, m, stream) in reads.items():
+        if whole or overlaps(other, t):
+            if stream != own and m != n:
+                waits.append(~m)
+            if _covers(t, other):
+                covered.append(key)
+    for key in covered:
+        del reads[key]
 
 
 def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
     """Returns False if two views of a storage certainly share no element."""
     x, y = a._region or region(a), b._region or region(b)
+    if x == y:
+        return True
     if x[0] >= y[1] or y[0] >= x[1] or x[2] >= y[3] or y[2] >= x[3]:
         return False
-    return x[:4] == y[:4] or not _interleaved(a, b)
+    return not _interleaved(a, b)
 
 
 def _covers(a: NkiTensor, b: NkiTensor) -> bool:
     x, y = a._region or region(a), b._region or region(b)
     if x[0] > y[0] or x[1] < y[1] or x[2] > y[2] or x[3] < y[3]:
         return False
-    return x[4] or (a._dynamic is None and x[:4] == y[:4] and a.strides == b.strides)
+    return a._layout.is_dense or (a._dynamic is None and x == y and a.strides == b.strides)
 
 
 def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:

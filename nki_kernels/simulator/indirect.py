@@ -8,6 +8,7 @@ dimension to which it is applied, and the accessed elements must be in the tenso
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-def index_tiles(issue: Issue, operands: list[NkiTensor]) -> list[NkiTensor]:
+def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
     """Returns the tiles that hold the operands' indices."""
     found = []
     for t in operands:
@@ -38,11 +39,13 @@ def index_tiles(issue: Issue, operands: list[NkiTensor]) -> list[NkiTensor]:
     return found
 
 
-def run(session: Session, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+def run(
+    session: Session, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+) -> None:
     """Runs an instruction with an indirect operand: checks, computes, and marks what it writes."""
-    for index in index_tiles(issue, writes + reads):
+    for index in index_tiles(issue, (*writes, *reads)):
         session.check_written(issue, index)
-    places = [_place(t, issue) for t in writes + reads]
+    places = [_place(t, issue) for t in (*writes, *reads)]
     if any(place is None for place in places):
         return
     outs, ins = places[: len(writes)], places[len(writes) :]

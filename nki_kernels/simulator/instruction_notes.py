@@ -140,9 +140,9 @@ def warn_at_user(text: str, category: type[Warning]) -> None:
     )
 
 
-def note_of(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> Note:
+def note_of(issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]) -> Note:
     """Returns the note of the instruction that the kernel issues now."""
-    operands = writes + reads
+    operands = (*writes, *reads)
     layouts = [t._layout for t in operands]
     tiles = [(t.buffer, t.storage.name) for t in operands]
     return _at(user_frame(), issue.writes + issue.reads, layouts, tiles)

@@ -11,11 +11,12 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from .issue_cache import NotByValue, frozen
+from .issue_cache import CONSTANT, NotByValue, frozen
 from .tensor import NkiTensor
 
 
@@ -78,7 +79,8 @@ class Issue:
         "breaks",
         "writes",
         "reads",
-        "slots",
+        "pick_writes",
+        "pick_reads",
         "ports",
         "takes_banks",
         "table",
@@ -130,7 +132,9 @@ class Issue:
         self.breaks: tuple[Any, ...] = ()
         self.writes = writes
         self.reads = reads
-        self.slots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
+        # Functions that pick the operands out of the arguments of a call.
+        self.pick_writes: Any = None
+        self.pick_reads: Any = None
         # Resources that one instruction uses at a time. GpSimdE also writes descriptors for DMA.
         self.ports: tuple[str, ...] = ("gpsimd",) if engine == "gpsimd" else ()
         self.table = ""  # the function whose table ScalarE needs
@@ -164,7 +168,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         # The issue outlives the call, so it copies what the caller may change later.
         own = {keyword: _own(value) for keyword, value in kwargs.items()}
         issue = function(*[_own(value) for value in args], **own)
-        _locate(issue, parameters, [*args, *kwargs.values()], len(args), kwargs)
+        _locate(issue, parameters, (*args, *kwargs.values()), len(args), kwargs)
         if session.warned == warned:  # else the next call must warn, too
             session.issues.put(signature, issue)
         return issue
@@ -172,22 +176,29 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> NkiInstruction:
         session = active()
-        name = kwargs.pop("name", None)
-        values = [*args, *kwargs.values()]
+        name = None
+        values = args
+        if kwargs:
+            name = kwargs.pop("name", None)
+            values = (*args, *kwargs.values())
+        # The number of arguments distinguishes a text given by position from a keyword.
+        parts = [label, len(args), *kwargs]
         try:
-            kinds = [v.signature() if type(v) is NkiTensor else frozen(v) for v in values]
+            for value in values:
+                kind = type(value)
+                if kind is NkiTensor:
+                    parts.append(value._layout)
+                else:
+                    parts.append(value if kind in CONSTANT else frozen(value))
         except NotByValue:
             issue = function(*args, **kwargs)
             _locate(issue, parameters, values, len(args), kwargs)
         else:
-            # The number of arguments distinguishes a text given by position from a keyword.
-            signature = (label, len(args), *kwargs, *kinds)
-            issue = session.issues.get(signature)
+            signature = tuple(parts)
+            issue = session.issues.recent.get(signature) or session.issues.get(signature)
             if issue is None:
                 issue = plan(session, signature, args, kwargs)
-        write_slots, read_slots = issue.slots
-        writes = [values[slot] for slot in write_slots]
-        reads = [values[slot] for slot in read_slots]
+        writes, reads = issue.pick_writes(values), issue.pick_reads(values)
         return NkiInstruction(session.issue(issue, writes, reads, name), session)
 
     return wrapper
@@ -200,16 +211,23 @@ def _own(value: Any) -> Any:
 def _locate(
     issue: Issue,
     parameters: inspect.Signature,
-    values: list[Any],
+    values: tuple[Any, ...],
     positional: int,
     keywords: Iterable[str],
 ) -> None:
     """Notes the operands' places in the call, so that later calls need not bind arguments."""
     names = [*list(parameters.parameters)[:positional], *keywords]
-    issue.slots = (
-        tuple([names.index(name) for name in issue.writes]),
-        tuple([names.index(name) for name in issue.reads]),
-    )
-    operands = [values[slot] for slots in issue.slots for slot in slots]
+    issue.pick_writes = _picker(*[names.index(name) for name in issue.writes])
+    issue.pick_reads = _picker(*[names.index(name) for name in issue.reads])
+    operands = (*issue.pick_writes(values), *issue.pick_reads(values))
     if any(tensor._dynamic is not None for tensor in operands):
         issue.is_dynamic = True
+
+
+@functools.lru_cache
+def _picker(*places: int) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Returns a function that returns the items at these places as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    first = places[0] if places else 0
+    return itemgetter(slice(first, first + len(places)))

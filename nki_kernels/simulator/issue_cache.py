@@ -17,8 +17,9 @@ CAPACITY = 4096  # issues; a launch of the longest kernels here needs a few hund
 CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, such as the values of nisa.iota
 _CHIPS = 8  # pairs of a chip and a precision whose issues are kept
 
-# Types whose instances never change, and whose equal instances are interchangeable.
-_CONSTANT = frozenset(
+# Types whose instances never change, and whose equal instances are interchangeable. An instance is
+# its own key.
+CONSTANT = frozenset(
     {str, bytes, range, type(None), type, Operator, np.ufunc}
     | {types.FunctionType, types.BuiltinFunctionType}
     | {enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.dma_engine}
@@ -43,7 +44,7 @@ def frozen(value: Any) -> Any:
         return _BOOLS[value]
     if kind is int:
         return (int, value)
-    if kind in _CONSTANT:
+    if kind in CONSTANT:
         return value
     if kind is float:
         is_plain = value != 0 and value == value  # 0.0 equals -0.0, and NaN does not equal NaN
@@ -78,18 +79,18 @@ class IssueCache:
     def __init__(self, capacity: int = CAPACITY, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._half = max(capacity // 2, 1)
         self._half_bytes = capacity_bytes // 2
-        self._recent: dict[Any, Any] = {}
+        self.recent: dict[Any, Any] = {}
         self._recent_bytes = 0
         self._older: dict[Any, Any] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._recent.keys() | self._older.keys())
+            return len(self.recent.keys() | self._older.keys())
 
     def get(self, key: Any) -> Any:
         """Returns the issue under ``key``, or None."""
-        found = self._recent.get(key)
+        found = self.recent.get(key)
         if found is None:
             found = self._older.get(key)
             if found is not None:
@@ -103,9 +104,9 @@ class IssueCache:
             return
         with self._lock:
             full = self._recent_bytes + size > self._half_bytes
-            if full or len(self._recent) >= self._half:
-                self._older, self._recent, self._recent_bytes = self._recent, {}, 0
-            self._recent[key] = issue
+            if full or len(self.recent) >= self._half:
+                self._older, self.recent, self._recent_bytes = self.recent, {}, 0
+            self.recent[key] = issue
             self._recent_bytes += size
 
 

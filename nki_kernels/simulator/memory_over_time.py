@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from .enums import MemoryRegion
+from .enums import ON_CHIP, MemoryRegion
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -14,36 +14,30 @@ if TYPE_CHECKING:
 Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 
 
-class Held(NamedTuple):
-    """The memory of a tile: bytes a partition, from its first use to the end of its last use."""
-
-    buffer: MemoryRegion
-    size: int
-    start_ns: float
-    end_ns: float
+# The memory of tiles, by memory: lists of bytes a partition, and of the times of the first use and
+# of the end of the last use. An object for each tile would be a burden.
+Held = dict[MemoryRegion, tuple[list[int], list[float], list[float]]]
 
 
-def held_memory(session: Any, schedule: Schedule, first: int = 0) -> list[Held]:
+def held_memory(session: Any, schedule: Schedule, first: int = 0) -> Held:
     """Returns the memory of the tiles of a session, whose instructions begin at ``first``.
 
     A tile that the body of a loop allocates is held in the first iteration. A tile from outside of
     the loop that the body uses is held until the loop ends.
     """
-    found = []
+    found: Held = {memory: ([], [], []) for memory in ON_CHIP}
     start, end = schedule.start, schedule.end
     until = _ends_of_loops(session, schedule, first)
     for storage in session.storages:
-        users, buffer = storage.last_users, storage.buffer
-        if users and buffer is MemoryRegion.sbuf:
-            size = storage.free_bytes
-        elif users and buffer is MemoryRegion.psum:
-            size = session.psum_bytes(storage)
-        else:
-            continue
-        last = max([end[first + n] for n in users.values()])
-        if until:
-            last = max(last, until.get(storage, 0.0))
-        found.append(Held(buffer, size, start[first + storage.first_use], last))
+        users = storage.last_users
+        if users and storage.buffer in ON_CHIP:
+            last = max([end[first + n] for n in users.values()])
+            if until:
+                last = max(last, until.get(storage, 0.0))
+            sizes, begins, ends = found[storage.buffer]
+            sizes.append(storage.held_bytes)
+            begins.append(start[first + storage.first_use])
+            ends.append(last)
     return found
 
 

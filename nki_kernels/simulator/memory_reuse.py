@@ -7,42 +7,38 @@ finished. The memory that was freed first is reused first, as by a compiler that
 from __future__ import annotations
 
 from collections import deque
+from operator import itemgetter
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
 
-from .enums import MemoryRegion
-from .tensor import Storage
+from .enums import ON_CHIP, MemoryRegion
 from .waits import REUSED
 
 
 def add_memory_waits(session: Any) -> None:
     """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
     chip: NeuronCore = session.chip
-    sbuf = _Memory(chip.sbuf_partition_bytes)
-    psum = _Memory(chip.psum_partition_bytes)
-    born: dict[int, list[tuple[Storage, _Memory, int]]] = {}
-    died: dict[int, list[tuple[Storage, _Memory, int]]] = {}
-    for storage in session.storages:
-        if not storage.last_users:  # unused, or used in later iterations of a loop only
-            continue
-        if storage.buffer is MemoryRegion.sbuf:
-            entry = (storage, sbuf, storage.free_bytes)
-        elif storage.buffer is MemoryRegion.psum:
-            entry = (storage, psum, session.psum_bytes(storage))
-        else:
-            continue
-        born.setdefault(storage.first_use, []).append(entry)
-        died.setdefault(storage.last_use, []).append(entry)
+    memories = {
+        MemoryRegion.sbuf: _Memory(chip.sbuf_partition_bytes),
+        MemoryRegion.psum: _Memory(chip.psum_partition_bytes),
+    }
+    # At one instruction, tiles are allocated before others are freed. Tiles without users are
+    # unused, or used in later iterations of a loop only.
+    tiles = [s for s in session.storages if s.last_users and s.buffer in ON_CHIP]
+    changes = [(s.first_use, 1, s) for s in tiles] + [(s.last_use, 2, s) for s in tiles]
+    changes.sort(key=_by_time)
     trace = session.trace
-    for n in sorted(born.keys() | died.keys()):
-        for _, memory, size in born.get(n, ()):
-            found = memory.take(size)
-            if found:
-                session.note_waits(n, trace[n][1], REUSED)
-                trace[n][1].extend(found)
-        for storage, memory, size in died.get(n, ()):
+    for n, change, storage in changes:
+        memory, size = memories[storage.buffer], storage.held_bytes
+        if change == 2:
             memory.release(size, [~m for m in storage.last_users.values()])
+        elif found := memory.take(size):
+            session.note_waits(n, trace[n][1], REUSED)
+            trace[n][1].extend(found)
+
+
+_by_time = itemgetter(0, 1)
 
 
 class _Memory:

@@ -11,11 +11,7 @@ import heapq
 from typing import Any
 
 from .errors import NkiValidationError
-from .hazards import note_read, note_write
-from .issue import Issue
-
-# Stands for any instruction. It is in no queue, so that only its data order it.
-_UNORDERED = Issue("", "dma", 0.0)
+from .hazards import note_write, wait_for_overwritten, wait_for_reads, wait_for_writes
 
 
 def is_program_order_kept(session: Any) -> bool:
@@ -63,15 +59,18 @@ def _circular(session: Any, waits: list[int]) -> NkiValidationError:
 def _data_edges(session: Any) -> list[tuple[int, int]]:
     """Returns (consumer, producer) of every hazard, and of neighbours in a no_reorder block."""
     for storage in session.storages:
-        storage.writes, storage.reads = [], {}
+        storage.writes, storage.reads = {}, {}
     edges = []
     last_of_block: dict[int, int] = {}
     for n, (_, writes, reads, block) in enumerate(session.log):
         found: list[int] = []
         for t in reads:
-            note_read(found, t, n, _UNORDERED, n)
+            wait_for_writes(found, t, whole=False)
+            t.storage.reads[id(t), n] = t, n, ""
         for t in writes:
-            note_write(found, t, n, _UNORDERED)
+            wait_for_overwritten(found, t, own="any")
+            wait_for_reads(found, t, n, own="any", whole=False)
+            note_write(t, n, "")
         edges.extend([(n, m if m >= 0 else ~m) for m in found if m not in (n, ~n)])
         if block and block in last_of_block:
             edges.append((n, last_of_block[block]))

@@ -20,7 +20,7 @@ from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
 from .issue import Issue
 from .issue_cache import shared_cache
-from .session import Session, running
+from .session import Operands, Session, running
 from .tensor import NkiTensor, Storage
 from .turns import Turns
 
@@ -91,20 +91,16 @@ class CoreSession(Session):
             depth, loop = depth + 1, loop.outer
         self.loops.append((kind, trips, depth))
 
-    def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+    def run(self, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Computes, except for instructions at which the two programs meet."""
         if issue.meets is None:
             super().run(issue, writes, reads)
 
-    def _record(
-        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
-    ) -> None:
+    def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
         super()._record(n, issue, writes, reads, name)
         self._repeat(n, issue, writes, reads)
 
-    def _repeat(
-        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
-    ) -> None:
+    def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Handles what concerns the other program, in every iteration of a loop."""
         if issue.meets is not None:
             self.pair.meet(self, n, issue, writes[0], reads)
@@ -272,7 +268,7 @@ class Pair:
     # Where the programs meet.
 
     def meet(
-        self, session: CoreSession, n: int, issue: Issue, dst: NkiTensor, reads: list[NkiTensor]
+        self, session: CoreSession, n: int, issue: Issue, dst: NkiTensor, reads: Operands
     ) -> None:
         """Waits until the other program reaches the same core_barrier or sendrecv; exchanges."""
         program = session.program

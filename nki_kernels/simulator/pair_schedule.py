@@ -33,58 +33,57 @@ class PairSchedule(Schedule):
             first.order or range(split),
             [split + n for n in second.order or range(len(second.trace))],
         ]
-        self.trace = first.trace + [
+        trace = first.trace + [
             (issue, [m + split if m >= 0 else m - split for m in waits], name)
             for issue, waits, name in second.trace
         ]
         later = {split + n: kinds for n, kinds in second.wait_kinds.items()}
-        self.wait_kinds = {**first.wait_kinds, **later}
+        wait_kinds = {**first.wait_kinds, **later}
         if first.notes is not None:
             self.notes = [*first.notes, *second.notes]
-        self._join([(a, split + b) for a, b in pair.meetings], orders)
+        meetings = [(a, split + b) for a, b in pair.meetings]
+        _join(meetings, orders, trace, wait_kinds)
         banks = {split + n: taken for n, taken in second.banks.items()}
         self._cores, self._banks = [Core(first), Core(second, split)], [first.banks, banks]
-        self._plan(first.chip)
+        self._plan_first(first.chip, trace, wait_kinds)
         check_dma_written(first, self)
         check_dma_written(second, self, split)
         self.held = [held_memory(first, self), held_memory(second, self, split)]
 
-    def _engines(self, chip: NeuronCore) -> tuple[list[Engines], Any]:
-        """Returns new engines of both cores, which share HBM, and the function that places."""
-        hbm, split = SharedHbm(chip.hbm_stack_bytes_per_ns), self.split
-        engines = [_Engines(chip, hbm, banks) for banks in self._banks]
+    def _engines(self, chip: NeuronCore) -> list[Engines]:
+        """Returns new engines of both cores, which share HBM."""
+        hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
+        return [_Engines(chip, hbm, banks) for banks in self._banks]
 
-        def place(n: int, issue: Issue, start: float) -> Place:
-            return engines[n >= split].place(n, issue, start)
 
-        return [*engines], place
+def _join(
+    meetings: list[tuple[int, int]], orders: list[Sequence[int]], trace: Any, wait_kinds: Any
+) -> None:
+    """Makes both instructions of a meeting wait for the waits of either, others for both."""
+    if not meetings:
+        return
+    partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
+    for _, waits, _ in trace:
+        for m in list(waits):
+            other = partner.get(m if m >= 0 else ~m)
+            if other is not None:
+                waits.append(other if m >= 0 else ~other)
+    before = {n: m for order in orders for n, m in _queued_before(order, partner, trace)}
+    for a, b in meetings:
+        both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
+        trace[a][1][:] = trace[b][1][:] = both
+        wait_kinds[a] = wait_kinds[b] = []
 
-    def _join(self, meetings: list[tuple[int, int]], orders: list[Sequence[int]]) -> None:
-        """Makes both instructions of a meeting wait for the waits of either, others for both."""
-        if not meetings:
-            return
-        trace = self.trace
-        partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
-        for _, waits, _ in trace:
-            for m in list(waits):
-                other = partner.get(m if m >= 0 else ~m)
-                if other is not None:
-                    waits.append(other if m >= 0 else ~other)
-        before = {n: m for order in orders for n, m in self._queued_before(order, partner)}
-        for a, b in meetings:
-            both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
-            trace[a][1][:] = trace[b][1][:] = both
-            self.wait_kinds[a] = self.wait_kinds[b] = []
 
-    def _queued_before(self, order: Sequence[int], partner: dict[int, int]) -> Any:
-        """Yields (meeting, the instruction before it in its queue, as a wait)."""
-        last: dict[str, int] = {}
-        for n in order:
-            issue = self.trace[n][0]
-            if n in partner and issue.queue in last:
-                m = last[issue.queue]
-                yield n, m if issue.engine == "dma" else ~m
-            last[issue.queue] = n
+def _queued_before(order: Sequence[int], partner: dict[int, int], trace: Any) -> Any:
+    """Yields (meeting, the instruction before it in its queue, as a wait)."""
+    last: dict[str, int] = {}
+    for n in order:
+        issue = trace[n][0]
+        if n in partner and issue.queue in last:
+            m = last[issue.queue]
+            yield n, m if issue.engine == "dma" else ~m
+        last[issue.queue] = n
 
 
 class SharedHbm:

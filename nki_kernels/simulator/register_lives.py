@@ -9,6 +9,7 @@ bounds of loops are not counted, because no document says which engines hold the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nki_kernels import hardware
@@ -31,7 +32,7 @@ _NAMES = {
 }
 
 
-def note_addresses(session: Session, issue: Issue, n: int, operands: list[NkiTensor]) -> None:
+def note_addresses(session: Session, issue: Issue, n: int, operands: Sequence[NkiTensor]) -> None:
     """Notes the registers that hold addresses of an instruction's operands."""
     for t in operands:
         index = None if t._dynamic is None else t._dynamic.index

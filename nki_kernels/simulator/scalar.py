@@ -9,7 +9,7 @@ not be read of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import NkiValidationError
@@ -191,7 +191,7 @@ def wrapped(value: int, dtype: str) -> int:
 _TAKES_INT64 = {"nisa.dma_copy", "nisa.memset", "nisa.scalar_load", "nisa.scalar_store"}
 
 
-def check_int64(issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+def check_int64(issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]) -> None:
     """Raises NkiValidationError if no document describes the instruction on int64 operands."""
     found = {t.dtype for t in (*writes, *reads)}
     if "int64" not in found:

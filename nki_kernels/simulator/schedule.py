@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import functools
 import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,22 +23,24 @@ from .dma_written import check_dma_written
 from .engines import ENGINES, Engines
 from .errors import NkiValidationError
 from .instruction_notes import Note
+from .issue import Issue
 from .memory_over_time import Held, held_memory
 from .memory_reuse import add_memory_waits
-from .waits import DEPENDS_ON, LOOP, OPERAND, QUEUE
+from .waits import DEPENDS_ON, LOOP, QUEUE, READ, WRITTEN, kind_at
 from .work import priced
 
 
 class _Queue:
     """An in-order instruction stream."""
 
-    __slots__ = ("items", "position", "ready", "waits_for", "free", "last")
+    __slots__ = ("place", "items", "position", "ready", "waits_for", "free", "last")
 
-    def __init__(self, free: float, last: int) -> None:
+    def __init__(self, place: Any, free: float, last: int) -> None:
+        self.place = place  # runs an instruction on the queue's engine
         self.items: list[int] = []
         self.position = 0
         self.ready = 0.0  # when the operands of the next instruction are ready
-        self.waits_for = -1
+        self.waits_for = -1  # the wait that is over then
         self.free = free
         self.last = last
 
@@ -89,7 +92,7 @@ class Core:
     def __init__(self, session: Any, first: int = 0) -> None:
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
-        self._trace = session.trace
+        self._issues = [issue for issue, _, _ in session.trace]
         count = len(session.trace)
         order = session.order or range(count)
         self.steps = _steps(session.loop_marks, order, first)
@@ -110,7 +113,7 @@ class Core:
         """Begins or ends a loop. One iteration stands for all iterations."""
         if not self._open or self._open[-1][0] is not loop:
             # ScalarE loads its tables before the loop. Otherwise each iteration would load them.
-            functions = {issue.table for issue, *_ in self._trace[loop.first : loop.end]}
+            functions = {issue.table for issue in self._issues[loop.first : loop.end]}
             self.begin += self.engines.load_tables(functions - {""})
             self._open.append((loop, self.begin, self.engines.count_busy()))
             return
@@ -149,26 +152,42 @@ class Schedule:
 
     Of a loop on the device the schedule contains the first iteration only; ``times`` says how often
     each instruction runs. ``where`` is a text with the chip and the degree of LNC, ``cores``.
-    ``held`` is the memory of the tiles of each core.
+    ``issues`` and ``names`` are the instructions and the names that the kernel gives them. ``held``
+    is the memory of the tiles of each core.
     """
 
     notes: list[Note] | None = None  # one for each instruction, if the launch has taken notes
-    wait_kinds: dict[int, list[tuple[int, str]]]
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
         self.split = len(session.trace)  # where the instructions of a second core begin
-        self.trace = session.trace
-        self.notes, self.wait_kinds = session.notes, session.wait_kinds
+        self.notes = session.notes
         self._cores, self._banks = [Core(session)], [session.banks]
-        self._plan(session.chip)
-        self.held: list[list[Held]] = [held_memory(session, self)]
+        self._plan_first(session.chip, session.trace, session.wait_kinds)
+        self.held: list[Held] = [held_memory(session, self)]
         check_dma_written(session, self)
 
-    def _engines(self, chip: NeuronCore) -> tuple[list[Engines], Any]:
-        """Returns new engines of each core, and the function that places an instruction."""
-        engines = Engines(chip, self._banks[0])
-        return [engines], engines.place
+    def _engines(self, chip: NeuronCore) -> list[Engines]:
+        """Returns new engines of each core."""
+        return [Engines(chip, self._banks[0])]
+
+    def _plan_first(
+        self,
+        chip: NeuronCore,
+        trace: list[tuple[Issue, list[int], str]],
+        wait_kinds: dict[int, list[tuple[int, str]]],
+    ) -> None:
+        """Schedules a trace, and keeps its waits as one list.
+
+        A list for each instruction would be most of the objects that Python's garbage collector
+        goes through.
+        """
+        self.issues = [issue for issue, _, _ in trace]
+        self.names = [name for _, _, name in trace]
+        waits = [found for _, found, _ in trace]
+        self._plan(chip, waits, wait_kinds)
+        self._waits = list(itertools.chain.from_iterable(waits))
+        self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
 
     @functools.cached_property
     def low_ns(self) -> float:
@@ -183,18 +202,25 @@ class Schedule:
     def _total_ns_on(self, chip: NeuronCore) -> float:
         """Returns the total with the costs of ``chip``; order and memory stay as they are."""
         again = copy.copy(self)
-        issues: dict[int, Any] = {}
-        again.trace = []
-        for issue, waits, name in self.trace:
-            new = issues.get(id(issue)) or issues.setdefault(id(issue), priced(issue, chip))
-            again.trace.append((new, waits, name))
+        new: dict[int, Issue] = {}
+        for issue in self.issues:
+            if id(issue) not in new:
+                new[id(issue)] = priced(issue, chip)
+        again.issues = [new[id(issue)] for issue in self.issues]
         again._cores = [copy.copy(core) for core in self._cores]
-        again._plan(chip)
+        ends = self._ends_of_waits
+        spans = zip([0, *ends], ends, strict=False)
+        again._plan(chip, [self._waits[begin:end] for begin, end in spans], {})
         return again.total_ns
 
-    def _plan(self, chip: NeuronCore) -> None:
-        count = len(self.trace)
-        engines, place = self._engines(chip)
+    def _plan(
+        self,
+        chip: NeuronCore,
+        waits: list[list[int]],
+        wait_kinds: dict[int, list[tuple[int, str]]],
+    ) -> None:
+        count = len(waits)
+        engines = self._engines(chip)
         cores = self._cores
         for core, own in zip(cores, engines, strict=True):
             core.starts_on(own)
@@ -206,10 +232,10 @@ class Schedule:
         self._over = [-1.0] * (2 * count)
         self.placed: list[int] = []  # the order in which engines took the instructions
         self.blame = [-1] * count
-        self.why = [""] * count  # why it waited: a kind of `waits`
+        self.why = [""] * count  # why it waited, for `waits.why`
         self.times = [n for core in cores for n in core.times]
         for step in zip(*[core.steps for core in cores], strict=True):
-            self._run_step(cores, step, place)
+            self._run_step(cores, step, waits, wait_kinds)
         self.done = self._over[:count]  # visible to others
         self.end = self._over[: -count - 1 : -1]
         last = max(cores, key=lambda core: core.begin)
@@ -217,7 +243,9 @@ class Schedule:
         self.loops = [loop for core in cores for loop in core.loops]
         self.busy = {name: max(own.busy[name] for own in engines) for name in ENGINES}
 
-    def _run_step(self, cores: list[Core], step: tuple[Any, ...], place: Any) -> None:
+    def _run_step(
+        self, cores: list[Core], step: tuple[Any, ...], waits: Any, wait_kinds: Any
+    ) -> None:
         """Runs the instructions of all cores up to the next step of a loop, or this step."""
         queues = []
         for core, part in zip(cores, step, strict=True):
@@ -225,44 +253,59 @@ class Schedule:
                 core.come_to(part)
             else:
                 queues += self._queues(part, core)
-        self._run(queues, place)
+        self._run(queues, waits, wait_kinds)
         for core, part in zip(cores, step, strict=True):
             if not isinstance(part, DeviceLoop) and len(part):
                 last = max(part, key=self._over.__getitem__)
                 if self._over[last] > core.begin:
                     core.begin, core.after = self._over[last], last
 
-    def _run(self, queues: list[_Queue], place: Any) -> None:
+    def _run(self, queues: list[_Queue], waits: Any, wait_kinds: Any) -> None:
         """Places the next instructions of queues, always the one that can start first.
 
         At equal times the first queue takes precedence. Instructions whose waits are all scheduled
         are in a heap. Each other instruction is listed under one of its waits.
         """
-        trace, over, start = self.trace, self._over, self.start
+        issues, over, start = self.issues, self._over, self.start
         blame, why, placed = self.blame, self.why, self.placed
         heads: list[tuple[float, int]] = []
         blocked: dict[int, list[int]] = {}
-        for number, queue in enumerate(queues):
-            self._come_to_head(queue, number, heads, blocked)
-        while heads:
+        coming = list(range(len(queues)))  # queues with another next instruction, or fewer waits
+        while True:
+            for number in coming:
+                queue = queues[number]
+                ready, last = 0.0, -1
+                for m in waits[queue.items[queue.position]]:
+                    time = over[m]
+                    if time > ready:
+                        ready, last = time, m
+                    elif time < 0:
+                        blocked.setdefault(m if m >= 0 else ~m, []).append(number)
+                        break
+                else:
+                    queue.ready, queue.waits_for = ready, last
+                    heapq.heappush(heads, (ready if ready > queue.free else queue.free, number))
+            if not heads:
+                break
             earliest, number = heapq.heappop(heads)
             queue = queues[number]
             position = queue.position
             n = queue.items[position]
-            start[n], over[~n], over[n], free, blame[n], why[n] = place(n, trace[n][0], earliest)
             placed.append(n)
-            if blame[n] < 0:
-                if queue.waits_for >= 0 and queue.ready >= queue.free:
-                    blame[n], why[n] = queue.waits_for, OPERAND
+            start[n], over[~n], over[n], free, by, reason = queue.place(n, issues[n], earliest)
+            if by < 0:
+                if queue.ready and queue.ready >= queue.free:
+                    m = queue.waits_for
+                    by, reason = (m, WRITTEN) if m >= 0 else (~m, READ)
+                    if n in wait_kinds:
+                        reason = kind_at(waits[n].index(m), wait_kinds[n]) or reason
                 else:
-                    blame[n], why[n] = queue.last, QUEUE if position else LOOP
-            queue.free, queue.last = free, n
-            queue.position = position + 1
-            if queue.position < len(queue.items):
-                self._come_to_head(queue, number, heads, blocked)
+                    by, reason = queue.last, QUEUE if position else LOOP
+            blame[n], why[n] = by, reason
+            queue.free, queue.last, queue.position = free, n, position + 1
+            coming = [number] if position + 1 < len(queue.items) else []
             if n in blocked:
-                for other in blocked.pop(n):
-                    self._come_to_head(queues[other], other, heads, blocked)
+                coming += blocked.pop(n)
         if blocked:
             raise NkiValidationError(
                 "schedule",
@@ -274,30 +317,10 @@ class Schedule:
     def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
         queues: dict[str, _Queue] = {}
         for n in order:
-            name = self.trace[n][0].queue
-            queue = queues.get(name)
+            issue = self.issues[n]
+            queue = queues.get(issue.queue)
             if queue is None:
-                queue = queues[name] = _Queue(core.begin, core.after)
+                place = core.engines.placer(issue.engine)
+                queue = queues[issue.queue] = _Queue(place, core.begin, core.after)
             queue.items.append(n)
         return list(queues.values())
-
-    def _come_to_head(
-        self,
-        queue: _Queue,
-        number: int,
-        heads: list[tuple[float, int]],
-        blocked: dict[int, list[int]],
-    ) -> None:
-        """Finds when a queue's next instruction can start, or which wait is not scheduled yet."""
-        over = self._over
-        ready, last = 0.0, -1
-        for m in self.trace[queue.items[queue.position]][1]:
-            time = over[m]
-            if time > ready:
-                ready, last = time, m
-            elif time < 0:
-                blocked.setdefault(m if m >= 0 else ~m, []).append(number)
-                return
-        queue.ready = ready
-        queue.waits_for = -1 if ready == 0 else last if last >= 0 else ~last
-        heapq.heappush(heads, (max(ready, queue.free), number))

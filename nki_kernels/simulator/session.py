@@ -7,7 +7,7 @@ memory was written. If a timeline is recorded, it also notes what the instructio
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -22,7 +22,7 @@ from .compiler import NO_CONFIG
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .full_memory import full_memory
-from .hazards import note_read, note_write, region
+from .hazards import note_accesses, region
 from .instruction_notes import (
     KernelWarning,
     Note,
@@ -39,7 +39,8 @@ from .scalar import check_int64
 from .tensor import NkiTensor, Storage
 from .waits import NO_REORDER
 
-Logged = tuple[Issue, list[NkiTensor], list[NkiTensor], int]  # writes, reads, no_reorder block
+Operands = Sequence[NkiTensor]
+Logged = tuple[Issue, Operands, Operands, int]  # writes, reads, no_reorder block
 
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
@@ -141,10 +142,12 @@ class Session:
     ) -> NkiTensor:
         """Returns a new tensor. The sizes of memories are checked here and at the kernel's end."""
         storage = Storage(shape, dtype, buffer, name)
-        tensor = NkiTensor(shape, dtype, storage, buffer)
         self._check_size(storage)
         if address is not None:
             self._place(storage, address)
+        tensor = NkiTensor(shape, dtype, storage, buffer)
+        if buffer is MemoryRegion.psum:
+            storage.held_bytes = self._psum_bytes(storage.free_bytes)
         storage.scope = self.loop_scope
         self._back(storage, tensor._layout.np_type)
         storage.is_tracked_whole = buffer in ON_CHIP and self.chip.tracks_whole_tensors
@@ -224,9 +227,7 @@ class Session:
 
     # Instructions.
 
-    def issue(
-        self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str | None
-    ) -> int:
+    def issue(self, issue: Issue, writes: Operands, reads: Operands, name: str | None) -> int:
         """Runs one instruction and returns its number."""
         if self.holds_int64:
             check_int64(issue, writes, reads)
@@ -235,8 +236,8 @@ class Session:
         dynamic, open_scopes = issue.is_dynamic, self.open_scopes
         operands = reads
         if dynamic:
-            reads = reads + indirect.index_tiles(issue, writes + reads)
-            register_lives.note_addresses(self, issue, n, writes + operands)
+            reads = (*reads, *indirect.index_tiles(issue, (*writes, *reads)))
+            register_lives.note_addresses(self, issue, n, (*writes, *operands))
         checks = not dynamic and (not self.dry or self.notes is not None)
         for t in reads:
             storage = t.storage
@@ -280,7 +281,7 @@ class Session:
             self.names[name] = n
         return n
 
-    def run(self, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]) -> None:
+    def run(self, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Computes on operands with known addresses, and marks what the instruction writes."""
         ins = [t.array() for t in reads]
         where = None if issue.writes_where is None else issue.writes_where(ins)
@@ -299,7 +300,7 @@ class Session:
             if storage.matmul_written is not False and issue.onto is None:
                 accumulation.note_other(t, where)
 
-    def _mark_without_data(self, issue: Issue, writes: list[NkiTensor]) -> None:
+    def _mark_without_data(self, issue: Issue, writes: Operands) -> None:
         """Marks what an instruction of a dry run writes, which has no data.
 
         Writes whose place depends on data count for the whole tensor. So do writes in a loop on
@@ -443,36 +444,23 @@ class Session:
 
     # The timeline's view of an instruction.
 
-    def _record(
-        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor], name: str
-    ) -> None:
-        predecessors: list[int] = []
-        # Transfers, and some passes of the Tensor engine, end in another order than they begin.
-        user = n if issue.engine == "dma" or issue.may_overtake else issue.stream
-        for t in reads:
-            storage = t.storage
-            note_read(predecessors, t, n, issue, user, storage.is_tracked_whole)
-            storage.last_users[user] = n
-        for t in writes:
-            storage = t.storage
-            note_write(predecessors, t, n, issue, storage.is_tracked_whole)
-            storage.last_users[user] = n
+    def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
+        waits: list[int] = []
+        note_accesses(waits, n, issue, writes, reads)
         if issue.takes_banks:
-            self.banks[n] = _banks(writes + reads, self.chip.psum_bank_bytes)
+            self.banks[n] = _banks((*writes, *reads), self.chip.psum_bank_bytes)
         if self.no_reorder_depth:
-            self.note_waits(n, predecessors, NO_REORDER)
-            predecessors.extend(self.order_barrier)
+            self.note_waits(n, waits, NO_REORDER)
+            waits.extend(self.order_barrier)
             self.order_barrier = [n]
         assert self.trace is not None
-        self.trace.append((issue, predecessors, name))
+        self.trace.append((issue, waits, name))
 
     def note_waits(self, n: int, waits: list[int], kind: str) -> None:
         """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""
         self.wait_kinds.setdefault(n, []).append((len(waits), kind))
 
-    def _repeat(
-        self, n: int, issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
-    ) -> None:
+    def _repeat(self, n: int, issue: Issue, writes: Operands, reads: Operands) -> None:
         """Does nothing for an instruction of a later iteration of a loop, which has no record."""
 
     # What only the whole kernel shows.
@@ -498,13 +486,14 @@ class Session:
                     self.check_written(_RETURN, t)
             elif self.programs == 1 and is_unused:  # known without marks of what was written
                 self.warn_unwritten(_RETURN, t.storage, True)
-        sbuf = self._peak(MemoryRegion.sbuf, lambda s: s.free_bytes)
-        psum = self._peak(MemoryRegion.psum, self.psum_bytes)
+        used = [s for s in self.storages if s.first_use >= 0]
+        in_sbuf = [s for s in used if s.buffer is MemoryRegion.sbuf]
+        in_psum = [s for s in used if s.buffer is MemoryRegion.psum]
+        sbuf = self._peak(in_sbuf, self.chip.sbuf_partition_bytes)
+        psum = self._peak(in_psum, self.chip.psum_partition_bytes)
         dma: tuple[int, Storage | None] = (0, None)
         if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
-            dma = self._peak(
-                MemoryRegion.sbuf, lambda s: s.free_bytes if s.is_dma_written else 0, report=False
-            )
+            dma = self._peak([s for s in in_sbuf if s.is_dma_written])
         if dma[0] > hardware.DMA_WRITTEN_BYTES:
             rule = (
                 f"it should be at most {hardware.DMA_WRITTEN_BYTES} bytes a partition, because "
@@ -534,43 +523,39 @@ class Session:
 
         Later launches refuse tensors that the kernel has kept in a global variable.
         """
+        for _, loop in self.loop_marks:
+            loop.session, loop.held = None, []  # a timeline keeps the loop
         self.loop_marks = []
         for storage in self.storages:
-            storage.writes, storage.reads = [], {}
+            storage.writes, storage.reads = {}, {}
             storage.scope = _ENDED
 
-    def psum_bytes(self, storage: Storage) -> int:
+    def _psum_bytes(self, size: int) -> int:
         """Returns the PSUM bytes of a tile, which crosses banks only if it fills whole banks."""
         bank = self.chip.psum_bank_bytes
-        if storage.free_bytes > bank // 2:
-            return -(-storage.free_bytes // bank) * bank
-        return max(1 << (storage.free_bytes - 1).bit_length(), 4)
+        if size > bank // 2:
+            return -(-size // bank) * bank
+        return max(1 << (size - 1).bit_length(), 4)
 
-    def _peak(
-        self, buffer: MemoryRegion, size: Any, report: bool = True
-    ) -> tuple[int, Storage | None]:
-        """Returns the largest sum of ``size`` over tiles that are live at one instruction.
+    def _peak(self, tiles: list[Storage], limit: int | None = None) -> tuple[int, Storage | None]:
+        """Returns the most bytes a partition that the tiles hold at one instruction.
 
-        The second value is the tile that was allocated last then.
+        The second value is the tile that was allocated last then. Raises NkiValidationError if the
+        sum exceeds ``limit``.
         """
-
-        changes: list[tuple[int, int, int, Storage]] = []
-        for storage in self.storages:
-            if storage.buffer is buffer and storage.first_use >= 0:
-                changes.append((storage.first_use, 1, size(storage), storage))
-                changes.append((storage.last_use, 2, -size(storage), storage))
-        chip = self.chip
-        is_sbuf = buffer is MemoryRegion.sbuf
-        limit = chip.sbuf_partition_bytes if is_sbuf else chip.psum_partition_bytes
+        # At one instruction, tiles are allocated before others are freed.
+        changes = [(s.first_use, 1, s.held_bytes, s) for s in tiles]
+        changes += [(s.last_use, 2, -s.held_bytes, s) for s in tiles]
+        changes.sort(key=_by_time)
         live = peak = 0
         culprit = None
-        for n, _, change, storage in sorted(changes, key=_by_time):
+        for n, _, change, storage in changes:
             live += change
             if live > peak:
                 peak, culprit = live, storage
-            if report and live > limit:
-                found = [(s, size(s)) for at, _, _, s in changes if at <= n <= s.last_use]
-                raise full_memory(self, dict(found).items(), n, limit, storage)
+                if limit is not None and live > limit:
+                    found = [(s, s.held_bytes) for s in tiles if s.first_use <= n <= s.last_use]
+                    raise full_memory(self, found, n, limit, storage)
         return peak, culprit
 
     def _check_addresses(self) -> None:
@@ -583,14 +568,16 @@ class Session:
                     raise NkiValidationError("nl.ndarray", "address", value, rule)
 
 
-def _banks(operands: list[NkiTensor], bank_bytes: int) -> tuple[Any, ...]:
+def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
     """Returns the PSUM banks of the operands, each as (tile, bank in the tile)."""
-    found: dict[Any, None] = {}
+    found = []
     for t in operands:
         if t.buffer is MemoryRegion.psum:
-            low, high = region(t)[:2]
+            low, high, _, _ = t._region or region(t)
+            tile = id(t.storage)
             for bank in range(low // bank_bytes, -(-high // bank_bytes)):
-                found[id(t.storage), bank] = None
+                if (tile, bank) not in found:
+                    found.append((tile, bank))
     return tuple(found)
 
 

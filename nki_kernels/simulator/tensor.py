@@ -26,15 +26,15 @@ from .access_patterns import first_element, index_steps
 from .arguments import integer, integers
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiValidationError
-from .layout import Layout, extent, layout_of
+from .layout import IN_HBM, Layout, Place, extent, layout_of
 from .no_arithmetic import NoArithmetic
 from .register import RunTimeValue
 from .scalar import check_offset
 
 Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
-_SBUF, _PSUM = MemoryRegion.sbuf, MemoryRegion.psum
-_SLICE = object()  # stands for a slice, before its start, stop and step
+_PSUM = MemoryRegion.psum
+_FAR = 1 << 100  # beyond any index; a slice up to here is one without an end
 _ONE_DYNAMIC = "a tensor can have only one dynamic index"
 _NO_PARTITION = "a dynamic index cannot select a partition"
 _PARTITION_INDEX = "the index of dimension 0"
@@ -47,7 +47,6 @@ _VIEW = "dtype of view"
 _NO_DATA = (
     "an NkiTensor has no attribute 'data' in NKI 0.6, only since NKI 0.7: use the tensor itself"
 )
-_CONSTANT = frozenset({int, type(None), type(Ellipsis), object})  # types of immutable indices
 
 
 class NKIObject:
@@ -82,7 +81,7 @@ def _field_initializer(cls: type) -> Any:
             if not name.startswith("_") and not callable(value) and not hasattr(value, "__get__"):
                 fields[name] = value
 
-    names = list(fields)
+    names, defaults = list(fields), tuple(fields.values())
     field_kind = dataclasses.Field
     # Not by setattr: the __setattr__ of @dataclass(frozen=True) refuses every assignment.
     assign = object.__setattr__
@@ -94,9 +93,11 @@ def _field_initializer(cls: type) -> Any:
             raise TypeError(
                 f"{cls.__name__} was called with {wrong}; its arguments are {', '.join(names)}"
             )
-        values = {**fields, **dict(zip(names, args, strict=False)), **kwargs}
-        for name, value in values.items():
-            assign(self, name, _default(value) if isinstance(value, field_kind) else value)
+        values: Any = args + defaults[len(args) :]
+        if kwargs:
+            values = {**dict(zip(names, values, strict=True)), **kwargs}.values()
+        for name, value in zip(names, values, strict=True):
+            assign(self, name, _default(value) if type(value) is field_kind else value)
         self.__post_init__()
 
     __init__.__nki_fields__ = tuple(fields)  # type: ignore[attr-defined]
@@ -139,9 +140,9 @@ class Storage:
         "buffer",
         "dtype",
         "shape",
-        "free_elements",
         "free_bytes",
         "size_bytes",
+        "held_bytes",
         "start_partition",
         "address",
         "data",
@@ -165,10 +166,8 @@ class Storage:
         self.buffer = buffer
         self.dtype = dtype
         self.shape = shape
-        partitions = shape[0] if buffer in ON_CHIP else 1
-        self.free_elements = math.prod(shape) // partitions
-        self.free_bytes = self.free_elements * dtypes.itemsize(dtype)
-        self.size_bytes = self.free_bytes * partitions
+        self.free_bytes, self.size_bytes = _sizes(shape, dtype, buffer in ON_CHIP)
+        self.held_bytes = self.free_bytes  # with what PSUM adds; of a partition, as free_bytes
         self.start_partition = 0
         self.address: int | None = None  # byte in the partition, for an explicit placement
         self.data: Array | None = None  # uint8; None in a dry run
@@ -181,8 +180,9 @@ class Storage:
         self.scope: Any = None  # the loop body that allocated it
         self.first_use = -1  # instruction numbers
         self.last_use = -1
-        self.writes: list[Any] = []
-        self.reads: dict[Any, Any] = {}
+        # Accesses that later ones may have to wait for, each as (view, instruction, stream).
+        self.writes: dict[Any, tuple[NkiTensor, int, str]] = {}
+        self.reads: dict[Any, tuple[NkiTensor, int, str]] = {}
         self.last_users: dict[str | int, int] = {}
         self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
 
@@ -202,6 +202,13 @@ class Storage:
         label = f" {self.name!r}" if self.name else ""
         shape = "x".join(map(str, self.shape))
         return f"{self.buffer.value} tile{label} {shape} {self.dtype}"
+
+
+@functools.lru_cache(4096)
+def _sizes(shape: tuple[int, ...], dtype: str, is_on_chip: bool) -> tuple[int, int]:
+    """Returns the bytes of a partition, or of all of a tensor in HBM, and the bytes of all."""
+    size = math.prod(shape) * dtypes.itemsize(dtype)
+    return (size // shape[0], size) if is_on_chip else (size, size)
 
 
 def _fail(operand: str, value: Any, rule: str) -> NkiValidationError:
@@ -238,21 +245,20 @@ class NkiTensor(NoArithmetic, NKIObject):
         name: str = "",
     ) -> None:
         dtype = dtypes.canonical(dtype)
-        self._take(_dense(tuple(shape), dtype, dtypes.is_exact(dtype), buffer in ON_CHIP))
+        start, address = (storage.start_partition, storage.address) if storage else (0, None)
+        is_exact = dtypes.is_exact(dtype)
+        self._layout = layout = _dense(tuple(shape), dtype, is_exact, buffer, start, address)
+        self.shape: tuple[int, ...] = layout.shape
+        self.strides: tuple[int, ...] = layout.strides
+        self.dtype: str = layout.dtype
+        self._free: int = layout.free
+        self._region: Any = None
         self.buffer = buffer
         self.storage = storage
         self.offset = 0
         self._dynamic: Indirection | None = None
         if storage is not None and name:
             storage.name = name
-
-    def _take(self, layout: Layout) -> None:
-        self._layout = layout
-        self.shape: tuple[int, ...] = layout.shape
-        self.strides: tuple[int, ...] = layout.strides
-        self.dtype: str = layout.dtype
-        self._free: int = layout.free
-        self._region: Any = None
 
     def _view(
         self,
@@ -261,8 +267,12 @@ class NkiTensor(NoArithmetic, NKIObject):
         offset: int,
     ) -> NkiTensor:
         """Returns a view of the same storage and dtype."""
+        place = _place(self.storage, self.buffer, offset, self._free)
+        if self._dynamic is not None:
+            place = *place[:3], self._dynamic.kind
         is_exact = self._layout.is_exact
-        return self._seen(layout_of(shape, strides, self.dtype, is_exact, self._free), offset)
+        layout = layout_of(shape, strides, self.dtype, is_exact, self._free, place)
+        return self._seen(layout, offset)
 
     def _seen(self, layout: Layout, offset: int) -> NkiTensor:
         """Returns a view of the same storage. Every method that makes a view calls this one."""
@@ -315,16 +325,6 @@ class NkiTensor(NoArithmetic, NKIObject):
     def is_indirect(self) -> bool:
         """Returns whether the address depends on a value that is known only at run time."""
         return self._dynamic is not None
-
-    def signature(self) -> tuple[Any, ...]:
-        """Returns a key that decides whether an instruction may use this view, and its cost."""
-        place: Any = None
-        if self.buffer is _SBUF:
-            place = self.offset // self._free + self.storage.start_partition
-        elif self.buffer is _PSUM:
-            storage = self.storage
-            place = (self.offset, storage.start_partition, storage.address)
-        return self._layout, place, self._dynamic and self._dynamic.kind
 
     def __repr__(self) -> str:
         head = (
@@ -414,13 +414,18 @@ class NkiTensor(NoArithmetic, NKIObject):
     def __getitem__(self, key: Any) -> NkiTensor:
         if type(key) is not tuple:
             key = (key,)
+        if self._dynamic is not None:
+            return self._at(key)
         index: list[Any] = []
-        for item in key:
-            if type(item) is slice:
-                index += (_SLICE, item.start, item.stop, item.step)
-            else:
-                index.append(item)
-        if self._dynamic is not None or not _CONSTANT.issuperset(map(type, index)):
+        try:
+            for item in key:
+                if type(item) is slice:
+                    index.append(item.indices(_FAR))  # ints, or a TypeError
+                elif type(item) is int or item is Ellipsis:
+                    index.append(item)
+                else:
+                    return self._at(key)
+        except (TypeError, ValueError):
             return self._at(key)
         known = tuple(index)
         found = self._layout.indexed.get(known)
@@ -804,8 +809,10 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise _fail(_VIEW, dtype, rule)
         old, new = dtypes.itemsize(self.dtype), dtypes.itemsize(dtype)
         free, is_exact = self._free * old // new, dtypes.is_exact(dtype)
-        layout = layout_of(self.shape, self.strides, dtype, is_exact, free)
-        view = self._seen(layout, self.offset * old // new)
+        offset = self.offset * old // new
+        place = _place(self.storage, self.buffer, offset, free)
+        layout = layout_of(self.shape, self.strides, dtype, is_exact, free, place)
+        view = self._seen(layout, offset)
         if layout.np_type.itemsize * old != self._layout.np_type.itemsize * new:
             rule = (
                 "under NKI_PRECISE_FP=0 the simulator stores low-precision dtypes as float32, "
@@ -848,7 +855,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             )
             raise _fail("the dynamic index", repr(index), rule)
         self._dynamic = found
-        return self
+        return self._view(self.shape, self.strides, self.offset)
 
     def _check_inside(self, pattern: Any) -> None:
         """Raises NkiValidationError if the view leaves its storage."""
@@ -914,11 +921,27 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def _place(storage: Storage, buffer: MemoryRegion, offset: int, free: int) -> Place:
+    """Returns the place of a view that begins at an element."""
+    if not free:
+        return IN_HBM
+    address = (offset, storage.address) if buffer is _PSUM else None
+    return offset // free, storage.start_partition, address, ""
+
+
 @functools.lru_cache(4096)
-def _dense(shape: tuple[int, ...], dtype: str, is_exact: bool, on_chip: bool) -> Layout:
-    """Returns the layout of a whole tensor."""
-    free = math.prod(shape[1:]) if on_chip else 0
-    return layout_of(shape, _row_major(shape), dtype, is_exact, free)
+def _dense(
+    shape: tuple[int, ...],
+    dtype: str,
+    is_exact: bool,
+    buffer: MemoryRegion,
+    start: int,
+    address: int | None,
+) -> Layout:
+    """Returns the layout of a whole tensor, whose storage begins at a partition and an address."""
+    free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
+    place = (0, start, (0, address) if buffer is _PSUM else None, "") if free else IN_HBM
+    return layout_of(shape, _row_major(shape), dtype, is_exact, free, place)
 
 
 def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ and DMA queues, and `memory_reuse` SBUF and PSUM. The costs are in ``nki_kernels
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from .dma_over_time import Moved, moved
 from .engines import ENGINES
 from .enums import MemoryRegion
 from .instruction_notes import KernelWarning, SourceLine
-from .memory_over_time import Held, Steps, steps
+from .memory_over_time import Steps, steps
 from .pair_schedule import PairSchedule
 from .schedule import LoopRun, Schedule
 from .timeline_summary import summary
@@ -142,9 +142,8 @@ class Timeline:
         self._add(PairSchedule(pair), pair.sessions, peaks)
 
     def _add(self, schedule: Schedule, sessions: list[Any], peaks: dict[str, int]) -> None:
-        trace = schedule.trace
         launches = self._launches
-        first = launches[-1].first + len(launches[-1].schedule.trace) if launches else 0
+        first = launches[-1].first + len(launches[-1].schedule.issues) if launches else 0
         kernel = getattr(sessions[0].kernel, "__name__", "kernel")
         launches.append(_Launch(self.total_ns, first, self.launches, schedule, kernel))
         found = [warning for session in sessions for warning in session.warnings]
@@ -155,7 +154,7 @@ class Timeline:
         self.total_ns += schedule.total_ns
         for engine in ENGINES:
             self.engine_busy_ns[engine] += schedule.busy[engine]
-        for (issue, _, _), times in zip(trace, schedule.times, strict=True):
+        for issue, times in zip(schedule.issues, schedule.times, strict=True):
             if issue.dma_bytes:
                 self.dma_bytes += times * issue.dma_bytes
                 self.dma_descriptors += times * issue.dma_descriptors
@@ -185,14 +184,14 @@ class Timeline:
     @property
     def event_count(self) -> int:
         """The number of events. Reading it does not create the events."""
-        return sum([len(launch.schedule.trace) for launch in self._launches])
+        return sum([len(launch.schedule.issues) for launch in self._launches])
 
     @property
     def events(self) -> list[Event]:
         """All instructions in program order; in each launch those of core 0 come first."""
         for launch in self._launches:
             if launch.first == len(self._events):
-                found = [_event(launch, n) for n in range(len(launch.schedule.trace))]
+                found = [_event(launch, n) for n in range(len(launch.schedule.issues))]
                 self._events.extend(found)
         return list(self._events)
 
@@ -244,8 +243,10 @@ class Timeline:
     def _held(self, core: int, buffer: MemoryRegion, unit: Callable[[float, int], float]) -> Steps:
         found: Steps = []
         for launch in self._launches:
-            held: Iterable[Held] = [h for c in launch.schedule.held[core : core + 1] for h in c]
-            spans = [(h.start_ns, h.end_ns, h.size) for h in held if h.buffer is buffer]
+            spans: list[tuple[float, float, float]] = []
+            for held in launch.schedule.held[core : core + 1]:
+                sizes, begins, ends = held[buffer]
+                spans += zip(begins, ends, sizes, strict=True)
             bank = launch.schedule.chip.psum_bank_bytes
             found += [(launch.base + time, unit(value, bank)) for time, value in steps(spans)]
         return [step for n, step in enumerate(found) if not n or found[n - 1][1] != step[1]]
@@ -319,7 +320,7 @@ class Timeline:
         for launch in self._launches:
             schedule = launch.schedule
             chip, cores = schedule.chip, schedule.cores
-            work = list(zip([issue for issue, *_ in schedule.trace], schedule.times, strict=True))
+            work = list(zip(schedule.issues, schedule.times, strict=True))
             hbm_bytes = sum([times * issue.hbm_bytes for issue, times in work])
             macs = sum([times * issue.macs for issue, times in work])
             found["hbm"] += chip.dma_floor_ns(hbm_bytes, bytes_per_point=1, cores=cores)
@@ -370,7 +371,7 @@ class Timeline:
 
 def _event(launch: _Launch, n: int) -> Event:
     schedule = launch.schedule
-    issue, _, name = schedule.trace[n]
+    issue, name = schedule.issues[n], schedule.names[n]
     note = schedule.notes and schedule.notes[n]
     core = int(n >= schedule.split)
     blamed = schedule.blame[n]

@@ -1,7 +1,7 @@
 """The reason why an instruction did not begin earlier, in words.
 
-The schedule keeps the instruction that was waited for. The kind of a wait for an operand is
-determined only on request.
+The schedule keeps the instruction that was waited for. A wait at a barrier is told from others only
+on request.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .schedule import Schedule
 
-# Kinds of the schedule: a dependency of the instruction, or what its queue ran before.
-OPERAND, QUEUE = "operand", "queue"
+QUEUE = "queue"  # in the schedule: what its queue ran before
 
 WRITTEN = "operand written by"
 READ = "operand still read by"
@@ -39,34 +38,26 @@ KINDS = (
 OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
 
 
+_OF_OPERANDS = frozenset({WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER})
+
+
 def why(schedule: Schedule, n: int) -> str:
     """Returns one of ``KINDS``, or "" if the instruction waited for no other."""
-    if schedule.blame[n] < 0:
+    other, found = schedule.blame[n], schedule.why[n]
+    if other < 0:
         return ""
-    found = schedule.why[n]
-    if found == OPERAND:
-        return _of_operand(schedule, n)
     if found == QUEUE:
-        return DMA_QUEUE if schedule.trace[n][0].engine == "dma" else ENGINE
+        return DMA_QUEUE if schedule.issues[n].engine == "dma" else ENGINE
+    if found in _OF_OPERANDS:
+        meets = schedule.issues[other].instruction == "nisa.core_barrier"
+        if meets or (other < schedule.split) != (n < schedule.split):
+            return BARRIER
     return found
 
 
-def _of_operand(schedule: Schedule, n: int) -> str:
-    """Returns the kind of the wait for a dependency.
+def kind_at(index: int, kinds: list[tuple[int, str]]) -> str:
+    """Returns the kind of a wait at an index of an instruction's waits, or "" for data.
 
-    The waits for data come first in the list. The other waits have the kind that was noted last
-    before their place.
+    The waits for data come first. The other waits have the kind that was noted last before them.
     """
-    done, end = schedule.done, schedule.end
-    waits = schedule.trace[n][1]
-    times = [done[m] if m >= 0 else end[~m] for m in waits]
-    index = times.index(max(times))
-    m = waits[index]
-    other = m if m >= 0 else ~m
-    meets = schedule.trace[other][0].instruction == "nisa.core_barrier"
-    if meets or (other < schedule.split) != (n < schedule.split):
-        return BARRIER
-    for first, kind in reversed(schedule.wait_kinds.get(n, [])):
-        if index >= first:
-            return kind
-    return WRITTEN if m >= 0 else READ
+    return next((kind for first, kind in reversed(kinds) if index >= first), "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,7 +89,7 @@ def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
 def _warn_of_banks(instruction: str, name: str, size: int) -> Callable[..., None]:
     """Returns a function that warns of the operand, on which documents disagree."""
 
-    def warn(session: Any, writes: list[NkiTensor]) -> None:
+    def warn(session: Any, writes: Sequence[NkiTensor]) -> None:
         bank = session.chip.psum_bank_bytes
         rule = f"an operand in PSUM should have at most the {bank} bytes of a bank"
         session.warn(instruction, name, f"a tile of {size} bytes a partition", rule)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,7 @@ def _dma_issue(
     return issue
 
 
-def _note_dma_write(session: Any, writes: list[NkiTensor]) -> None:
+def _note_dma_write(session: Any, writes: Sequence[NkiTensor]) -> None:
     for t in writes:
         t.storage.is_dma_written = True
 

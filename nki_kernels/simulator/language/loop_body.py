@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import NkiValidationError
 from ..register import RunTimeValue
-from ..session import Session
+from ..session import Operands, Session
 from ..tensor import NkiTensor
 
 _ONCE = "the body is traced once"
@@ -77,7 +77,7 @@ class LoopBody:
         local: dict[int, int] = {}
 
         # A loop inside of this loop is checked by itself, as its number of iterations may differ.
-        def issue(issue: Any, writes: list[Any], reads: list[Any], name: Any) -> int:
+        def issue(issue: Any, writes: Operands, reads: Operands, name: Any) -> int:
             operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
             issued.append((issue, operands, _relative(issue.recorded, before)))
             return Session.issue(session, issue, writes, reads, name)
