@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .accesses import region, separate
 from .errors import NkiValidationError
-from .hazards import overlaps, region
+from .hazards import overlaps
 from .instruction_notes import noted_line
 from .layout import extent
 from .tensor import NkiTensor, Storage
@@ -237,7 +238,7 @@ def _meetings_of_loops(
 
 def _waits(session: Any) -> list[list[int]]:
     """Returns the waits of each instruction: for data, for edges, and for its engine."""
-    found = [[m if m >= 0 else ~m for m in waits] for _, waits, _ in session.trace]
+    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.trace]
     last: dict[str, int] = {}
     for n, (issue, _, _) in enumerate(session.trace):
         if issue.engine != "dma":

@@ -8,30 +8,18 @@ reads: wait until it has ended).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any
 
+from .accesses import FEW, Accesses, Entry, dims_of, region
 from .issue import Issue
 from .layout import Layout
 from .tensor import NkiTensor
 
-Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
-
-
-def region(t: NkiTensor) -> Region:
-    """Returns the bounding box of a view in its storage."""
-    found: Region | None = t._region
-    if found is None:
-        layout = t._layout
-        low = (t.offset - layout.base) * layout.itemsize
-        found = low, low + layout.span_bytes, *layout.partitions
-        if t._dynamic is not None:
-            found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
-        t._region = found
-    return found
-
 
 def note_accesses(
-    waits: list[int], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    waits: list[Any], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
     is_dma, stream = issue.engine == "dma", issue.stream
@@ -41,8 +29,10 @@ def note_accesses(
         storage = t.storage
         whole = storage.is_tracked_whole
         if storage.writes:
-            wait_for_writes(waits, t, whole)
+            wait_for_writes(waits, t, n, whole)
         storage.reads[user if whole else (id(t), user)] = t, n, stream
+        if len(storage.reads) > FEW and type(storage.reads) is dict:
+            storage.reads = Accesses(storage.reads, storage.joints)
         storage.last_users[user] = n
     # An instruction of an in-order stream follows all others of its stream.
     own = "none" if is_dma else stream
@@ -62,36 +52,40 @@ def note_write(t: NkiTensor, n: int, stream: str) -> None:
     if t._region is None:
         region(t)
     writes[n if n not in writes else (n, id(t))] = t, n, stream
+    if len(writes) > FEW and type(writes) is dict:
+        t.storage.writes = Accesses(writes, t.storage.joints)
 
 
-def wait_for_writes(waits: list[int], t: NkiTensor, whole: bool) -> None:
-    """Appends the writes for which a read of a view waits.
+def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None:
+    """Appends the writes for which a read of a view by instruction ``n`` waits.
 
     With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
     Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
     no more time than separate tiles.
     """
-    writes = t.storage.writes.values()
+    writes = t.storage.writes
     if whole:
-        for _, m, _ in writes:
-            waits.append(m)
+        if isinstance(writes, Accesses):
+            waits += writes.joint(n, is_read=False)
+        else:
+            waits += [m for _, m, _ in writes.values()]
         return
     box = low, high, first, end = t._region or region(t)
-    for other, m, _ in writes:
+    for _, (other, m, _) in _near(writes, t):
         x = other._region
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
         if is_near and (x == box or not _interleaved(other, t)):
             waits.append(m)
 
 
-def wait_for_overwritten(waits: list[int], t: NkiTensor, own: str) -> None:
+def wait_for_overwritten(waits: list[Any], t: NkiTensor, own: str) -> None:
     """Appends the writes for which a write of a view waits, except those of the stream ``own``.
 
     It forgets writes that the view covers.
     """
     writes, hidden = t.storage.writes, []
     box = low, high, first, end = t._region or region(t)
-    for key, (other, m, stream) in writes.items():
+    for key, (other, m, stream) in _near(writes, t):
         x = other._region
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):
@@ -102,17 +96,27 @@ def wait_for_overwritten(waits: list[int], t: NkiTensor, own: str) -> None:
         del writes[key]
 
 
-def wait_for_reads(waits: list[int], t: NkiTensor, n: int, own: str, whole: bool) -> None:
+def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool) -> None:
     """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
     reads, covered = t.storage.reads, []
-    for key, (other, m, stream) in reads.items():
-        if whole or overlaps(other, t):
+    has_joint = whole and isinstance(reads, Accesses)
+    if has_joint:
+        for _, m, stream in sorted([reads[key] for key in reads.streams], key=itemgetter(1)):
             if stream != own and m != n:
+                waits.append(~m)
+        waits += reads.joint(n, is_read=True)
+    for key, (other, m, stream) in _near(reads, t):
+        if whole or overlaps(other, t):
+            if not has_joint and stream != own and m != n:
                 waits.append(~m)
             if _covers(t, other):
                 covered.append(key)
     for key in covered:
         del reads[key]
+
+
+def _near(accesses: dict[Any, Entry], t: NkiTensor) -> Iterable[tuple[Any, Entry]]:
+    return accesses.near(t) if isinstance(accesses, Accesses) else accesses.items()
 
 
 def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
@@ -149,16 +153,10 @@ def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
 @functools.lru_cache(4096)
 def _periods(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
     """Returns the periods of two layouts, and how much of a period each layout covers."""
-    dims = [_dims(a), _dims(b)]
+    dims = [dims_of(a), dims_of(b)]
     found = []
     for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:
         if not any(s >= period and s % period for view in dims for _, s in view):
             widths = [1 + sum((n - 1) * s for n, s in view if s < period) for view in dims]
             found.append((period, widths[0], widths[1]))
     return found
-
-
-def _dims(layout: Layout) -> list[tuple[int, int]]:
-    first = 1 if layout.free else 0
-    sizes = zip(layout.shape[first:], layout.strides[first:], strict=True)
-    return [(n, s) for n, s in sizes if n > 1 and s > 0]

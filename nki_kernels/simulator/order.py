@@ -65,7 +65,7 @@ def _data_edges(session: Any) -> list[tuple[int, int]]:
     for n, (_, writes, reads, block) in enumerate(session.log):
         found: list[int] = []
         for t in reads:
-            wait_for_writes(found, t, whole=False)
+            wait_for_writes(found, t, n, whole=False)
             t.storage.reads[id(t), n] = t, n, ""
         for t in writes:
             wait_for_overwritten(found, t, own="any")

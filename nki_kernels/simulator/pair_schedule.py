@@ -12,6 +12,7 @@ from typing import Any
 
 from nki_kernels.hardware import NeuronCore
 
+from .accesses import separate
 from .dma_written import check_dma_written
 from .engines import Engines, Place
 from .issue import Issue
@@ -33,8 +34,9 @@ class PairSchedule(Schedule):
             first.order or range(split),
             [split + n for n in second.order or range(len(second.trace))],
         ]
-        trace = first.trace + [
-            (issue, [m + split if m >= 0 else m - split for m in waits], name)
+        trace = [(issue, separate(waits), name) for issue, waits, name in first.trace]
+        trace += [
+            (issue, [m + split if m >= 0 else m - split for m in separate(waits)], name)
             for issue, waits, name in second.trace
         ]
         later = {split + n: kinds for n, kinds in second.wait_kinds.items()}

@@ -14,10 +14,12 @@ import heapq
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
 
+from .accesses import Joint
 from .device_loops import DeviceLoop
 from .dma_written import check_dma_written
 from .engines import ENGINES, Engines
@@ -40,7 +42,7 @@ class _Queue:
         self.items: list[int] = []
         self.position = 0
         self.ready = 0.0  # when the operands of the next instruction are ready
-        self.waits_for = -1  # the wait that is over then
+        self.waits_for: Any = -1  # the wait that is over then
         self.free = free
         self.last = last
 
@@ -157,12 +159,14 @@ class Schedule:
     """
 
     notes: list[Note] | None = None  # one for each instruction, if the launch has taken notes
+    _joints: list[Joint] = []
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
         self.split = len(session.trace)  # where the instructions of a second core begin
         self.notes = session.notes
         self._cores, self._banks = [Core(session)], [session.banks]
+        self._joints = [joint for storage in session.storages for joint in storage.joints]
         self._plan_first(session.chip, session.trace, session.wait_kinds)
         self.held: list[Held] = [held_memory(session, self)]
         check_dma_written(session, self)
@@ -230,6 +234,8 @@ class Schedule:
         self.start = [0.0] * count
         # The times at which waits are over, or -1. `done` of n is at n, `end` of n at ~n.
         self._over = [-1.0] * (2 * count)
+        for joint in self._joints:
+            joint.begin(self._over)
         self.placed: list[int] = []  # the order in which engines took the instructions
         self.blame = [-1] * count
         self.why = [""] * count  # why it waited, for `waits.why`
@@ -280,6 +286,7 @@ class Schedule:
                     if time > ready:
                         ready, last = time, m
                     elif time < 0:
+                        m = index(m)
                         blocked.setdefault(m if m >= 0 else ~m, []).append(number)
                         break
                 else:
@@ -295,10 +302,11 @@ class Schedule:
             start[n], over[~n], over[n], free, by, reason = queue.place(n, issues[n], earliest)
             if by < 0:
                 if queue.ready and queue.ready >= queue.free:
-                    m = queue.waits_for
+                    m = index(queue.waits_for)
                     by, reason = (m, WRITTEN) if m >= 0 else (~m, READ)
                     if n in wait_kinds:
-                        reason = kind_at(waits[n].index(m), wait_kinds[n]) or reason
+                        place = waits[n].index(queue.waits_for)
+                        reason = kind_at(place, wait_kinds[n]) or reason
                 else:
                     by, reason = queue.last, QUEUE if position else LOOP
             blame[n], why[n] = by, reason

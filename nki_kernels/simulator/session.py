@@ -18,11 +18,12 @@ from nki_kernels import hardware
 from nki_kernels.hardware import NeuronCore
 
 from . import accumulation, device_rules, dtypes, indirect, register_lives, shadow, unwritten
+from .accesses import region
 from .compiler import NO_CONFIG
 from .enums import ON_CHIP, MemoryRegion
 from .errors import NkiSimulationWarning, NkiValidationError
 from .full_memory import full_memory
-from .hazards import note_accesses, region
+from .hazards import note_accesses
 from .instruction_notes import (
     KernelWarning,
     Note,
@@ -445,7 +446,7 @@ class Session:
     # The timeline's view of an instruction.
 
     def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
-        waits: list[int] = []
+        waits: list[Any] = []
         note_accesses(waits, n, issue, writes, reads)
         if issue.takes_banks:
             self.banks[n] = _banks((*writes, *reads), self.chip.psum_bank_bytes)
@@ -527,7 +528,7 @@ class Session:
             loop.session, loop.held = None, []  # a timeline keeps the loop
         self.loop_marks = []
         for storage in self.storages:
-            storage.writes, storage.reads = {}, {}
+            storage.writes, storage.reads, storage.joints = {}, {}, []
             storage.scope = _ENDED
 
     def _psum_bytes(self, size: int) -> int:

@@ -157,6 +157,7 @@ class Storage:
         "last_use",
         "writes",
         "reads",
+        "joints",
         "last_users",
         "is_tracked_whole",
     )
@@ -183,6 +184,7 @@ class Storage:
         # Accesses that later ones may have to wait for, each as (view, instruction, stream).
         self.writes: dict[Any, tuple[NkiTensor, int, str]] = {}
         self.reads: dict[Any, tuple[NkiTensor, int, str]] = {}
+        self.joints: list[Any] = []  # waits for many of them
         self.last_users: dict[str | int, int] = {}
         self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
 
