@@ -14,7 +14,7 @@ from typing import Any
 from .layout import Layout
 from .tensor import NkiTensor
 
-FEW = 16  # accesses up to which a look at each of them is faster
+FEW = 64  # accesses up to which a look at each of them is faster
 _MOST_CELLS = 32  # of one access; larger accesses are kept apart
 
 Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
@@ -32,6 +32,11 @@ def region(t: NkiTensor) -> Region:
             found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
         t._region = found
     return found
+
+
+def indexed(accesses: dict[Any, Entry], joints: list[Joint]) -> Accesses:
+    """Returns accesses with an index, which is kept from then on."""
+    return accesses if isinstance(accesses, Accesses) else Accesses(accesses, joints)
 
 
 class Accesses(dict[Any, Entry]):

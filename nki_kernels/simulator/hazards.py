@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from .accesses import FEW, Accesses, Entry, dims_of, region
+from .accesses import FEW, Accesses, Entry, dims_of, indexed, region
 from .issue import Issue
 from .layout import Layout
 from .tensor import NkiTensor
@@ -29,18 +29,22 @@ def note_accesses(
         storage = t.storage
         whole = storage.is_tracked_whole
         if storage.writes:
+            if len(storage.writes) > FEW:
+                storage.writes = indexed(storage.writes, storage.joints)
             wait_for_writes(waits, t, n, whole)
         storage.reads[user if whole else (id(t), user)] = t, n, stream
-        if len(storage.reads) > FEW and type(storage.reads) is dict:
-            storage.reads = Accesses(storage.reads, storage.joints)
         storage.last_users[user] = n
     # An instruction of an in-order stream follows all others of its stream.
     own = "none" if is_dma else stream
     for t in writes:
         storage = t.storage
         if storage.writes:
+            if len(storage.writes) > FEW:
+                storage.writes = indexed(storage.writes, storage.joints)
             wait_for_overwritten(waits, t, own)
         if storage.reads:
+            if len(storage.reads) > FEW:
+                storage.reads = indexed(storage.reads, storage.joints)
             wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
         note_write(t, n, stream)
         storage.last_users[user] = n
@@ -52,8 +56,6 @@ def note_write(t: NkiTensor, n: int, stream: str) -> None:
     if t._region is None:
         region(t)
     writes[n if n not in writes else (n, id(t))] = t, n, stream
-    if len(writes) > FEW and type(writes) is dict:
-        t.storage.writes = Accesses(writes, t.storage.joints)
 
 
 def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None:
