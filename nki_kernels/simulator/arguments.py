@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import NkiValidationError
 
+_INTS = frozenset({int})
 _REGISTER = "a register's value is not known while the kernel is built"
 
 
@@ -32,6 +33,8 @@ def integers(
 
     Raises NkiValidationError for a single int, a string, floats and so on.
     """
+    if type(values) is tuple and _INTS.issuperset(map(type, values)):
+        return values
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
         raise NkiValidationError(instruction, argument, repr(values), rule)
     try:

@@ -43,6 +43,7 @@ class Engines:
         self._dma_prepared = [0.0] * chip.dma_engines  # when an engine can prepare a transfer
         self._dma_busy = [0.0] * chip.dma_engines
         self._dma_user = [-1] * chip.dma_engines
+        self._are_dma_alike = True  # whether the lists above have one value each, except times busy
         self._dma_shared = 0.0  # when the core's share of HBM is free
         self._dma_shared_user = -1
         self._dma_shared_busy = 0.0
@@ -177,7 +178,9 @@ class Engines:
         """
         free, busy, users = self._dma_free, self._dma_busy, self._dma_user
         prepared, interval = self._dma_prepared, self.chip.dma_copy_ns
-        if costs and costs[0] and all(map(_are_equal, (costs, free, prepared, users))):
+        if not self._are_dma_alike:
+            self._are_dma_alike = all([_are_equal(one) for one in (free, prepared, users)])
+        if self._are_dma_alike and costs and costs[0] and _are_equal(costs):
             # All engines have the same cost and became free together, so one stands for all.
             begin, why = _later(free[0], prepared[0])
             user = -1 if begin < first else users[0]
@@ -186,6 +189,7 @@ class Engines:
             self._dma_free, self._dma_user = [end] * len(free), [n] * len(users)
             self._dma_busy = [time + costs[0] for time in busy]
             return end, user, why
+        self._are_dma_alike = False
         last, why = -1, ""
         for engine, cost in enumerate(costs):
             if cost:

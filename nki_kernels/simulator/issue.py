@@ -158,7 +158,7 @@ class Issue:
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:
     """Turns a function that plans an Issue into an instruction of nki.isa."""
-    from .session import active
+    from .session import active, current
 
     parameters = inspect.signature(function)
     label = f"nisa.{function.__name__}"
@@ -175,7 +175,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> NkiInstruction:
-        session = active()
+        session = current() or active()
         name = None
         values = args
         if kwargs:

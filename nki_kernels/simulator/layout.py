@@ -42,7 +42,8 @@ class Layout:
         is_dense: whether the view has all elements in that span and these partitions.
         packed_bytes: bytes of a view without gaps and repetitions, else -1.
         np_strides: the strides in bytes of NumPy.
-        indexed: for constant indices, the layout of the view and its distance in elements.
+        indexed: for constant indices, and for arguments of some methods, the layout of the view and
+            its distance in elements.
     """
 
     __slots__ = (
@@ -78,7 +79,7 @@ class Layout:
         self.indexed: dict[Any, tuple[Layout, int]] = {}
 
     def remember(self, index: tuple[Any, ...], layout: Layout, distance: int) -> None:
-        """Remembers the view at an index, which must consist of constants."""
+        """Remembers the view at an index, which must consist of constants. Threads may do so."""
         if len(self.indexed) >= _INDICES:
             self.indexed.clear()
         self.indexed[index] = layout, distance

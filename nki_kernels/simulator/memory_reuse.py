@@ -7,12 +7,11 @@ finished. The memory that was freed first is reused first, as by a compiler that
 from __future__ import annotations
 
 from collections import deque
-from operator import itemgetter
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
 
-from .enums import ON_CHIP, MemoryRegion
+from .enums import MemoryRegion
 from .waits import REUSED
 
 
@@ -23,22 +22,16 @@ def add_memory_waits(session: Any) -> None:
         MemoryRegion.sbuf: _Memory(chip.sbuf_partition_bytes),
         MemoryRegion.psum: _Memory(chip.psum_partition_bytes),
     }
-    # At one instruction, tiles are allocated before others are freed. Tiles without users are
-    # unused, or used in later iterations of a loop only.
-    tiles = [s for s in session.storages if s.last_users and s.buffer in ON_CHIP]
-    changes = [(s.first_use, 1, s) for s in tiles] + [(s.last_use, 2, s) for s in tiles]
-    changes.sort(key=_by_time)
     trace = session.trace
-    for n, change, storage in changes:
+    for n, change, storage in session.lifetimes:
+        if not storage.last_users:  # used in later iterations of a loop only
+            continue
         memory, size = memories[storage.buffer], storage.held_bytes
         if change == 2:
             memory.release(size, [~m for m in storage.last_users.values()])
         elif found := memory.take(size):
             session.note_waits(n, trace[n][1], REUSED)
             trace[n][1].extend(found)
-
-
-_by_time = itemgetter(0, 1)
 
 
 class _Memory:

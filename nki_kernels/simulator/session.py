@@ -46,6 +46,8 @@ Logged = tuple[Issue, Operands, Operands, int]  # writes, reads, no_reorder bloc
 _session: ContextVar[Session | None] = ContextVar("nki_session", default=None)
 _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
 
+current = _session.get  # returns the session of the running kernel, or None
+
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
@@ -130,6 +132,7 @@ class Session:
         self.warnings: list[KernelWarning] = []
         self.told_unwritten: set[tuple[Any, ...]] = set()  # reads that were warned of
         self.is_over = False  # the kernel has returned
+        self.lifetimes: list[tuple[int, int, Storage]] = []  # of its tiles, when it has returned
 
     # Memory.
 
@@ -487,14 +490,14 @@ class Session:
                     self.check_written(_RETURN, t)
             elif self.programs == 1 and is_unused:  # known without marks of what was written
                 self.warn_unwritten(_RETURN, t.storage, True)
-        used = [s for s in self.storages if s.first_use >= 0]
-        in_sbuf = [s for s in used if s.buffer is MemoryRegion.sbuf]
-        in_psum = [s for s in used if s.buffer is MemoryRegion.psum]
+        changes = self.lifetimes = self._lifetimes()
+        in_sbuf = [change for change in changes if change[2].buffer is MemoryRegion.sbuf]
+        in_psum = [change for change in changes if change[2].buffer is MemoryRegion.psum]
         sbuf = self._peak(in_sbuf, self.chip.sbuf_partition_bytes)
         psum = self._peak(in_psum, self.chip.psum_partition_bytes)
         dma: tuple[int, Storage | None] = (0, None)
         if sbuf[0] > hardware.DMA_WRITTEN_BYTES:  # else what DMA writes cannot exceed it
-            dma = self._peak([s for s in in_sbuf if s.is_dma_written])
+            dma = self._peak([change for change in in_sbuf if change[2].is_dma_written])
         if dma[0] > hardware.DMA_WRITTEN_BYTES:
             rule = (
                 f"it should be at most {hardware.DMA_WRITTEN_BYTES} bytes a partition, because "
@@ -526,7 +529,7 @@ class Session:
         """
         for _, loop in self.loop_marks:
             loop.session, loop.held = None, []  # a timeline keeps the loop
-        self.loop_marks = []
+        self.loop_marks, self.lifetimes = [], []
         for storage in self.storages:
             storage.writes, storage.reads, storage.joints = {}, {}, []
             storage.scope = _ENDED
@@ -538,25 +541,37 @@ class Session:
             return -(-size // bank) * bank
         return max(1 << (size - 1).bit_length(), 4)
 
-    def _peak(self, tiles: list[Storage], limit: int | None = None) -> tuple[int, Storage | None]:
-        """Returns the most bytes a partition that the tiles hold at one instruction.
+    def _lifetimes(self) -> list[tuple[int, int, Storage]]:
+        """Returns begins and ends of the uses of tiles in order: (instruction, 1 or 2, tile).
+
+        At one instruction, tiles are allocated before others are freed.
+        """
+        tiles = [s for s in self.storages if s.first_use >= 0 and s.buffer in ON_CHIP]
+        found = [(s.first_use, 1, s) for s in tiles] + [(s.last_use, 2, s) for s in tiles]
+        found.sort(key=_by_time)
+        return found
+
+    def _peak(
+        self, changes: list[tuple[int, int, Storage]], limit: int | None = None
+    ) -> tuple[int, Storage | None]:
+        """Returns the most bytes a partition that tiles hold at one instruction.
 
         The second value is the tile that was allocated last then. Raises NkiValidationError if the
         sum exceeds ``limit``.
         """
-        # At one instruction, tiles are allocated before others are freed.
-        changes = [(s.first_use, 1, s.held_bytes, s) for s in tiles]
-        changes += [(s.last_use, 2, -s.held_bytes, s) for s in tiles]
-        changes.sort(key=_by_time)
         live = peak = 0
         culprit = None
-        for n, _, change, storage in changes:
-            live += change
+        for n, change, storage in changes:
+            if change == 2:
+                live -= storage.held_bytes
+                continue
+            live += storage.held_bytes
             if live > peak:
                 peak, culprit = live, storage
                 if limit is not None and live > limit:
-                    found = [(s, s.held_bytes) for s in tiles if s.first_use <= n <= s.last_use]
-                    raise full_memory(self, found, n, limit, storage)
+                    tiles = [s for s in self.storages if s.buffer is storage.buffer]
+                    found = [s for s in tiles if 0 <= s.first_use <= n <= s.last_use]
+                    raise full_memory(self, [(s, s.held_bytes) for s in found], n, limit, storage)
         return peak, culprit
 
     def _check_addresses(self) -> None:

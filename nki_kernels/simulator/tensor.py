@@ -34,6 +34,8 @@ from .scalar import check_offset
 Array = np.ndarray[Any, Any]
 _WHILE = re.compile(r"\s*while\b")
 _PSUM = MemoryRegion.psum
+_INTS = frozenset({int})
+_RESHAPE, _AP = "reshape", "ap"  # in keys of views that layouts remember
 _FAR = 1 << 100  # beyond any index; a slice up to here is one without an end
 _ONE_DYNAMIC = "a tensor can have only one dynamic index"
 _NO_PARTITION = "a dynamic index cannot select a partition"
@@ -582,6 +584,12 @@ class NkiTensor(NoArithmetic, NKIObject):
             NkiValidationError: the pattern leaves the storage; or in SBUF or PSUM the partition
                 stride is not the storage's free size; or, in strict mode, AWS's documents disagree.
         """
+        known = None
+        if scalar_offset is vector_offset is dtype is None and self._is_whole():
+            known = _known_pattern(pattern, offset)
+            if known is not None and known in self._layout.indexed:
+                layout, distance = self._layout.indexed[known]
+                return self._seen(layout, distance)
         if scalar_offset is not None and vector_offset is not None:
             rule = "ap accepts at most one of scalar_offset and vector_offset"
             raise _fail("the dynamic index of ap", "given twice", rule)
@@ -600,6 +608,8 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise _fail("pattern of ap", pattern, rule)
         if scalar_offset is None and vector_offset is None:
             view._check_inside(pattern)
+            if known is not None:
+                self._layout.remember(known, view._layout, view.offset)
             return view
         if vector_offset is not None and (self._free or indirect_dim != 0):
             rule = "vector_offset needs a tensor in HBM and indirect_dim=0"
@@ -703,6 +713,16 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """Returns a view of the same elements in another shape, without a copy."""
+        known = (_RESHAPE, shape)
+        is_known = type(shape) is tuple and _INTS.issuperset(map(type, shape))
+        if is_known and self._dynamic is None and known in self._layout.indexed:
+            return self._seen(self._layout.indexed[known][0], self.offset)
+        view = self._reshaped(shape)
+        if is_known and self._dynamic is None:
+            self._layout.remember(known, view._layout, 0)
+        return view
+
+    def _reshaped(self, shape: tuple[int, ...]) -> NkiTensor:
         what = "shape of reshape"
         sizes = _infer(integers("NkiTensor", what, shape), self.size, what)
         if self._leads and sizes[0] != self.shape[0]:
@@ -791,6 +811,11 @@ class NkiTensor(NoArithmetic, NKIObject):
     def _leads(self) -> bool:
         """Whether dimension 0 is the partition: in SBUF, in PSUM, or after ``vector_select``."""
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
+
+    def _is_whole(self) -> bool:
+        """Returns whether this is the tensor as it was allocated, or has its elements at least."""
+        is_static = self._dynamic is None and self.offset == 0
+        return is_static and self._layout.packed_bytes == self.storage.size_bytes
 
     def _dim(self, dim: int) -> int:
         dim = integer("NkiTensor", "dim", dim)
@@ -983,6 +1008,17 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
     if not 0 <= start < stop <= n:
         _check_range(start, stop, n, dim, shape)
     return start, stop, step
+
+
+def _known_pattern(pattern: Any, offset: Any) -> tuple[Any, ...] | None:
+    """Returns a key of a pattern and an offset of ``ap``, if they consist of plain ints."""
+    try:
+        numbers = [0 if offset is None else offset]
+        for stride, count in pattern:
+            numbers += stride, count
+    except (TypeError, ValueError):
+        return None
+    return (_AP, *numbers) if _INTS.issuperset(map(type, numbers)) else None
 
 
 def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
