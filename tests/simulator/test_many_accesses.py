@@ -1,0 +1,136 @@
+"""Many accesses of one tensor: the index and the joint waits change nothing but the effort.
+
+What an instruction waits for follows from the views alone, so that the schedule must be the same
+whether each earlier access is looked at or not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki_kernels import hardware, simulator
+from nki_kernels.nki_api import nisa, nl
+from nki_kernels.simulator import hazards
+
+SPEC = ((128, 4), "float32")
+WIDTH = 48
+
+
+def random_kernel(seed: int) -> Callable[[Any], Any]:
+    """Returns a kernel that reads and writes random parts of a tensor in HBM and of two tiles."""
+
+    def kernel(x: Any) -> Any:
+        rng = np.random.default_rng(seed)
+        out = nl.ndarray((128, WIDTH), nl.float32, buffer=nl.shared_hbm)
+        tiles = [nl.ndarray((128, WIDTH), nl.float32) for _ in range(2)]
+        nisa.memset(tiles[0], 0.0)
+        nisa.memset(tiles[1], 0.0)
+        nisa.dma_copy(out, tiles[0])
+        for _ in range(150):
+            width, step = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+            a, b, c = [
+                slice(first, first + step * width, step)
+                for first in rng.integers(0, WIDTH - step * width, 3).tolist()
+            ]
+            tile, other = tiles[:: rng.choice([-1, 1])]
+            kind = rng.integers(0, 4)
+            if kind == 0:
+                nisa.dma_copy(out[:, a], tile[:, b])
+            elif kind == 1:
+                nisa.dma_copy(tile[:, a], out[:, b])
+            elif kind == 2:
+                nisa.tensor_copy(tile[:, a], other[:, c])
+            else:
+                nisa.activation(tile[:, a], nl.copy, other[:, b])
+        return out
+
+    return kernel
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_an_index_changes_no_schedule(
+    monkeypatch: pytest.MonkeyPatch, seed: int, whole: bool
+) -> None:
+    chip = replace(hardware.TRN2, tracks_whole_tensors=whole)
+    found = []
+    for few in (1, 5, 10**9):
+        monkeypatch.setattr(hazards, "FEW", few)
+        with hardware.select(chip):
+            timeline = simulator.dry_run(random_kernel(seed), SPEC)
+        found.append((timeline.events, timeline.critical_path, timeline.high_ns))
+    assert found[0] == found[1] == found[2]
+    assert {event.wait for event in found[0][0]} >= {"operand written by", "operand still read by"}
+
+
+def test_an_index_changes_no_hazards_between_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray((128, 2 * WIDTH), nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((128, WIDTH), nl.float32)
+        for n in range(WIDTH):
+            nisa.dma_copy(tile[:, n : n + 1], x[:, 0:1])
+        first = WIDTH * nl.program_id(0)
+        for n in range(WIDTH):
+            nisa.dma_copy(out[:, first + n : first + n + 1], tile[:, n : n + 1])
+        return out
+
+    totals = []
+    for few in (1, 10**9):
+        monkeypatch.setattr(hazards, "FEW", few)
+        with hardware.select(hardware.TRN2):
+            two = simulator.simulate(kernel).with_programs(2)
+            totals.append(simulator.dry_run(two, SPEC).events)
+    assert totals[0] == totals[1]
+
+
+def rows_of_hbm(x: Any, count: int) -> Any:
+    """Stores parts of a tensor in HBM, and loads them."""
+    out = nl.ndarray((128, count, 4), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for n in range(count):
+        nisa.dma_copy(out[:, n], tile)
+    for n in range(count):
+        nisa.dma_copy(tile, out[:, n])
+    return out
+
+
+def parts_of_tile(x: Any, count: int) -> Any:
+    """Loads parts of a tile, and stores each of them in turn."""
+    out = nl.ndarray((count, 128, 4), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, count, 4), nl.float32)
+    for n in range(count):
+        nisa.dma_copy(tile[:, n], x)
+        nisa.dma_copy(out[n], tile[:, n])
+    for n in range(count):
+        nisa.dma_copy(out[n], tile[:, n])
+    return out
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("kernel", [rows_of_hbm, parts_of_tile])
+def test_the_effort_for_an_instruction_does_not_grow(kernel: Any) -> None:
+    """The work is counted in the lines of the simulator that run, which no other work disturbs."""
+    efforts = []
+    for count in (200, 800):
+        simulator.dry_run(kernel, SPEC, count)  # fills the caches
+        lines = 0
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            events = simulator.dry_run(kernel, SPEC, count).event_count
+        finally:
+            sys.settrace(before)
+        efforts.append(lines / events)
+    assert efforts[1] < 1.3 * efforts[0]
