@@ -8,11 +8,11 @@ reads: wait until it has ended).
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from .accesses import FEW, Accesses, Entry, dims_of, indexed, region
+from .accesses import FEW, Accesses, dims_of, indexed, region
 from .issue import Issue
 from .layout import Layout
 from .tensor import NkiTensor
@@ -73,7 +73,8 @@ def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None
             waits += [m for _, m, _ in writes.values()]
         return
     box = low, high, first, end = t._region or region(t)
-    for _, (other, m, _) in _near(writes, t):
+    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    for _, (other, m, _) in near:
         x = other._region
         is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
         if is_near and (x == box or not _interleaved(other, t)):
@@ -87,7 +88,8 @@ def wait_for_overwritten(waits: list[Any], t: NkiTensor, own: str) -> None:
     """
     writes, hidden = t.storage.writes, []
     box = low, high, first, end = t._region or region(t)
-    for key, (other, m, stream) in _near(writes, t):
+    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    for key, (other, m, stream) in near:
         x = other._region
         if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
             if stream != own and (x == box or not _interleaved(other, t)):
@@ -107,7 +109,8 @@ def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool
             if stream != own and m != n:
                 waits.append(~m)
         waits += reads.joint(n, is_read=True)
-    for key, (other, m, stream) in _near(reads, t):
+    near = reads.near(t) if isinstance(reads, Accesses) else reads.items()
+    for key, (other, m, stream) in near:
         if whole or overlaps(other, t):
             if not has_joint and stream != own and m != n:
                 waits.append(~m)
@@ -115,10 +118,6 @@ def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool
                 covered.append(key)
     for key in covered:
         del reads[key]
-
-
-def _near(accesses: dict[Any, Entry], t: NkiTensor) -> Iterable[tuple[Any, Entry]]:
-    return accesses.near(t) if isinstance(accesses, Accesses) else accesses.items()
 
 
 def overlaps(a: NkiTensor, b: NkiTensor) -> bool:

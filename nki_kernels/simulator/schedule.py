@@ -13,8 +13,10 @@ import functools
 import heapq
 import itertools
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from operator import index
+from threading import Lock
 from typing import Any
 
 from nki_kernels.hardware import NeuronCore
@@ -149,6 +151,9 @@ def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int) -> li
     return [*steps, [first + m for m in order if m >= position]]
 
 
+_one_at_a_time = Lock()
+
+
 class Schedule:
     """Start and end of every instruction of one launch, and which instruction each waited for.
 
@@ -159,7 +164,7 @@ class Schedule:
     """
 
     notes: list[Note] | None = None  # one for each instruction, if the launch has taken notes
-    _joints: list[Joint] = []
+    _joints: list[Joint] = []  # waits that instructions share
 
     def __init__(self, session: Any) -> None:
         add_waits(session)
@@ -213,8 +218,9 @@ class Schedule:
         again.issues = [new[id(issue)] for issue in self.issues]
         again._cores = [copy.copy(core) for core in self._cores]
         ends = self._ends_of_waits
-        spans = zip([0, *ends], ends, strict=False)
-        again._plan(chip, [self._waits[begin:end] for begin, end in spans], {})
+        waits = [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        with _one_at_a_time if self._joints else nullcontext():  # joints belong to one plan
+            again._plan(chip, waits, {})
         return again.total_ns
 
     def _plan(

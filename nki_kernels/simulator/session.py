@@ -48,6 +48,7 @@ _strict: ContextVar[bool] = ContextVar("nki_strict", default=False)
 
 current = _session.get  # returns the session of the running kernel, or None
 
+_NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
 _ENDED = object()  # the scope of tensors whose launch is over
 
 
@@ -531,7 +532,8 @@ class Session:
             loop.session, loop.held = None, []  # a timeline keeps the loop
         self.loop_marks, self.lifetimes = [], []
         for storage in self.storages:
-            storage.writes, storage.reads, storage.joints = {}, {}, []
+            storage.writes = storage.reads = _NOTHING
+            storage.joints = []
             storage.scope = _ENDED
 
     def _psum_bytes(self, size: int) -> int:
