@@ -10,10 +10,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .errors import NO_TENSOR, NkiValidationError, shown
 from .tensor import NkiTensor
 
+_signatures: WeakKeyDictionary[Callable[..., Any], inspect.Signature] = WeakKeyDictionary()
 _PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
 
 
@@ -129,10 +131,16 @@ def _bound(
 
 
 def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
+    is_function = inspect.isfunction(func)
+    if is_function and func in _signatures:
+        return _signatures[func]
     try:
-        return inspect.signature(func, follow_wrapped=False)
+        found = inspect.signature(func, follow_wrapped=False)
     except (TypeError, ValueError):  # for functions that are not written in Python
         return None
+    if is_function:
+        _signatures[func] = found
+    return found
 
 
 def _name(func: Callable[..., Any]) -> str:
