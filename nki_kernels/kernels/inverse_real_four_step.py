@@ -35,7 +35,7 @@ from typing import Any
 
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
-from ..row_blocks import descriptors, share_rows
+from ..row_blocks import descriptors, rows_together, share_rows
 from ..tiles import PSUM_BANK, load_identity, load_tables
 from .inverse_real_four_step_stages import (
     CLOSE,
@@ -166,20 +166,18 @@ def load_bundle(bundle: Bundle, source: Lines, tile: Any, spread: Spread) -> Non
     line = half * length + 1
     flat = tile[:, 0 : bundle.rows * (length + 1)]
     bundle.loaded = flat.reshape_dim(1, (bundle.rows, length + 1))
-    together = 1 if source.base == None else bundle.rows
     for part in range(2):
-        for row in range(0, bundle.rows, together):
-            pattern = [[length, half], [line, together], [1, length + 1]]
-            offset = (bundle.first + row) * line
-            data = source.parts[part].ap(pattern, offset, scalar_offset=source.base)
-            place = bundle.loaded[part * half : (part + 1) * half, row : row + together]
-            nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(source.base))
+        pattern = [[length, half], [line, bundle.rows], [1, length + 1]]
+        offset = bundle.first * line
+        data = source.parts[part].ap(pattern, offset, scalar_offset=source.base)
+        place = bundle.loaded[part * half : (part + 1) * half]
+        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(source.base))
 
 
 def store_bundle(bundle: Bundle, target: Lines, spread: Spread) -> None:
     """Store a bundle's rows: N / R numbers of each partition."""
     size = spread.middle * spread.columns
-    together = 1 if target.base == None else bundle.rows
+    together = rows_together(target.base, spread.radix, bundle.rows, size)
     for row in range(0, bundle.rows, together):
         pattern = [[size, spread.radix], [spread.radix * size, together], [1, size]]
         offset = (bundle.first + row) * spread.radix * size
