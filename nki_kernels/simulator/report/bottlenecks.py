@@ -122,7 +122,9 @@ def _of_dma(
     if wait == waits.DESCRIPTORS:
         yield causes.DESCRIPTORS, ns
     elif wait == waits.DMA_COPIES:
-        yield causes.DMA_COPIES, ns
+        prepares = min(ns, chip.dma_copy_ns)
+        yield causes.DMA_COPIES, prepares
+        yield causes.DMA_LATENCY, ns - prepares
     elif wait == waits.DMA_QUEUE:
         # The trigger holds the queue: that is GpSimdE's time where it writes the descriptors.
         yield (causes.DESCRIPTORS if event.descriptors_ns else causes.DMA_TRIGGERS), ns
