@@ -130,7 +130,7 @@ def small_tiles(x):  # type: ignore[no-untyped-def]
 
 
 CASES: dict[str, Callable[[], Launch]] = {
-    "dft_gemm 128, batch 1024": lambda: of_dft_gemm(128, 1024),
+    "dft_gemm 128, batch 2048": lambda: of_dft_gemm(128, 2048),
     "stockham 1024, batch 128": lambda: of_stockham(128, 32, 32),
     "stockham 1024, batch 1024": lambda: of_stockham(1024, 32, 32),
     "stockham 4096, batch 256": lambda: of_stockham(256, 64, 64),

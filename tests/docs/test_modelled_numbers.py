@@ -49,13 +49,15 @@ def test_tables_of_the_planners_page(table):
 
 
 def test_pages_agree_on_the_radices_of_1000_points():
-    """Each radix list stands with its batch, as batches differ in it."""
-    recipes = re.findall(r"`(stockham 1000 = [^`]+)` for (\d+) rows", page("architecture.md"))
+    """Each recipe stands with its batch, as batches differ in it."""
+    recipes = re.findall(r"`(\w+ 1000 = [^`]+)` for (\d+) rows", page("architecture.md"))
     plans = {batch: trnfft.plan(1000, batch=int(batch), target="trn1") for _, batch in recipes}
-    assert set(plans) == {"1024", "128"}
+    assert set(plans) == {"1024", "8"}
     assert {(str(plan.recipe), batch) for batch, plan in plans.items()} == set(recipes)
+    assert plans["1024"].algorithm != plans["8"].algorithm
     stages = re.findall(r"stage \d: radix (\d+)", page("planner.md").split("batch 128")[1])
-    assert tuple(map(int, stages[:2])) == plans["128"].radices
+    of_128_rows = trnfft.plan(1000, batch=128, target="trn1").radices
+    assert tuple(map(int, stages[:2])) == of_128_rows
 
 
 def in_numbers(text: str) -> list[int]:
@@ -102,18 +104,14 @@ def in_words(us: float) -> str:
 
 
 def test_what_keeping_rows_independent_costs():
-    """By `python -m bench.row_guard`: a third at most, but for the shortest rows of real data."""
+    """By `python -m bench.row_guard`: a third at most."""
     text = " ".join(page("precision.md").split())
-    assert (
-        "adds up to a third to the modelled time of a kernel, and about half for the short" in text
-    )
-    ratios = {}
+    assert "this adds up to a third to the modelled time of a kernel (`python -m bench" in text
+    ratios = []
     for case in row_guard.CASES:
         plain, guarded = row_guard.modelled_ns(*case)
-        ratios[case] = guarded / plain
-    shortest = ratios.pop(("real_dft_gemm", 64, 16384))
-    assert 1.3 < max(ratios.values()) < 1.35
-    assert 1.45 < shortest < 1.5
+        ratios.append(guarded / plain)
+    assert 1.3 < max(ratios) < 1.35
 
 
 def test_errors_of_resampled_filters():
