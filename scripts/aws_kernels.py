@@ -30,6 +30,8 @@ from aws_cases.case import Case  # noqa: E402
 from aws_cases.page import page  # noqa: E402
 from aws_cases.table import CASES  # noqa: E402
 from nki_kernels.hardware import TARGET_VARIABLE  # noqa: E402
+from nki_kernels.releases import NEWEST  # noqa: E402
+from nki_kernels.releases import VARIABLE as RELEASE_VARIABLE  # noqa: E402
 from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
 from nki_kernels.whole_file import write_whole  # noqa: E402
 
@@ -153,7 +155,7 @@ def imported_row(options: argparse.Namespace, row: dict[str, str]) -> dict[str, 
 
 def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
     """Returns the row of a case: its status, its largest error and modelled time, or a reason."""
-    answer = in_another_process(options, f"case:{case.name}", case.chip, CASE_SECONDS)
+    answer = in_another_process(options, f"case:{case.name}", case.chip, CASE_SECONDS, case.release)
     row = {
         "name": case.name,
         "module": case.module,
@@ -163,6 +165,7 @@ def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
         "cores": case.cores,
         "waives": list(case.waives),
         "names_modes": case.names_modes,
+        "release": case.release,
         "tolerance": case.tolerance,
         "largest_error": answer.get("largest_error"),
         "modelled_us": answer.get("modelled_us"),
@@ -179,13 +182,14 @@ def case_row(options: argparse.Namespace, case: Case) -> dict[str, Any]:
 
 
 def in_another_process(
-    options: argparse.Namespace, run: str, chip: str, seconds: int
+    options: argparse.Namespace, run: str, chip: str, seconds: int, release: str = NEWEST
 ) -> dict[str, Any]:
-    """Returns the answer of `in_this_process` in a process that simulates ``chip``."""
+    """Returns the answer of `in_this_process` in a process that simulates chip and release."""
     folders = [str(folder.resolve()) for folder in checkouts(options).values()]
     # With several threads, the sums of torch's references vary from run to run.
     one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     variables = os.environ | one | {TARGET_VARIABLE: chip, SIMULATOR_VARIABLE: "1"}
+    variables[RELEASE_VARIABLE] = release
     variables.pop("NKI_PRECISE_FP", None)
     command = [sys.executable, "-B", __file__, *folders, "--run", run]
     try:

@@ -10,6 +10,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from nki_kernels.releases import NEWEST
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 FLOAT32_ERROR = 2e-5  # another order of sums in float32, and ScalarE's approximate functions
@@ -54,6 +56,8 @@ class Case:
         refused: pattern of the expected error; empty for a case that should match.
         because: why the refusal is right, a sentence for the page.
         waives: rules about devices that the kernel breaks and that are waived.
+        release: the release of NKI that is simulated: PARSED where the kernel calls what NKI 0.7
+            has removed.
         names_modes: whether the library's integer constants for a dge_mode, which NKI refuses
             since 0.3.0, are replaced by members of nki.isa.dge_mode.
     """
@@ -70,6 +74,7 @@ class Case:
     because: str = ""
     waives: tuple[str, ...] = ()
     names_modes: bool = False
+    release: str = NEWEST
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:

@@ -247,7 +247,7 @@ CASES = [
         _gradients,
         BFLOAT16_ERROR,
         cores=2,
-        refused="1028x1 bfloat16: .* no nisa.core_barrier orders",
+        refused="1028x1 bfloat16, .* no nisa.core_barrier orders",
         because="each core sets half of the gradients of the affinities to zero and then writes "
         "the gradients of its own tokens, which are in both halves, with no barrier in between",
     ),

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from nki_kernels.releases import PARSED
+
 from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
 
 _CORE = "nkilib.core"
@@ -302,7 +304,7 @@ CASES = [
         "256 tokens, 1 of 4 experts",
         _prefilled(_SHARDED, 256, 1, True),
         cores=2,
-        refused="operand0.dtype = bfloat16",
+        refused="operand0.dtype is bfloat16",
         because="the kernel scales by a column of bfloat16, but operand0 of tensor_scalar must be "
         "float32",
     ),
@@ -323,7 +325,8 @@ CASES = [
         _TOKENS,
         _prefilled(f"{_SHARDED}_hybrid", 256, 2, True),
         cores=2,
-        refused="core_barrier: data = sbuf tile",
+        release=PARSED,
+        refused="core_barrier: data is sbuf tile",
         because=_SBUF_BARRIER,
     ),
     *[
@@ -336,7 +339,7 @@ CASES = [
             cores=2,
             names_modes=True,
             waives=_GROUPS,
-            refused="core_barrier: data = sbuf tile" if name == "selected" else "",
+            refused="core_barrier: data is sbuf tile" if name == "selected" else "",
             because=_SBUF_BARRIER,
         )
         for name in ("selected", "all")

@@ -6,6 +6,7 @@ from typing import Any
 
 from nki_kernels import hardware
 from nki_kernels.measured_times import about
+from nki_kernels.releases import NEWEST
 
 _SOURCES = {
     "nki-library": "https://github.com/aws-neuron/nki-library",
@@ -32,9 +33,7 @@ def page(results: dict[str, Any]) -> str:
 def _introduction(results: dict[str, Any]) -> str:
     cases, modules = results["cases"], results["modules"]
     matching, refused = (_count(cases, status) for status in ("matches", "refused"))
-    helped = sum(
-        row["status"] == "matches" and bool(row["waives"] or row["names_modes"]) for row in cases
-    )
+    helped = sum(row["status"] == "matches" and bool(_helped(row)) for row in cases)
     new = [row for row in modules if row["api"] == "nki"]
     imported = sum(row["imports"] for row in new)
     commits = [
@@ -49,11 +48,11 @@ source code of kernels that run on its chips. The script below runs these files,
 simulator, and compares the results with references:
 
 {"".join(f"- {line}" + chr(10) for line in commits)}
-{matching} of {len(cases)} cases match their reference. {helped} of these need a rule waived or
-integers replaced, as explained below. The simulator refuses the other {refused} cases, for the
-reasons in the second table. {imported} of the {len(new)} modules that are written for `nki` can be
-imported. {len(modules) - len(new)} more modules are written for an NKI before 0.3, which is not
-simulated.
+{matching} of {len(cases)} cases match their reference. {helped} of these need a rule waived,
+integers replaced or an older NKI, as explained below. The simulator refuses the other {refused}
+cases, for the reasons in the second table. {imported} of the {len(new)} modules that are written
+for `nki` can be imported. {len(modules) - len(new)} more modules are written for an NKI before 0.3,
+which is not simulated.
 
 ```sh
 python scripts/aws_kernels.py NKI_LIBRARY NKI_SAMPLES SDK   # three checkouts; writes this page
@@ -79,7 +78,9 @@ def _cases(rows: list[dict[str, Any]]) -> str:
         "kernel passes a `dge_mode` as an integer, which NKI has refused since 0.3.0; the case ran",
         "with members of `nisa.dge_mode` in place of the integers. A name in the last column is a",
         "[rule about real chips](simulator.md#what-chips-got-wrong) that the kernel breaks; the",
-        "case ran with this rule waived.",
+        "case ran with this rule waived. *NKI 0.6* means that the kernel calls what NKI 0.7 has",
+        "removed; the case ran with [release 0.6](simulator.md#releases-of-nki). All other cases",
+        "ran with release 0.7.",
         "",
         "| kernel | case | chip | largest error | kernel, modelled us | with a launch, about "
         "| needs |",
@@ -111,8 +112,12 @@ def _what(row: dict[str, Any]) -> list[str]:
 
 
 def _helped(row: dict[str, Any]) -> str:
-    rules = [f"`{name}`" for name in row["waives"]]
-    return ", ".join([*rules, "integers"] if row["names_modes"] else rules)
+    needs = [f"`{name}`" for name in row["waives"]]
+    if row["names_modes"]:
+        needs.append("integers")
+    if row["release"] != NEWEST:
+        needs.append(f"NKI {row['release']}")
+    return ", ".join(needs)
 
 
 def _line(*cells: str) -> str:
