@@ -10,11 +10,11 @@ def time_range(
 ) -> str:
     """Returns a time with four digits and its range with three, such as "95.2 us (80 to 140)".
 
-    Nanoseconds are whole.
+    Nanoseconds are whole. A range whose ends show alike is left out.
 
     Args:
         ns: the modelled time in nanoseconds.
-        low_ns, high_ns: its range; a range of None is left out.
+        low_ns, high_ns: its range, or None.
         unit: s, ms, us or ns; by default the largest unit of which the time has at least one.
     """
     unit = unit or _unit(ns)
@@ -23,7 +23,7 @@ def time_range(
     if low_ns is None or high_ns is None:
         return shown
     low, high = (_digits(one / size, 3, unit) for one in (low_ns, high_ns))
-    return f"{shown} ({low} to {high})"
+    return shown if low == high else f"{shown} ({low} to {high})"
 
 
 def _unit(ns: float) -> str:

@@ -87,7 +87,7 @@ _BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB 
 _LITTLE = 8192  # numbers of a batch up to which the data arrives before the tables
 # Numbers a partition of the blocks of a small batch: enough that an engine takes longer to move
 # them than to prepare a copy, and fewer where the batch would be a single block.
-_SMALL_BLOCK = 1024
+_SMALL_BLOCK = 1056  # 8 rows of 66 complex numbers
 _LEAST_BLOCK = 512
 _INPUTS = 4  # tiles that DMA fills in turn
 _SLABS = 3  # tiles that hold slabs: for two blocks ahead, and for the block that is computed

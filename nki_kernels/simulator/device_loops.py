@@ -78,6 +78,7 @@ class DeviceLoop:
         session = self.session
         kept = session.trace, session.log
         edges, storages = len(session.extra_edges), len(session.storages)
+        lives = len(session.lives)
         session.trace = session.log = None
         session.count = self.first
         try:
@@ -85,7 +86,7 @@ class DeviceLoop:
         finally:
             session.trace, session.log = kept
             session.count = self.end
-            del session.extra_edges[edges:], session.storages[storages:]
+            del session.extra_edges[edges:], session.storages[storages:], session.lives[lives:]
 
     def hold_tiles(self) -> None:
         """Holds the outside tiles of the body while the loop runs [nki-dynamic-loops]."""

@@ -446,6 +446,23 @@ def test_a_register_that_is_written_again_is_free_in_between():
     assert broken_rules(body, hardware.TRN2) == set()
 
 
+def test_iterations_of_a_loop_on_the_device_use_the_same_registers():
+    def kernel(table):
+        out = new((1, 8), buffer=nl.shared_hbm)
+
+        def step(i):
+            tile = new((1, 8))
+            nisa.dma_copy(tile, table.ap([[8, 1], [1, 8]], scalar_offset=i, indirect_dim=0))
+            nisa.dma_copy(out, tile)
+
+        nl.fori_loop(0, 200, step)
+        return out
+
+    table = np.ones((200, 8), np.float32)
+    with hardware.select(hardware.TRN2), simulator.strict():
+        np.testing.assert_array_equal(simulator.simulate(kernel)(table), table[:1])
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_sums_of_scalars_take_registers_between_uses(again):
     """In a loop of 6 iterations, whose scalars end with each iteration."""

@@ -97,6 +97,7 @@ def test_ranges_are_of_costs_and_contain_the_modelled_value(chip):
         (480.4, 320.2, 499.9, "480 ns (320 to 500)"),
         (12_345_678_900, 9e9, 123_456e9, "12.35 s (9 to 123456)"),
         (0.0, None, None, "0 ns"),
+        (213_800, 213_600, 214_400, "213.8 us"),  # both ends show as 214
     ],
 )
 def test_times_in_words(ns, low, high, text):

@@ -15,7 +15,7 @@ from .chart_data import chart_data, short_source
 from .html import environment, micro, script_json
 from .roofline import roofline
 from .source_listing import source_listing
-from .units import bytes_text, count_text, percent_text, time_text
+from .units import bytes_text, count_text, percent_text, range_text, time_text
 
 if TYPE_CHECKING:
     from nki_kernels.simulator.timeline import Timeline
@@ -72,6 +72,7 @@ def _environment() -> Any:
     found = environment(_FOLDER / "template", without)
     found.filters.update(
         time=time_text,
+        range_of=range_text,
         about=lambda ns: micro(about(ns)),
         micro=micro,
         bytes=bytes_text,

@@ -7,9 +7,14 @@ import math
 from nki_kernels.time_range import time_range
 
 
-def time_text(ns: float, low_ns: float | None = None, high_ns: float | None = None) -> str:
+def time_text(ns: float) -> str:
     """Returns a modelled time as `time_range` does, with the sign of micro."""
-    return time_range(ns, low_ns, high_ns).replace(" us", " µs")
+    return time_range(ns).replace(" us", " µs")
+
+
+def range_text(ns: float, low_ns: float, high_ns: float) -> str:
+    """Returns the range of a time in brackets, in the unit of the time, or nothing."""
+    return time_range(ns, low_ns, high_ns).removeprefix(time_range(ns)).lstrip()
 
 
 def bytes_text(count: float) -> str:
