@@ -34,13 +34,13 @@ class PairSchedule(Schedule):
             first.order or range(split),
             [split + n for n in second.order or range(len(second.trace))],
         ]
-        trace = [(issue, separate(waits), name) for issue, waits, name in first.trace]
+        trace, wait_kinds = _separated(first)
+        others, later = _separated(second)
         trace += [
-            (issue, [m + split if m >= 0 else m - split for m in separate(waits)], name)
-            for issue, waits, name in second.trace
+            (issue, [m + split if m >= 0 else m - split for m in waits], name)
+            for issue, waits, name in others
         ]
-        later = {split + n: kinds for n, kinds in second.wait_kinds.items()}
-        wait_kinds = {**first.wait_kinds, **later}
+        wait_kinds |= {split + n: kinds for n, kinds in later.items()}
         if first.notes is not None:
             self.notes = [*first.notes, *second.notes]
         meetings = [(a, split + b) for a, b in pair.meetings]
@@ -56,6 +56,18 @@ class PairSchedule(Schedule):
         """Returns new engines of both cores, which share HBM."""
         hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
         return [_Engines(chip, hbm, banks) for banks in self._banks]
+
+
+def _separated(session: Any) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
+    """Returns the trace of a session without joints, and the kinds of its waits."""
+    trace, wait_kinds = [], dict(session.wait_kinds)
+    for n, (issue, waits, name) in enumerate(session.trace):
+        found = separate(waits)
+        if found is not waits and n in wait_kinds:
+            kinds = wait_kinds[n]
+            wait_kinds[n] = [(len(separate(waits[:first])), kind) for first, kind in kinds]
+        trace.append((issue, found, name))
+    return trace, wait_kinds
 
 
 def _join(

@@ -69,24 +69,32 @@ def test_an_index_changes_no_schedule(
     assert {event.wait for event in found[0][0]} >= {"operand written by", "operand still read by"}
 
 
-def test_an_index_changes_no_hazards_between_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_changes_no_launch_on_two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first access of a tile waits for several parts of another, and for reused memory."""
+
     def kernel(x: Any) -> Any:
         out = nl.ndarray((128, 2 * WIDTH), nl.float32, buffer=nl.shared_hbm)
-        tile = nl.ndarray((128, WIDTH), nl.float32)
-        for n in range(WIDTH):
-            nisa.dma_copy(tile[:, n : n + 1], x[:, 0:1])
         first = WIDTH * nl.program_id(0)
+        state = nl.ndarray((128, 8), nl.float32)
+        nisa.memset(state, 0.0)
         for n in range(WIDTH):
-            nisa.dma_copy(out[:, first + n : first + n + 1], tile[:, n : n + 1])
+            nisa.dma_copy(state[:, 0:4], x)
+            for part in range(4, 8):
+                nisa.memset(state[:, part : part + 1], 0.0)
+            tile = nl.ndarray((128, 20_000), nl.float32)
+            nisa.activation(tile[:, 0:8], nl.copy, state)
+            nisa.tensor_copy(tile[:, 8:16], tile[:, 0:8])
+            nisa.dma_copy(out[:, first + n : first + n + 1], tile[:, 8:9])
         return out
 
-    totals = []
+    found = []
     for few in (1, 10**9):
         monkeypatch.setattr(hazards, "FEW", few)
         with hardware.select(hardware.TRN2):
             two = simulator.simulate(kernel).with_programs(2)
-            totals.append(simulator.dry_run(two, SPEC).events)
-    assert totals[0] == totals[1]
+            found.append(simulator.dry_run(two, SPEC).events)
+    assert found[0] == found[1]
+    assert "operand written by" in {event.wait for event in found[0]}
 
 
 def rows_of_hbm(x: Any, count: int) -> Any:
