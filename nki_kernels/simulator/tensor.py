@@ -611,6 +611,12 @@ class NkiTensor(NoArithmetic, NKIObject):
             if known is not None:
                 self._layout.remember(known, view._layout, view.offset)
             return view
+        return self._at_run_time(view, scalar_offset, vector_offset, indirect_dim)
+
+    def _at_run_time(
+        self, view: NkiTensor, scalar_offset: Any, vector_offset: Any, indirect_dim: Any
+    ) -> NkiTensor:
+        """Returns a view of this tensor whose address depends on an offset of ``ap``."""
         if vector_offset is not None and (self._free or indirect_dim != 0):
             rule = "vector_offset needs a tensor in HBM and indirect_dim=0"
             result = f"a view in {self.buffer.value} with indirect_dim={indirect_dim}"
