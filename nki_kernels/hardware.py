@@ -127,6 +127,7 @@ class NeuronCore:
     activation_column_scale: str = FINE
     gpsimd_float32: str = DOUBTFUL  # documented; refused on trn1
     transposed_lines: str = WRONG  # the verifier of trn2's compiler; nki-library aligns for it
+    transposed_pitch: str = DOUBTFUL  # one reading of that record; nki-library does so
     live_registers: str = WRONG
     dynamic_rows: str = FINE  # documents use such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2

@@ -104,6 +104,13 @@ RULES = {
         "the verifier of neuronx-cc for trn2, by vllm-neuron (functional/glue); AWS's nki-library "
         "aligns such tiles to 32 bytes (qkv_cte.py, attention_cte.py, bwmm_bwd_dropless.py)",
     ),
+    "transposed-pitch": Rule(
+        "transposed_pitch",
+        "a partition of the tile that nisa.dma_transpose writes may need a multiple of 32 bytes: "
+        "pad the tile",
+        "one reading of what vllm-neuron reports of the verifier; AWS's nki-library transposes to "
+        "tiles with any number of bytes in a partition (norm_tkg_utils.py)",
+    ),
     "live-registers": Rule(
         "live_registers",
         f"the sequencer of an engine has {REGISTERS} registers of 32 bits: load each number into a "
@@ -250,10 +257,14 @@ def breaks_of_gpsimd(tiles: tuple[NkiTensor, ...]) -> tuple[Break, ...]:
 def breaks_of_transpose(dst: NkiTensor) -> tuple[Any, ...]:
     """Returns the rules that a dma_transpose breaks, or a check of where it writes."""
     size = dtypes.itemsize(dst.dtype)
-    for _, stride in coalesce(dst.shape[1:], dst.strides[1:])[:-1]:
-        if stride * size % LINE_BYTES:
+    for n, stride in zip(dst.shape[1:-1], dst.strides[1:-1], strict=True):
+        if n > 1 and stride * size % LINE_BYTES:
             value = f"a tile of shape {dst.shape} with rows that are {stride * size} bytes apart"
             return (Break("transposed-lines", "dst", value),)
+    pitch = dst._free * size
+    if dst.shape[0] > 1 and pitch % LINE_BYTES:
+        value = f"a part of {dst.storage.describe()}, with {pitch} bytes in a partition"
+        return Break("transposed-pitch", "dst", value), _starts_off_a_line
     return (_starts_off_a_line,)
 
 

@@ -354,15 +354,21 @@ def turned(rows, columns, place, dtype="bfloat16"):
 
 
 OFF_LINES = {
-    "rows": turned(4, 20, lambda t: t[:, :, 0:16]),
+    "rows": turned(4, 24, lambda t: t[:, :, 0:16]),
     "rows of float32": turned(4, 20, lambda t: t[:, :, 0:16], "float32"),
-    "start": turned(1, 40, lambda t: t[:, 0, 8:24]),
+    "rows without gaps": turned(4, 20, lambda t: t),
+    "start": turned(1, 48, lambda t: t[:, 0, 8:24]),
+}
+ODD_PITCH = {
+    "one row": turned(1, 20, lambda t: t[:, 0]),
+    "a part of a row": turned(1, 40, lambda t: t[:, 0, 16:32]),
+    "float32": turned(1, 20, lambda t: t[:, 0], "float32"),
 }
 ON_LINES = {
     "padded": turned(4, 32, lambda t: t[:, :, 0:20]),
-    "one run": turned(4, 20, lambda t: t),
-    "one row": turned(1, 20, lambda t: t[:, 0]),
-    "start": turned(1, 40, lambda t: t[:, 0, 16:32]),
+    "rows without gaps": turned(4, 16, lambda t: t),
+    "one row": turned(1, 16, lambda t: t[:, 0]),
+    "start": turned(1, 48, lambda t: t[:, 0, 16:32]),
     "start of float32": turned(1, 40, lambda t: t[:, 0, 8:24], "float32"),
 }
 
@@ -371,6 +377,20 @@ ON_LINES = {
 @pytest.mark.parametrize("name", OFF_LINES)
 def test_transposed_rows_off_the_lines_of_32_bytes(name, chip):
     assert broken_rules(OFF_LINES[name], chip) == {"transposed-lines"}
+
+
+@every_chip
+@pytest.mark.parametrize("name", ODD_PITCH)
+def test_transposes_to_partitions_that_are_no_multiple_of_32_bytes(name, chip):
+    """It is doubtful, and so a warning only: AWS's kernels have such tiles."""
+
+    def kernel():
+        return to_hbm(ODD_PITCH[name]())
+
+    with simulator.strict(), hardware.select(chip), pytest.warns(match="'transposed-pitch'"):
+        simulator.simulate(kernel)()
+    refused = replace(chip, transposed_pitch=hardware.WRONG)
+    assert broken_rules(ODD_PITCH[name], refused) == {"transposed-pitch"}
 
 
 @every_chip

@@ -159,7 +159,7 @@ def gains(gamma: Any) -> Any:
 @pytest.mark.parametrize("dtype", [BF16, np.float32])
 def test_a_narrow_tile_of_its_own_is_transposed(dtype: Any) -> None:
     gamma = whole(1, 5 * P, dtype=dtype)
-    with simulator.strict():
+    with simulator.strict(), pytest.warns(match="'transposed-pitch'"):
         found = simulator.simulate(gains)(gamma)
     np.testing.assert_array_equal(found, gamma.reshape(5, P).T)
 
