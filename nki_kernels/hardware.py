@@ -387,7 +387,14 @@ _selected: ContextVar[NeuronCore | None] = ContextVar("neuron_core", default=Non
 
 @contextmanager
 def select(core: NeuronCore) -> Iterator[None]:
-    """Selects the chip ``core`` inside a ``with`` block, in this thread or task only."""
+    """Selects the chip ``core`` inside a ``with`` block, in this thread or task only.
+
+    Raises:
+        TypeError: ``core`` is no NeuronCore, such as a chip's name.
+    """
+    if not isinstance(core, NeuronCore):
+        rule = f"it must be a NeuronCore, such as hardware.chip({NAMES[0]!r})"
+        raise TypeError(f"the core of hardware.select is {core!r}, but {rule}")
     token = _selected.set(core)
     try:
         yield

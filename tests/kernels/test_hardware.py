@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from nki_kernels import hardware
@@ -66,6 +68,12 @@ def test_the_variable_goes_before_the_instance_and_select_before_both(nowhere, m
         assert hardware.current_and_why() == (TRN3, "selected")
     monkeypatch.setenv(TARGET_VARIABLE, "")
     assert hardware.current_and_why() == (TRN1, "the instance's type")
+
+
+def test_a_name_is_no_chip():
+    message = re.escape("'trn2', but it must be a NeuronCore, such as hardware.chip('trn1')")
+    with pytest.raises(TypeError, match=message), hardware.select("trn2"):
+        pass
 
 
 def test_a_chip_that_is_not_known(monkeypatch):
