@@ -100,6 +100,7 @@ class Issue:
         "undefined",
         "meets",
         "recorded",
+        "signature",
     )
 
     def __init__(
@@ -114,6 +115,8 @@ class Issue:
         self.instruction = instruction
         self.engine = engine
         self.recorded: Any = None  # how the stored NkiScalar was computed
+        # The values of all arguments and the layouts of tensors, or None if a value has no key.
+        self.signature: tuple[Any, ...] | None = None
         self.queue = engine
         self.stream = engine  # accesses to memory in one stream are in order
         self.cost_ns = cost_ns
@@ -169,6 +172,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         own = {keyword: _own(value) for keyword, value in kwargs.items()}
         issue = function(*[_own(value) for value in args], **own)
         _locate(issue, parameters, (*args, *kwargs.values()), len(args), kwargs)
+        issue.signature = signature
         if session.warned == warned:  # else the next call must warn, too
             session.issues.put(signature, issue)
         return issue

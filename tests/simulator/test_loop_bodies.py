@@ -16,7 +16,7 @@ import pytest
 
 from nki_kernels import simulator
 from nki_kernels.nki_api import nisa, nl
-from nki_kernels.simulator import NkiValidationError
+from nki_kernels.simulator import NkiValidationError, issue_cache
 
 X = np.arange(64, dtype=np.float32).reshape(4, 16)
 
@@ -367,3 +367,38 @@ def test_after_a_loop_instructions_are_free_again():
         nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 2.0) and None)
 
     simulator.simulate(kernel)()
+
+
+def scaled_often(change):
+    """A body with more different instructions than the simulator remembers."""
+    shift = contextvars.ContextVar("shift", default=0)  # which the check of state does not see
+
+    def kernel(x):
+        out = nl.ndarray(x.shape, nl.float32, nl.shared_hbm)
+        tile, sums = nl.ndarray(x.shape, nl.float32), nl.ndarray((4, 1), nl.float32)
+        nisa.dma_copy(tile, x)
+
+        def body(i):
+            first = shift.get()
+            shift.set(first + change)
+            for n in range(first, first + issue_cache.CAPACITY + 100):
+                scale = 1.0 + n
+                nisa.activation_reduce(
+                    tile, nl.copy, tile, reduce_op=nl.add, reduce_res=sums, scale=scale
+                )
+
+        nl.fori_loop(0, 3, body)
+        nisa.dma_copy(out, tile)
+        return out
+
+    return kernel
+
+
+def test_an_instruction_that_the_simulator_has_forgotten_is_the_same_again():
+    timeline = simulator.dry_run(scaled_often(0), X)
+    assert timeline.loops[0].trips == 3
+
+
+def test_an_instruction_that_the_simulator_has_forgotten_may_have_changed():
+    with pytest.raises(NkiValidationError, match="issues other instructions later"):
+        simulator.dry_run(scaled_often(1), X)

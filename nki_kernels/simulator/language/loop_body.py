@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import NkiValidationError
+from ..layout import Layout
 from ..register import RunTimeValue
 from ..session import Operands, Session
 from ..tensor import NkiTensor
@@ -137,15 +138,29 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
 def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Returns operands with the contents of their layouts in place of the layouts."""
     return [
-        (place, layout.dtype, layout.shape, layout.strides, offset, kind)
+        (place, _contents(layout), offset, kind)
         for place, layout, offset, kind in operands
     ]
 
 
 def _constants(issue: Any) -> tuple[Any, ...]:
-    """Returns the compile-time values of an instruction."""
-    held = () if issue.instruction in _OF_REGISTERS else _held(issue.run)
+    """Returns the compile-time values of an instruction.
+
+    The cache of issues may have forgotten the issue of the first iteration, so that an equal issue
+    is another object.
+    """
+    held: tuple[Any, ...] = ()
+    if issue.instruction in _OF_REGISTERS:
+        pass
+    elif issue.signature is None:
+        held = _held(issue.run)
+    else:
+        held = tuple([_contents(v) if type(v) is Layout else v for v in issue.signature])
     return (issue.instruction, issue.engine, issue.cost_ns, held)
+
+
+def _contents(layout: Layout) -> tuple[Any, ...]:
+    return layout.dtype, layout.shape, layout.strides
 
 
 def _held(function: Any) -> tuple[Any, ...]:
