@@ -356,17 +356,17 @@ def turned(rows, columns, place, dtype="bfloat16"):
 OFF_LINES = {
     "rows": turned(4, 24, lambda t: t[:, :, 0:16]),
     "rows of float32": turned(4, 20, lambda t: t[:, :, 0:16], "float32"),
-    "rows without gaps": turned(4, 20, lambda t: t),
     "start": turned(1, 48, lambda t: t[:, 0, 8:24]),
 }
 ODD_PITCH = {
+    "rows without gaps": turned(3, 20, lambda t: t),
     "one row": turned(1, 20, lambda t: t[:, 0]),
     "a part of a row": turned(1, 40, lambda t: t[:, 0, 16:32]),
     "float32": turned(1, 20, lambda t: t[:, 0], "float32"),
 }
 ON_LINES = {
     "padded": turned(4, 32, lambda t: t[:, :, 0:20]),
-    "rows without gaps": turned(4, 16, lambda t: t),
+    "rows without gaps": turned(4, 20, lambda t: t),
     "one row": turned(1, 16, lambda t: t[:, 0]),
     "start": turned(1, 48, lambda t: t[:, 0, 16:32]),
     "start of float32": turned(1, 40, lambda t: t[:, 0, 8:24], "float32"),

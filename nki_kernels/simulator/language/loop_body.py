@@ -137,10 +137,7 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
 
 def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Returns operands with the contents of their layouts in place of the layouts."""
-    return [
-        (place, _contents(layout), offset, kind)
-        for place, layout, offset, kind in operands
-    ]
+    return [(place, _contents(layout), offset, kind) for place, layout, offset, kind in operands]
 
 
 def _constants(issue: Any) -> tuple[Any, ...]:
