@@ -13,6 +13,7 @@ from typing import Any
 
 from nki_kernels import releases
 from nki_kernels.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
+from nki_kernels.syntax_names import last_name
 
 from . import api
 from .calls import MUTATORS, contested_call, names_a_key
@@ -49,7 +50,6 @@ from .source import (
     counters,
     definition_of,
     is_none,
-    last_name,
     loop_bodies,
     loops_on_device,
     own_nodes,

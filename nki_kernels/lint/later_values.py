@@ -11,7 +11,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from .source import Loop, last_name
+from nki_kernels.syntax_names import last_name
+
+from .source import Loop
 
 RECORDED = (ast.Add, ast.Sub, ast.Mult)  # operators of an NkiScalar [nki-scalar]
 ASKS_FOR_VALUE = frozenset(

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from nki_kernels.removed_api import SHORT
+from nki_kernels.syntax_names import assigned_names
 
 from . import api
 from .names import Names
@@ -61,22 +62,13 @@ def _created(definition: Definition, names: Names) -> Iterator[tuple[str, int]]:
     for node in own_nodes(definition):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                for name, value in _pairs(target, node.value):
-                    if _is_shared(value, names):
+                for name, value in assigned_names(target, node.value):
+                    if value is not None and _is_shared(value, names):
                         found.setdefault(name, []).append(value.lineno)
     bindings = list(bound_names(definition))
     for name, lines in found.items():
         if bindings.count(name) == len(lines):
             yield name, lines[0]
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Yields the names of a target with their values."""
-    if isinstance(target, ast.Name):
-        yield target.id, value
-    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        for one, its in zip(target.elts, value.elts, strict=False):
-            yield from _pairs(one, its)
 
 
 def _is_shared(value: ast.expr, names: Names) -> bool:

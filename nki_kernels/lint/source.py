@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
+from nki_kernels.syntax_names import last_name
+
 from .rules import LOOPS
 
 
@@ -169,10 +171,3 @@ def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
 def is_none(node: ast.expr | None) -> bool:
     """Returns whether an expression is absent, or None."""
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
-
-
-def last_name(node: ast.expr) -> str:
-    """Returns the name after the last dot of `a.b.c`."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

@@ -10,12 +10,13 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from nki_kernels.syntax_names import last_name
 from nki_kernels.tensor_arithmetic import why_not
 
 from .later_values import LaterValues
 from .names import Names
 from .rules import TENSOR_MAKERS, VIEWS
-from .source import Loop, last_name
+from .source import Loop
 
 _BUILTINS = frozenset(("abs", "divmod", "float", "int", "max", "min", "pow", "round", "sum"))
 _BRANCHES = ast.If | ast.For | ast.While | ast.Try | ast.With | ast.Match

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from nki_kernels.syntax_names import assigned_names, last_name
+
 from . import shadow
 from .instruction_notes import SourceLine, is_simulators, user_frame
 from .tensor import NkiTensor, Storage
@@ -99,14 +101,10 @@ def assigned_at(line: SourceLine) -> str:
         name
         for _, name, value in _assignments(line.file)
         if isinstance(value, ast.Call)
-        and _last_name(value.func) in _MAKERS
+        and last_name(value.func) in _MAKERS
         and value.lineno <= line.line <= (value.end_lineno or 0)
     ]
     return names[0] if len(names) == 1 else ""
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _assignments(file: str) -> list[_Assignment]:
@@ -124,19 +122,7 @@ def _assignments_in(text: str) -> list[_Assignment]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                found += [(node, name, value) for name, value in _pairs(target, node.value)]
+                found += [(node, name, value) for name, value in assigned_names(target, node.value)]
         elif isinstance(node, ast.AnnAssign | ast.AugAssign):
-            found += [(node, name, node.value) for name, _ in _pairs(node.target, None)]
+            found += [(node, name, node.value) for name, _ in assigned_names(node.target, None)]
     return found
-
-
-def _pairs(target: ast.expr, value: ast.expr | None) -> list[tuple[str, ast.expr | None]]:
-    """Returns the names of a target, each with its value if that is an expression of its own."""
-    if isinstance(target, ast.Name):
-        return [(target.id, value)]
-    if not isinstance(target, ast.Tuple | ast.List):
-        return []
-    values: list[ast.expr | None] = [None] * len(target.elts)
-    if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(values):
-        values = list(value.elts)
-    return [pair for one, its in zip(target.elts, values, strict=True) for pair in _pairs(one, its)]

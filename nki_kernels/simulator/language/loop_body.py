@@ -146,14 +146,15 @@ def _constants(issue: Any) -> tuple[Any, ...]:
     The cache of issues may have forgotten the issue of the first iteration, so that an equal issue
     is another object.
     """
-    held: tuple[Any, ...] = ()
+    return (issue.instruction, issue.engine, issue.cost_ns, _values(issue))
+
+
+def _values(issue: Any) -> tuple[Any, ...]:
     if issue.instruction in _OF_REGISTERS:
-        pass
-    elif issue.signature is None:
-        held = _held(issue.run)
-    else:
-        held = tuple([_contents(v) if type(v) is Layout else v for v in issue.signature])
-    return (issue.instruction, issue.engine, issue.cost_ns, held)
+        return ()
+    if issue.signature is None:
+        return _held(issue.run)
+    return tuple([_contents(v) if type(v) is Layout else v for v in issue.signature])
 
 
 def _contents(layout: Layout) -> tuple[Any, ...]:
