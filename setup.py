@@ -16,7 +16,7 @@ class BuildWithSwitch(build_py):
     def run(self):
         super().run()
         if not self.editable_mode:
-            self.copy_file(os.path.join("nki_kernels", SWITCH), self.build_lib)
+            self.copy_file(os.path.join("nki_sim", SWITCH), self.build_lib)
 
     def get_outputs(self, include_bytecode=True):
         found = super().get_outputs(include_bytecode)

@@ -19,7 +19,7 @@ from rich.table import Table
 from bench import plots, program
 from bench.results import Key, Missing, ResultsError, Row, load
 from bench.seed_article import figures as seed_figures
-from nki_kernels.measured_times import about
+from nki_sim.measured_times import about
 from trnfft.cli import output_file
 
 

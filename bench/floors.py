@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import program
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 from trnfft.planner import cost
 from trnfft.planner.planner import plan
 

@@ -30,8 +30,8 @@ import torch
 from bench import prices
 from bench.environment import cpu_name
 from bench.prices import ns_of, planned_rows
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 
 SHAPES = ((256,), (1024,), (4096,), (65536,), (2**20,), (1024, 1024))
 CALLS = ((1024, 1), (1024, 128), (1024, 1024), (65536, 1), (65536, 16), (2**20, 1))  # N, rows

@@ -23,10 +23,11 @@ from torch._library.custom_ops import OPDEFS
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import nki_sim
 import trnfft
 from bench import program
-from nki_kernels import hardware, simulator
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 from trnfft import nn
 
 
@@ -118,7 +119,7 @@ def measured(case: Case, target: str) -> Traffic:
     chip = hardware.chip(target)
     with hardware.select(chip), trnfft.backend("nki-sim"), torch.no_grad():
         layer(*inputs)
-        with simulator.record() as timeline, _Operations() as operations:
+        with nki_sim.record() as timeline, _Operations() as operations:
             layer(*inputs)
     return Traffic(
         timeline.launches,

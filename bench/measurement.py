@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+import nki_sim
 import trnfft
 from bench.cases.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
 from bench.results import Latency, Row
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 from trnfft.backends import torch_neuron
 
 SECONDS = 0.5  # how long a call is repeated
@@ -151,7 +152,7 @@ def predicted(case: Case, backend: str) -> dict[str, Any]:
 
 def modelled(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
     """Returns the call's result, and the times of its launches on the simulated chip."""
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         result = call()
     return result, {
         "kernel_us": timeline.total_ns / 1e3,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bench.cases.case import KERNEL_BACKENDS
 from bench.results import Key, Missing, Results, Row
 from bench.seed_article import figures as seed_figures
-from nki_kernels import hardware
+from nki_sim import hardware
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

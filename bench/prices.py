@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from nki_kernels.measured_times import about
+from nki_sim.measured_times import about
 from trnfft.planner.plan import Plan
 from trnfft.planner.planner import plan
 

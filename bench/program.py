@@ -17,8 +17,8 @@ from bench.cases.case import Case
 from bench.environment import environment
 from bench.measurement import device_of, settings
 from bench.results import Missing, Program, Results, Row, save
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 
 BackendOption = Annotated[str, typer.Option(help="Backend: torch, matmul, nki-sim or nki.")]
 TargetOption = Annotated[

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe

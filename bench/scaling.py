@@ -6,7 +6,7 @@ The transforms have 1024^3, 4096^3, 2^30 and 2^36 complex points, and the result
 the input is. `trnfft.distributed.plan` models the time of every mesh with a given number of cores,
 and the shortest time counts. A core is what the runtime calls a core at the chip's degree of LNC.
 Efficiency is relative to the time of one core, as if its memory held all of the data. The overhead
-of launches and the start of exchanges were measured by others (`nki_kernels.measured_times`);
+of launches and the start of exchanges were measured by others (`nki_sim.measured_times`);
 everything else is modelled. `--markdown` prints the table of docs/scaling_model.md.
 """
 
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import program
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft import distributed
 from trnfft.cli.output_file import save_picture
 from trnfft.distributed.network import EFA, HBM, NEURONLINK

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
 
 DNS = (

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.packing import pack
 
@@ -154,12 +154,12 @@ def serve() -> None:
             print("null", flush=True)
             continue
         if way == "dry":
-            run: Callable[[], Any] = lambda: simulator.dry_run(kernel, *arguments)  # noqa: B023,E731
+            run: Callable[[], Any] = lambda: nki_sim.dry_run(kernel, *arguments)  # noqa: B023,E731
         else:
-            run = lambda: simulator.simulate(kernel)(*arguments)  # noqa: B023,E731
-        with simulator.record() if way == "recorded" else nullcontext():
+            run = lambda: nki_sim.simulate(kernel)(*arguments)  # noqa: B023,E731
+        with nki_sim.record() if way == "recorded" else nullcontext():
             run()  # fills the caches
-        issued = len(simulator.dry_run(kernel, *arguments).events)
+        issued = len(nki_sim.dry_run(kernel, *arguments).events)
         print(json.dumps([shortest(run, way == "recorded"), issued]), flush=True)
 
 
@@ -168,7 +168,7 @@ def shortest(run: Callable[[], Any], is_recorded: bool) -> float:
     end = time.perf_counter() + SECONDS
     found = math.inf
     while found == math.inf or time.perf_counter() < end:
-        with simulator.record() if is_recorded else nullcontext():
+        with nki_sim.record() if is_recorded else nullcontext():
             start = time.process_time()
             run()
             found = min(found, time.process_time() - start)

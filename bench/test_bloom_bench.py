@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import axes
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images
 from nki_kernels.kernels.real_stockham_tables import (
@@ -32,6 +32,7 @@ from nki_kernels.kernels.real_stockham_tables import (
 from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import slabs_together, strided_stockham_tables
 from nki_kernels.packing import pack
+from nki_sim import hardware
 from trnfft.convolution.bloom import axis_order
 
 CHIPS = ("trn1", "trn2")
@@ -74,7 +75,7 @@ each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 @pytest.fixture(params=CHIPS, autouse=True)
 def strict_chip(request):
-    with hardware.select(hardware.chip(request.param)), simulator.strict():
+    with hardware.select(hardware.chip(request.param)), nki_sim.strict():
         yield request.param
 
 
@@ -109,7 +110,7 @@ def convolution_ns(chip, held, rows, columns):
     passes = (axes.REAL_STOCKHAM, n, rows, m, columns, *held)
     x, h = ((CHANNELS, *held), NUMBERS), ((1, n // 2 + 1, m), NUMBERS)
     with hardware.select(hardware.chip(chip)):
-        timeline = simulator.dry_run(convolve_images, x, h, h, *pack(tables), passes)
+        timeline = nki_sim.dry_run(convolve_images, x, h, h, *pack(tables), passes)
     return timeline.total_ns
 
 
@@ -170,7 +171,7 @@ def plane_ns(chip):
     )
     x = (1, 1024, 1024), NUMBERS
     with hardware.select(hardware.chip(chip)):
-        return simulator.dry_run(axes.transform_axes, x, x, *tables, passes).total_ns
+        return nki_sim.dry_run(axes.transform_axes, x, x, *tables, passes).total_ns
 
 
 def test_table(strict_chip):

@@ -19,14 +19,15 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+import nki_sim
 from bench.seed_article.structure import launches, timelines, transform
-from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.four_step import four_step
 from nki_kernels.kernels.four_step_tables import four_step_tables
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.packing import pack
+from nki_sim import hardware
 
 BATCH = 128
 LENGTHS = (64, 256, 512, 1024, 4096)
@@ -60,15 +61,15 @@ def one_launch_ns(n):
     found = []
     if n <= MAX_LENGTH:
         table = dft_gemm_matrix(n)
-        found.append((simulator.dry_run(dft_gemm, spec, spec, table).total_ns, "dft_gemm"))
+        found.append((nki_sim.dry_run(dft_gemm, spec, spec, table).total_ns, "dft_gemm"))
     for radices in PLANS[n]:
         if max(radices) <= 64:
             tables = stockham_tables(n, radices)
-            timeline = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+            timeline = nki_sim.dry_run(stockham, spec, spec, *pack(tables), radices)
             found.append((timeline.total_ns, f"stockham {radices}"))
         if len(radices) > 1:
             tables = four_step_tables(n, radices)
-            timeline = simulator.dry_run(four_step, spec, spec, *pack(tables), radices)
+            timeline = nki_sim.dry_run(four_step, spec, spec, *pack(tables), radices)
             found.append((timeline.total_ns, f"four_step {radices}"))
     return min(found)
 
@@ -99,7 +100,7 @@ def test_the_chain_at_more_transforms_than_partitions():
 @pytest.mark.parametrize("radix", [4, 8])
 def test_the_modelled_time_is_that_of_a_real_run(radix):
     x = np.random.default_rng(0).standard_normal((5, 64)).astype(np.complex64)
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         transform(x, radix)
     chain = timelines(64, radix, 5)
     assert timeline.launches == len(chain)

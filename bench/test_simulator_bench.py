@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.nki_api import nisa, nl
 
@@ -55,7 +55,7 @@ def repeated(name):
             else:
                 nisa.nc_matmul(bank, a[:, 0:128], a, accumulate=False)
 
-    return simulator.simulate(kernel)
+    return nki_sim.simulate(kernel)
 
 
 def pipeline(x, w):
@@ -89,21 +89,21 @@ def test_instruction(benchmark, name):
 @pytest.mark.benchmark(group="dry run")
 def test_recorded_run(benchmark):
     def run():
-        with simulator.record() as timeline:
-            simulator.simulate(pipeline)(A, A[:, :128].copy())
+        with nki_sim.record() as timeline:
+            nki_sim.simulate(pipeline)(A, A[:, :128].copy())
         return timeline.total_ns
 
-    assert benchmark(run) == simulator.dry_run(pipeline, A, A[:, :128]).total_ns
+    assert benchmark(run) == nki_sim.dry_run(pipeline, A, A[:, :128]).total_ns
 
 
 @pytest.mark.benchmark(group="dry run")
 def test_dry_run(benchmark):
-    assert benchmark(lambda: simulator.dry_run(pipeline, A, A[:, :128]).total_ns) > 0
+    assert benchmark(lambda: nki_sim.dry_run(pipeline, A, A[:, :128]).total_ns) > 0
 
 
 @pytest.mark.benchmark(group="dft")
 def test_dft_128_of_batch_8192(benchmark):
     x = RNG.standard_normal((2, 8192, 128)).astype(np.float32)
-    y_re, y_im = benchmark(simulator.simulate(dft_gemm), x[0], x[1], dft_gemm_matrix(128))
+    y_re, y_im = benchmark(nki_sim.simulate(dft_gemm), x[0], x[1], dft_gemm_matrix(128))
     expected = np.fft.fft(x[0] + 1j * x[1].astype(np.float64))
     assert np.linalg.norm(y_re + 1j * y_im - expected) <= 5e-7 * np.linalg.norm(expected)

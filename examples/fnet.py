@@ -18,8 +18,8 @@ import copy
 import torch
 from transformers import FNetConfig, FNetModel
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
     exact = output_and_gradient(copy.deepcopy(model).double(), words)
     by_torch = output_and_gradient(model, words)
     backend = trnfft.backend(arguments.backend)
-    with backend, simulator.record() as timeline, trnfft.patch_torch():  # the one line
+    with backend, nki_sim.record() as timeline, trnfft.patch_torch():  # the one line
         ours = output_and_gradient(model, words)
     print(f"{timeline.launches} launches of kernels")
     for name, results in ((arguments.backend, ours), ("torch.fft", by_torch)):

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nki_kernels import hardware, simulator
-from nki_kernels.lint import lint
-from nki_kernels.measured_times import about
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
+from nki_sim.lint import lint
+from nki_sim.measured_times import about
 
 FRAMES, POINTS = 4096, 128
 
@@ -85,15 +86,15 @@ def main() -> None:
     frames = np.random.default_rng(0).standard_normal((FRAMES, POINTS)).astype(np.float32)
     table = windowed_dft(POINTS)
 
-    power = simulator.simulate(power_spectrum)(frames, table)
+    power = nki_sim.simulate(power_spectrum)(frames, table)
     wanted = np.abs(np.fft.rfft(frames * np.hanning(POINTS + 1)[:POINTS])) ** 2
     error = np.linalg.norm(power - wanted) / np.linalg.norm(wanted)
     print(f"relative L2 error against NumPy in float64: {error:.1e}\n")
 
     print(f"{FRAMES} frames of {POINTS} points, modelled time, and about the time with a launch:")
     for name in ("trn1", "trn2"):
-        with hardware.select(hardware.chip(name)), simulator.sources():
-            timeline = simulator.dry_run(power_spectrum, (frames.shape, "float32"), table)
+        with hardware.select(hardware.chip(name)), nki_sim.sources():
+            timeline = nki_sim.dry_run(power_spectrum, (frames.shape, "float32"), table)
         busy = ", ".join(f"{k} {t / 1e3:.1f}" for k, t in timeline.engine_busy_ns.items() if t)
         times = f"{timeline.total_ns / 1e3:.1f} us, {about(timeline.with_launches_ns)}"
         print(f"  {timeline.where}  {times}; engines busy, in us: {busy}")
@@ -104,8 +105,8 @@ def main() -> None:
     for violation in lint(hasty):
         print(f"lint of {hasty.__name__}, line {violation.line}: {violation.message}")
     try:
-        simulator.simulate(hasty)(frames[:128])
-    except simulator.NkiValidationError as refusal:
+        nki_sim.simulate(hasty)(frames[:128])
+    except nki_sim.NkiValidationError as refusal:
         print(f"simulator: {refusal}")
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .neuron_packages import how_to_install
-from .simulator.install import real_nki, simulated_nki
+from nki_sim.installed_nki import COPIES, real_nki
+from nki_sim.neuron_packages import how_to_install
+
+from .twin import twin
 
 _real = real_nki()
 REAL_NKI = _real is not None
@@ -22,9 +24,12 @@ nl: Any
 nisa: Any
 if _real is not None:
     nki = _real
+    COPIES.append(twin)
     nl = importlib.import_module("nki.language")
     nisa = importlib.import_module("nki.isa")
 else:
+    from nki_sim.modules import simulated_nki
+
     _modules = simulated_nki()
     nki = _modules["nki"]
     nl = _modules["nki.language"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .hardware import PARTITIONS
+from nki_sim.hardware import PARTITIONS
+
 from .nki_api import nisa, nl
 from .tiles import element_count
 

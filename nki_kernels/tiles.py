@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .hardware import PARTITIONS
+from nki_sim.hardware import PARTITIONS
+
 from .nki_api import nisa, nl
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip

@@ -40,9 +40,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an installation
 
 from neuron_wheels import INSTALL, versions, why_no_nki  # noqa: E402
-from nki_kernels import hardware  # noqa: E402
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE  # noqa: E402
-from nki_kernels.whole_file import write_whole  # noqa: E402
+from nki_sim import hardware  # noqa: E402
+from nki_sim.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
+from nki_sim.whole_file import write_whole  # noqa: E402
 from trnfft.planner import wisdom  # noqa: E402
 from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 from trnfft.planner.plan import Plan, Recipe  # noqa: E402

@@ -31,13 +31,13 @@ VARIANT = Path("build", "torch-neuron")
 BACKEND = "neuron"
 LICENSE = "apache-2.0"  # the Hub's spelling
 PACKAGES = ("trnfft", "nki_kernels")
-# nki_kernels/simulator/twin.py imports this module by a computed name, with the simulator.
-ALSO = ("nki_kernels.lint",)
+# nki_kernels/twin.py imports this module by a computed name, with the simulator.
+ALSO = ("nki_sim.lint",)
 DATA = {
     "trnfft/plans": "plans/trn*.json",
     "nki_kernels": "nki_kernels/known_violations.json",
-    "nki_kernels/simulator/report/template": "nki_kernels/simulator/report/template/*",
-    "nki_kernels/simulator/report/uplot": "nki_kernels/simulator/report/uplot/*",
+    "nki_sim/report/template": "nki_sim/report/template/*",
+    "nki_sim/report/uplot": "nki_sim/report/uplot/*",
 }
 # The kernel's trnfft/__init__.py. The original imports the whole library, and changes how torch
 # treats complex tensors.

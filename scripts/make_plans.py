@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nki_kernels import hardware
-from nki_kernels.whole_file import write_whole
+from nki_sim import hardware
+from nki_sim.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
 from trnfft.planner.plan import Plan
 from trnfft.planner.problem import (

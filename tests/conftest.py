@@ -113,9 +113,10 @@ def default_settings():
 @pytest.fixture(params=["trn1", "trn2"])
 def strict_chip(request):
     """Runs a test on both chips, one after the other; warnings of the simulator are errors."""
-    from nki_kernels import hardware, simulator
+    import nki_sim
+    from nki_sim import hardware
 
-    with hardware.select(hardware.chip(request.param)), simulator.strict():
+    with hardware.select(hardware.chip(request.param)), nki_sim.strict():
         yield request.param
 
 

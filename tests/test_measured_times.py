@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nki_kernels import hardware, measured_times
-from nki_kernels.measured_times import LaunchTimes, MeasuredTime, about
+from nki_sim import hardware, measured_times
+from nki_sim.measured_times import LaunchTimes, MeasuredTime, about
 
 RECORDS = {
     name: value for name, value in vars(measured_times).items() if isinstance(value, MeasuredTime)

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from nki_kernels import simulator
-from nki_kernels.nki_finder import NkiFinder, is_simulated
-from nki_kernels.simulator.install import find_nki
+import nki_sim
+from nki_sim.installed_nki import find_nki, is_simulated
+from nki_sim.nki_finder import NkiFinder
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def test_the_simulator_answers_where_nothing_is_installed(folder):
     from nki.isa import engine
 
     assert nki.__simulator__ and is_simulated()
-    assert nl is simulator.language and nki.isa is simulator.isa and engine.vector
-    assert nki.jit is simulator.jit
-    assert simulator.language.__spec__.name == "nki_kernels.simulator.language"
+    assert nl is nki_sim.language and nki.isa is nki_sim.isa and engine.vector
+    assert nki.jit is nki_sim.jit
+    assert nki_sim.language.__spec__.name == "nki_sim.language"
     with pytest.raises(ModuleNotFoundError, match=r"nki\.absent"):
         importlib.import_module("nki.absent")
 
@@ -81,7 +81,7 @@ def test_modules_of_a_folder_without_init_stay_importable(folder):
     (folder / "nki" / "kernels.py").write_text("import nki.language as nl\n")
     importlib.invalidate_caches()
     kernels = importlib.import_module("nki.kernels")
-    assert kernels.nl is simulator.language
+    assert kernels.nl is nki_sim.language
 
 
 def test_what_the_finder_answers_is_no_real_nki(folder):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_kernels.nki_finder import installed_spec
+from nki_sim.installed_nki import installed_spec
 
 ROOT = Path(__file__).parent.parent
 
@@ -68,7 +68,7 @@ def test_every_module_and_type_marker_is_in_the_wheel(wheel_names):
         for path in (ROOT / package).rglob("*.py"):
             assert path.relative_to(ROOT).as_posix() in wheel_names
         assert f"{package}/py.typed" in wheel_names
-    assert "nki_kernels/simulator/__init__.py" in wheel_names
+    assert "nki_sim/__init__.py" in wheel_names
     assert "nki_kernels/known_violations.json" in wheel_names
 
 
@@ -98,12 +98,12 @@ sys.modules["torch"] = sys.modules["trnfft"] = None  # as if they were not insta
 import numpy as np
 
 import nki_kernels
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 
 x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
-with simulator.record() as timeline:
-    re, im = simulator.simulate(dft_gemm)(x, 0 * x, dft_gemm_matrix(64, False, 1.0))
+with nki_sim.record() as timeline:
+    re, im = nki_sim.simulate(dft_gemm)(x, 0 * x, dft_gemm_matrix(64, False, 1.0))
 timeline.save_html("report.html")
 np.testing.assert_allclose(re + 1j * im, np.fft.fft(x), atol=1e-4)
 print(nki_kernels.__file__)
@@ -276,7 +276,7 @@ def test_the_command_says_what_it_needs(missing, named, monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 def test_the_command_is_the_module_too(monkeypatch, capsys):
     pytest.importorskip("typer")
-    simulator = {"nki-sim": "nki_kernels.simulator.__main__:main"}
+    simulator = {"nki-sim": "nki_sim.__main__:main"}
     assert project()["scripts"] == {"trnfft": "trnfft_command:main", **simulator}
     assert project(ROOT / "packages" / "nki_sim")["scripts"] == simulator
     monkeypatch.setattr(sys, "argv", ["trnfft", "plan", "8"])

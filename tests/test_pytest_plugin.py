@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np  # noqa: F401  NumPy cannot be imported a second time after a run in this process
 import pytest
 
-from nki_kernels import hardware, simulator  # noqa: F401  nor need the simulator be
+import nki_sim  # noqa: F401  nor need the simulator be
+from nki_sim import hardware
 
 pytest_plugins = "pytester"
 
@@ -60,7 +61,7 @@ def run(pytester, monkeypatch):
 
     def run_tests(tests, *arguments):
         pytester.makepyfile(KERNELS + tests)
-        return pytester.runpytest_inprocess("-p", "nki_kernels.pytest_plugin", *arguments)
+        return pytester.runpytest_inprocess("-p", "nki_sim.pytest_plugin", *arguments)
 
     return run_tests
 
@@ -99,7 +100,7 @@ def test_a_broken_rule_is_shown_at_the_kernels_line(run):
     shown.fnmatch_lines(
         [
             ">       nisa.tensor_tensor(dst=tile, data1=tile, data2=tile[[]:, :2], op=nl.add)",
-            "E       nki_kernels.simulator.errors.NkiValidationError: nisa.tensor_tensor: *",
+            "E       nki_sim.errors.NkiValidationError: nisa.tensor_tensor: *",
             "test_*.py:*: NkiValidationError",
         ]
     )
@@ -108,7 +109,7 @@ def test_a_broken_rule_is_shown_at_the_kernels_line(run):
 
 TARGET = """
 import os
-from nki_kernels import hardware
+from nki_sim import hardware
 
 def test_chip(timeline):
     double(X)
@@ -153,7 +154,7 @@ def test_an_unknown_chip_is_one_sentence(run, arguments):
 
 RELEASE = """
 import nki
-from nki_kernels.lint import lint
+from nki_sim.lint import lint
 
 
 def test_release():
@@ -214,7 +215,7 @@ def test_without_strict_they_are_warnings(run):
 
 def test_a_conftest_can_name_the_plugin(run, pytester):
     """A conftest.py has to name the plugin where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as here."""
-    pytester.makeconftest('pytest_plugins = ["nki_kernels.pytest_plugin"]')
+    pytester.makeconftest('pytest_plugins = ["nki_sim.pytest_plugin"]')
     pytester.makepyfile(KERNELS + TARGET)
     result = pytester.runpytest_inprocess("--nki-target=trn2", "--nki-strict")
     result.assert_outcomes(passed=3)
@@ -225,7 +226,7 @@ def test_a_real_nki_is_used_and_named(run, pytester):
     pytester.mkpydir("nki").joinpath("__init__.py").write_text("def jit(f): return f\n")
     pytester.syspathinsert()
     pytester.makepyfile("import nki\n\ndef test_real():\n    assert nki.jit(1) == 1\n")
-    result = pytester.runpytest_inprocess("-p", "nki_kernels.pytest_plugin")
+    result = pytester.runpytest_inprocess("-p", "nki_sim.pytest_plugin")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"nki: {pytester.path / 'nki' / '__init__.py'}"])
 
@@ -257,7 +258,7 @@ def test_both_distributions_have_the_entry_point():
     tomllib = pytest.importorskip("tomllib")
     for folder in (ROOT, ROOT / "packages" / "nki_sim"):
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-        assert project["entry-points"]["pytest11"] == {"nki_sim": "nki_kernels.pytest_plugin"}
+        assert project["entry-points"]["pytest11"] == {"nki_sim": "nki_sim.pytest_plugin"}
 
 
 def test_who_never_imports_nki_pays_nothing(installed, pytester):
@@ -289,7 +290,7 @@ def test_it_goes_away(installed, pytester):
 
 AS_WRITTEN = """
 def test_modules_are_not_compiled_anew_by_pytest():
-    from nki_kernels.simulator import errors
+    from nki_sim import errors
     assert "Rewriting" not in type(errors.__loader__).__name__
 """
 

@@ -44,7 +44,7 @@ def test_no_module_times_by_events():
         ("from torch_neuronx import Event", [1]),
         ("start.elapsed_time(end)", [1]),
         ("import threading\ngo = threading.Event()", []),
-        ("from nki_kernels.simulator.timeline import Event", []),
+        ("from nki_sim.timeline.recording import Event", []),
     ],
 )
 def test_what_counts_as_timing_by_events(source, lines):

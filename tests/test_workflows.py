@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_kernels.neuron_packages import INDEX
+from nki_sim.neuron_packages import INDEX
 
 yaml = pytest.importorskip("yaml")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from nki_kernels.neuron_packages import how_to_install
+from nki_sim.neuron_packages import how_to_install
 from trnfft.checks import shown
 
 BACKENDS = {

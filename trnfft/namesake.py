@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, metadata
 
-from nki_kernels.distributions import LIBRARY
+from nki_sim.distributions import LIBRARY
 
 NAMESAKE = "trnfft"
 

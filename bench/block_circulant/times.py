@@ -9,10 +9,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import nki_sim
 import trnfft
 from bench.block_circulant.dense_product import dense_product
 from bench.block_circulant.naive_flow import multiply_pairs, sum_blocks
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 from trnfft.nn import BlockCirculantLinear
 from trnfft.planner.planner import plan, plan_block_circulant
 
@@ -29,9 +30,9 @@ def dry_us(kernel: Any, *given: Any) -> float:
     The rule "dma-written-ahead" is allowed to be broken, so that the naive kernels load as far
     ahead as they can.
     """
-    ahead = simulator.allow("dma-written-ahead")
-    with hardware.select(hardware.TRN1), simulator.strict(), ahead:
-        return simulator.dry_run(kernel, *given).total_ns / 1e3
+    ahead = nki_sim.allow("dma-written-ahead")
+    with hardware.select(hardware.TRN1), nki_sim.strict(), ahead:
+        return nki_sim.dry_run(kernel, *given).total_ns / 1e3
 
 
 def naive_us(rows: int, p: int, q: int, k: int) -> dict[str, float]:

@@ -20,9 +20,10 @@ from itertools import groupby
 
 import numpy as np
 
+import nki_sim
 from bench.seed_article.structure import launches, timelines
-from nki_kernels import hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_sim import hardware
 
 Transform = tuple[str, int]  # algorithm, length
 RADICES = {"radix-4 Stockham": 4, "radix-8 Stockham": 8}
@@ -48,7 +49,7 @@ def chain(algorithm: str, n: int) -> Chain:
         if algorithm == "DFT-GEMM":
             spec = ((BATCH, n), "float32")
             table = dft_gemm_matrix(n)
-            return Chain(1, simulator.dry_run(dft_gemm, spec, spec, table).total_ns / 1e3)
+            return Chain(1, nki_sim.dry_run(dft_gemm, spec, spec, table).total_ns / 1e3)
         if algorithm == "butterfly":
             count = round(np.log2(n)) + 1
             twiddle = next(t for kind, t in timelines(n, 4, BATCH) if kind == "twiddle")

@@ -22,7 +22,7 @@ from bench.model_check.modelled_launch import (
     total_us,
 )
 from bench.model_check.published_kernels import matmul_free_blocks
-from nki_kernels import hardware
+from nki_sim import hardware
 
 DEPTH, ROWS = 4096, 256  # K and M of the matrix products
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import simulator
-from nki_kernels.simulator.device_rules import RULES
-from nki_kernels.simulator.timeline import Timeline
+import nki_sim
+from nki_sim.rules.device_rules import RULES
+from nki_sim.timeline.timeline import Timeline
 
 Spec = tuple[tuple[int, ...], str]
 # A value is one number, or an array: as modelled, with the cheapest and with the dearest reading.
@@ -28,9 +28,9 @@ def timeline_of(kernel: Any, *arguments: Any) -> Timeline:
 
     Published kernels stay as they are, so that they may break rules of the simulator here.
     """
-    with warnings.catch_warnings(), simulator.allow(*RULES):
-        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        return simulator.dry_run(kernel, *arguments)
+    with warnings.catch_warnings(), nki_sim.allow(*RULES):
+        warnings.simplefilter("ignore", nki_sim.NkiSimulationWarning)
+        return nki_sim.dry_run(kernel, *arguments)
 
 
 def readings_us(timeline: Timeline) -> Value:

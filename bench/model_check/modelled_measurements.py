@@ -21,8 +21,8 @@ from bench.model_check.published_measurements import (
     PUBLISHED,
     SCALAR,
 )
-from nki_kernels import hardware
-from nki_kernels.simulator.timeline import Timeline
+from nki_sim import hardware
+from nki_sim.timeline.timeline import Timeline
 
 M, K, N = 4096, 8192, 8192  # of the published matrix products
 STATES = 16  # of the published Mamba layers

@@ -14,7 +14,7 @@ from bench.model_check.modelled_launch import (
     spec,
     total_us,
 )
-from nki_kernels import hardware
+from nki_sim import hardware
 
 PART = 196_608  # bytes in each partition of one part of the stream
 WEIGHTS = 622_000_000  # bytes that a core streams on trn2

@@ -20,7 +20,7 @@ from bench.model_check.modelled_launch import (
 from bench.model_check.small_copies_records import ADD, RECORDS, SMALL, TURBULENCE
 from bench.model_check.turbulence_kernels import turbulence_stage
 from bench.model_check.vector_add_kernels import add_chunks, add_often, add_tiles
-from nki_kernels import hardware
+from nki_sim import hardware
 
 NUMBERS = 25_600  # of the adds of chunks
 CHIPS = {"trn1": hardware.TRN1, "trn2": hardware.TRN2}

@@ -11,7 +11,7 @@ from bench.page.contents import Contents
 from bench.plots import File
 from bench.results import Row
 from bench.seed_article import figures as seed_figures
-from nki_kernels import hardware
+from nki_sim import hardware
 
 # What a time is. The style of a line follows the kind, its colour the algorithm.
 KINDS = {

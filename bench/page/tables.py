@@ -13,7 +13,7 @@ from bench.parity import differs
 from bench.plots import File
 from bench.program import title_of
 from bench.results import Key, Row
-from nki_kernels.measured_times import about
+from nki_sim.measured_times import about
 
 
 @dataclass(frozen=True)

@@ -16,5 +16,5 @@ repetition. This difference contains neither the launch nor the work that both k
     asking.py           runs a probe, on a chip in a process of its own
     modelled.py         the model's time of a probe, and the constant that gives a measured time
     report.py           answers as JSON, checked when read, and as a table
-    proposals.py        changes of nki_kernels/hardware.py that a report suggests; edits nothing
+    proposals.py        changes of nki_sim/hardware.py that a report suggests; edits nothing
 """

@@ -17,9 +17,9 @@ from bench.probes.launcher import SIMULATOR, XLA, frameworks
 from bench.probes.probe import Probe
 from bench.probes.registry import PROBES, asks_tensors, chosen
 from bench.results import ResultsError, save
-from nki_kernels import hardware
 from nki_kernels.nki_api import REAL_NKI
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE
+from nki_sim import hardware
+from nki_sim.installed_nki import SIMULATOR_VARIABLE
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 WIDTH = 160  # of tables, where the output is no terminal
@@ -130,7 +130,7 @@ def one(
 def propose(
     path: Annotated[Path, typer.Argument(metavar="REPORT", help="A report of `run`.")],
 ) -> None:
-    """Print what a report would change in nki_kernels/hardware.py; nothing is edited."""
+    """Print what a report would change in nki_sim/hardware.py; nothing is edited."""
     require_simulator()
     try:
         loaded = report.load(path)

@@ -1,6 +1,6 @@
 """`.ap` of a view: does a compiler count from the view, or from the whole tensor?
 
-AWS's documents contradict each other (nki_kernels/simulator/access_patterns.py). The verdict
+AWS's documents contradict each other (nki_sim/views/access_patterns.py). The verdict
 "right" means that the result agrees with the docstring. A chip that follows nki-aps.rst has the
 result of the other reading.
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from bench.probes.moves import stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
-from nki_kernels import hardware
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 N = 64  # numbers in a row
 HALF = N // 2

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import REAL_NKI
-from nki_kernels.simulator.device_rules import RULES
+from nki_sim import hardware
+from nki_sim.rules.device_rules import RULES
 
 SIMULATOR = "simulator"
 XLA = "torch_xla"
@@ -87,9 +88,9 @@ def launch(framework: str, kernel: Any, lnc: int, arguments: tuple[Any, ...]) ->
 
 def simulated(kernel: Any, lnc: int, arguments: tuple[Any, ...]) -> Any:
     """Returns the kernel's result in the simulator, whatever rules the kernel breaks."""
-    with warnings.catch_warnings(), simulator.allow(*RULES):
-        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        return simulator.simulate(kernel).with_programs(lnc)(*arguments)
+    with warnings.catch_warnings(), nki_sim.allow(*RULES):
+        warnings.simplefilter("ignore", nki_sim.NkiSimulationWarning)
+        return nki_sim.simulate(kernel).with_programs(lnc)(*arguments)
 
 
 def on_device(argument: Any, device: str) -> Any:

@@ -6,10 +6,11 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import nki_sim
 from bench.probes.probe import Probe
-from nki_kernels import hardware, simulator
-from nki_kernels.hardware import NeuronCore
-from nki_kernels.simulator.device_rules import RULES
+from nki_sim import hardware
+from nki_sim.hardware import NeuronCore
+from nki_sim.rules.device_rules import RULES
 
 STEPS = 12  # of the search for a constant; the model is piecewise linear in it
 NEAR = 1e-3  # relative error at which the search ends
@@ -19,12 +20,12 @@ def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: Neuron
     """Returns modelled microseconds of one launch on a chip, whatever rules the kernel breaks."""
     with (
         warnings.catch_warnings(),
-        simulator.allow(*RULES),
+        nki_sim.allow(*RULES),
         hardware.select(core),
     ):
-        warnings.simplefilter("ignore", simulator.NkiSimulationWarning)
-        ready = simulator.simulate(kernel).with_programs(probe.lnc)
-        return simulator.dry_run(ready, *arguments).total_ns / 1e3
+        warnings.simplefilter("ignore", nki_sim.NkiSimulationWarning)
+        ready = nki_sim.simulate(kernel).with_programs(probe.lnc)
+        return nki_sim.dry_run(ready, *arguments).total_ns / 1e3
 
 
 def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[float, float]:

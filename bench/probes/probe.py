@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.hardware import NeuronCore
-from nki_kernels.simulator.device_rules import RULES
+from nki_sim.hardware import NeuronCore
+from nki_sim.rules.device_rules import RULES
 
 Array = np.ndarray[Any, Any]
 Arguments = tuple[Any, ...]

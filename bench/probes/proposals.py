@@ -1,4 +1,4 @@
-"""Changes of nki_kernels/hardware.py that a report suggests: what, where and why.
+"""Changes of nki_sim/hardware.py that a report suggests: what, where and why.
 
 This module edits nothing.
 """
@@ -28,11 +28,11 @@ from bench.probes.report import (
     Report,
     TensorAnswer,
 )
-from nki_kernels import hardware
-from nki_kernels.simulator.device_rules import RULES
+from nki_sim import hardware
+from nki_sim.rules.device_rules import RULES
 
 SOURCE = Path(hardware.__file__)
-SHOWN_SOURCE = "nki_kernels/hardware.py"
+SHOWN_SOURCE = "nki_sim/hardware.py"
 NEAR = 0.05  # relative; times rarely repeat better
 SHOWN = 100  # characters of a reason that are shown
 # The setting about which the answers on complex tensors inform.

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import simulator
-from nki_kernels.hardware import PARTITIONS
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim.hardware import PARTITIONS
 
 MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products
 
@@ -248,23 +248,23 @@ def transform(x: np.ndarray[Any, Any], radix: int) -> np.ndarray[Any, Any]:
     im = np.ascontiguousarray(x.imag, dtype=np.float32)
     for launch in launches(n, radix, batch):
         re, im = re.reshape(launch.shape), im.reshape(launch.shape)
-        with simulator.allow(*AS_PUBLISHED):
-            re, im = simulator.simulate(launch.kernel)(re, im, *launch.arguments)
+        with nki_sim.allow(*AS_PUBLISHED):
+            re, im = nki_sim.simulate(launch.kernel)(re, im, *launch.arguments)
     return (re + 1j * im).reshape(batch, n)
 
 
-def timelines(n: int, radix: int, batch: int) -> list[tuple[str, simulator.Timeline]]:
+def timelines(n: int, radix: int, batch: int) -> list[tuple[str, nki_sim.Timeline]]:
     """Returns (kind, modelled timeline) of every launch, without data."""
     found = []
     stage = None
     for launch in launches(n, radix, batch):
         spec = (launch.shape, "float32")
-        with simulator.allow(*AS_PUBLISHED):
+        with nki_sim.allow(*AS_PUBLISHED):
             if launch.kernel is radix8:
                 # The launch is the same in every stage, so that it is modelled once.
-                stage = stage or simulator.dry_run(radix8, spec, spec, *launch.arguments)
+                stage = stage or nki_sim.dry_run(radix8, spec, spec, *launch.arguments)
                 found.append((launch.kind, stage))
             else:
-                timeline = simulator.dry_run(launch.kernel, spec, spec, *launch.arguments)
+                timeline = nki_sim.dry_run(launch.kernel, spec, spec, *launch.arguments)
                 found.append((launch.kind, timeline))
     return found

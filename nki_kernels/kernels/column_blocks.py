@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..hardware import PARTITIONS
+from nki_sim.hardware import PARTITIONS
+
 from ..nki_api import nl
 from ..tiles import NARROW, PSUM_BANK, element_count
 

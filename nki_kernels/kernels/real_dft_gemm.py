@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..hardware import PARTITIONS
+from nki_sim.hardware import PARTITIONS
+
 from ..nki_api import nki, nl
 from ..row_blocks import HbmRows
 from .dft_gemm import MAX_LENGTH, Product, multiply_rows

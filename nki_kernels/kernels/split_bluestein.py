@@ -34,7 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from ..hardware import PARTITIONS
+from nki_sim.hardware import PARTITIONS
+
 from ..nki_api import nisa, nki, nl
 from ..packing import unpack
 from ..row_blocks import LAUNCH_INSTRUCTIONS, share_rows

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
-from nki_kernels.releases import NEWEST
+from nki_sim import hardware
+from nki_sim.measured_times import about
+from nki_sim.releases import NEWEST
 
 _SOURCES = {
     "nki-library": "https://github.com/aws-neuron/nki-library",

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels import simulator
-from nki_kernels.simulator.install import install
+import nki_sim
+from nki_sim.nki_finder import install
 
 from .case import Case
 
@@ -60,12 +60,12 @@ def run_case(case: Case, checkouts: list[Path]) -> dict[str, Any]:
         name_modes()
     launch = case.build(module)
     found = launch.kernel
-    kernel = found if isinstance(found, simulator.Kernel) else simulator.jit(found)
+    kernel = found if isinstance(found, nki_sim.Kernel) else nki_sim.jit(found)
     kernel = kernel[case.cores] if case.cores > 1 else kernel
     warnings.simplefilter("ignore")
     called: set[str] = set()
-    with simulator.allow(*case.waives), simulator.record() as timeline, noting_calls(called):
-        result = simulator.simulate(kernel)(*launch.arguments, **launch.named)
+    with nki_sim.allow(*case.waives), nki_sim.record() as timeline, noting_calls(called):
+        result = nki_sim.simulate(kernel)(*launch.arguments, **launch.named)
     if launch.outputs is not None:
         outputs = launch.outputs(result)
     else:

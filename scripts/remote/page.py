@@ -72,7 +72,7 @@ def describes_same_chip(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def model(program: str, measured: dict[str, Any], out: Path, say: Callable[[str], None]) -> None:
     """Runs the cases of a program in the simulator, for the chip that was measured."""
-    from nki_kernels.hardware import LNC_VARIABLE  # not needed before there are results
+    from nki_sim.hardware import LNC_VARIABLE  # not needed before there are results
 
     target, cores = str(measured["target"]), str(measured["cores"])
     say(

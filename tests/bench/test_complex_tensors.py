@@ -24,7 +24,7 @@ from bench.probes.report import (
     table,
 )
 from bench.results import save
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.backends import torch_neuron
 
 NAMES = ("complex", "view_as_real", "mm", "_fft_r2c", "_fft_c2c")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import nki_sim
 from bench.model_check import (
     device_kernels,
     labs_kernels,
@@ -27,7 +28,7 @@ from bench.model_check.report import goal, number, ranges, show, spread, spread_
 from bench.model_check.turbulence_kernels import turbulence_stage
 from bench.model_check.vector_add_kernels import add_chunks, add_often, add_tiles
 from bench.seed_article.figures import TRANSFORM_US
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 
 RNG = np.random.default_rng(0)
 slow = pytest.mark.slow  # all points are modelled first
@@ -56,7 +57,7 @@ def real(*shape):
 )
 def test_matrix_products(kernel, blocks):
     lhs_t, rhs = real(256, 512), real(256, 1024)
-    product = simulator.simulate(kernel)(lhs_t, rhs, *blocks)
+    product = nki_sim.simulate(kernel)(lhs_t, rhs, *blocks)
     np.testing.assert_allclose(product, lhs_t.T @ rhs, atol=1e-3)
 
 
@@ -69,9 +70,9 @@ def test_mamba(length, step):
     delta, u = RNG.uniform(0, 1, (2, channels, length)).astype(np.float32)
     a, b, c = -RNG.uniform(0, 1, (channels, states)).astype(np.float32), *real(2, states, length)
     if step is None:
-        found = simulator.simulate(kernels.mamba_states_outside)(delta, u, a, b, c)
+        found = nki_sim.simulate(kernels.mamba_states_outside)(delta, u, a, b, c)
     else:
-        found = simulator.simulate(kernels.mamba_channels_outside)(delta, u, a, b, c, step)
+        found = nki_sim.simulate(kernels.mamba_channels_outside)(delta, u, a, b, c, step)
     state, expected = np.zeros((channels, states)), np.zeros((channels, length))
     for t in range(length):
         state = np.exp(a * delta[:, t, None]) * state + (delta * u)[:, t, None] * b[:, t]
@@ -81,12 +82,12 @@ def test_mamba(length, step):
 
 def test_small_kernels():
     x = real(128, 1)
-    np.testing.assert_allclose(simulator.simulate(kernels.dependent_scalars)(x, 5), x + 5, 1e-6)
-    np.testing.assert_allclose(simulator.simulate(kernels.exponential)(x), np.exp(x), 1e-5)
+    np.testing.assert_allclose(nki_sim.simulate(kernels.dependent_scalars)(x, 5), x + 5, 1e-6)
+    np.testing.assert_allclose(nki_sim.simulate(kernels.exponential)(x), np.exp(x), 1e-5)
     tiles = real(3, 128, 8)
-    np.testing.assert_array_equal(simulator.simulate(kernels.load_tiles)(tiles), tiles[2])
+    np.testing.assert_array_equal(nki_sim.simulate(kernels.load_tiles)(tiles), tiles[2])
     left, right = real(2, 64, 16)
-    np.testing.assert_array_equal(simulator.simulate(kernels.add)(left, right), left + right)
+    np.testing.assert_array_equal(nki_sim.simulate(kernels.add)(left, right), left + right)
 
 
 # The small kernels of device records.
@@ -94,7 +95,7 @@ def test_small_kernels():
 
 def test_a_chain_takes_its_stationaries_in_turn():
     stationaries, moving = real(128, 3, 64), real(128, 32)
-    found = simulator.simulate(device_kernels.matmul_chain)(stationaries, moving, 5)
+    found = nki_sim.simulate(device_kernels.matmul_chain)(stationaries, moving, 5)
     expected = sum(stationaries[:, i % 3].T @ moving for i in range(5))
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
@@ -109,7 +110,7 @@ def codes(*shape):
 def test_scaled_blocks(way):
     source, values = codes(2, 128, 4096)
     scales = RNG.random((128, 2, 32)).astype(np.float32)
-    found = simulator.simulate(device_kernels.scale_blocks)(source, scales, 3, way)
+    found = nki_sim.simulate(device_kernels.scale_blocks)(source, scales, 3, way)
     tiles = values[[0, 1, 0]].reshape(3, 128, 32, 2, 64)
     if way == "psum":
         tiles, scales = np.ones_like(tiles), scales[:, :1]
@@ -121,7 +122,7 @@ def test_scaled_blocks(way):
 def test_scaled_tiles(way):
     source, values = codes(128, 3, 512)
     scales = RNG.random((128, 3, 4)).astype(np.float32)
-    found = simulator.simulate(device_kernels.scale_tiles)(source, scales, 2, way)
+    found = nki_sim.simulate(device_kernels.scale_tiles)(source, scales, 2, way)
     if way == "psum":
         scales = scales[:, :1]
     expected = values.reshape(128, 3, 4, 128) * scales[..., None]
@@ -131,13 +132,13 @@ def test_scaled_tiles(way):
 @pytest.mark.parametrize("rows", [128, 32])
 def test_stream(rows):
     x = RNG.integers(0, 9, (2, 128, 96), dtype=np.uint8)
-    found = simulator.simulate(device_kernels.stream)(x, 16, rows)
+    found = nki_sim.simulate(device_kernels.stream)(x, 16, rows)
     np.testing.assert_array_equal(found[:, 0], x[:, :, ::16].sum((0, 2)))
 
 
 def test_stream_of_runs():
     x = RNG.integers(0, 9, (5, 128, 3, 64), dtype=np.uint8)
-    found = simulator.simulate(device_kernels.stream_runs)(x, 16)
+    found = nki_sim.simulate(device_kernels.stream_runs)(x, 16)
     np.testing.assert_array_equal(found[:, 0], x[:, :, 0, 0].sum(0))
 
 
@@ -146,7 +147,7 @@ def test_lanes(gathers, loads):
     x, blobs = real(300, 8), RNG.integers(0, 9, (7, 128, 6), dtype=np.uint8)
     rows = RNG.integers(0, 300, (128, 5), dtype=np.int32)
     experts = RNG.integers(0, 7, (1, 5), dtype=np.int32)
-    lanes = simulator.simulate(device_kernels.load_lanes)
+    lanes = nki_sim.simulate(device_kernels.load_lanes)
     found = lanes(x, rows, blobs, experts, gathers, loads)
     np.testing.assert_allclose(found[:, 0], gathers * x[rows, 7].sum(1), atol=1e-5)
     np.testing.assert_array_equal(found[:, 1], loads * blobs[experts[0], :, 5].sum(0))
@@ -155,7 +156,7 @@ def test_lanes(gathers, loads):
 def test_experts():
     blobs = RNG.integers(0, 9, (7, 128, 80), dtype=np.uint8)
     experts = RNG.permutation(7)[None, :6].astype(np.int32)
-    found = simulator.simulate(device_kernels.load_experts)(blobs, experts)
+    found = nki_sim.simulate(device_kernels.load_experts)(blobs, experts)
     last = blobs[experts[0, [4, 5, 2, 3]]]  # what stays in the four slices
     np.testing.assert_array_equal(found, last[:, :, :64].sum(2).T)
 
@@ -164,7 +165,7 @@ def test_experts():
 def test_stream_of_weights(is_hardware):
     x = real(256, 60)
     with hardware.select(hardware.TRN2):
-        found = simulator.simulate(device_kernels.stream_weights)(x, 20, is_hardware)
+        found = nki_sim.simulate(device_kernels.stream_weights)(x, 20, is_hardware)
     np.testing.assert_allclose(found[:, 0], (x[:128, ::20] + x[128:, ::20]).sum(1), atol=1e-5)
 
 
@@ -173,7 +174,7 @@ def test_stream_of_weights(is_hardware):
 
 def on_trn2(kernel, *arguments):
     with hardware.select(hardware.TRN2):
-        return simulator.simulate(kernel)(*arguments)
+        return nki_sim.simulate(kernel)(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -249,10 +250,10 @@ def test_the_launch_of_the_labs_is_fitted_to_two_copies_alone(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 4, 128])
 def test_vector_adds(rows):
     a, b = real(2, 256)
-    np.testing.assert_array_equal(simulator.simulate(add_chunks)(a, b, rows), a + b)
+    np.testing.assert_array_equal(nki_sim.simulate(add_chunks)(a, b, rows), a + b)
     tiles = a.reshape(2, 128, 1), b.reshape(2, 128, 1)
-    np.testing.assert_array_equal(simulator.simulate(add_tiles)(*tiles), sum(tiles))
-    np.testing.assert_array_equal(simulator.simulate(add_often)(tiles[0][0], 3), 2 * tiles[0][0])
+    np.testing.assert_array_equal(nki_sim.simulate(add_tiles)(*tiles), sum(tiles))
+    np.testing.assert_array_equal(nki_sim.simulate(add_often)(tiles[0][0], 3), 2 * tiles[0][0])
 
 
 @pytest.mark.parametrize("decays", [False, True])
@@ -264,7 +265,7 @@ def test_a_stage_of_turbulence(decays):
     waves, decay = real(5, n, n, n), real(n, n, n) if decays else None
     single = [m.astype(np.float32) for m in matrices]
     given = tuple(spectra), tuple(changes), tuple(single), tuple(waves), decay
-    with simulator.allow("tensors-in-sequences"):
+    with nki_sim.allow("tensors-in-sequences"):
         found = on_trn2(turbulence_stage, *given)
     state, old = spectra[0::2] + 1j * spectra[1::2], changes[0::2] + 1j * changes[1::2]
     k, inverse, mask = waves[:3], waves[3], waves[4]
@@ -398,7 +399,7 @@ def test_a_continued_time_is_that_of_the_whole_kernel():
 
     def rows(m):
         given = ((1024, m), "bfloat16"), specs[1]
-        return modelled_measurements.times_us(simulator.dry_run(kernels.matmul_tiled, *given))
+        return modelled_measurements.times_us(nki_sim.dry_run(kernels.matmul_tiled, *given))
 
     with hardware.select(hardware.TRN1):
         line, whole = continued(rows, 256, 1024), rows(1024)

@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import nki_sim
 from bench.probes import __main__ as programs
 from bench.probes import asking, launcher, modelled, proposals
 from bench.probes.probe import normal
 from bench.probes.registry import PROBES, chosen
 from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
 from bench.results import save
-from nki_kernels import hardware, simulator
-from nki_kernels.lint import lint
-from nki_kernels.releases import RELEASES
-from nki_kernels.simulator.device_rules import RULES
+from nki_sim import hardware
+from nki_sim.lint import lint
+from nki_sim.releases import RELEASES
+from nki_sim.rules.device_rules import RULES
 from tests import sweeps
 from trnfft.backends import torch_neuron
 
@@ -69,9 +70,9 @@ def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
     # Of TRN1, as on later chips small tiles are documented; a rule that is cleared has no breaks.
     core = replace(hardware.TRN1, **{RULES[probe.rule].field: hardware.CONTESTED})
     arguments = probe.drawn(0)
-    with hardware.select(core), simulator.allow(*RULES):
-        of_kernel = simulator.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
-        of_twin = simulator.dry_run(probe.twin, *arguments).waived_rules
+    with hardware.select(core), nki_sim.allow(*RULES):
+        of_kernel = nki_sim.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
+        of_twin = nki_sim.dry_run(probe.twin, *arguments).waived_rules
     assert of_kernel == {probe.rule} and of_twin == set()
 
 
@@ -487,7 +488,7 @@ def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
 
 NKI = """
 import pathlib, sys
-from nki_kernels.simulator.install import simulated_nki
+from nki_sim.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]
@@ -512,7 +513,7 @@ torch.accelerator.synchronize = lambda: None
 """
 NKI_HOP = """
 import os, torch
-from nki_kernels import simulator
+import nki_sim
 
 def is_operand(value):
     return isinstance(value, torch.Tensor)
@@ -529,7 +530,7 @@ class Wrapped:
     def run(self, *arguments):
         if not all(is_operand(one) or isinstance(one, int) for one in arguments):
             raise TypeError("a constant holds tensors")
-        return simulator.simulate(self.function)(*arguments)
+        return nki_sim.simulate(self.function)(*arguments)
 
 def wrap_nki(kernel):
     return Wrapped(kernel.function)

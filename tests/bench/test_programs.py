@@ -22,7 +22,8 @@ from bench.cases import (
 )
 from bench.measurement import measure
 from bench.results import load
-from nki_kernels import hardware, nki_api
+from nki_kernels import nki_api
+from nki_sim import hardware
 from trnfft.config import PRECISIONS
 
 BACKENDS = {"torch": "host", "matmul": "host", "nki-sim": "modelled"}

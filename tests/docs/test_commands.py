@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 import typer.main  # noqa: E402
 
-from nki_kernels.simulator import __main__ as nki_sim  # noqa: E402
+from nki_sim import __main__ as nki_sim  # noqa: E402
 from trnfft import cli  # noqa: E402
 
 ELSEWHERE = (

@@ -66,7 +66,8 @@ def test_it_installs_the_simulator_from_the_repository():
 
 
 def test_its_tests_run_on_every_chip(pytester, monkeypatch):
-    from nki_kernels import hardware, simulator  # noqa: F401  before pytest runs in pytest
+    import nki_sim  # noqa: F401  before pytest runs in pytest
+    from nki_sim import hardware
 
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     job = WORKFLOW["jobs"]["test"]
@@ -76,18 +77,18 @@ def test_its_tests_run_on_every_chip(pytester, monkeypatch):
     options = command("python -m pytest")[3:]
     for target in targets:
         chosen = [word.strip('"').replace("$TARGET", target) for word in options]
-        result = pytester.runpytest_inprocess("-p", "nki_kernels.pytest_plugin", *chosen)
+        result = pytester.runpytest_inprocess("-p", "nki_sim.pytest_plugin", *chosen)
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines([f"nki: * of {target}, NKI 0.7, modelled, strict (*"])
 
 
 def test_its_lint_writes_what_it_uploads(tmp_path):
-    pytest.importorskip("nki_kernels.simulator.commands")
+    pytest.importorskip("nki_sim.commands")
     (tmp_path / "kernels").mkdir()
     kernel = "import nki\n\n@nki.jit\ndef bad(x):\n    return nki.language.arange(4)\n"
     (tmp_path / "kernels" / "bad.py").write_text(kernel)
     words = command("nki-sim lint")[1:]
-    program = [sys.executable, "-m", "nki_kernels.simulator", *words[:-1], "kernels/bad.py"]
+    program = [sys.executable, "-m", "nki_sim", *words[:-1], "kernels/bad.py"]
     done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     (upload,) = [step["with"] for step in STEPS if "upload-sarif" in step.get("uses", "")]

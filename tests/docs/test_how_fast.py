@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from bench import host_and_chip  # noqa: E402
 from bench.seed_article.figures import TRANSFORM_US  # noqa: E402
-from nki_kernels import hardware, measured_times  # noqa: E402
+from nki_sim import hardware, measured_times  # noqa: E402
 
 PAGE = (ROOT / "docs" / "how_fast.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())

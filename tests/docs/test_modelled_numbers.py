@@ -19,10 +19,11 @@ pytest.importorskip("torch")
 import scipy.fft  # noqa: E402
 import torch  # noqa: E402
 
+import nki_sim  # noqa: E402
 import trnfft  # noqa: E402
 from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
-from nki_kernels import hardware, simulator  # noqa: E402
+from nki_sim import hardware
 from tests.trnfft.convolution.test_bloom import relative_error  # noqa: E402
 from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 
@@ -185,6 +186,6 @@ def test_times_of_bloom():
         assert name == f"{case.size[1]}x{case.size[0]}, {case.side}x{case.side}"
         modelled = []
         for chip in bloom.CHIPS:
-            with hardware.select(hardware.chip(chip)), simulator.strict():
+            with hardware.select(hardware.chip(chip)), nki_sim.strict():
                 modelled += [bloom.ours(chip, case, "rows")[0], bloom.naive(chip, case)]
         assert stated == [*(f"{ns / 1e6:.2f}" for ns in modelled), f"{case.article_ms:g}"]

@@ -90,8 +90,8 @@ def _serve(pipe: Any, judge: Callable[[Any], str], folder: str) -> None:
     import platformdirs
     import torch
 
+    import nki_sim  # noqa: F401
     import trnfft
-    from nki_kernels import simulator  # noqa: F401
 
     platformdirs.user_cache_dir = lambda *names: folder  # type: ignore[assignment]
     torch.set_num_threads(1)

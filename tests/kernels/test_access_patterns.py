@@ -1,6 +1,6 @@
 """Every kernel computes the same result, however a compiler reads `.ap` of a view.
 
-AWS's documents contradict each other: see nki_kernels/simulator/access_patterns.py. Strict mode, in
+AWS's documents contradict each other: see nki_sim/views/access_patterns.py. Strict mode, in
 which all other tests run kernels, refuses patterns on which the two readings differ.
 """
 
@@ -11,8 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels import image_convolution, split_four_step, strided_stockham
+from nki_sim import hardware
 from tests import sweeps
 from tests.registry import REGISTRY
 from trnfft.planner.algorithms import STRIDED_STOCKHAM
@@ -52,10 +54,10 @@ def recipes(algorithm):
 
 def run(algorithm, recipe, inputs, chip, cores):
     """All outputs, with what the readings differ on allowed; and the rules that were waived."""
-    kernel = simulator.simulate(algorithm.kernel)
+    kernel = nki_sim.simulate(algorithm.kernel)
     kernel = kernel[cores] if cores > 1 else kernel
-    waiver = simulator.allow("ap-of-views")
-    with hardware.select(chip), simulator.strict(), waiver, simulator.record() as timeline:
+    waiver = nki_sim.allow("ap-of-views")
+    with hardware.select(chip), nki_sim.strict(), waiver, nki_sim.record() as timeline:
         result = kernel(*inputs, *algorithm.arguments(recipe))
     return result if isinstance(result, (tuple, list)) else [result], timeline.waived_rules
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import axes, strided_stockham
 from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
 from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
@@ -24,6 +24,7 @@ from nki_kernels.kernels.real_stockham_tables import (
 from nki_kernels.kernels.stockham_stages import stockham_tables
 from nki_kernels.kernels.strided_stockham import strided_stockham_tables
 from nki_kernels.packing import pack
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -61,8 +62,8 @@ def launch(kernel, arrays, passes, degree=1):
     """Result, complex in float64, and timeline."""
     kernel = kernel if degree == 1 else kernel[degree]
     kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
-    with simulator.record() as timeline:
-        result = simulator.simulate(kernel)(*arrays, *pack(tables), kinds)
+    with nki_sim.record() as timeline:
+        result = nki_sim.simulate(kernel)(*arrays, *pack(tables), kinds)
     assert timeline.launches == 1
     if isinstance(result, tuple):
         return result[0] + 1j * result[1].astype(np.float64), timeline
@@ -304,7 +305,7 @@ def test_any_half_spectrum_backwards():
 def dry(kernel, shape, count, passes):
     """Timeline without data of ``count`` arguments of this shape."""
     kinds, tables = tuple(p for p, _ in passes), tuple(t for _, t in passes)
-    return simulator.dry_run(kernel, *[(shape, "float32")] * count, *pack(tables), kinds)
+    return nki_sim.dry_run(kernel, *[(shape, "float32")] * count, *pack(tables), kinds)
 
 
 def test_dry_run_is_the_real_timeline():

@@ -14,7 +14,7 @@ import pytest
 
 import nki_kernels.kernels.stockham
 import nki_kernels.row_blocks
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels.bluestein import (
     MAX_CONVOLVED,
     bluestein,
@@ -22,6 +22,7 @@ from nki_kernels.kernels.bluestein import (
     convolution_lengths,
 )
 from nki_kernels.packing import pack
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -43,8 +44,8 @@ def relative_error(batch, n, inverse=False, m=None, radices=None):
     radices = radices or split(m)
     re, im = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices, inverse, 1 / n if inverse else 1.0)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(bluestein)(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(bluestein)(re, im, *pack(tables), radices)
     assert timeline.launches == 1
     assert y_re.shape == y_im.shape == (batch, n)
     x = re + 1j * im.astype(np.float64)
@@ -102,9 +103,9 @@ def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n, radices):
     tables = pack(bluestein_tables(n, math.prod(radices), radices))
 
     def run(x, cores=1):
-        with simulator.strict():
+        with nki_sim.strict():
             parts = np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
-            y_re, y_im = simulator.simulate(bluestein[cores])(*parts, *tables, radices)
+            y_re, y_im = nki_sim.simulate(bluestein[cores])(*parts, *tables, radices)
         return y_re + 1j * y_im.astype(np.float64)
 
     x = RNG.standard_normal((700, n, 2)).astype(np.float32).view(np.complex64)[..., 0]
@@ -125,7 +126,7 @@ def test_no_number_on_the_way_overflows(monkeypatch, n, radices, inverse):
     x = large_rows(n)
     parts = x.astype(np.float32), np.zeros(x.shape, np.float32)
     tables = pack(bluestein_tables(n, math.prod(radices), radices, inverse))
-    y_re, y_im = simulator.simulate(bluestein)(*parts, *tables, radices)
+    y_re, y_im = nki_sim.simulate(bluestein)(*parts, *tables, radices)
     exact = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
     for row in range(len(x)):
         found = y_re[row] + 1j * y_im[row].astype(np.float64)
@@ -137,7 +138,7 @@ def test_rows_are_set_aside_only_near_the_largest_float():
     x = np.zeros((2, n), np.float32)
     x[0], x[1, 3] = 3e37 / n, 1e36  # times sqrt(M): 4.5e37
     tables = pack(bluestein_tables(n, math.prod(radices), radices))
-    y_re, y_im = simulator.simulate(bluestein)(x, np.zeros_like(x), *tables, radices)
+    y_re, y_im = nki_sim.simulate(bluestein)(x, np.zeros_like(x), *tables, radices)
     found, exact = y_re + 1j * y_im.astype(np.float64), np.fft.fft(x.astype(np.float64))
     assert (np.linalg.norm(found - exact, axis=1) <= 1e-6 * np.linalg.norm(exact, axis=1)).all()
 
@@ -152,10 +153,10 @@ def test_prime_of_three_radices_and_two_blocks():
 def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, n, m, radices, batch):
     x = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices)
-    resident = simulator.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
+    resident = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     monkeypatch.setattr(nki_kernels.kernels.stockham_plan, "SMALLEST_SBUF", 0)
-    with simulator.strict(), simulator.record() as timeline:
-        streamed = simulator.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        streamed = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     copies = [event.name for event in timeline.events if event.engine == "gpsimd"]
     assert copies == ["tensor_copy"]  # of the identity; those of tables are what is to stay
     np.testing.assert_array_equal(streamed, resident)
@@ -198,7 +199,7 @@ def test_modelled_time_is_near_what_the_tensor_engine_needs():
     batch, n, radices = 2**20 // 997, 997, (32, 64)
     spec = ((batch, n), "float32")
     tables = bluestein_tables(n, 2048, radices)
-    timeline = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
+    timeline = nki_sim.dry_run(bluestein, spec, spec, *pack(tables), radices)
     # Setting rows aside is part of it on trn1, in the limits below, too.
     assert timeline.total_ns <= 6.3 * hardware.chip("trn1").dma_floor_ns(n * batch)
     assert timeline.total_ns <= 1.25 * timeline.engine_busy_ns["tensor"]
@@ -217,17 +218,17 @@ def test_modelled_time_is_near_what_the_tensor_engine_needs():
 def test_modelled_time_with_streamed_tables(n, radices, most):
     spec = ((255, n), "float32")
     tables = bluestein_tables(n, math.prod(radices), radices)
-    timeline = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
+    timeline = nki_sim.dry_run(bluestein, spec, spec, *pack(tables), radices)
     assert timeline.total_ns <= most * hardware.chip("trn1").dma_floor_ns(n * 255)
 
 
 @pytest.mark.parametrize(("n", "m", "radices"), [(131, 264, (24, 11)), (40, 80, (80,))])
 def test_dry_run_is_the_real_timeline(n, m, radices):
     tables, x = bluestein_tables(n, m, radices), np.ones((300, n), np.float32)
-    with simulator.record() as timeline:
-        simulator.simulate(bluestein)(x, x, *pack(tables), radices)
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(bluestein)(x, x, *pack(tables), radices)
     spec = (x.shape, "float32")
-    dry = simulator.dry_run(bluestein, spec, spec, *pack(tables), radices)
+    dry = nki_sim.dry_run(bluestein, spec, spec, *pack(tables), radices)
     assert dry.total_ns == timeline.total_ns
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.butterfly import block_instructions, butterfly
 from nki_kernels.kernels.butterfly_tables import (
     MAX_COMPENSATED_LENGTH,
@@ -19,11 +20,12 @@ from nki_kernels.kernels.butterfly_tables import (
     state_points,
 )
 from nki_kernels.packing import pack, packed_spec
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
-from .samples import LISTED, error, normal
+from .samples import error, normal
 
 CASES = [(2**k, False) for k in range(1, 15)] + [(2**k, True) for k in range(1, 13)]
 ONE_ROUNDING = 2**-24  # the most that rounding the result once can do
@@ -46,8 +48,8 @@ def transform(x, inverse=False, scale=1.0, compensated=False, programs=1):
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = butterfly_tables(x.shape[-1], inverse, scale, compensated)
     kernel = butterfly if programs == 1 else butterfly[programs]
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), compensated)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(kernel)(re, im, *pack(tables), compensated)
     assert timeline.launches == 1
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
@@ -56,8 +58,8 @@ def priced(n, compensated, batch, chip="trn1", programs=1):
     """The timeline of a launch on a chip, without data, that breaks no rule."""
     spec, tables = ((batch, n), "float32"), packed_spec(butterfly_specs(n, compensated))
     kernel = butterfly if programs == 1 else butterfly[programs]
-    with hardware.select(hardware.chip(chip)), simulator.strict():
-        return simulator.dry_run(kernel, spec, spec, *tables, compensated)
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
+        return nki_sim.dry_run(kernel, spec, spec, *tables, compensated)
 
 
 def block_rows(n, compensated):
@@ -188,7 +190,7 @@ def test_other_chips_compute_the_same(monkeypatch, chip, n, compensated):
 def test_dry_run_is_the_real_timeline(n, compensated, batch):
     _, timeline, _ = transform(normal(batch, n), compensated=compensated)
     spec, tables = ((batch, n), "float32"), butterfly_tables(n, compensated=compensated)
-    dry = simulator.dry_run(butterfly, spec, spec, *pack(tables), compensated)
+    dry = nki_sim.dry_run(butterfly, spec, spec, *pack(tables), compensated)
     assert dry.total_ns == timeline.total_ns
 
 
@@ -216,7 +218,7 @@ def test_two_cores_take_half_the_time(n, compensated):
 )
 def test_loads_do_not_run_too_far_ahead(chip, n, compensated):
     timeline = priced(n, compensated, 4 * block_rows(n, compensated), chip)
-    assert timeline.waived_rules <= LISTED
+    assert not timeline.waived_rules
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_no_batch_takes_many_instructions(monkeypatch, n, compensated, batch):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     timeline = priced(n, compensated, batch)
     assert timeline.instructions >= 6 * block_instructions(n, compensated) * 0.9
-    assert timeline.waived_rules <= LISTED
+    assert not timeline.waived_rules
 
 
 @pytest.mark.parametrize(("n", "compensated"), CASES[::3])

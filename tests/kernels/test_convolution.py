@@ -13,7 +13,8 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
 from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
 from nki_kernels.kernels.real_stockham_tables import (
@@ -21,7 +22,8 @@ from nki_kernels.kernels.real_stockham_tables import (
     real_stockham_tables,
 )
 from nki_kernels.packing import pack
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -41,8 +43,8 @@ def launch(x, spectrum, radices, programs=1, kept=None):
     re, im = spectrum.real.astype(np.float32), spectrum.imag.astype(np.float32)
     n = math.prod(radices)
     rest = *pack(convolution_tables(n, radices)), radices, kept or n
-    with simulator.record() as timeline:
-        y = simulator.simulate(convolve_rows[programs])(x, re, im, *rest)
+    with nki_sim.record() as timeline:
+        y = nki_sim.simulate(convolve_rows[programs])(x, re, im, *rest)
     assert timeline.launches == 1
     return y, timeline
 
@@ -59,13 +61,13 @@ def dry(batch, radices, filters, programs=1, held=None, kept=None):
     n = math.prod(radices)
     x, h = ((batch, held or n), "float32"), ((filters, n // 2 + 1), "float32")
     rest = *pack(convolution_tables(n, radices)), radices, kept or n
-    return simulator.dry_run(convolve_rows[programs], x, h, h, *rest)
+    return nki_sim.dry_run(convolve_rows[programs], x, h, h, *rest)
 
 
 @pytest.fixture
 def strict():
     """Warnings of the simulator are errors."""
-    with simulator.strict():
+    with nki_sim.strict():
         yield
 
 
@@ -203,8 +205,8 @@ def test_both_transforms_together_take_less_than_one_after_the_other(chip, radic
     there, back = real_stockham_tables(n, radices), inverse_real_stockham_tables(n, radices)
     with hardware.select(hardware.chip(chip)):
         alone = (
-            simulator.dry_run(real_stockham, x, *pack(there), radices).total_ns
-            + simulator.dry_run(inverse_real_stockham, z, z, *pack(back), radices).total_ns
+            nki_sim.dry_run(real_stockham, x, *pack(there), radices).total_ns
+            + nki_sim.dry_run(inverse_real_stockham, z, z, *pack(back), radices).total_ns
             + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
         )
         assert dry(batch, radices, 1).total_ns <= alone
@@ -216,7 +218,7 @@ def test_both_transforms_together_take_less_than_one_after_the_other(chip, radic
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert fits(dry(batch, radices, 1))
 
 

@@ -12,7 +12,8 @@ import itertools
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.dft_gemm import (
     dft_gemm,
     dft_gemm_matrix,
@@ -21,7 +22,8 @@ from nki_kernels.kernels.dft_gemm import (
 )
 from nki_kernels.nki_api import nki, nl
 from nki_kernels.row_blocks import HbmRows
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -43,8 +45,8 @@ def transform(x, inverse=False, programs=1, **options):
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     n = x.shape[-1]
     matrix = dft_gemm_matrix(n, inverse, 1 / n if inverse else 1.0, **options)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(dft_gemm)[programs](re, im, matrix)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(dft_gemm)[programs](re, im, matrix)
     exact = re + 1j * im.astype(np.float64)
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
 
@@ -94,8 +96,8 @@ def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     spec = ((hardware.HBM_TENSOR_BYTES // 4 // n, n), "float32")
     programs = hardware.chip(chip).programs_per_launch
-    with simulator.strict():
-        timeline = simulator.dry_run(dft_gemm[programs], spec, spec, dft_gemm_matrix(n))
+    with nki_sim.strict():
+        timeline = nki_sim.dry_run(dft_gemm[programs], spec, spec, dft_gemm_matrix(n))
     assert timeline.instructions > row_blocks.LAUNCH_INSTRUCTIONS  # with those of all iterations
 
 
@@ -104,7 +106,7 @@ def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
 def test_two_programs_take_half_the_time_or_what_hbm_allows(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     spec, matrix = ((2**21 // n, n), "float32"), dft_gemm_matrix(n)
-    once, twice = (simulator.dry_run(dft_gemm[k], spec, spec, matrix).total_ns for k in (1, 2))
+    once, twice = (nki_sim.dry_run(dft_gemm[k], spec, spec, matrix).total_ns for k in (1, 2))
     hbm = 2**21 * 16 / hardware.chip(chip).hbm_stack_bytes_per_ns
     assert twice <= max(0.58 * once, 1.1 * hbm)
 
@@ -159,8 +161,8 @@ def test_short_rows_are_padded_and_results_cropped(
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     batch = 3 * 128 * max(1, 512 // n) + 5
     x = normal(batch, n).astype(np.complex64)
-    with simulator.strict():
-        y_re, y_im = simulator.simulate(cropped)[programs](
+    with nki_sim.strict():
+        y_re, y_im = nki_sim.simulate(cropped)[programs](
             np.ascontiguousarray(x.real),
             np.ascontiguousarray(x.imag),
             dft_gemm_matrix(n),
@@ -207,7 +209,7 @@ def test_modelled_time_is_near_the_dma_floor():
 def test_bfloat16_is_faster_where_the_tensor_engine_binds():
     def modelled(**options):
         spec = ((4096, 256), "float32")
-        return simulator.dry_run(dft_gemm, spec, spec, dft_gemm_matrix(256, **options)).total_ns
+        return nki_sim.dry_run(dft_gemm, spec, spec, dft_gemm_matrix(256, **options)).total_ns
 
     exact, refined, coarse = modelled(), modelled(**REFINED[0]), modelled(**BF16[0])
     assert coarse < refined < 0.9 * exact
@@ -217,7 +219,7 @@ def test_bfloat16_is_faster_where_the_tensor_engine_binds():
 def test_dry_run_is_the_real_timeline():
     _, timeline, _ = transform(normal(500, 96))
     spec, matrix = ((500, 96), "float32"), dft_gemm_matrix(96)
-    assert simulator.dry_run(dft_gemm, spec, spec, matrix).total_ns == timeline.total_ns
+    assert nki_sim.dry_run(dft_gemm, spec, spec, matrix).total_ns == timeline.total_ns
 
 
 def test_matrix_is_the_split_dft_on_the_diagonal():

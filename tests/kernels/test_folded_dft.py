@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nki_kernels.row_blocks
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels.folded_dft import (
     MAX_LENGTH,
     MIN_LENGTH,
@@ -22,6 +22,7 @@ from nki_kernels.kernels.folded_dft import (
     folded_dft_tables,
 )
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -41,17 +42,17 @@ def chip(request, monkeypatch):
 def run(x, tables, cores=1):
     """Complex [B, N] by one strict launch."""
     parts = x.real.astype(np.float32), x.imag.astype(np.float32)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(folded_dft[cores])(*parts, *pack(tables))
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(folded_dft[cores])(*parts, *pack(tables))
     assert fits(timeline)
     return y_re + 1j * y_im.astype(np.float64)
 
 
 def dry(n, batch, cores=1):
     spec = ((batch, n), "float32")
-    with simulator.strict():
+    with nki_sim.strict():
         specs = packed_spec(folded_dft_specs(n))
-        return simulator.dry_run(folded_dft[cores], spec, spec, *specs)
+        return nki_sim.dry_run(folded_dft[cores], spec, spec, *specs)
 
 
 ODD_AND_EVEN = [129, 130, 255, 256, 509, 997, 1024, 1025, 2047]
@@ -136,8 +137,8 @@ def test_a_long_batch_is_a_loop_on_the_device(n):
 
 def test_dry_run_is_the_real_timeline():
     n, x = 509, np.ones((300, 509), np.float32)
-    with simulator.strict(), simulator.record() as timeline:
-        simulator.simulate(folded_dft)(x, x, *pack(folded_dft_tables(n)))
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        nki_sim.simulate(folded_dft)(x, x, *pack(folded_dft_tables(n)))
     assert dry(n, 300).total_ns == timeline.total_ns
 
 

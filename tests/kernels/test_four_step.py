@@ -13,11 +13,13 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels import four_step_plan
 from nki_kernels.kernels.four_step import four_step
 from nki_kernels.kernels.four_step_tables import four_step_specs, four_step_tables
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -55,16 +57,16 @@ def transform(x, radices, inverse=False, programs=1):
     n = x.shape[-1]
     tables = four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(four_step[programs])(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(four_step[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
 def dry_run(radices, batch, programs=1):
     """The timeline of a batch, without its arithmetic."""
     spec = ((batch, math.prod(radices)), "float32")
-    with simulator.strict():
-        return simulator.dry_run(
+    with nki_sim.strict():
+        return nki_sim.dry_run(
             four_step[programs], spec, spec, *packed_spec(four_step_specs(radices)), radices
         )
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from nki_kernels import hardware
-from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE, TRN1, TRN2, TRN3
+from nki_sim import hardware
+from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE, TRN1, TRN2, TRN3
 
 
 @pytest.fixture(autouse=True)

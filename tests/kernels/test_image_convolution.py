@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import axes
 from nki_kernels.kernels import image_convolution as module
 from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
@@ -22,6 +22,7 @@ from nki_kernels.kernels.real_stockham_tables import (
     real_stockham_tables,
 )
 from nki_kernels.packing import pack
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -51,8 +52,8 @@ def launch(x, filters, rows, columns, kept=None, degree=1):
     spectra = np.fft.rfft2(filters.astype(float)).transpose(0, 2, 1)
     spectra = spectra[:, :, stage_order(m, columns)].astype(np.complex64)
     parts = [np.ascontiguousarray(part) for part in (spectra.real, spectra.imag)]
-    with simulator.record() as timeline:
-        y = simulator.simulate(kernel)(x, *parts, *rest)
+    with nki_sim.record() as timeline:
+        y = nki_sim.simulate(kernel)(x, *parts, *rest)
     assert timeline.launches == 1
     return y, timeline
 
@@ -71,7 +72,7 @@ def dry(batch, held, rows, columns, kept=None, filters=1):
     """Timeline without data."""
     h = (filters, math.prod(rows) // 2 + 1, math.prod(columns)), "float32"
     x = (batch, *held), "float32"
-    return simulator.dry_run(convolve_images, x, h, h, *arguments(rows, columns, kept or held))
+    return nki_sim.dry_run(convolve_images, x, h, h, *arguments(rows, columns, kept or held))
 
 
 # Radices of rows and columns, what the images hold and what is kept of them: all, whole and

@@ -9,13 +9,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.long_bluestein import (
     long_bluestein,
     long_bluestein_specs,
     long_bluestein_tables,
 )
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -31,8 +33,8 @@ def transform(x, radices, inverse=False, programs=1):
     n = x.shape[-1]
     tables = long_bluestein_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(long_bluestein[programs])(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(long_bluestein[programs])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -111,8 +113,8 @@ def test_long_batches_keep_the_rules_and_are_loops(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     for n, radices in ((65537, (128, 16, 65)), (262139, (128, 32, 128))):
         spec, tables = ((100, n), "float32"), packed_spec(long_bluestein_specs(radices))
-        with simulator.strict():
-            timeline = simulator.dry_run(long_bluestein, spec, spec, *tables, radices)
+        with nki_sim.strict():
+            timeline = nki_sim.dry_run(long_bluestein, spec, spec, *tables, radices)
         assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
         assert timeline.instructions > 2 * len(timeline.events)
 

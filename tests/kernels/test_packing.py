@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.packing import pack, packed_spec, unpack
 
@@ -30,7 +30,7 @@ def test_a_kernel_finds_every_table(dtype):
     tables = tuple(RNG.standard_normal(shape).astype(dtype) for shape in SHAPES)
     packed, places = pack(tables)
     assert packed.ndim == 1 and packed.dtype == dtype
-    found = simulator.simulate(copied)(packed, places)
+    found = nki_sim.simulate(copied)(packed, places)
     for table, result in zip(tables, found, strict=True):
         np.testing.assert_array_equal(result, table)
 
@@ -39,7 +39,7 @@ def test_tables_of_passes_keep_their_tuples():
     first, second, third = (np.full((2, 2), value, np.float32) for value in (1, 2, 3))
     packed, places = pack(((first,), (second, third)))
     assert [len(item) for item in places] == [1, 2]
-    found = simulator.simulate(copied)(packed, places[1])
+    found = nki_sim.simulate(copied)(packed, places[1])
     np.testing.assert_array_equal(found, [second, third])
 
 

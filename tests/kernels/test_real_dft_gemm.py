@@ -12,7 +12,8 @@ import itertools
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
@@ -24,7 +25,8 @@ from nki_kernels.kernels.real_dft_gemm import (
 )
 from nki_kernels.nki_api import nki, nl
 from nki_kernels.row_blocks import HbmRows
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -38,8 +40,8 @@ def forward(x, inverse=False, scale=1.0, programs=1):
     """Spectrum, timeline and exact result of one launch on the rows of ``x``."""
     x = x.astype(np.float32)
     matrix = real_dft_gemm_matrix(x.shape[1], inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(real_dft_gemm)[programs](x, matrix)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(real_dft_gemm)[programs](x, matrix)
     exact = scale * np.fft.rfft(x.astype(np.float64))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact.conj() if inverse else exact
 
@@ -48,8 +50,8 @@ def backward(z, n, inverse=True, scale=1.0, programs=1):
     """Real rows, timeline and exact result of one launch on the half spectra ``z``."""
     re, im = z.real.astype(np.float32), z.imag.astype(np.float32)
     matrix = inverse_real_dft_gemm_matrix(n, inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y = simulator.simulate(inverse_real_dft_gemm)[programs](re, im, matrix, n)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y = nki_sim.simulate(inverse_real_dft_gemm)[programs](re, im, matrix, n)
     z = re + 1j * im.astype(np.float64)
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
 
@@ -66,9 +68,9 @@ def degrees(chip):
 def modelled(n, batch, programs=1):
     """Modelled nanoseconds, forward and backward."""
     x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
-    there = simulator.dry_run(real_dft_gemm[programs], x, real_dft_gemm_matrix(n))
+    there = nki_sim.dry_run(real_dft_gemm[programs], x, real_dft_gemm_matrix(n))
     matrix = inverse_real_dft_gemm_matrix(n)
-    back = simulator.dry_run(inverse_real_dft_gemm[programs], z, z, matrix, n)
+    back = nki_sim.dry_run(inverse_real_dft_gemm[programs], z, z, matrix, n)
     return there.total_ns, back.total_ns
 
 
@@ -147,7 +149,7 @@ def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops
 def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
-    with simulator.strict():
+    with nki_sim.strict():
         there, back = modelled(n, hardware.HBM_TENSOR_BYTES // 4 // n, len(degrees(chip)))
     assert min(there, back) > 1e6
 
@@ -213,11 +215,11 @@ def test_short_rows_are_padded_and_results_cropped(monkeypatch, short_loops, chi
     z[:, held:] = 0
     exact_back = n * np.fft.irfft(z.astype(complex), n)[:, :kept]
     for programs in degrees(chip):
-        with simulator.strict():
-            y_re, y_im = simulator.simulate(padded)[programs](x, real_dft_gemm_matrix(n), n, kept)
+        with nki_sim.strict():
+            y_re, y_im = nki_sim.simulate(padded)[programs](x, real_dft_gemm_matrix(n), n, kept)
             assert error(y_re + 1j * y_im, exact) <= 6e-7
             matrix = inverse_real_dft_gemm_matrix(n)
-            y = simulator.simulate(cropped)[programs](*parts, matrix, n, held, kept)
+            y = nki_sim.simulate(cropped)[programs](*parts, matrix, n, held, kept)
         assert error(y, exact_back) <= 6e-7
 
 
@@ -250,7 +252,7 @@ def test_modelled_time_is_little_over_half_of_a_complex_transforms(chip, n):
     from trnfft.planner.planner import plan
 
     batch = 2**20 // n
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         # At 64 points descriptors bind on trn3, and setting rows aside does on trn1.
         most = {256: 0.62, 128: 0.7, 64: 0.65 if chip == "trn2" else 0.75}[n]
         limit = most * plan(n, batch=batch, target=chip, cores=1).predicted_ns

@@ -13,7 +13,8 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.inverse_real_four_step import inverse_real_four_step
 from nki_kernels.kernels.real_four_step import real_four_step
 from nki_kernels.kernels.real_four_step_tables import (
@@ -24,7 +25,8 @@ from nki_kernels.kernels.real_four_step_tables import (
     real_four_step_tables,
 )
 from nki_kernels.packing import pack, packed_spec
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -66,8 +68,8 @@ def forward(x, radices, inverse=False, scale=1.0, programs=1):
     """Spectrum, timeline and exact result of one launch on the rows of ``x``."""
     x = x.astype(np.float32)
     tables = real_four_step_tables(x.shape[1], radices, inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(real_four_step[programs])(x, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(real_four_step[programs])(x, *pack(tables), radices)
     exact = scale * np.fft.rfft(x.astype(np.float64))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact.conj() if inverse else exact
 
@@ -77,8 +79,8 @@ def backward(z, radices, inverse=True, scale=1.0, programs=1):
     n = math.prod(radices)
     re, im = z.real.astype(np.float32), z.imag.astype(np.float32)
     tables = pack(inverse_real_four_step_tables(n, radices, inverse, scale))
-    with simulator.strict(), simulator.record() as timeline:
-        y = simulator.simulate(inverse_real_four_step[programs])(re, im, *tables, radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y = nki_sim.simulate(inverse_real_four_step[programs])(re, im, *tables, radices)
     z = re + 1j * im.astype(np.float64)
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
 
@@ -92,14 +94,14 @@ def dry(radices, batch, programs=1):
     """Timeline without data, forward."""
     x = ((batch, math.prod(radices)), "float32")
     tables = packed_spec(real_four_step_specs(radices))
-    return simulator.dry_run(real_four_step[programs], x, *tables, radices)
+    return nki_sim.dry_run(real_four_step[programs], x, *tables, radices)
 
 
 def dry_back(radices, batch, programs=1):
     """Timeline without data, backward."""
     z = ((batch, math.prod(radices) // 2 + 1), "float32")
     tables = packed_spec(inverse_real_four_step_specs(radices))
-    return simulator.dry_run(inverse_real_four_step[programs], z, z, *tables, radices)
+    return nki_sim.dry_run(inverse_real_four_step[programs], z, z, *tables, radices)
 
 
 BOTH_WAYS = pytest.mark.parametrize("run", [dry, dry_back])
@@ -188,7 +190,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices, run):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // (math.prod(radices) + 2)
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert fits(run(radices, batch))
 
 
@@ -198,7 +200,7 @@ def test_two_programs_take_less_time(chip, run):
     # A program has half of the transforms, loads all tables, and its first and last bundle overlap
     # no other.
     limits = {(128, 128): 0.72, (128, 4, 128): 0.8}
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         for radices, limit in limits.items():
             batch = 2**20 // math.prod(radices)
             assert run(radices, batch, 2).total_ns <= limit * run(radices, batch).total_ns
@@ -248,7 +250,7 @@ def test_modelled_time_is_less_than_that_of_a_complex_transform(chip, radices, b
     from trnfft.planner.algorithms import FOUR_STEP
 
     core = hardware.chip(chip)
-    with hardware.select(core), simulator.strict():
+    with hardware.select(core), nki_sim.strict():
         recipes = FOUR_STEP.recipes(math.prod(radices))
         best = min(cost.timeline(recipe, batch, core).total_ns for recipe in recipes)
         assert dry(radices, batch).total_ns <= shares[0] * best
@@ -264,7 +266,7 @@ LONGEST = [(128, 64, 128), (128, 32, 128), (64, 64, 128), (34, 64, 34), (128, 2,
     [(LONGEST[0], "trn1"), (LONGEST[1], "trn3"), (LONGEST[2], "trn2"), (LONGEST[4], "trn2")],
 ).with_args(ids=str)
 def test_the_longest_transforms_fit(chip, radices):
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         for batch in (1, 3, 20):
             assert fits(dry(radices, batch))
             if math.prod(radices) <= MAX_INVERSE_LENGTH:

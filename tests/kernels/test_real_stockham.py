@@ -13,14 +13,16 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
 from nki_kernels.kernels.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
 from nki_kernels.packing import pack
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -69,8 +71,8 @@ def forward(x, radices, inverse=False, scale=1.0, programs=1):
     x = x.astype(np.float32)
     n = x.shape[1]
     tables = real_stockham_tables(n, radices, inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(real_stockham[programs])(x, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(real_stockham[programs])(x, *pack(tables), radices)
     exact = scale * np.fft.rfft(x.astype(np.float64))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact.conj() if inverse else exact
 
@@ -80,8 +82,8 @@ def backward(z, radices, inverse=True, scale=1.0, programs=1):
     n = math.prod(radices)
     re, im = z.real.astype(np.float32), z.imag.astype(np.float32)
     tables = inverse_real_stockham_tables(n, radices, inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y = simulator.simulate(inverse_real_stockham[programs])(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y = nki_sim.simulate(inverse_real_stockham[programs])(re, im, *pack(tables), radices)
     z = re + 1j * im.astype(np.float64)
     return y, timeline, scale * n * np.fft.irfft(z if inverse else z.conj(), n)
 
@@ -96,9 +98,9 @@ def dry(radices, batch, programs=1):
     n = math.prod(radices)
     x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
     tables = real_stockham_tables(n, radices)
-    there = simulator.dry_run(real_stockham[programs], x, *pack(tables), radices)
+    there = nki_sim.dry_run(real_stockham[programs], x, *pack(tables), radices)
     tables = inverse_real_stockham_tables(n, radices)
-    back = simulator.dry_run(inverse_real_stockham[programs], z, z, *pack(tables), radices)
+    back = nki_sim.dry_run(inverse_real_stockham[programs], z, z, *pack(tables), radices)
     return there, back
 
 
@@ -208,7 +210,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // (math.prod(radices) + 2)
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert all(map(fits, dry(radices, batch)))
 
 
@@ -216,7 +218,7 @@ def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
 def test_two_programs_take_little_over_half_the_time(chip):
     # Two blocks a program of the longer ones: both load 2 MB of tables, and wait for a block.
     limits = {(16, 20): 0.55, (64, 64): 0.65}
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         for radices, limit in limits.items():
             batch = 2**21 // math.prod(radices)
             for one, two in zip(modelled(radices, batch), modelled(radices, batch, 2), strict=True):
@@ -290,7 +292,7 @@ def test_modelled_time_is_little_over_half_of_a_complex_transforms(chip, radices
     ],
 ).with_args(ids=str)
 def test_the_longest_transforms_fit(chip, radices):
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         for batch in (1, 300, 1000):
             assert all(map(fits, dry(radices, batch)))
 

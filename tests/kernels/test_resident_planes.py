@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import resident_planes
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 
 from .independence import check_rows_are_independent
 from .samples import error, fits, normal
@@ -25,15 +26,15 @@ def launch(x, inverse=False, scale=1.0, degree=1):
     kernel = resident_planes.resident_planes
     kernel = kernel if degree == 1 else kernel[degree]
     parts = [np.ascontiguousarray(part, np.float32) for part in (x.real, x.imag)]
-    with simulator.record() as timeline:
-        re, im = simulator.simulate(kernel)(*parts, *pack(tables))
+    with nki_sim.record() as timeline:
+        re, im = nki_sim.simulate(kernel)(*parts, *pack(tables))
     return re + 1j * im.astype(np.float64), timeline
 
 
 def dry(batch, rows, columns):
     specs = packed_spec(resident_planes.resident_planes_specs(rows, columns))
     parts = [((batch, rows, columns), "float32")] * 2
-    return simulator.dry_run(simulator.simulate(resident_planes.resident_planes), *parts, *specs)
+    return nki_sim.dry_run(nki_sim.simulate(resident_planes.resident_planes), *parts, *specs)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import itertools
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import resident_volumes
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -39,8 +40,8 @@ def launch(x, inverse=False, scale=1.0, degree=1):
     tables = resident_volumes.resident_volumes_tables(x.shape[1:], is_real, inverse, scale)
     parts = [x] if is_real else [x.real, x.imag]
     parts = [np.ascontiguousarray(part, np.float32) for part in parts]
-    with simulator.record() as timeline:
-        re, im = simulator.simulate(kernel_of(is_real, degree))(*parts, *pack(tables))
+    with nki_sim.record() as timeline:
+        re, im = nki_sim.simulate(kernel_of(is_real, degree))(*parts, *pack(tables))
     return re + 1j * im.astype(np.float64), timeline
 
 
@@ -55,7 +56,7 @@ def exact_of(x, inverse=False):
 def dry(batch, shape, is_real):
     specs = packed_spec(resident_volumes.resident_volumes_specs(shape, is_real))
     parts = [((batch, *shape), "float32")] * (1 if is_real else 2)
-    return simulator.dry_run(simulator.simulate(kernel_of(is_real)), *parts, *specs)
+    return nki_sim.dry_run(nki_sim.simulate(kernel_of(is_real)), *parts, *specs)
 
 
 @sweeps.some(

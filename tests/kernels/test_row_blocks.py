@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.row_blocks import blocks_of, load_rows, share_rows, store_rows
+from nki_sim import hardware
 
 NUMBERS = 5
 
@@ -47,14 +49,14 @@ def test_every_row_is_done_once(monkeypatch, batch, cores):
     x = np.arange(batch * NUMBERS, dtype=np.float32).reshape(batch, NUMBERS)
     for most in (1, 3):
         for instructions in (100, 300):
-            with simulator.strict():
-                y = simulator.simulate(doubled[cores])(x, NUMBERS, most, instructions)
+            with nki_sim.strict():
+                y = nki_sim.simulate(doubled[cores])(x, NUMBERS, most, instructions)
             np.testing.assert_array_equal(y, 2 * x)
 
 
 def test_zeros_follow_the_data():
     x = np.ones((70, NUMBERS), np.float32)
-    y = simulator.simulate(doubled)(x, 2, 1, 100)
+    y = nki_sim.simulate(doubled)(x, 2, 1, 100)
     np.testing.assert_array_equal(y, np.repeat([[2, 2, 0, 0, 0]], 70, axis=0))
 
 
@@ -84,7 +86,7 @@ def test_programs_have_as_many_trips():
         return y
 
     with hardware.select(hardware.chip("trn2")):
-        first, second = simulator.simulate(shares[2])(np.zeros((1, 1), np.float32))
+        first, second = nki_sim.simulate(shares[2])(np.zeros((1, 1), np.float32))
     assert first[0] == 0 and second[0] == 50_000
     assert first[1] == second[1] and first[2] == second[2] > 1
     assert first[1] * first[2] + first[3] == 50_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 from nki_kernels.row_guard import (
     advance_guard,
@@ -13,6 +13,7 @@ from nki_kernels.row_guard import (
     guard_steps,
     set_rows_aside,
 )
+from nki_sim import hardware
 
 RNG = np.random.default_rng(11)
 # Short rows, which are squared together; rows of one piece; rows of several.
@@ -63,9 +64,9 @@ def spoiled(shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_bad_rows_become_zeros_and_their_results_nan(shape, chip):
     x, bad = spoiled(shape)
-    with hardware.select(hardware.chip(chip)), simulator.strict():
-        clean, marked = simulator.simulate(guarded)(x, float(shape[-1]))
-        stepped = simulator.simulate(guarded_in_steps)(x, float(shape[-1]))
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
+        clean, marked = nki_sim.simulate(guarded)(x, float(shape[-1]))
+        stepped = nki_sim.simulate(guarded_in_steps)(x, float(shape[-1]))
     assert (clean[bad] == 0).all() and np.isnan(marked[bad]).all()
     np.testing.assert_array_equal(clean[~bad], x[~bad])
     np.testing.assert_array_equal(marked[~bad], x[~bad])
@@ -75,6 +76,6 @@ def test_bad_rows_become_zeros_and_their_results_nan(shape, chip):
 @pytest.mark.parametrize("magnitude", [0.0, 1e-45, 1e-38, 1e-20, 1.0, 1e20, 1e34])
 def test_finite_rows_that_cannot_overflow_stay(magnitude):
     x = np.full((4, 2, 2, 64), magnitude, np.float32)
-    clean, marked = simulator.simulate(guarded)(x, 64.0)
+    clean, marked = nki_sim.simulate(guarded)(x, 64.0)
     np.testing.assert_array_equal(clean, x)
     np.testing.assert_array_equal(marked, x)

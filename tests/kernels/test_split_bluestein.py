@@ -10,13 +10,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels.split_bluestein import (
     split_bluestein,
     split_bluestein_specs,
     split_bluestein_tables,
 )
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -33,8 +35,8 @@ def transform(x, radices, inverse=False, programs=1):
     tables = split_bluestein_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     kernel = split_bluestein[programs]
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(kernel)(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -104,8 +106,8 @@ def test_the_longest_prime_below_2_to_the_20():
 def dry_run(n, radices, batch, programs=1):
     """The timeline of a batch, without its arithmetic."""
     spec, tables = ((batch, n), "float32"), packed_spec(split_bluestein_specs(n, radices))
-    with simulator.strict():
-        return simulator.dry_run(split_bluestein[programs], spec, spec, *tables, radices)
+    with nki_sim.strict():
+        return nki_sim.dry_run(split_bluestein[programs], spec, spec, *tables, radices)
 
 
 @pytest.mark.parametrize(

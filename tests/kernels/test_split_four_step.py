@@ -12,7 +12,8 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, row_blocks, simulator
+import nki_sim
+from nki_kernels import row_blocks
 from nki_kernels.kernels import split_four_step as split_kernel
 from nki_kernels.kernels.split_four_step import (
     split_four_step,
@@ -20,6 +21,7 @@ from nki_kernels.kernels.split_four_step import (
     split_four_step_tables,
 )
 from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -42,8 +44,8 @@ def transform(x, radices, inverse=False, programs=1):
     tables = split_four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     kernel = split_four_step[programs]
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, *arguments(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(kernel)(re, im, *arguments(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -102,8 +104,8 @@ def dry_run(n, radices, batch, programs=1):
     """The timeline of a batch, without its arithmetic."""
     matrices, *others = split_four_step_specs(radices)
     spec, tables = ((batch, n), "float32"), packed_spec(tuple(others))
-    with simulator.strict():
-        return simulator.dry_run(split_four_step[programs], spec, spec, matrices, *tables, radices)
+    with nki_sim.strict():
+        return nki_sim.dry_run(split_four_step[programs], spec, spec, matrices, *tables, radices)
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
@@ -157,7 +159,7 @@ def test_dry_run_is_the_real_timeline():
     radices = (16, 16, 16)
     _, timeline, x = transform(normal(2, 4096), radices)
     spec, tables = (x.shape, "float32"), split_four_step_tables(4096, radices)
-    dry = simulator.dry_run(split_four_step, spec, spec, *arguments(tables), radices)
+    dry = nki_sim.dry_run(split_four_step, spec, spec, *arguments(tables), radices)
     assert dry.total_ns == timeline.total_ns
 
 

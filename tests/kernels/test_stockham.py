@@ -15,11 +15,12 @@ import pytest
 
 import nki_kernels.kernels.stockham
 import nki_kernels.row_blocks
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import MAX_LENGTH, stockham_tables
 from nki_kernels.packing import pack
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -71,8 +72,8 @@ def transform(x, radices, inverse=False, cores=1, **options):
     n = x.shape[-1]
     tables = stockham_tables(n, radices, inverse, 1 / n if inverse else 1.0, **options)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(stockham[cores])(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(stockham[cores])(re, im, *pack(tables), radices)
     return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
 
 
@@ -166,7 +167,7 @@ def test_row_tiles_spare_the_tensor_engine(chip):
     for radices in ((32, 32), (64, 64)):
         n = math.prod(radices)
         spec, tables = ((2**20 // n, n), "float32"), stockham_tables(n, radices)
-        found = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+        found = nki_sim.dry_run(stockham, spec, spec, *pack(tables), radices)
         busy.append(found.engine_busy_ns["tensor"])
     assert busy[0] <= 0.73 * busy[1]
 
@@ -229,8 +230,8 @@ def test_a_large_batch_is_few_instructions_and_little_slower(monkeypatch, chip):
         tables, times = stockham_tables(n, radices), []
         for batch in (2**29 // n, 2**22 // n):
             spec = ((batch, n), "float32")
-            with simulator.strict():
-                found = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+            with nki_sim.strict():
+                found = nki_sim.dry_run(stockham, spec, spec, *pack(tables), radices)
             times.append(found.total_ns / batch)
         assert times[0] <= 1.1 * times[1]
 
@@ -242,7 +243,7 @@ def test_two_cores_take_half_the_time(monkeypatch, name, radices):
     n = math.prod(radices)
     spec, tables = ((2**21 // n, n), "float32"), stockham_tables(n, radices)
     one, two = (
-        simulator.dry_run(stockham[cores], spec, spec, *pack(tables), radices).total_ns
+        nki_sim.dry_run(stockham[cores], spec, spec, *pack(tables), radices).total_ns
         for cores in (1, 2)
     )
     # Of 1024 points and more each core has few blocks: the first load and the last store overlap
@@ -290,8 +291,7 @@ def test_dry_run_is_the_real_timeline():
     spec = (x.shape, "float32")
     tables = stockham_tables(512, radices)
     assert (
-        simulator.dry_run(stockham, spec, spec, *pack(tables), radices).total_ns
-        == timeline.total_ns
+        nki_sim.dry_run(stockham, spec, spec, *pack(tables), radices).total_ns == timeline.total_ns
     )
 
 
@@ -300,7 +300,7 @@ def modelled(radices, **options):
     n = math.prod(radices)
     spec = ((256, n), "float32")
     tables = stockham_tables(n, radices, **options)
-    timeline = simulator.dry_run(stockham, spec, spec, *pack(tables), radices)
+    timeline = nki_sim.dry_run(stockham, spec, spec, *pack(tables), radices)
     return timeline.total_ns / hardware.chip("trn1").dma_floor_ns(256 * n)
 
 

@@ -12,11 +12,12 @@ import math
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.kernels import strided_stockham as module
 from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.packing import pack
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 from tests import sweeps
 
 from .independence import check_rows_are_independent
@@ -43,8 +44,8 @@ def transform(x, radices, inverse=False, scale=1.0, degree=1):
     n = math.prod(radices)
     re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
     tables = strided_stockham_tables(n, radices, inverse, scale)
-    with simulator.strict(), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(launch(degree))(re, im, *pack(tables), radices)
+    with nki_sim.strict(), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(launch(degree))(re, im, *pack(tables), radices)
     x = re + 1j * im.astype(np.float64)
     exact = scale * (n * np.fft.ifft(x, axis=1) if inverse else np.fft.fft(x, axis=1))
     return y_re + 1j * y_im.astype(np.float64), timeline, exact
@@ -55,7 +56,7 @@ def modelled(radices, members, columns, degree=1):
     n = math.prod(radices)
     spec = ((members, n, columns), "float32")
     tables = strided_stockham_tables(n, radices)
-    return simulator.dry_run(launch(degree), spec, spec, *pack(tables), radices)
+    return nki_sim.dry_run(launch(degree), spec, spec, *pack(tables), radices)
 
 
 @sweeps.some("radices", ONE + TWO, ONE + FEW).with_args(ids=str)
@@ -159,7 +160,7 @@ def test_members_are_independent(monkeypatch, chip, degree, radices, columns):
 )
 def test_instructions_of_a_batch_that_just_fits(monkeypatch, radices, members, columns):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 30_000)
-    with simulator.strict():
+    with nki_sim.strict():
         assert modelled(radices, members, columns).launches == 1
 
 
@@ -191,14 +192,14 @@ SHAPES = [(64,), (2, 64), (64, 2), (2, 61), (7, 53), (64, 16), (32, 61), (61, 61
     [(each, hardware.NAMES[place % 3]) for place, each in enumerate(SHAPES)],
 ).with_args(ids=str)
 def test_every_shape_fits(chip, radices):
-    with hardware.select(hardware.chip(chip)), simulator.strict():
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         for columns in (1, 128, 600, 1025):
             assert fits(modelled(radices, 2, columns))
 
 
 @pytest.mark.slow
 def test_every_pair_of_radices_fits():
-    with simulator.strict():
+    with nki_sim.strict():
         for radices in itertools.product(range(2, 65, 2), range(3, 65, 2)):
             assert fits(modelled(radices, 1, 512))
             assert fits(modelled(radices[::-1], 1, 512))

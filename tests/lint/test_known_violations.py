@@ -6,9 +6,9 @@ import pkgutil
 import pytest
 
 import nki_kernels.kernels
-from nki_kernels.lint import lint
-from nki_kernels.releases import RELEASES
-from nki_kernels.simulator import Kernel
+from nki_sim import Kernel
+from nki_sim.lint import lint
+from nki_sim.releases import RELEASES
 
 
 def kernels():

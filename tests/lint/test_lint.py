@@ -1,4 +1,4 @@
-"""`nki_kernels.lint`: every rule finds a bad kernel at the right line, and good kernels pass.
+"""`nki_sim.lint`: every rule finds a bad kernel at the right line, and good kernels pass.
 
 Each body is checked in both releases of NKI. Code that only the parser of 0.6 refuses passes in
 0.7.
@@ -17,9 +17,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from nki_kernels import releases
-from nki_kernels.lint import CONTESTED, DEPRECATED, RULES, Violation, lint
-from nki_kernels.lint.rules import rules_of
+from nki_sim import releases
+from nki_sim.lint import CONTESTED, DEPRECATED, RULES, Violation, lint
+from nki_sim.lint.rules import rules_of
 
 # What a test module may refer to. The linter reads source, so `nl` needs no real content.
 PREAMBLE = """
@@ -660,9 +660,9 @@ def test_a_traced_kernel_is_followed_through_closures_classes_and_decorators(mod
 def test_names_that_a_release_lacks_are_told_however_they_are_imported(module):
     """Also with the simulator as nki, whose modules hold the names of both releases."""
     source = """
-        from nki_kernels.simulator import isa as nisa, language as nl
-        from nki_kernels.simulator.isa import scalar_load
-        from nki_kernels.simulator.language import affine_range, dynamic_range, tiles
+        from nki_sim import isa as nisa, language as nl
+        from nki_sim.isa import scalar_load
+        from nki_sim.language import affine_range, dynamic_range, tiles
 
         def old(x):
             for i in dynamic_range(4):
@@ -777,7 +777,7 @@ def test_recursion_ends_and_each_function_is_checked_once(module):
 def test_the_api_is_not_followed(module):
     source = "def kernel(x):\n    return api.load(x)"
     loaded = module(source)
-    for name in ("nki_kernels.simulator.language", "nki.language"):
+    for name in ("nki_sim.language", "nki.language"):
         loaded.api = ModuleType(name)
         loaded.api.load = load = module("def load(a):\n    return [b for b in a]").load
         load.__module__ = name
@@ -786,7 +786,7 @@ def test_the_api_is_not_followed(module):
 
 def test_api_names_are_known_by_any_alias(module):
     loaded = module("def kernel(x):\n    return api.divide(x, mod(x, 2))")
-    loaded.api = ModuleType("nki_kernels.simulator.language")
+    loaded.api = ModuleType("nki_sim.language")
     loaded.mod = module("def mod(a, b):\n    pass").mod
     loaded.mod.__module__ = "nki.language"
     assert [v.rule for v in lint(loaded.kernel, release="0.6")] == ["no-instruction"] * 2

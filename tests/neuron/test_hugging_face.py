@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import hugging_face_kernel
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE, simulated_nki
+from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.modules import simulated_nki
 
 from .comparison import assert_close, relative_error
 

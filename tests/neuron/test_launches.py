@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import hardware, nki_api
+from nki_kernels import nki_api
 from nki_kernels.kernels.dft_gemm import dft_gemm
+from nki_sim import hardware
 from trnfft.backends import torch_neuron
 from trnfft.backends.choice import choose_backend
 from trnfft.planner.algorithms import ALGORITHMS

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 from trnfft.ops.transforms import _c2c
 
@@ -103,5 +103,5 @@ def stationary_of_two_dimensions(x):
 def test_kernels_run_strictly():
     """What a device may refuse is an error here, not a warning."""
     x = torch.ones(16, 8, 8, device="neuron")
-    with pytest.raises(simulator.NkiValidationError, match="stationary"):
+    with pytest.raises(nki_sim.NkiValidationError, match="stationary"):
         nki_hop.wrap_nki(stationary_of_two_dimensions)[(2,)](x)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 
@@ -45,7 +45,7 @@ def test_errors_of_bfloat16_are_within_a_fifth(name):
     n, algorithm = 256, ALGORITHMS[name]
     recipe = algorithm.recipes(n)[0]
     real, imag = np.random.default_rng(n).standard_normal((2, 64, n)).astype(np.float32)
-    y = simulator.simulate(algorithm.kernel)(real, imag, *algorithm.arguments(recipe))
+    y = nki_sim.simulate(algorithm.kernel)(real, imag, *algorithm.arguments(recipe))
     expected = np.fft.fft(real + 1j * imag.astype(float))
     measured = np.linalg.norm(y[0] + 1j * y[1].astype(float) - expected)
     assert measured / np.linalg.norm(expected) == pytest.approx(algorithm.error(recipe), rel=0.2)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan

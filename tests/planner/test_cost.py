@@ -6,10 +6,12 @@ import numpy as np
 import platformdirs
 import pytest
 
+import nki_sim
 import trnfft
-from nki_kernels import hardware, row_blocks, simulator
-from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from nki_kernels import row_blocks
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
+from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from trnfft.planner import cost, lengths, planner
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -74,8 +76,8 @@ def plan(cores, name="doubled", **others):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_price_is_that_of_the_launch_on_so_many_cores(cores):
     zeros = np.zeros((256, 256), np.float32)
-    with hardware.select(TRN2), simulator.record() as timeline:
-        simulator.simulate(doubled)[cores](zeros, zeros)
+    with hardware.select(TRN2), nki_sim.record() as timeline:
+        nki_sim.simulate(doubled)[cores](zeros, zeros)
     found = plan(cores)
     assert found.predicted_ns == round(timeline.total_ns, 1)
     assert (found.cores, found.launches, timeline.launches) == (cores, 1, 1)
@@ -99,8 +101,8 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
     recipe, batch = Recipe("stockham", 256, (8, 32)), 2**13
     zeros = np.zeros((batch, 256), np.float32)
     arguments = ALGORITHMS["stockham"].arguments(recipe)
-    with hardware.select(TRN2), simulator.record() as timeline:
-        simulator.simulate(ALGORITHMS["stockham"].kernel)[cores](zeros, zeros, *arguments)
+    with hardware.select(TRN2), nki_sim.record() as timeline:
+        nki_sim.simulate(ALGORITHMS["stockham"].kernel)[cores](zeros, zeros, *arguments)
     price = cost.price(recipe, batch, TRN2, cores)
     assert price.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
     assert price.instructions < timeline.instructions / 4

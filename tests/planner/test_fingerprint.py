@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent.parent
     "changed",
     [
         "nki_kernels/kernels/stockham.py",
-        "nki_kernels/simulator/timeline.py",
-        "nki_kernels/hardware.py",
+        "nki_sim/timeline/timeline.py",
+        "nki_sim/hardware.py",
         "trnfft/planner/cost.py",
         "trnfft/planner/algorithms/stockham.py",
     ],

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import lengths, planner
 from trnfft.planner.factorization import prime_factors, smooth_numbers
 from trnfft.planner.plan import Candidate, Plan, Recipe

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trnfft
-from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from tests import sweeps
 from tests.trnfft.samples import random_complex
 from trnfft import ComplexTensor, order

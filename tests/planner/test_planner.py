@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 from tests import sweeps
 from tests.sweeps import whole
 from trnfft.planner import bounds, cost, planner
@@ -48,7 +49,7 @@ def case(kind, n, rows, inverse=False):
 
 
 def run(algorithm, inputs, arguments):
-    y = simulator.simulate(algorithm.kernel)(*inputs, *arguments)
+    y = nki_sim.simulate(algorithm.kernel)(*inputs, *arguments)
     return y if algorithm.kind == "c2r" else y[0] + 1j * y[1].astype(float)
 
 
@@ -115,8 +116,8 @@ def test_prices_are_those_of_the_real_run():
     recipe = Recipe("stockham", 256, (16, 16))
     zeros = np.zeros((3, 256), np.float32)
     arguments = ALGORITHMS["stockham"].arguments(recipe)
-    with hardware.select(hardware.TRN2), simulator.record() as timeline:
-        simulator.simulate(ALGORITHMS["stockham"].kernel)(zeros, zeros, *arguments)
+    with hardware.select(hardware.TRN2), nki_sim.record() as timeline:
+        nki_sim.simulate(ALGORITHMS["stockham"].kernel)(zeros, zeros, *arguments)
     price = cost.price(recipe, 3, hardware.TRN2)
     assert price.predicted_ns == round(timeline.total_ns, 1)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import planner
 from trnfft.planner.problem import Problem
 

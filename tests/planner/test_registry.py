@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels import test_known_violations as violations
+from tests.kernels import test_device_rules as violations
 from tests.registry import REGISTRY
 
 TESTS = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ KERNELS = {algorithm.kernel.__name__ for algorithm in REGISTRY.values()}
 # Tables of names at the top of a module: what makes each complete, or why it need not be.
 TABLES = {
     (
-        "kernels/test_known_violations.py",
+        "kernels/test_device_rules.py",
         "NOT_COUNTED",
     ): "all run with the sweep, new ones too",
     ("neuron/subjects.py", "C2C"): "kernels that the subjects launch",

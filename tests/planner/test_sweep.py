@@ -11,8 +11,9 @@ import platformdirs
 import pytest
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 from trnfft.planner import planner
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ def measure(n, batch, precision):
     """The plan of a transform of random normal data, its relative L2 error and its launches."""
     re, im = np.random.default_rng(n).standard_normal((2, batch, n)).astype(np.float32)
     x = torch.complex(torch.from_numpy(re), torch.from_numpy(im))
-    with trnfft.backend("nki-sim"), trnfft.precision(precision), simulator.record() as timeline:
+    with trnfft.backend("nki-sim"), trnfft.precision(precision), nki_sim.record() as timeline:
         y = trnfft.as_native(trnfft.fft(x)).numpy()
         plan = trnfft.plan(n, batch=batch)
     expected = np.fft.fft(re + 1j * im.astype(np.float64))

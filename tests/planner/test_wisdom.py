@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import make_plans
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from tests.sweeps import whole
 from trnfft.planner import cost, planner, wisdom
 from trnfft.planner.algorithms import ALGORITHMS
@@ -505,7 +505,7 @@ def test_versions_have_a_file_each(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(wisdom, "SOURCES", tuple(sources))
     for changed_file in (
         "nki_kernels/kernels/axes.py",
-        "nki_kernels/hardware.py",
+        "nki_sim/hardware.py",
         "planner/plan.py",
     ):
         with open(tmp_path / changed_file, "a") as file:

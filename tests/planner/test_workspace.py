@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import hardware
-from nki_kernels.simulator.enums import MemoryRegion
-from nki_kernels.simulator.session import Session
+from nki_sim import hardware
+from nki_sim.enums import MemoryRegion
+from nki_sim.launch.session import Session
 from trnfft import ComplexTensor
 from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.algorithms import ALGORITHMS

@@ -19,10 +19,10 @@ import pytest
 
 import compare_simulators
 import nki_kernels.kernels
-from nki_kernels import simulator
-from nki_kernels.neuron_packages import how_to_install
-from nki_kernels.nki_finder import NkiFinder
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE
+import nki_sim
+from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.neuron_packages import how_to_install
+from nki_sim.nki_finder import NkiFinder
 from simulator_cases import all_cases
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ OUTPUT = np.linspace(1, 2, 8, dtype=np.float32)  # of a simulator
 
 STAND_IN = """
 import os, sys
-from nki_kernels.simulator.install import simulated_nki
+from nki_sim.modules import simulated_nki
 
 modules = simulated_nki()
 jit = modules.pop("nki").jit
@@ -82,7 +82,7 @@ def test_every_kernel_has_a_case():
         thing.__name__
         for module in modules
         for thing in vars(module).values()
-        if isinstance(thing, simulator.Kernel) and thing.__module__ == module.__name__
+        if isinstance(thing, nki_sim.Kernel) and thing.__module__ == module.__name__
     }
     assert len(kernels) > 15
     assert {case.kernel.__name__ for case in all_cases()} == kernels
@@ -91,9 +91,9 @@ def test_every_kernel_has_a_case():
 
 
 def test_our_simulator_computes_every_case_without_a_warning():
-    with simulator.strict():
+    with nki_sim.strict():
         for case in all_cases():
-            outputs = simulator.simulate(case.kernel)(*case.arguments())
+            outputs = nki_sim.simulate(case.kernel)(*case.arguments())
             parts = outputs if isinstance(outputs, tuple) else [outputs]
             assert all(np.isfinite(part).all() and part.any() for part in parts), case.name
 

@@ -21,9 +21,10 @@ pytest.importorskip("torch")
 
 import compile_kernels
 import neuron_wheels
-from nki_kernels import hardware, simulator
-from nki_kernels.neuron_packages import how_to_install
-from nki_kernels.simulator.install import SIMULATOR_VARIABLE, FoundNki
+import nki_sim
+from nki_sim import hardware
+from nki_sim.installed_nki import SIMULATOR_VARIABLE, FoundNki
+from nki_sim.neuron_packages import how_to_install
 from tests import sweeps
 from trnfft.planner import wisdom
 from trnfft.planner.algorithms import ALGORITHMS
@@ -35,7 +36,7 @@ NKI = """
 import inspect, sys
 from dataclasses import dataclass, fields, replace
 from typing import Callable
-from nki_kernels.simulator.install import simulated_nki
+from nki_sim.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]
@@ -300,7 +301,7 @@ def test_arguments_are_what_kernels_take():
         assert not any(isinstance(argument, list) for argument in arguments)
         inspect.signature(kernel.func).bind(*arguments)
         with hardware.select(hardware.TRN2):
-            assert simulator.dry_run(kernel[launch.cores], *arguments).launches == 1
+            assert nki_sim.dry_run(kernel[launch.cores], *arguments).launches == 1
 
 
 # Without the wheels

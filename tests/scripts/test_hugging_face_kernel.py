@@ -235,7 +235,7 @@ def test_nothing_is_overwritten(tmp_path):
         ("from trnfft import config", "from ...trnfft import"),
         ("from trnfft.planner import cost", "from ...trnfft.planner import"),
         ("import nki_kernels", "from ... import nki_kernels"),
-        ("def f():\n    from nki_kernels.hardware import (\n        chip,\n    )", "from ...nki_k"),
+        ("def f():\n    from nki_sim.hardware import (\n        chip,\n    )", "from ...nki_k"),
         ("from .plan import Plan", ""),
     ],
 )

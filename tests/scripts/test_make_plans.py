@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 import make_plans
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import planner
 from trnfft.planner.plan import Plan
 

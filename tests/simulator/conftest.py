@@ -10,11 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import releases, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import releases
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
-RULE = simulator.NkiValidationError
+RULE = nki_sim.NkiValidationError
 NUMPY = {
     name: np.dtype(getattr(ml_dtypes, name, None) or name)
     for name in (
@@ -42,8 +43,8 @@ def strict_simulator(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     handy = ("small-array-tile", "narrow-stationary", "column-tiles", "tensors-in-sequences")
     handy += ("nested-device-loops", "gpsimd-float32")
     is_about_them = request.module.__name__.endswith("test_device_rules")
-    mode = contextlib.nullcontext() if lenient else simulator.strict()
-    with simulator.allow(*(() if is_about_them else handy)), mode:
+    mode = contextlib.nullcontext() if lenient else nki_sim.strict()
+    with nki_sim.allow(*(() if is_about_them else handy)), mode:
         yield
 
 

@@ -1,6 +1,6 @@
 """``.ap`` of a view: both readings of AWS's documents, and the refusals of strict mode.
 
-nki_kernels/simulator/access_patterns.py quotes the documents.
+nki_sim/views/access_patterns.py quotes the documents.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator.access_patterns import RULE as NAME
+from nki_sim import hardware
+from nki_sim.views.access_patterns import RULE as NAME
 
 from .conftest import RULE, new, to_hbm
 from .test_shadow import index
@@ -70,7 +71,7 @@ ALIKE = {
 def test_both_readings_of_an_offset(case: str) -> None:
     call, relative, absolute = DIFFERENT[case]
     for name, offset in zip(READINGS, (relative, absolute), strict=True):
-        with reading(name), simulator.allow(NAME):
+        with reading(name), nki_sim.allow(NAME):
             assert inspect(call).offset == offset
 
 
@@ -95,7 +96,7 @@ def test_strict_mode_takes_equal_readings(case: str, name: str) -> None:
 @pytest.mark.lenient
 def test_otherwise_it_warns_and_is_read_as_the_docstring_says() -> None:
     call, relative, _ = DIFFERENT["columns"]
-    with pytest.warns(simulator.NkiSimulationWarning, match=NAME):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match=NAME):
         assert inspect(call).offset == relative
 
 
@@ -147,14 +148,14 @@ def test_both_readings_of_an_index(case: str) -> None:
     kernel = nki.simulate(pair_at(*arguments))
     for name, first in zip(READINGS, firsts, strict=True):
         with reading(name):
-            with simulator.allow(NAME):
+            with nki_sim.allow(NAME):
                 assert kernel(DATA).tolist() == [[first, first + 1]]
             with pytest.raises(
                 RULE, match=r"indirect_dim of ap is .*an index of 1 stands for .*ap-of-views"
             ):
                 kernel(DATA)
             with pytest.raises(RULE, match=NAME):
-                simulator.dry_run(pair_at(*arguments), ((4, 6), "float32"))
+                nki_sim.dry_run(pair_at(*arguments), ((4, 6), "float32"))
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -168,7 +169,7 @@ def test_strict_mode_takes_equal_indices(case: str, name: str) -> None:
 
 def test_a_dimension_that_one_reading_has() -> None:
     kernel = nki.simulate(pair_at(lambda t: t.reshape((2, 2, 6)), 2, 3))
-    with simulator.allow(NAME):
+    with nki_sim.allow(NAME):
         with reading(hardware.RELATIVE):
             assert kernel(DATA)[0, 0] == 4
         with (
@@ -193,7 +194,7 @@ def test_rows_of_a_vector_are_those_of_the_dimension(name: str) -> None:
     with reading(name):
         with pytest.raises(RULE, match="of size 2. or 6 elements .dimension of size 4."):
             nki.simulate(kernel)(DATA)
-        with simulator.allow(NAME):
+        with nki_sim.allow(NAME):
             found = nki.simulate(kernel)(DATA)
     last = DATA[3] if name == hardware.ABSOLUTE else np.full(6, -1.0)
     np.testing.assert_array_equal(found, np.stack([DATA[1], last]))

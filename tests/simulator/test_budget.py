@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 
@@ -20,7 +20,7 @@ def copy(x):
 
 @pytest.fixture
 def timeline():
-    return simulator.dry_run(copy, ((128, 256), "float32"))
+    return nki_sim.dry_run(copy, ((128, 256), "float32"))
 
 
 def test_a_value_that_equals_its_limit_is_within(timeline):
@@ -50,9 +50,9 @@ def test_the_message_lists_all_that_was_exceeded_and_what_bound_the_time(timelin
 
 
 def test_of_a_recorded_run_the_message_has_the_kernels_lines():
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         for _ in range(2):
-            simulator.simulate(copy)(np.ones((128, 256), np.float32))
+            nki_sim.simulate(copy)(np.ones((128, 256), np.float32))
     with pytest.raises(AssertionError) as caught:
         timeline.assert_within(total_ns=1)
     lines = str(caught.value).split("modelled:\n")[1].splitlines()
@@ -79,4 +79,4 @@ def test_a_budget_of_nothing_is_an_error(timeline):
     with pytest.raises(TypeError, match="ns"):
         timeline.assert_within(ns=70)
     with pytest.raises(ValueError, match="found no recorded kernel"):
-        simulator.Timeline().assert_within(total_ns=70_000)
+        nki_sim.Timeline().assert_within(total_ns=70_000)

@@ -8,11 +8,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator.critical_path import critical_shares
-from nki_kernels.simulator.report.bottlenecks import bottlenecks
-from nki_kernels.simulator.report.causes import TABLES
+from nki_sim import hardware
+from nki_sim.report.bottlenecks import bottlenecks
+from nki_sim.report.causes import TABLES
+from nki_sim.timeline.critical_path import critical_shares
 
 from .conftest import TARGET
 
@@ -78,7 +79,7 @@ def two_loops(x):
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 1), ("trn2", 2)])
 def test_shares_are_the_whole_time(monkeypatch, kernel, chip, cores):
     monkeypatch.setenv(TARGET, chip)
-    timeline = simulator.dry_run(nki.jit(kernel)[cores], SPEC)
+    timeline = nki_sim.dry_run(nki.jit(kernel)[cores], SPEC)
     shares = critical_shares(timeline)
     assert [share.event for share in shares] == timeline.critical_path
     assert sum([share.ns for share in shares]) == pytest.approx(timeline.total_ns, rel=1e-9)
@@ -86,14 +87,14 @@ def test_shares_are_the_whole_time(monkeypatch, kernel, chip, cores):
 
 
 def test_a_loop_s_instructions_have_the_time_of_all_iterations():
-    timeline = simulator.dry_run(looped, SPEC)
+    timeline = nki_sim.dry_run(looped, SPEC)
     inside = [share for share in critical_shares(timeline) if share.event.times == 20]
     (loop,) = timeline.loops
     assert sum([share.ns for share in inside]) == pytest.approx(loop.end_ns - loop.start_ns)
 
 
 def test_tables_that_are_loaded_before_loops_count_once():
-    timeline = simulator.dry_run(two_loops, SPEC)
+    timeline = nki_sim.dry_run(two_loops, SPEC)
     once = [share.once_ns for share in critical_shares(timeline) if share.once_ns]
     assert len(once) == 2 and min(once) >= hardware.TRN1.activation_table_ns
     assert sum(one.share for one in bottlenecks(timeline)) == pytest.approx(1)
@@ -102,15 +103,15 @@ def test_tables_that_are_loaded_before_loops_count_once():
 
 
 def test_several_launches_are_one_path():
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         for _ in range(3):
-            simulator.simulate(pipeline)(X)
+            nki_sim.simulate(pipeline)(X)
     assert sum([s.ns for s in critical_shares(timeline)]) == pytest.approx(timeline.total_ns)
 
 
 def test_the_summary_is_json_with_the_timeline_s_numbers():
-    with simulator.record() as timeline:
-        simulator.simulate(pipeline)(X)
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(pipeline)(X)
     found = timeline.summary()
     assert json.loads(json.dumps(found)) == found
     assert found["modelled"] is True
@@ -127,12 +128,12 @@ def test_the_summary_is_json_with_the_timeline_s_numbers():
 
 
 def test_floors_are_those_of_the_bytes_and_of_the_products():
-    floors = simulator.dry_run(pipeline, SPEC).floors_ns()
+    floors = nki_sim.dry_run(pipeline, SPEC).floors_ns()
     assert floors["hbm"] == pytest.approx(hardware.TRN1.dma_floor_ns(8 * 128 * 512, 4))
     assert floors["tensor"] == pytest.approx(4 * 512 / 2.45)  # a column of all cells at a time
 
 
 def test_an_empty_timeline_has_a_summary():
-    found = simulator.Timeline().summary()
+    found = nki_sim.Timeline().summary()
     assert found["total_ns"] == 0 and found["critical_path"] == [] and found["warnings"] == []
     assert set(found["utilisation"].values()) == {0.0}

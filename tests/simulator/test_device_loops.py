@@ -14,8 +14,9 @@ import itertools
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE
 
@@ -50,7 +51,7 @@ def near(nanoseconds):
 
 def dry(kernel, *arguments, chip=hardware.TRN1):
     with hardware.select(chip):
-        return simulator.dry_run(kernel, *arguments)
+        return nki_sim.dry_run(kernel, *arguments)
 
 
 def loop(body, trips):
@@ -145,8 +146,8 @@ def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_run_has_the_timeline_of_a_dry_run(name):
-    with simulator.record() as timeline:
-        simulator.simulate(kernel_of(name, 50))(np.ones((256, N), np.float32))
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel_of(name, 50))(np.ones((256, N), np.float32))
     expected = dry(kernel_of(name, 50), SHAPE)
     assert timeline.total_ns == expected.total_ns
     assert timeline.events == expected.events
@@ -170,7 +171,7 @@ def test_a_run_computes_every_iteration():
         return out
 
     x = np.arange(256, dtype=np.float32).reshape(64, 4)
-    np.testing.assert_array_equal(simulator.simulate(kernel)(x), np.cumsum(x, axis=0))
+    np.testing.assert_array_equal(nki_sim.simulate(kernel)(x), np.cumsum(x, axis=0))
 
 
 def test_a_dry_run_does_not_grow_with_the_trips():
@@ -309,8 +310,8 @@ def test_dynamic_range_costs_what_fori_loop_does():
 
     expected = dry(kernel_of("buffered", 50), SHAPE)
     assert dry(deprecated, SHAPE).total_ns == expected.total_ns
-    with simulator.record() as timeline:
-        simulator.simulate(deprecated)(np.ones((256, N), np.float32))
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(deprecated)(np.ones((256, N), np.float32))
     assert timeline.total_ns == expected.total_ns
 
 
@@ -326,8 +327,8 @@ def test_a_dynamic_range_that_is_left(trips):
                 break
         nisa.tensor_scalar(held, held, nl.add, 1.0)
 
-    with simulator.record() as timeline:
-        simulator.simulate(kernel)()
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)()
     assert timeline.instructions == trips + 2
 
 
@@ -354,8 +355,8 @@ def countdown(start, first):
 def test_a_run_prices_the_trips_of_a_while_loop():
     totals = []
     for start in (20, 40, 60):
-        with simulator.record() as timeline:
-            simulator.simulate(countdown(start, start))()
+        with nki_sim.record() as timeline:
+            nki_sim.simulate(countdown(start, start))()
         totals.append(timeline.total_ns)
         assert timeline.instructions == 5 + 3 * start
     assert totals[2] - totals[1] == near(totals[1] - totals[0])
@@ -390,8 +391,8 @@ def test_nested_loops_multiply():
         nl.fori_loop(0, 20, body)
 
     found = dry(kernel)
-    with simulator.record() as timeline:
-        simulator.simulate(kernel)()
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)()
     assert found.total_ns == timeline.total_ns
     assert found.instructions == 1 + 20 * (3 + 1)
     step = MEMSET + SEEN
@@ -461,9 +462,9 @@ def test_two_cores_share_the_iterations():
 
     x = np.ones((256, N), np.float32)
     with hardware.select(hardware.TRN2):
-        one, two = (simulator.dry_run(nki.jit(kernel)[n], SHAPE, 100) for n in (1, 2))
-        with simulator.record() as timeline:
-            found = simulator.simulate(nki.jit(kernel)[2])(x, 100)
+        one, two = (nki_sim.dry_run(nki.jit(kernel)[n], SHAPE, 100) for n in (1, 2))
+        with nki_sim.record() as timeline:
+            found = nki_sim.simulate(nki.jit(kernel)[2])(x, 100)
     np.testing.assert_array_equal(found, 50 * x)
     assert timeline.total_ns == two.total_ns and timeline.events == two.events
     assert one.instructions == 1 + 200 + 2 and two.instructions == 2 * (1 + 100 + 1)
@@ -486,8 +487,8 @@ def test_cores_that_meet_in_every_iteration():
         return out
 
     with hardware.select(hardware.TRN2):
-        totals = [simulator.dry_run(nki.jit(kernel)[2], SHAPE, n).total_ns for n in (1, 2, 5)]
-        found = simulator.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32), 5)
+        totals = [nki_sim.dry_run(nki.jit(kernel)[2], SHAPE, n).total_ns for n in (1, 2, 5)]
+        found = nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32), 5)
     assert totals[2] - totals[1] == near(3 * (totals[1] - totals[0]))
     assert (found == 2 * (2**5 - 1)).all()  # s -> 2 (s + 1), five times
 
@@ -508,7 +509,7 @@ def test_hazards_of_two_cores_in_later_iterations():
         return out
 
     with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier orders"):
-        simulator.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32))
+        nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((256, N), np.float32))
 
 
 def test_a_loop_without_iterations_does_not_change_the_loop_before_it():
@@ -602,14 +603,14 @@ def alternating(order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_iterations_of_two_cores_that_meet_twice_have_no_hazard(order):
     with hardware.select(hardware.TRN2):
-        simulator.dry_run(nki.jit(alternating(order))[2], SHAPE)
-        simulator.simulate(nki.jit(alternating(order))[2])(np.zeros((256, N), np.float32))
+        nki_sim.dry_run(nki.jit(alternating(order))[2], SHAPE)
+        nki_sim.simulate(nki.jit(alternating(order))[2])(np.zeros((256, N), np.float32))
 
 
 def test_a_write_races_with_the_other_cores_read_in_the_iteration_before():
     for run in (
-        lambda kernel: simulator.dry_run(kernel, SHAPE),
-        lambda kernel: simulator.simulate(kernel)(np.zeros((256, N), np.float32)),
+        lambda kernel: nki_sim.dry_run(kernel, SHAPE),
+        lambda kernel: nki_sim.simulate(kernel)(np.zeros((256, N), np.float32)),
     ):
         with hardware.select(hardware.TRN2), pytest.raises(RULE, match="no nisa.core_barrier"):
             run(nki.jit(alternating("once"))[2])

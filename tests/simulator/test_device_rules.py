@@ -1,6 +1,6 @@
 """Rules from records of real chips: kernels that break them, and kernels that nearly do.
 
-nki_kernels/simulator/device_rules.py has the sources of the rules.
+nki_sim/rules/device_rules.py has the sources of the rules.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import device_rules
+from nki_sim import hardware
+from nki_sim.rules import device_rules
 
 from .conftest import RULE, new, to_hbm
 
@@ -41,10 +42,10 @@ def broken_rules(body, chip):
     def kernel():
         return to_hbm(body())
 
-    with hardware.select(chip), simulator.allow(*device_rules.RULES):
-        with simulator.record() as timeline:
-            simulator.simulate(kernel)()
-        dry = simulator.dry_run(kernel)
+    with hardware.select(chip), nki_sim.allow(*device_rules.RULES):
+        with nki_sim.record() as timeline:
+            nki_sim.simulate(kernel)()
+        dry = nki_sim.dry_run(kernel)
     assert timeline.waived_rules == dry.waived_rules
     assert all(rule in repr(timeline) for rule in timeline.waived_rules)
     return timeline.waived_rules
@@ -155,7 +156,7 @@ def test_small_tiles_of_the_array_are_refused_on_v2(k, m):
     assert broken_rules(sized(k, m), hardware.TRN1) == {"small-array-tile"}
     assert broken_rules(sized(k, m), hardware.TRN2) == set()
     with pytest.raises(RULE, match="small-array-tile"):
-        simulator.simulate(lambda: to_hbm(sized(k, m)()))()
+        nki_sim.simulate(lambda: to_hbm(sized(k, m)()))()
 
 
 @pytest.mark.parametrize("k, m", [(33, 33), (64, 16), (32, 33), (128, 8)])
@@ -165,8 +166,8 @@ def test_larger_tiles_are_not(k, m):
 
 @pytest.mark.parametrize("k, m", [(33, 17), (128, 32)])
 def test_narrow_stationaries_warn_even_in_strict_mode(k, m):
-    with pytest.warns(simulator.NkiSimulationWarning, match="narrow-stationary"):
-        simulator.simulate(lambda: to_hbm(sized(k, m)()))()
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="narrow-stationary"):
+        nki_sim.simulate(lambda: to_hbm(sized(k, m)()))()
 
 
 @every_chip
@@ -200,9 +201,9 @@ def test_tensors_in_tuples_at_launch():
             launch()
     spec = ((4, 8), "float32")
     with pytest.raises(RULE, match="tensors-in-sequences"):
-        simulator.dry_run(first_of, (spec, spec, spec), 2)
+        nki_sim.dry_run(first_of, (spec, spec, spec), 2)
     np.testing.assert_array_equal(only(x, (1, 2, (3,))), x)
-    assert simulator.dry_run(only, spec, (1, 2)).waived_rules == set()
+    assert nki_sim.dry_run(only, spec, (1, 2)).waived_rules == set()
 
 
 def loads(count, waits):
@@ -226,8 +227,8 @@ def loads(count, waits):
 @pytest.mark.parametrize("count, waits", [(4, False), (12, True), (12, False)])
 def test_loads_that_run_ahead_fill_no_more_than_64_kib(count, waits, chip):
     spec = ((128, 4096), "float32")
-    with hardware.select(chip), simulator.allow("dma-written-ahead"):
-        waived = simulator.dry_run(loads(count, waits), spec).waived_rules
+    with hardware.select(chip), nki_sim.allow("dma-written-ahead"):
+        waived = nki_sim.dry_run(loads(count, waits), spec).waived_rules
     # In program order one tile is live at a time, or two.
     assert waived == ({"dma-written-ahead"} if count == 12 and not waits else set())
 
@@ -258,7 +259,7 @@ def test_many_instructions(monkeypatch):
     assert broken_rules(copies(120, False), trn1) == {"instruction-limit"}
     assert broken_rules(copies(500, True), trn1) == set()
     with pytest.raises(RULE, match="instructions is 12., but a launch can have at most 5 million"):
-        simulator.simulate(lambda: to_hbm(copies(120, False)()))()
+        nki_sim.simulate(lambda: to_hbm(copies(120, False)()))()
 
 
 def test_nested_loops_count_their_bodies_once(monkeypatch):
@@ -387,8 +388,8 @@ def test_transposes_to_partitions_that_are_no_multiple_of_32_bytes(name, chip):
     def kernel():
         return to_hbm(ODD_PITCH[name]())
 
-    with simulator.strict(), hardware.select(chip), pytest.warns(match="'transposed-pitch'"):
-        simulator.simulate(kernel)()
+    with nki_sim.strict(), hardware.select(chip), pytest.warns(match="'transposed-pitch'"):
+        nki_sim.simulate(kernel)()
     refused = replace(chip, transposed_pitch=hardware.WRONG)
     assert broken_rules(ODD_PITCH[name], refused) == {"transposed-pitch"}
 
@@ -479,8 +480,8 @@ def test_iterations_of_a_loop_on_the_device_use_the_same_registers():
         return out
 
     table = np.ones((200, 8), np.float32)
-    with hardware.select(hardware.TRN2), simulator.strict():
-        np.testing.assert_array_equal(simulator.simulate(kernel)(table), table[:1])
+    with hardware.select(hardware.TRN2), nki_sim.strict():
+        np.testing.assert_array_equal(nki_sim.simulate(kernel)(table), table[:1])
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -515,13 +516,13 @@ def test_scalars_of_64_bits_take_two_registers():
             nisa.dma_copy(tile, table.ap([[8, 1], [1, 8]], scalar_offset=each))
         return to_hbm(tile)
 
-    simulator.simulate(lambda: kernel(32))()
+    nki_sim.simulate(lambda: kernel(32))()
     with pytest.raises(RULE, match="registers in use at once is 66"):
-        simulator.simulate(lambda: kernel(33))()
+        nki_sim.simulate(lambda: kernel(33))()
 
 
 def test_the_message_names_limit_engine_and_number():
-    kernel = simulator.simulate(lambda: to_hbm(registers(70, 70)()))
+    kernel = nki_sim.simulate(lambda: to_hbm(registers(70, 70)()))
     with pytest.raises(RULE, match="in use at once is 70 on GpSimdE, but .* 64 registers"):
         kernel()
 
@@ -576,9 +577,9 @@ def test_products_are_rounded_on_chips_that_round_them(dtype, field, factor):
         nisa.tensor_copy(total, product(tile, tile))
         return to_hbm(total)
 
-    assert (simulator.simulate(kernel)() == factor**2).all()
+    assert (nki_sim.simulate(kernel)() == factor**2).all()
     with hardware.select(replace(hardware.TRN1, **{field: True})):
-        assert (simulator.simulate(kernel)() == 2 * factor - 1).all()
+        assert (nki_sim.simulate(kernel)() == 2 * factor - 1).all()
 
 
 # Verdicts
@@ -589,7 +590,7 @@ def verdict(body, chip):
     with hardware.select(chip), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            simulator.simulate(lambda: to_hbm(body()))()
+            nki_sim.simulate(lambda: to_hbm(body()))()
         except RULE:
             return "error"
     return "warning" if caught else "nothing"
@@ -631,12 +632,12 @@ def test_every_rule_has_a_verdict_on_every_chip_and_a_source():
 
 def test_only_rules_can_be_allowed():
     with pytest.raises(ValueError, match="'psum-banks'.*psum-bank-groups"):
-        simulator.allow("psum-banks").__enter__()
+        nki_sim.allow("psum-banks").__enter__()
 
 
 def test_a_rule_is_allowed_inside_the_block_only():
-    kernel = simulator.simulate(lambda: to_hbm(groups(2, 2)()))
-    with simulator.allow("psum-bank-groups"):
+    kernel = nki_sim.simulate(lambda: to_hbm(groups(2, 2)()))
+    with nki_sim.allow("psum-bank-groups"):
         kernel()
     with pytest.raises(RULE, match="psum-bank-groups"):
         kernel()

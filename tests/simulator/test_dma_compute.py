@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 from .conftest import RULE, new, sample, to_hbm, wide
@@ -131,5 +131,5 @@ def test_a_sum_takes_as_long_as_copies_of_its_sources() -> None:
         return to_hbm(dst)
 
     spec = ((128, 2048), "float32")
-    moves = {e.instruction: e.moves_ns for e in simulator.dry_run(kernel, spec, spec).events[:2]}
+    moves = {e.instruction: e.moves_ns for e in nki_sim.dry_run(kernel, spec, spec).events[:2]}
     assert moves["nisa.dma_compute"] == pytest.approx(2 * moves["nisa.dma_copy"])

@@ -14,7 +14,9 @@ import gc
 
 import numpy as np
 
-from nki_kernels import hardware, simulator
+import nki_sim
+
+from nki_sim import hardware
 from nki_kernels.nki_api import nisa, nki, nl
 
 
@@ -47,17 +49,17 @@ def on_two_cores(run):
 
 
 def recorded():
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         nki.simulate(looped)(x)
     return timeline.total_ns
 
 
 x = np.eye(64, dtype=np.float32)
 launches = [
-    lambda: simulator.dry_run(looped, x),
+    lambda: nki_sim.dry_run(looped, x),
     lambda: nki.simulate(looped)(x),
     recorded,
-    lambda: on_two_cores(lambda kernel: simulator.dry_run(kernel, x)),
+    lambda: on_two_cores(lambda kernel: nki_sim.dry_run(kernel, x)),
     lambda: on_two_cores(lambda kernel: kernel(x)),
 ]
 for launch in launches:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki_kernels import simulator
+import nki_sim
 
-simulator.install()
+nki_sim.install()
 
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
@@ -125,7 +125,7 @@ def test_a_tile_is_all_that_a_grid_allocates():
             tile_shape=(128, 64), element_shape=(256, 128), buffer=nl.sbuf, dtype=nl.float32
         )
 
-    timeline = simulator.dry_run(kernel, ((256, 128), "float32"))
+    timeline = nki_sim.dry_run(kernel, ((256, 128), "float32"))
     assert timeline.events == []
 
 
@@ -155,7 +155,7 @@ UNREAD = "the documentation of NKI 0.7 could be read only in part"
     ],
 )
 def test_what_was_not_read_is_refused(use):
-    with pytest.raises(simulator.NkiValidationError, match=UNREAD):
+    with pytest.raises(nki_sim.NkiValidationError, match=UNREAD):
         inside(use, array(8, 8))
 
 
@@ -176,22 +176,22 @@ def alloc(**changes):
         (lambda x: nl.blocks(x, tile_shape=(4, 4), block_shape=(2,)), ValueError, "one size for"),
         (
             lambda x: nl.tiles(3, tile_shape=(4, 4)),
-            simulator.NkiValidationError,
+            nki_sim.NkiValidationError,
             "must be a tensor",
         ),
         (
             lambda x: nl.tiles(x, tile_shape=(2, 2, 2)),
-            simulator.NkiValidationError,
+            nki_sim.NkiValidationError,
             "at most the 2",
         ),
         (
             lambda x: nl.tiles(x, tile_shape=(4, 4))[2, 0],
-            simulator.NkiValidationError,
+            nki_sim.NkiValidationError,
             "must be from 0 to 1",
         ),
         (
             lambda x: nl.tiles(x, tile_shape=(4, 4))[0, 0, 0],
-            simulator.NkiValidationError,
+            nki_sim.NkiValidationError,
             "at most 2 coordinates",
         ),
         (

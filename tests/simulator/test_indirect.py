@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 from .conftest import RULE, assert_same, new, sample, to_hbm
@@ -96,7 +96,7 @@ def test_rows_stay_in_their_view(form: str, scatter: bool) -> None:
 
     for bad in (4, 5, -1):  # rows 6 and 7 of the table, and row 1
         before = DATA.copy()
-        with simulator.allow("ap-of-views"):
+        with nki_sim.allow("ap-of-views"):
             with pytest.raises(RULE, match=f"vector_offset is {bad}, but it is out of bounds"):
                 nki.simulate(kernel)(before, (3, bad), nisa.oob_mode.error)
             assert_same(before, DATA)
@@ -274,7 +274,7 @@ def test_one_index_a_partition(dry: bool) -> None:
 
     with pytest.raises(RULE, match="one index for each partition"):
         if dry:
-            simulator.dry_run(kernel, ((8, 6), "float32"))
+            nki_sim.dry_run(kernel, ((8, 6), "float32"))
         else:
             nki.simulate(kernel)(DATA)
 

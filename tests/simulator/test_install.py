@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_kernels.neuron_packages import how_to_install
+from nki_sim.neuron_packages import how_to_install
 
 SCRIPT = """
 import sys
@@ -47,20 +47,20 @@ def python(
 
 def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = python("-m", "nki_kernels.simulator", "script.py", "a", "--b", cwd=tmp_path)
+    done = python("-m", "nki_sim", "script.py", "a", "--b", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1024.0 1024.0 ['a', '--b'] __main__\n"
 
 
 def test_a_missing_script_is_one_sentence(tmp_path):
-    done = python("-m", "nki_kernels.simulator", "absent.py", cwd=tmp_path)
+    done = python("-m", "nki_sim", "absent.py", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "nki-sim: absent.py: there is no such script\n"
 
 
 def test_install_refuses_where_the_real_package_is(tmp_path):
     (tmp_path / "nki.py").write_text("def jit(f): return f\n")
-    code = "from nki_kernels import simulator; simulator.install()"
+    code = "import nki_sim; nki_sim.install()"
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path))
     assert done.returncode == 1
     assert "the real nki package is installed" in done.stderr
@@ -69,7 +69,7 @@ def test_install_refuses_where_the_real_package_is(tmp_path):
 def test_the_command_is_the_simulators_where_the_real_package_is(tmp_path):
     (tmp_path / "nki.py").write_text("def jit(f): return f\n")
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path, path=str(tmp_path))
+    done = python("-m", "nki_sim", "script.py", cwd=tmp_path, path=str(tmp_path))
     assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
 
@@ -113,7 +113,7 @@ def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
     forced = {"TRNFFT_SIMULATOR": "1"}
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "False\n", done.stderr
-    run = "-m", "nki_kernels.simulator", "script.py"
+    run = "-m", "nki_sim", "script.py"
     done = python(*run, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
@@ -140,5 +140,5 @@ assert all(getattr(nisa_constants, n) is getattr(nisa, n) for n in (*names, "red
 
 def test_constants_of_the_isa(tmp_path):
     (tmp_path / "script.py").write_text(CONSTANTS)
-    done = python("-m", "nki_kernels.simulator", "script.py", cwd=tmp_path)
+    done = python("-m", "nki_sim", "script.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

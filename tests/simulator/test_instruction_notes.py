@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator.timeline import Event
+from nki_sim import hardware
+from nki_sim.timeline.recording import Event
 
 from .conftest import TARGET
 
@@ -40,8 +41,8 @@ def kernel(x):
 
 
 def recorded(body, *arrays):
-    with simulator.record() as timeline:
-        simulator.simulate(body)(*arrays)
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(body)(*arrays)
     return timeline
 
 
@@ -56,12 +57,12 @@ def test_events_have_the_line_of_the_kernel_or_of_its_helper():
     ]
     expected = [*body, (__file__, line_of("the store"), "kernel")] * 2
     assert lines(recorded(kernel, X).events) == expected
-    with simulator.sources():
-        assert lines(simulator.dry_run(kernel, SPEC).events) == expected
+    with nki_sim.sources():
+        assert lines(nki_sim.dry_run(kernel, SPEC).events) == expected
 
 
 def test_a_dry_run_outside_of_sources_has_no_lines_but_everything_else():
-    dry, real = simulator.dry_run(kernel, SPEC).events, recorded(kernel, X).events
+    dry, real = nki_sim.dry_run(kernel, SPEC).events, recorded(kernel, X).events
     assert {(e.source, e.operands) for e in dry} == {(None, "")}
     assert dry == [replace(e, source=None, operands="") for e in real] == real
 
@@ -74,8 +75,8 @@ def test_both_programs_have_lines(monkeypatch):
 
     expected = [(__file__, line_of("of a program"), "mine")] * 2
     assert lines(recorded(nki.jit(mine)[2], X).events) == expected
-    with simulator.sources():
-        assert lines(simulator.dry_run(nki.jit(mine)[2], SPEC).events) == expected
+    with nki_sim.sources():
+        assert lines(nki_sim.dry_run(nki.jit(mine)[2], SPEC).events) == expected
 
 
 def test_a_device_loop_has_the_lines_of_its_body():
@@ -132,7 +133,7 @@ def test_warnings_of_a_launch_have_their_instruction_and_line():
         nisa.dma_copy(out, tiles[0])
         return out
 
-    with pytest.warns(simulator.NkiSimulationWarning) as told:
+    with pytest.warns(nki_sim.NkiSimulationWarning) as told:
         (warning,) = recorded(careless, X).warnings
     assert warning.message == str(told[0].message) and "nisa.tensor_copy" in warning.message
     line = line_of("of nothing")
@@ -156,7 +157,7 @@ def test_a_warning_of_a_device_rule_bears_its_name():
     with hardware.select(chip), warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
         timeline = recorded(ahead, x)
-        dry = simulator.dry_run(ahead, (x.shape, "float32"))
+        dry = nki_sim.dry_run(ahead, (x.shape, "float32"))
     found = {(w.rule, w.number, w.source and w.source.line) for w in timeline.warnings}
     assert ("dma-written-ahead", 1, line_of("too much")) in found
     assert all(w.source is None for w in dry.warnings)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
@@ -715,7 +715,7 @@ def test_activation_sine_outside_its_range() -> None:
         nisa.activation(dst, nl.sin, t)
         return dst
 
-    with pytest.warns(simulator.NkiSimulationWarning, match="sin"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="sin"):
         found = run(body, np.array([[9.0, -9.0, 3.0, -1.0, 0.0]], np.float32))
     expected = [27.65, -27.65, np.sin(3.0), np.sin(-1.0), 0.0]
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
@@ -1269,11 +1269,11 @@ def test_fresh_memory(dtype: str, where: str) -> None:
         tile = new((4, 5), dtype, getattr(nl, where))
         return to_hbm(tile)
 
-    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
         found = nki.simulate(kernel)()
     expected = 4 if dtype in INTEGERS else np.nan
     np.testing.assert_array_equal(wide(found), np.full((4, 5), expected))
-    with simulator.strict(), pytest.raises(RULE, match="nothing has written"):
+    with nki_sim.strict(), pytest.raises(RULE, match="nothing has written"):
         nki.simulate(kernel)()
 
 
@@ -1646,8 +1646,8 @@ def test_kernels_call_kernels(programs: int, monkeypatch: pytest.MonkeyPatch) ->
         return out
 
     data = sample((64, 6))
-    with simulator.record() as timeline:
-        np.testing.assert_array_equal(simulator.simulate(kernel[programs])(data), 6 * data)
+    with nki_sim.record() as timeline:
+        np.testing.assert_array_equal(nki_sim.simulate(kernel[programs])(data), 6 * data)
     assert timeline.instructions == 4 * programs
 
 
@@ -1661,8 +1661,8 @@ def test_a_tile_of_an_earlier_launch_is_refused(is_dry):
         nisa.dma_copy(dst=tile, src=x)
 
     array = np.zeros((4, 8), np.float32)
-    launch = (lambda: simulator.dry_run(nki.jit(kernel), array)) if is_dry else None
+    launch = (lambda: nki_sim.dry_run(nki.jit(kernel), array)) if is_dry else None
     launch = launch or (lambda: nki.jit(kernel)(array))
     launch()
-    with pytest.raises(simulator.NkiValidationError, match="from an earlier launch"):
+    with pytest.raises(nki_sim.NkiValidationError, match="from an earlier launch"):
         launch()

@@ -16,11 +16,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import issue_cache
-from nki_kernels.simulator.issue_cache import IssueCache, NotByValue, frozen, shared_cache
-from nki_kernels.simulator.session import active
+from nki_sim import hardware
+from nki_sim.instructions import issue_cache
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
+from nki_sim.running import active
 
 from .conftest import RULE, assert_same, new, run, sample, to_hbm
 
@@ -191,7 +193,7 @@ def test_chips_with_one_name_share_nothing() -> None:
     totals = []
     for clock in (chip.vector_ghz, chip.vector_ghz / 2):
         with hardware.select(replace(chip, vector_ghz=clock)):
-            totals.append(simulator.dry_run(_reciprocal, ((4, 512), "float32")).total_ns)
+            totals.append(nki_sim.dry_run(_reciprocal, ((4, 512), "float32")).total_ns)
     assert totals[1] > totals[0]
 
 
@@ -276,20 +278,20 @@ def test_threads_share_a_cache() -> None:
 @pytest.mark.lenient
 def test_what_warned_warns_again() -> None:
     """A warning at planning comes with every call, and is an error in strict mode."""
-    from nki_kernels.simulator.issue import instruction
+    from nki_sim.instructions.issue import instruction
 
     @instruction
     def doubtful(dst: Any) -> Any:
         active().warn("nisa.doubtful", "dst", dst.shape, "is doubtful")
-        return simulator.issue.Issue("nisa.doubtful", "vector", 1.0, lambda *_: None)
+        return Issue("nisa.doubtful", "vector", 1.0, lambda *_: None)
 
     def kernel() -> None:
         doubtful(new((1, 1)))
 
     for _ in range(2):
-        with pytest.warns(simulator.NkiSimulationWarning, match="doubtful"):
+        with pytest.warns(nki_sim.NkiSimulationWarning, match="doubtful"):
             nki.simulate(kernel)()
-    with simulator.strict(), pytest.raises(RULE, match="doubtful"):
+    with nki_sim.strict(), pytest.raises(RULE, match="doubtful"):
         nki.simulate(kernel)()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 from .conftest import RULE, assert_same, new, run, sample, to_hbm
@@ -94,7 +94,7 @@ def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> Non
         nisa.tensor_copy(other[:, 4:8], part[:, 0:4])
         return to_hbm(part), to_hbm(other), to_hbm(untouched)
 
-    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
         part, other, untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
     ones, rest = np.ones((4, 2)), np.full((4, 8), fresh)
     np.testing.assert_array_equal(part, np.hstack([ones, rest[:, 2:]]))
@@ -113,6 +113,6 @@ def test_an_instruction_that_fails_writes_nothing() -> None:
             nisa.nc_matmul(bank, identity, moving, is_moving_onezero=True)
         return to_hbm(bank)
 
-    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
         result = nki.simulate(kernel)(np.eye(4, dtype=np.float32))
     assert np.isnan(result).all()

@@ -11,8 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 P = 128
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -64,8 +65,8 @@ def test_even_and_odd_rows_are_gathered_in_hbm() -> None:
     x = whole(P, 24)
     expected = np.empty_like(x)
     expected[0::2], expected[1::2] = -x[1::2], x[0::2]
-    with simulator.strict():
-        np.testing.assert_array_equal(simulator.simulate(rotary_halves)(x), expected)
+    with nki_sim.strict():
+        np.testing.assert_array_equal(nki_sim.simulate(rotary_halves)(x), expected)
 
 
 @nki.jit
@@ -87,8 +88,8 @@ def quadrants(x: Any) -> Any:
 def test_single_partitions_and_steps_in_free_dimensions() -> None:
     x = whole(P, 16)
     expected = x[0:1, ::2] + x[32:33, 1::2] + x[64:65, 1::2] + x[96:97, 1::2]
-    with simulator.strict():
-        np.testing.assert_array_equal(simulator.simulate(quadrants)(x), expected)
+    with nki_sim.strict():
+        np.testing.assert_array_equal(nki_sim.simulate(quadrants)(x), expected)
 
 
 # Places in PSUM.
@@ -115,8 +116,8 @@ def padded_transposes(x: Any) -> Any:
 @pytest.mark.parametrize("tokens", [1, 4, 5])
 def test_slots_in_psum_are_padded(tokens: int) -> None:
     x = whole(tokens, 3 * P, dtype=BF16)
-    with simulator.strict():
-        found = simulator.simulate(padded_transposes)(x)
+    with nki_sim.strict():
+        found = nki_sim.simulate(padded_transposes)(x)
     np.testing.assert_array_equal(found, x.reshape(tokens, 3, P).transpose(2, 1, 0))
 
 
@@ -138,8 +139,8 @@ def bias_columns(bias: Any) -> Any:
 def test_pairs_of_16_bit_columns_in_psum() -> None:
     bias = whole(2, 3 * P, dtype=BF16)
     expected = bias.reshape(2, 3, P).transpose(2, 1, 0).reshape(P, 6)
-    with simulator.strict():
-        np.testing.assert_array_equal(simulator.simulate(bias_columns)(bias), expected)
+    with nki_sim.strict():
+        np.testing.assert_array_equal(nki_sim.simulate(bias_columns)(bias), expected)
 
 
 # Transposes by DMA.
@@ -159,8 +160,8 @@ def gains(gamma: Any) -> Any:
 @pytest.mark.parametrize("dtype", [BF16, np.float32])
 def test_a_narrow_tile_of_its_own_is_transposed(dtype: Any) -> None:
     gamma = whole(1, 5 * P, dtype=dtype)
-    with simulator.strict(), pytest.warns(match="'transposed-pitch'"):
-        found = simulator.simulate(gains)(gamma)
+    with nki_sim.strict(), pytest.warns(match="'transposed-pitch'"):
+        found = nki_sim.simulate(gains)(gamma)
     np.testing.assert_array_equal(found, gamma.reshape(5, P).T)
 
 
@@ -182,8 +183,8 @@ def weights_in_steps(weights: Any) -> Any:
 @pytest.mark.parametrize("rows", [16, 41])
 def test_rows_are_padded_to_lines_of_32_bytes(rows: int) -> None:
     weights = whole(rows, 2 * P, dtype=BF16)
-    with simulator.strict():
-        found = simulator.simulate(weights_in_steps)(weights)
+    with nki_sim.strict():
+        found = nki_sim.simulate(weights_in_steps)(weights)
     np.testing.assert_array_equal(found, weights.reshape(rows, 2, P).transpose(2, 1, 0))
 
 
@@ -204,8 +205,8 @@ def shifted_cache(cache: Any, new: Any) -> Any:
 
 def test_a_cache_is_shifted_by_disjoint_blocks() -> None:
     cache, new = whole(12, 8), whole(3, 8, seed=1)
-    with simulator.strict():
-        found = simulator.simulate(shifted_cache)(cache, new)
+    with nki_sim.strict():
+        found = nki_sim.simulate(shifted_cache)(cache, new)
     np.testing.assert_array_equal(found, np.concatenate([cache[3:], new]))
 
 
@@ -229,8 +230,8 @@ def test_columns_of_one_tensor_are_disjoint() -> None:
     x = whole(4, 16)
     expected = np.concatenate([x[:, 8:], x[:, :8]], 1)
     expected[:, 0::2] = expected[:, 1::2]
-    with simulator.strict():
-        found = simulator.simulate(swapped_columns)(x)
+    with nki_sim.strict():
+        found = nki_sim.simulate(swapped_columns)(x)
     np.testing.assert_array_equal(found[:, :16], expected)
 
 
@@ -255,8 +256,8 @@ def experts(table: Any, chosen: Any) -> Any:
 def test_a_hundred_registers_one_after_the_other() -> None:
     table = whole(9, 16)
     chosen = np.random.default_rng(3).integers(0, 9, (1, 100)).astype(np.int32)
-    with simulator.strict():
-        found = simulator.simulate(experts)(table, chosen)
+    with nki_sim.strict():
+        found = nki_sim.simulate(experts)(table, chosen)
     np.testing.assert_array_equal(found, table[chosen[0]].sum(0, keepdims=True))
 
 
@@ -280,7 +281,7 @@ def positions(x: Any) -> Any:
 def test_gpsimd_adds_whole_numbers() -> None:
     x = whole(8, 16, dtype=np.int32)
     expected = x + np.arange(16, dtype=np.int32)
-    with simulator.strict():
-        found, squares = simulator.simulate(positions)(x)
+    with nki_sim.strict():
+        found, squares = nki_sim.simulate(positions)(x)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(squares, expected.astype(np.float32) ** 2, rtol=1e-5)

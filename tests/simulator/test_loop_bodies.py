@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nl
-from nki_kernels.simulator import NkiValidationError, issue_cache
+from nki_sim import NkiValidationError
+from nki_sim.instructions import issue_cache
 
 X = np.arange(64, dtype=np.float32).reshape(4, 16)
 
@@ -112,9 +113,9 @@ def test_a_body_cannot_change_python_state(make, name, trips):
         nl.fori_loop(0, trips, make(nl.zeros((4, 16), nl.float32)))
 
     with pytest.raises(NkiValidationError, match=f"changes '{name}', but the body is traced once"):
-        simulator.simulate(kernel)()
+        nki_sim.simulate(kernel)()
     with pytest.raises(NkiValidationError, match="cannot change Python state"):
-        simulator.dry_run(kernel)
+        nki_sim.dry_run(kernel)
 
 
 def another_constant(tile, values):
@@ -158,7 +159,7 @@ def test_every_iteration_issues_the_same_instructions(make):
         nl.fori_loop(0, 3, make(nl.zeros((4, 16), nl.float32), values))
 
     with pytest.raises(NkiValidationError, match="must issue the same instructions"):
-        simulator.simulate(kernel)()
+        nki_sim.simulate(kernel)()
 
 
 def test_the_body_of_a_while_loop_too():
@@ -175,7 +176,7 @@ def test_the_body_of_a_while_loop_too():
     with pytest.raises(
         NkiValidationError, match="nl.while_loop: body_fun is a function that changes 'rounds'"
     ):
-        simulator.simulate(kernel)()
+        nki_sim.simulate(kernel)()
 
 
 # What nearly breaks the rule: reads of Python state, tensors of the body, the loop variable as
@@ -232,7 +233,7 @@ def test_state_behind_a_name(name):
     with pytest.raises(
         NkiValidationError, match="the body is traced once, so it cannot change Python state"
     ):
-        simulator.simulate(lambda: nl.fori_loop(0, 2, body))()
+        nki_sim.simulate(lambda: nl.fori_loop(0, 2, body))()
 
 
 def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
@@ -245,7 +246,7 @@ def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
             nl.fori_loop(0, 3, lambda i: nisa.scalar_store(out, value(i)))
             return out
 
-        return simulator.simulate(kernel)(np.zeros((1, 1), np.int32))
+        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.int32))
 
     assert stored(lambda i: i * 10 + 1) == 21
     with pytest.raises(
@@ -264,7 +265,7 @@ def test_a_scalar_is_computed_in_the_same_way_by_every_iteration():
             nl.fori_loop(0, 3, body)
             return out
 
-        return simulator.simulate(kernel)(np.zeros((1, 1), np.float32))
+        return nki_sim.simulate(kernel)(np.zeros((1, 1), np.float32))
 
     with pytest.raises(
         NkiValidationError, match="every iteration must issue the same instructions"
@@ -285,10 +286,10 @@ def test_a_scalar_ends_with_its_loop_and_its_launch():
     with pytest.raises(
         NkiValidationError, match="the body of a loop made it, and no document says"
     ):
-        simulator.simulate(kernel)(x)
-    simulator.simulate(lambda x: held.set(nisa.scalar_load(x)) and None)(x)
+        nki_sim.simulate(kernel)(x)
+    nki_sim.simulate(lambda x: held.set(nisa.scalar_load(x)) and None)(x)
     with pytest.raises(NkiValidationError, match="it is from a launch that has ended"):
-        simulator.simulate(lambda x: held.get() + 1)(x)
+        nki_sim.simulate(lambda x: held.get() + 1)(x)
 
 
 def test_scalars_of_an_inner_loop_leave_those_of_the_outer_alone():
@@ -304,7 +305,7 @@ def test_scalars_of_an_inner_loop_leave_those_of_the_outer_alone():
         nl.fori_loop(0, 3, outer)
         return out
 
-    assert simulator.simulate(kernel)(np.array([[5]], np.int32)) == 7
+    assert nki_sim.simulate(kernel)(np.array([[5]], np.int32)) == 7
 
 
 def test_a_tensor_of_a_body_is_no_result():
@@ -320,7 +321,7 @@ def test_a_tensor_of_a_body_is_no_result():
         return held.get()
 
     with pytest.raises(NkiValidationError, match="which cannot be used outside of that body"):
-        simulator.simulate(kernel)(np.zeros((1, 1), np.float32))
+        nki_sim.simulate(kernel)(np.zeros((1, 1), np.float32))
 
 
 @pytest.mark.usefixtures("parsed")
@@ -352,8 +353,8 @@ def test_a_body_that_repeats_itself_passes():
         nisa.dma_copy(sums, total)
         return out, sums
 
-    with simulator.strict():
-        result, sums = simulator.simulate(kernel)(X)
+    with nki_sim.strict():
+        result, sums = nki_sim.simulate(kernel)(X)
     np.testing.assert_array_equal(result, 2 * X)
     assert sums.tolist() == [[4.0]] * 4
 
@@ -366,7 +367,7 @@ def test_after_a_loop_instructions_are_free_again():
             nisa.memset(tile, value)
         nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 2.0) and None)
 
-    simulator.simulate(kernel)()
+    nki_sim.simulate(kernel)()
 
 
 def scaled_often(change):
@@ -395,10 +396,10 @@ def scaled_often(change):
 
 
 def test_an_instruction_that_the_simulator_has_forgotten_is_the_same_again():
-    timeline = simulator.dry_run(scaled_often(0), X)
+    timeline = nki_sim.dry_run(scaled_often(0), X)
     assert timeline.loops[0].trips == 3
 
 
 def test_an_instruction_that_the_simulator_has_forgotten_may_have_changed():
     with pytest.raises(NkiValidationError, match="issues other instructions later"):
-        simulator.dry_run(scaled_often(1), X)
+        nki_sim.dry_run(scaled_often(1), X)

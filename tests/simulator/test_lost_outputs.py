@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE
 
@@ -21,14 +22,14 @@ X = np.arange(1024, dtype=np.float32).reshape(128, 8)
 SPEC = ((128, 8), "float32")
 RUNS: dict[str, Callable[..., Any]] = {
     "launch": lambda kernel: nki.simulate(kernel)(X.copy()),
-    "dry run": lambda kernel: simulator.dry_run(kernel, SPEC),
+    "dry run": lambda kernel: nki_sim.dry_run(kernel, SPEC),
     "noted dry run": lambda kernel: _noted(kernel),
 }
 
 
 def _noted(kernel: Any) -> Any:
-    with simulator.sources():
-        return simulator.dry_run(kernel, SPEC)
+    with nki_sim.sources():
+        return nki_sim.dry_run(kernel, SPEC)
 
 
 def line_of(mark: str) -> int:
@@ -117,12 +118,12 @@ def changes_and_forgets(x: Any) -> Any:
     ("kernel", "name"), [(forgets_one, "second"), (changes_and_forgets, "third")]
 )
 def test_one_lost_tensor_of_several_is_a_warning(kernel: Any, name: str, run: str) -> None:
-    with pytest.warns(simulator.NkiSimulationWarning) as told:
+    with pytest.warns(nki_sim.NkiSimulationWarning) as told:
         RUNS[run](kernel)
     (text,) = {str(warning.message) for warning in told}
     assert text.startswith(f"return: shared_hbm tile 128x8 float32 ({name} of {FILE}:")
     assert "is not returned, but no instruction reads it, so that the values" in text
-    with simulator.strict(), pytest.raises(RULE, match=f"{name} of .* no instruction reads it"):
+    with nki_sim.strict(), pytest.raises(RULE, match=f"{name} of .* no instruction reads it"):
         RUNS[run](kernel)
 
 
@@ -214,7 +215,7 @@ def halves(x: Any) -> tuple[Any, Any]:
 def test_two_cores(dry: bool) -> None:
     def run(kernel: Any) -> Any:
         of_two = nki.simulate(kernel).with_programs(2)
-        return simulator.dry_run(of_two, SPEC) if dry else of_two(X.copy())
+        return nki_sim.dry_run(of_two, SPEC) if dry else of_two(X.copy())
 
     def lost(x: Any) -> None:
         out = nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
@@ -235,9 +236,9 @@ def test_two_cores(dry: bool) -> None:
     with hardware.select(hardware.chip("trn2")):
         with pytest.raises(RULE, match="It creates shared_hbm tile 128x8 .* `return out`"):
             run(lost)
-        with simulator.strict():
+        with nki_sim.strict():
             found = run(swapped)
         if not dry:
             np.testing.assert_array_equal(found, np.roll(X, 64, 0))
-        with pytest.warns(simulator.NkiSimulationWarning, match="out of .* is not returned, but"):
+        with pytest.warns(nki_sim.NkiSimulationWarning, match="out of .* is not returned, but"):
             run(lambda x: swapped(x, returns=False))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import NkiValidationError
+from nki_sim import NkiValidationError
 
 X = np.ones((128, 64), np.float32)
 NAMED = "argument 'x' of kernel scaled"
@@ -102,7 +102,7 @@ MALFORMED: list[tuple[Callable[[], Any], str]] = [
 @pytest.mark.parametrize(("call", "message"), MALFORMED, ids=[m for _, m in MALFORMED])
 def test_malformed_arguments_are_named(call, message):
     with pytest.raises(NkiValidationError) as raised:
-        simulator.simulate(lambda: call() and None)()
+        nki_sim.simulate(lambda: call() and None)()
     assert str(raised.value).startswith(message)
 
 
@@ -116,7 +116,7 @@ def test_well_formed_arguments_pass():
         nisa.nc_stream_shuffle(nl.ndarray((128, 64), nl.float32), t, np.arange(32))
         assert list(nl.affine_range(np.int64(4))) == [0, 1, 2, 3]
 
-    simulator.simulate(kernel)()
+    nki_sim.simulate(kernel)()
 
 
 # "The bracket syntax must contain only one number" (nki/get-started/about/lnc.rst); tuples are
@@ -132,7 +132,7 @@ def test_a_launch_grid_is_a_number_of_cores(grid):
 
 # A constant of a kernel's module is no kernel, although `is` finds it there.
 @pytest.mark.parametrize("thing", [3, 4, 128, 512, None, True, "float32", nl.NKIObject], ids=str)
-@pytest.mark.parametrize("run", [simulator.simulate, simulator.dry_run])
+@pytest.mark.parametrize("run", [nki_sim.simulate, nki_sim.dry_run])
 def test_only_kernels_are_simulated(run, thing):
     with pytest.raises(TypeError, match="argument 'kernel' is .* allowed are functions"):
         run(thing)
@@ -154,7 +154,7 @@ def test_shapes_of_a_dry_run_are_ints():
         with pytest.raises(
             NkiValidationError, match="the shape of argument 'x' of kernel scaled is"
         ):
-            simulator.dry_run(scaled, (shape, "float32"))
+            nki_sim.dry_run(scaled, (shape, "float32"))
 
 
 def scaled(x, scale=1.0, *, names=()):
@@ -165,9 +165,9 @@ def scaled(x, scale=1.0, *, names=()):
 
 
 RUNS = [
-    simulator.simulate(scaled),
+    nki_sim.simulate(scaled),
     nki.jit(scaled)[1],
-    lambda *a, **k: simulator.dry_run(scaled, *a, **k),
+    lambda *a, **k: nki_sim.dry_run(scaled, *a, **k),
 ]
 
 
@@ -207,25 +207,25 @@ def test_other_errors_of_attributes_are_the_kernels_own():
         scale.unknown  # noqa: B018  (no tensor has that)
 
     with pytest.raises(AttributeError, match="unknown"):
-        simulator.simulate(kernel)(X, 2.0)
+        nki_sim.simulate(kernel)(X, 2.0)
 
     def other(x, scale):
         (1, 2).shape  # noqa: B018  (which is no argument)
 
     with pytest.raises(AttributeError, match="'tuple' object has no attribute 'shape'"):
-        simulator.simulate(other)(X, 2.0)
+        nki_sim.simulate(other)(X, 2.0)
 
 
 # float64 is what NumPy makes by default; >f4 is in an order of bytes that no chip has.
 @pytest.mark.parametrize("dtype", ["complex64", "float64", "uint64", "O", "U1", "M8[s]", ">f4"])
 def test_dtypes_that_no_chip_has_are_named(dtype):
     x = np.zeros((4, 4)).astype(dtype)
-    launch = simulator.simulate(scaled)
+    launch = nki_sim.simulate(scaled)
     for call in (lambda: launch(x), lambda: launch(x=x)):
         with pytest.raises(TypeError, match=f"{NAMED} is an array of .* the chip does not have"):
             call()
     with pytest.raises(TypeError, match=f"{NAMED}: dtype .* is not a dtype of NKI, allowed are"):
-        simulator.dry_run(scaled, x)
+        nki_sim.dry_run(scaled, x)
 
 
 def test_tensors_that_numpy_does_not_read_are_named():
@@ -233,11 +233,11 @@ def test_tensors_that_numpy_does_not_read_are_named():
     complex_tensor = pytest.importorskip("trnfft").ComplexTensor(torch.ones(4), torch.ones(4))
     for x in (torch.ones(4, 4, device="meta"), torch.eye(4).to_sparse(), torch.eye(4).to_mkldnn()):
         with pytest.raises(TypeError, match=f"{NAMED} is a Tensor of torch.float32 on device"):
-            simulator.simulate(scaled)(x)
+            nki_sim.simulate(scaled)(x)
     for z in (torch.ones(4, dtype=torch.complex64), complex_tensor):
         refused = f"{NAMED} is an array of complex64.*: pass the real and the imaginary part"
         with pytest.raises(TypeError, match=refused):
-            simulator.simulate(scaled)(z)
+            nki_sim.simulate(scaled)(z)
 
 
 def test_an_argument_is_named_as_the_kernel_names_it():
@@ -251,10 +251,10 @@ def test_an_argument_is_named_as_the_kernel_names_it():
         (((wrong,),), "scale[0]"),
     ):
         with pytest.raises(TypeError) as raised:
-            simulator.simulate(pairs)(*args)
+            nki_sim.simulate(pairs)(*args)
         assert str(raised.value).startswith(f"argument '{name}' of kernel pairs is an array of")
     with pytest.raises(NkiValidationError, match=f"the size of {NAMED} is .* at most 2 GiB"):
-        simulator.dry_run(scaled, ((1 << 20, 1024), "float32"))
+        nki_sim.dry_run(scaled, ((1 << 20, 1024), "float32"))
 
 
 def test_an_operand_that_is_an_argument_is_named():
@@ -267,13 +267,13 @@ def test_an_operand_that_is_an_argument_is_named():
         with pytest.raises(
             NkiValidationError, match="src is .*, but it must be a tensor"
         ) as raised:
-            simulator.simulate(copies)(x)
+            nki_sim.simulate(copies)(x)
         text = str(raised.value)
         assert "and argument 'x' of kernel copies has this value: pass a NumPy array" in text
         assert len(text) < 400
     for args in ((None,), (3.5, 3.5)):  # the argument is absent, or could be any of two
         with pytest.raises(NkiValidationError, match="but it must be a tensor .NkiTensor.$"):
-            simulator.simulate(copies)(*args)
+            nki_sim.simulate(copies)(*args)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=["simulate", "launch", "dry_run"])

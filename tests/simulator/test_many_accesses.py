@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nl
-from nki_kernels.simulator import hazards
+from nki_sim import hardware
+from nki_sim.rules import hazards
 
 SPEC = ((128, 4), "float32")
 WIDTH = 48
@@ -63,7 +64,7 @@ def test_an_index_changes_no_schedule(
     for few in (1, 5, 10**9):
         monkeypatch.setattr(hazards, "FEW", few)
         with hardware.select(chip):
-            timeline = simulator.dry_run(random_kernel(seed), SPEC)
+            timeline = nki_sim.dry_run(random_kernel(seed), SPEC)
         found.append((timeline.events, timeline.critical_path, timeline.high_ns))
     assert found[0] == found[1] == found[2]
     assert {event.wait for event in found[0][0]} >= {"operand written by", "operand still read by"}
@@ -91,8 +92,8 @@ def test_an_index_changes_no_launch_on_two_cores(monkeypatch: pytest.MonkeyPatch
     for few in (1, 10**9):
         monkeypatch.setattr(hazards, "FEW", few)
         with hardware.select(hardware.TRN2):
-            two = simulator.simulate(kernel).with_programs(2)
-            found.append(simulator.dry_run(two, SPEC).events)
+            two = nki_sim.simulate(kernel).with_programs(2)
+            found.append(nki_sim.dry_run(two, SPEC).events)
     assert found[0] == found[1]
     assert "operand written by" in {event.wait for event in found[0]}
 
@@ -126,7 +127,7 @@ def test_the_effort_for_an_instruction_does_not_grow(kernel: Any) -> None:
     """The work is counted in the lines of the simulator that run, which no other work disturbs."""
     efforts = []
     for count in (200, 800):
-        simulator.dry_run(kernel, SPEC, count)  # fills the caches
+        nki_sim.dry_run(kernel, SPEC, count)  # fills the caches
         lines = 0
 
         def trace(frame: Any, event: str, _: Any) -> Any:
@@ -137,7 +138,7 @@ def test_the_effort_for_an_instruction_does_not_grow(kernel: Any) -> None:
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            events = simulator.dry_run(kernel, SPEC, count).event_count
+            events = nki_sim.dry_run(kernel, SPEC, count).event_count
         finally:
             sys.settrace(before)
         efforts.append(lines / events)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
 
 from .conftest import TARGET
@@ -32,7 +32,7 @@ def approx(steps):
 
 
 def test_tiles_hold_sbuf_from_first_to_last_use():
-    timeline = simulator.dry_run(copied)
+    timeline = nki_sim.dry_run(copied)
     middle, end = MEMSET + SEEN, 2 * MEMSET + SEEN
     assert timeline.sbuf_bytes_over_time() == approx([(0, 2048), (middle, 4096), (end, 0)])
     assert timeline.psum_banks_over_time() == []
@@ -40,10 +40,10 @@ def test_tiles_hold_sbuf_from_first_to_last_use():
 
 
 def test_recorded_launches_follow_each_other():
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         for _ in range(2):
-            simulator.simulate(copied)()
-    once = simulator.dry_run(copied)
+            nki_sim.simulate(copied)()
+    once = nki_sim.dry_run(copied)
     again = [(once.total_ns + time, value) for time, value in once.sbuf_bytes_over_time()]
     assert timeline.sbuf_bytes_over_time() == [*once.sbuf_bytes_over_time(), *again]
 
@@ -53,7 +53,7 @@ def test_banks_of_psum():
         for columns in (512, 8, 8):
             nisa.memset(tile(columns, nl.psum), 0.0, engine=nisa.engine.vector)
 
-    timeline = simulator.dry_run(kernel)
+    timeline = nki_sim.dry_run(kernel)
     assert {value for _, value in timeline.psum_banks_over_time()} == {0, 1}
 
     def both():
@@ -62,7 +62,7 @@ def test_banks_of_psum():
             nisa.memset(t, 0.0, engine=nisa.engine.vector)
         nisa.tensor_copy(tile(8), a[:, :8])
 
-    assert max([n for _, n in simulator.dry_run(both).psum_banks_over_time()]) == 2
+    assert max([n for _, n in nki_sim.dry_run(both).psum_banks_over_time()]) == 2
 
 
 def test_a_tile_from_outside_is_held_until_the_loop_ends():
@@ -76,7 +76,7 @@ def test_a_tile_from_outside_is_held_until_the_loop_ends():
 
         nl.fori_loop(0, 10, body)
 
-    timeline = simulator.dry_run(kernel)
+    timeline = nki_sim.dry_run(kernel)
     (loop,) = timeline.loops
     assert (loop.label, loop.trips, loop.first, loop.end) == ("nl.fori_loop", 10, 1, 2)
     assert loop.end_ns == timeline.total_ns
@@ -96,7 +96,7 @@ def test_rates_add_up_to_the_bytes_and_stay_within_the_engines(monkeypatch, chip
             nisa.dma_copy(t, x)
             nisa.dma_copy(nl.ndarray((128, 2048), nl.float32, nl.private_hbm), t)
 
-    timeline = simulator.dry_run(kernel, ((128, 2048), "float32"))
+    timeline = nki_sim.dry_run(kernel, ((128, 2048), "float32"))
     moved = timeline.dma_bytes_per_ns_over_time()
     assert integral(moved) == pytest.approx(timeline.dma_bytes)
     assert integral(timeline.hbm_bytes_per_ns_over_time()) == pytest.approx(timeline.hbm_bytes)
@@ -112,8 +112,8 @@ def test_each_core_has_its_own(monkeypatch):
         columns = 64 * (1 + nl.program_id())
         nisa.dma_copy(tile(columns), x[:, :columns])
 
-    with simulator.record() as timeline:
-        simulator.simulate(nki.jit(kernel)[2])(np.zeros((128, 128), np.float32))
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((128, 128), np.float32))
     for core in range(2):
         assert {n for _, n in timeline.sbuf_bytes_over_time(core)} == {0, 256 * (1 + core)}
         moved = integral(timeline.dma_bytes_per_ns_over_time(core))
@@ -121,5 +121,5 @@ def test_each_core_has_its_own(monkeypatch):
 
 
 def test_an_empty_timeline_has_no_steps():
-    timeline = simulator.Timeline()
+    timeline = nki_sim.Timeline()
     assert timeline.sbuf_bytes_over_time() == timeline.dma_bytes_per_ns_over_time() == []

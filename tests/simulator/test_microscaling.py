@@ -11,8 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE, TARGET, new, run, sample, to_hbm, wide
 
@@ -77,7 +78,7 @@ def test_scales_of_one_quadrant_need_four_partitions() -> None:
 def test_infinities_become_nan_with_a_warning() -> None:
     data = sample((32, 8), "float16")
     data[3, 2] = np.inf
-    with pytest.warns(simulator.NkiSimulationWarning, match="no document says"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="no document says"):
         packed, scale = quantize(data, "float8_e4m3fn_x4", rows=4)
     assert scale[0, 0] == 255 and (scale[1:] < 255).all()
 
@@ -255,7 +256,7 @@ def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth() -
         nisa.tensor_tensor(out, dst, to_sbuf(sixteen), nl.add)
         return to_hbm(out)
 
-    timeline = simulator.dry_run(mx, ((128, 512), "bfloat16"), ((128, 2048), "bfloat16"))
+    timeline = nki_sim.dry_run(mx, ((128, 512), "bfloat16"), ((128, 2048), "bfloat16"))
     spans = {
         e.instruction: (e.end_ns - e.start_ns, e.macs)
         for e in timeline.events

@@ -8,9 +8,9 @@ completes", a semaphore wait that must not deadlock) and nki/guides/how-to-sched
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import NkiValidationError
+from nki_sim import NkiValidationError
 
 SHAPE = (4, 4)
 
@@ -80,16 +80,16 @@ CIRCULAR = [
 
 
 def simulated(body):
-    simulator.simulate(lambda x: body())(np.ones(SHAPE, np.float32))
+    nki_sim.simulate(lambda x: body())(np.ones(SHAPE, np.float32))
 
 
 def recorded(body):
-    with simulator.record():
+    with nki_sim.record():
         simulated(body)
 
 
 def dry(body):
-    simulator.dry_run(lambda x: body(), (SHAPE, "float32"))
+    nki_sim.dry_run(lambda x: body(), (SHAPE, "float32"))
 
 
 RUNS = pytest.mark.parametrize("run", [simulated, recorded, dry])
@@ -149,6 +149,6 @@ def test_the_timeline_runs_an_instruction_after_a_later_one():
         first, second = fill(), nisa.memset(tile(), 1, name="second")
         first.depends_on(second)
 
-    timeline = simulator.dry_run(kernel)
+    timeline = nki_sim.dry_run(kernel)
     first, second = timeline.events
     assert second.end_ns <= first.start_ns

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator.critical_path import critical_shares
+from nki_sim import hardware
+from nki_sim.timeline.critical_path import critical_shares
 from simulator_cases import all_cases
 
 from .conftest import TARGET
@@ -126,8 +127,8 @@ def dropped(slices: list[Slice]) -> list[Slice]:
 
 
 def recorded(kernel, *arrays):
-    with simulator.record() as timeline:
-        simulator.simulate(kernel)(*arrays)
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)(*arrays)
     return timeline
 
 
@@ -254,9 +255,9 @@ def test_each_core_has_a_group(tmp_path, monkeypatch):
 
 
 def test_launches_follow_each_other(tmp_path):
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         for _ in range(3):
-            simulator.simulate(softmax)(X[:128])
+            nki_sim.simulate(softmax)(X[:128])
     trace = saved(timeline, tmp_path)
     check(timeline, trace)
     launches = trace.of("launches")
@@ -300,7 +301,7 @@ def test_loops_inside_of_loops(tmp_path):
 
         nl.fori_loop(0, 4, lambda i: nl.fori_loop(0, 3, inner))
 
-    timeline = simulator.dry_run(kernel)
+    timeline = nki_sim.dry_run(kernel)
     trace = saved(timeline, tmp_path)
     check(timeline, trace)
     assert len(trace.of("loops on the device")) == 2
@@ -311,7 +312,7 @@ def test_a_warning_is_told_by_its_instruction(tmp_path):
     def kernel():
         nisa.tensor_copy(tile(), tile())
 
-    with pytest.warns(simulator.NkiSimulationWarning, match="nothing has written"):
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
         timeline = recorded(kernel)
     (one,) = saved(timeline, tmp_path).instructions
     assert one.details["warning"] == timeline.warnings[0].message
@@ -336,7 +337,7 @@ def test_names_may_have_any_letters(tmp_path):
 
 
 def test_a_dry_run_has_a_trace_without_lines(tmp_path):
-    timeline = simulator.dry_run(softmax, (X.shape, "float32"))
+    timeline = nki_sim.dry_run(softmax, (X.shape, "float32"))
     trace = saved(timeline, tmp_path)
     check(timeline, trace)
     assert not any({"source", "operands"} & one.details.keys() for one in trace.slices)
@@ -350,9 +351,9 @@ KERNELS = ("stockham", "folded_dft", "long_bluestein", "resident_planes", "trans
 def test_kernels_of_this_repository(tmp_path, monkeypatch, name, chip, cores):
     monkeypatch.setenv(TARGET, chip)
     (case,) = [case for case in all_cases() if case.name == name]
-    kernel = simulator.simulate(case.kernel)[cores]
-    with simulator.sources():
-        timeline = simulator.dry_run(kernel, *case.arguments())
+    kernel = nki_sim.simulate(case.kernel)[cores]
+    with nki_sim.sources():
+        timeline = nki_sim.dry_run(kernel, *case.arguments())
     check(timeline, saved(timeline, tmp_path))
     files = {event.source and event.source.file for event in timeline.events}
     assert None not in files and not any("/simulator/" in file for file in files)
@@ -366,7 +367,7 @@ def test_kernels_of_this_repository(tmp_path, monkeypatch, name, chip, cores):
 
 
 def test_an_empty_timeline_is_an_empty_trace(tmp_path):
-    trace = saved(simulator.Timeline(), tmp_path)
+    trace = saved(nki_sim.Timeline(), tmp_path)
     assert (trace.slices, trace.counters) == ([], {})
     assert trace.groups == ["NeuronCore (modelled)"]
 
@@ -381,5 +382,5 @@ def test_a_trace_is_whole_or_absent(tmp_path):
 def test_the_package_is_named_where_it_is_absent(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "perfetto.trace_builder.proto_builder", None)
     with pytest.raises(ImportError, match=r"which the extra \"report\" of"):
-        simulator.Timeline().save_perfetto(tmp_path / "trace.pftrace")
+        nki_sim.Timeline().save_perfetto(tmp_path / "trace.pftrace")
     assert list(tmp_path.iterdir()) == []

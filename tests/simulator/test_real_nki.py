@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 STAND_IN = """
 import sys
-from nki_kernels.simulator.install import simulated_nki
+from nki_sim.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]
@@ -54,7 +54,7 @@ def test_a_plan_is_searched_for_and_simulated(run):
 import torch, trnfft
 from nki_kernels import nki_api
 from nki_kernels.kernels import stockham
-from nki_kernels.simulator import Kernel
+from nki_sim import Kernel
 assert nki_api.REAL_NKI and not isinstance(stockham.stockham, Kernel)
 n = 7
 plan = trnfft.plan(n, batch=2)
@@ -71,32 +71,30 @@ print(plan.predicted_ns)
 def test_other_kernels_of_the_real_nki_are_refused(run):
     code = """
 import nki
-from nki_kernels import simulator
+import nki_sim
 
 @nki.jit
 def kernel(x):
     return x
 
 try:
-    simulator.simulate(kernel)
+    nki_sim.simulate(kernel)
 except TypeError as error:
     print(error)
 """
     assert "set TRNFFT_SIMULATOR=1" in run(code)
 
 
-def test_both_copies_of_a_kernel_share_what_holds_no_kernels(run):
+def test_the_simulators_copy_of_a_kernel_has_the_simulators_nki(run):
     code = """
 import importlib, sys
-from nki_kernels.simulator.twin import SHARED, twin_module
+import nki_sim
+from nki_kernels.twin import twin_module
 
 kernels = twin_module("nki_kernels.kernels.stockham")
 assert kernels is not importlib.import_module("nki_kernels.kernels.stockham")
-shared = [path for path in sys.modules if path.split(".")[0] == "nki_kernels"]
-shared = [path for path in shared if path.split(".")[1:2] and path.split(".")[1] in SHARED]
-for path in shared:
-    other = path.replace("nki_kernels", "nki_kernels_in_simulator", 1)
-    assert importlib.import_module(other) is sys.modules[path], path
-assert {"nki_kernels.hardware", "nki_kernels.lint.rules"} <= set(shared)
+assert isinstance(kernels.stockham, nki_sim.Kernel)
+copied = {path.split(".")[0] for path in sys.modules if path.endswith("_in_simulator")}
+assert copied == {"nki_kernels_in_simulator"}
 """
     run(code)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, nki_finder, releases, simulator
+import nki_sim
+from nki_sim import hardware, nki_finder, releases
 
-simulator.install()
+nki_sim.install()
 
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
@@ -122,7 +123,7 @@ def test_a_launch_has_the_degree_of_the_variable(release, monkeypatch):
     kernel(X)
     assert seen == ([(2, 1)] * 2 if release == "0.7" else [(1, 0)])
     seen.clear()
-    simulator.dry_run(nki.jit(lambda x: note()), (X.shape, "float32"))
+    nki_sim.dry_run(nki.jit(lambda x: note()), (X.shape, "float32"))
     assert seen == ([(2, 1)] * 2 if release == "0.7" else [(1, 0)])
 
 
@@ -136,7 +137,7 @@ def test_a_bracket_that_differs_from_the_variable_is_refused(release, monkeypatc
         np.testing.assert_array_equal(copied[1](X), X)
         return
     for launch in (copied[1], copied[1].with_schedule([])):
-        with pytest.raises(simulator.NkiValidationError, match=r"kernel\[1\] is 1, .*NCC_EVRF066"):
+        with pytest.raises(nki_sim.NkiValidationError, match=r"kernel\[1\] is 1, .*NCC_EVRF066"):
             launch(X)
 
 
@@ -154,10 +155,10 @@ def test_the_body_of_a_loop_gets_what_the_release_gives(release):
         nl.fori_loop(0, nisa.register_alloc(1), lambda i: names.append(type(i).__name__))
 
     names = []
-    with pytest.raises(simulator.NkiValidationError, match="cannot change Python state"):
+    with pytest.raises(nki_sim.NkiValidationError, match="cannot change Python state"):
         kernel_of(loop)(X)  # it does, to see it
     assert seen == ["NkiScalar" if release == "0.7" else "VirtualRegister"]
-    with pytest.raises(simulator.NkiValidationError, match="cannot change Python state"):
+    with pytest.raises(nki_sim.NkiValidationError, match="cannot change Python state"):
         kernel_of(lambda: nl.fori_loop(0, nisa.register_alloc(1), lambda i: names.append(i)))(X)
     assert isinstance(names[0], nisa.VirtualRegister)
 
@@ -173,7 +174,7 @@ def test_a_tensor_of_a_loops_body_ends_with_it(release):
         nl.fori_loop(0, 1, body)
         nisa.memset(tiles["t"], 1.0)
 
-    with pytest.raises(simulator.NkiValidationError):
+    with pytest.raises(nki_sim.NkiValidationError):
         kernel_of(escaping)(X)
 
 
@@ -245,11 +246,11 @@ def test_simulate_takes_a_release():
 
     assert nki_finder.SIMULATOR_VARIABLE  # the module that answers `import nki`
     seen = []
-    simulator.simulate(kernel_of(lambda: seen.append(nki.__version__)), release="0.6")(X)
-    simulator.simulate(comprehending)(X)
+    nki_sim.simulate(kernel_of(lambda: seen.append(nki.__version__)), release="0.6")(X)
+    nki_sim.simulate(comprehending)(X)
     assert seen == ["0.6.0"] and nki.__version__ == "0.7.0"
     with pytest.raises(ValueError, match="argument 'release' is '1', allowed is '0.6' or '0.7'"):
-        simulator.simulate(comprehending, release="1")
+        nki_sim.simulate(comprehending, release="1")
 
 
 def test_all_names_of_the_release_come_with_a_star(release):
@@ -279,7 +280,7 @@ def test_a_kernel_whose_call_runs_nothing_is_refused(kind):
         return copied(x)
 
     kernel = generating if kind == "a generator" else waiting
-    for launch in (nki.jit(kernel), lambda x: simulator.dry_run(kernel, x)):
+    for launch in (nki.jit(kernel), lambda x: nki_sim.dry_run(kernel, x)):
         with pytest.raises(TypeError, match=f"is {kind}, and a call of it runs nothing"):
             launch(X)
 
@@ -305,7 +306,7 @@ def test_a_kernel_returns_tensors(made, advice):
 
 
 def test_annotations_that_are_texts_are_checked():
-    from nki_kernels.simulator import typing as nt
+    from nki_sim import typing as nt
 
     def kernel(x):
         return copied(x)
@@ -319,7 +320,5 @@ def test_annotations_that_are_texts_are_checked():
 
 
 def test_int64_is_not_for_psum():
-    with pytest.raises(
-        simulator.NkiValidationError, match="int64 in PSUM, but tensors of int64 are"
-    ):
+    with pytest.raises(nki_sim.NkiValidationError, match="int64 in PSUM, but tensors of int64 are"):
         kernel_of(lambda: nl.ndarray((1, 1), nl.int64, buffer=nl.psum))(X)

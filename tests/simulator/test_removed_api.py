@@ -11,9 +11,9 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_kernels import removed_api, simulator
-from nki_kernels.simulator import isa, language
-from nki_kernels.simulator.errors import NkiSimulationWarning, NkiValidationError
+import nki_sim
+from nki_sim import isa, language, removed_api
+from nki_sim.errors import NkiSimulationWarning, NkiValidationError
 
 X = np.ones((128, 64), np.float32)
 
@@ -132,7 +132,7 @@ def test_what_was_removed_is_not_there_today():
 def test_neuronxcc_says_what_to_import():
     code = (
         "import importlib.util\n"
-        "from nki_kernels.simulator import install\n"
+        "from nki_sim import install\n"
         "install()\n"
         "assert importlib.util.find_spec('neuronxcc') is None\n"
         "import neuronxcc.nki"
@@ -194,7 +194,7 @@ def test_accumulators_that_were_reset_are_not_told():
 @pytest.mark.usefixtures("parsed")
 def test_imports_of_removed_names_say_what_to_write(monkeypatch, statement, said):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    simulator.install()
+    nki_sim.install()
     with pytest.raises(ImportError, match=said):
         exec(statement, {})
     assert importlib.util.find_spec("nki.compiler") is None
@@ -203,7 +203,7 @@ def test_imports_of_removed_names_say_what_to_write(monkeypatch, statement, said
 
 def test_names_of_a_release_are_imported_in_it(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    simulator.install()
+    nki_sim.install()
     names = {}
     exec("from nki.isa import scalar_load; from nki.language import tiles, int64", names)
     exec("import nki.compiler; from nki.compiler import CompileConfig", names)

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import releases, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import NkiSimulationWarning, NkiValidationError
+from nki_sim import NkiSimulationWarning, NkiValidationError, releases
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
@@ -86,7 +86,7 @@ def index(*values):
 
 def run(kernel, *args):
     """Simulate ``kernel``."""
-    return simulator.simulate(kernel)(*args)
+    return nki_sim.simulate(kernel)(*args)
 
 
 # Access patterns of on-chip operands.
@@ -2436,7 +2436,7 @@ def dma_written_budget(broken):
 @pytest.mark.parametrize("case", RULES, ids=lambda case: case.kernel.__name__)
 def test_rule(case, monkeypatch):
     monkeypatch.setenv(TARGET, case.chip)
-    with simulator.strict(), releases.select(case.release):
+    with nki_sim.strict(), releases.select(case.release):
         with pytest.raises(NkiValidationError) as caught:
             run(lambda: case.kernel(True))
         error = caught.value
@@ -2456,7 +2456,7 @@ def test_strict_mode_ends_with_its_block():
     def kernel():
         nisa.tensor_copy(raw(4, 4), raw(4, 4))
 
-    with simulator.strict(), pytest.raises(NkiValidationError, match="nothing has written"):
+    with nki_sim.strict(), pytest.raises(NkiValidationError, match="nothing has written"):
         run(kernel)
     with pytest.warns(NkiSimulationWarning, match="nothing has written"):
         run(kernel)
@@ -2478,7 +2478,7 @@ def test_an_operand_of_two_psum_banks_warns_every_time():
             run(kernel)
         assert len(caught) == 1
     with (
-        simulator.strict(),
+        nki_sim.strict(),
         pytest.raises(NkiValidationError, match="at most the 2048 bytes of a bank"),
     ):
         run(kernel)
@@ -2523,7 +2523,7 @@ def test_an_unwritten_output_warns():
     with pytest.warns(NkiSimulationWarning, match="return: operand is shared_hbm tile 'result'"):
         result = run(kernel)
     assert np.isnan(result).all()
-    with simulator.strict(), pytest.raises(NkiValidationError) as caught:
+    with nki_sim.strict(), pytest.raises(NkiValidationError) as caught:
         run(kernel)
     assert caught.value.instruction == "return"
 
@@ -2542,10 +2542,10 @@ def test_a_partly_written_output_warns():
 @pytest.mark.lenient
 def test_a_dry_run_checks_operands_and_capacity():
     with pytest.raises(NkiValidationError, match="at most 512 on trn1"):
-        simulator.dry_run(moving_free_size, True)
+        nki_sim.dry_run(moving_free_size, True)
     with pytest.raises(NkiValidationError, match="trn1 has 196608: use fewer"):
-        simulator.dry_run(live_tiles_fit_sbuf, True)
-    simulator.dry_run(live_tiles_fit_sbuf, False)
+        nki_sim.dry_run(live_tiles_fit_sbuf, True)
+    nki_sim.dry_run(live_tiles_fit_sbuf, False)
 
 
 # Launches.
@@ -2602,7 +2602,7 @@ def test_arguments_hold_elements_of_known_types():
 
 def test_annotated_shapes_are_checked():
     @nki.jit
-    def kernel(x: simulator.typing.tensor[4, None]):
+    def kernel(x: nki_sim.typing.tensor[4, None]):
         return _copied(x)
 
     assert kernel(np.zeros((4, 7), np.float32)).shape == (4, 7)
@@ -2617,13 +2617,13 @@ def test_an_hbm_tensor_has_at_most_2_gib():
     with pytest.raises(NkiValidationError, match="2 GiB") as caught:
         run(kernel, 513)
     assert (caught.value.instruction, caught.value.operand) == ("nl.ndarray", "the tensor's size")
-    simulator.dry_run(kernel, 512)  # 2 GiB: legal, and too much to allocate in a test
+    nki_sim.dry_run(kernel, 512)  # 2 GiB: legal, and too much to allocate in a test
 
 
 def test_an_argument_has_at_most_2_gib():
     with pytest.raises(NkiValidationError, match="2 GiB"):
-        simulator.dry_run(lambda x: None, ((513, 1 << 20), "float32"))
-    simulator.dry_run(lambda x: None, ((512, 1 << 20), "float32"))
+        nki_sim.dry_run(lambda x: None, ((513, 1 << 20), "float32"))
+    nki_sim.dry_run(lambda x: None, ((512, 1 << 20), "float32"))
 
 
 def test_the_grid_is_one_number():
@@ -2684,7 +2684,7 @@ def test_schedules_name_instructions(edge):
 
 
 def test_circular_schedules_are_found_when_a_timeline_is_recorded():
-    with simulator.record(), pytest.raises(NkiValidationError, match="form a cycle"):
+    with nki_sim.record(), pytest.raises(NkiValidationError, match="form a cycle"):
         _named.with_schedule([("load", "store")])(np.ones((4, 4), np.float32))
 
 
@@ -2717,7 +2717,7 @@ def test_a_register_has_no_compile_time_value():
 
 def strict_run(kernel, *args):
     """Simulate ``kernel`` in strict mode."""
-    with simulator.strict():
+    with nki_sim.strict():
         return run(kernel, *args)
 
 

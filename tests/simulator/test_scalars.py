@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels import simulator
+import nki_sim
 
-simulator.install()
+nki_sim.install()
 
 import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
@@ -123,7 +123,7 @@ def test_tiles_of_scalars(shape, dtype, buffer, rule):
         nisa.scalar_store(nl.ndarray(shape, dtype, buffer=buffer), nisa.scalar_load(x))
 
     for kernel in (loads, stores):
-        with pytest.raises(simulator.NkiValidationError, match=rule):
+        with pytest.raises(nki_sim.NkiValidationError, match=rule):
             nki.jit(kernel)(np.zeros((1, 1), np.int32))
 
 
@@ -133,9 +133,9 @@ def test_what_is_stored_is_a_scalar_of_the_width():
         nisa.scalar_store(out, nisa.scalar_load(x) if value is None else value)
 
     x = np.zeros((1, 1), np.int32)
-    with pytest.raises(simulator.NkiValidationError, match=r"write a Python int by nisa.memset"):
+    with pytest.raises(nki_sim.NkiValidationError, match=r"write a Python int by nisa.memset"):
         nki.jit(kernel)(x, 3)
-    with pytest.raises(simulator.NkiValidationError, match="dst.dtype is int64, but it must be"):
+    with pytest.raises(nki_sim.NkiValidationError, match="dst.dtype is int64, but it must be"):
         nki.jit(kernel)(x, None)
 
 
@@ -143,10 +143,8 @@ def test_a_dry_run_has_no_scalar_to_load():
     def kernel(x):
         return nisa.scalar_load(x)
 
-    with pytest.raises(
-        simulator.NkiValidationError, match="the value of a loaded scalar is unknown"
-    ):
-        simulator.dry_run(kernel, ((1, 1), "int32"))
+    with pytest.raises(nki_sim.NkiValidationError, match="the value of a loaded scalar is unknown"):
+        nki_sim.dry_run(kernel, ((1, 1), "int32"))
 
 
 ROWS = np.arange(8 * 128 * 4, dtype=np.float32).reshape(8 * 128, 4)
@@ -192,10 +190,10 @@ def test_int64_is_an_offset_into_hbm_only_and_no_bound():
     place = np.array([[3]], np.int64)
     np.testing.assert_array_equal(nki.jit(kernel)(ROWS, place, "hbm"), ROWS[384:512])
     with pytest.raises(
-        simulator.NkiValidationError, match=r"SBUF and PSUM need an NkiScalar of int32"
+        nki_sim.NkiValidationError, match=r"SBUF and PSUM need an NkiScalar of int32"
     ):
         nki.jit(kernel)(ROWS, place, "sbuf")
-    with pytest.raises(simulator.NkiValidationError, match="a count of iterations has no 64-bit"):
+    with pytest.raises(nki_sim.NkiValidationError, match="a count of iterations has no 64-bit"):
         moved(lambda i, s: i * 128, dtype="int64")
 
 
@@ -203,7 +201,7 @@ def test_bounds_of_two_kinds_are_not_documented():
     def kernel(x):
         nl.fori_loop(nisa.scalar_load(x), nisa.register_alloc(2), lambda i: None)
 
-    with pytest.raises(simulator.NkiValidationError, match="no document combines an NkiScalar"):
+    with pytest.raises(nki_sim.NkiValidationError, match="no document combines an NkiScalar"):
         nki.jit(kernel)(np.zeros((1, 1), np.int32))
 
 
@@ -231,7 +229,7 @@ def test_int64_is_for_scalars_only():
         ("cast", "no document describes a cast of int64"),
         ("view", "reinterpret bits to or from int64"),
     ):
-        with pytest.raises(simulator.NkiValidationError, match=rule):
+        with pytest.raises(nki_sim.NkiValidationError, match=rule):
             nki.jit(kernel)(x, use)
 
 

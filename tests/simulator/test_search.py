@@ -8,8 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE, new, run, to_hbm
 
@@ -135,7 +136,7 @@ def test_nonzero_with_count_reads_the_partitions_it_needs_only() -> None:
         nisa.nonzero_with_count(dst, src)
         return to_hbm(dst)
 
-    with hardware.select(hardware.chip("trn2")), simulator.strict():
+    with hardware.select(hardware.chip("trn2")), nki_sim.strict():
         assert nki.simulate(kernel)()[::16, 4].tolist() == [4] * 8
 
 
@@ -193,7 +194,7 @@ def test_topk_takes_the_documented_cycles() -> None:
 
     chip = hardware.chip("trn2")
     with hardware.select(chip):
-        timeline = simulator.dry_run(kernel, ((16, 256), nl.bfloat16))
+        timeline = nki_sim.dry_run(kernel, ((16, 256), nl.bfloat16))
     cycles = 4 * 4096 + 8 + chip.gpsimd_start_cycles
     busy = max(e.end_ns - e.start_ns for e in timeline.events if e.instruction == "nisa.topk")
     assert busy == pytest.approx(cycles / chip.gpsimd_ghz, rel=0.01)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import shadow
-from nki_kernels.simulator.enums import MemoryRegion
-from nki_kernels.simulator.tensor import NkiTensor, Storage
+from nki_sim import hardware
+from nki_sim.enums import MemoryRegion
+from nki_sim.views import shadow
+from nki_sim.views.tensor import NkiTensor, Storage
 
 from .conftest import RULE, new, to_hbm
 

@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import releases
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import releases
 
 from .conftest import TARGET, to_hbm
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.time_range import time_range
+from nki_sim import hardware
+from nki_sim.rules.device_rules import RULES
+from nki_sim.time_range import time_range
 from simulator_cases import all_cases
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
@@ -22,8 +24,8 @@ def test_the_range_is_that_of_a_dry_run_with_other_costs(name, chip):
     case = CASES[name]
 
     def timeline(core):
-        with hardware.select(core), simulator.allow(*simulator.device_rules.RULES):
-            return simulator.dry_run(case.kernel, *case.arguments())
+        with hardware.select(core), nki_sim.allow(*RULES):
+            return nki_sim.dry_run(case.kernel, *case.arguments())
 
     found = timeline(chip)
     low, high = timeline(chip.cheapest).total_ns, timeline(chip.dearest).total_ns
@@ -52,8 +54,8 @@ def test_loops_and_two_cores_have_ranges(programs):
     x = np.ones((8, 128, 64), np.float32)
 
     def timeline(core):
-        with hardware.select(core), simulator.record() as found:
-            simulator.simulate(doubled).with_programs(programs)(x)
+        with hardware.select(core), nki_sim.record() as found:
+            nki_sim.simulate(doubled).with_programs(programs)(x)
         return found
 
     found = timeline(hardware.TRN2)
@@ -65,14 +67,14 @@ def test_loops_and_two_cores_have_ranges(programs):
 
 def test_launches_add_their_ranges_and_a_core_without_ranges_has_none():
     x = np.ones((2, 128, 64), np.float32)
-    with hardware.select(hardware.TRN2), simulator.record() as both:
-        simulator.simulate(doubled)(x)
-        simulator.simulate(doubled)(x)
-    with hardware.select(replace(hardware.TRN2, ranges=())), simulator.record() as certain:
-        simulator.simulate(doubled)(x)
+    with hardware.select(hardware.TRN2), nki_sim.record() as both:
+        nki_sim.simulate(doubled)(x)
+        nki_sim.simulate(doubled)(x)
+    with hardware.select(replace(hardware.TRN2, ranges=())), nki_sim.record() as certain:
+        nki_sim.simulate(doubled)(x)
     assert both.total_ns == pytest.approx(2 * certain.total_ns)
     assert certain.low_ns == certain.total_ns == certain.high_ns
-    assert simulator.Timeline().low_ns == 0
+    assert nki_sim.Timeline().low_ns == 0
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=hardware.NAMES)

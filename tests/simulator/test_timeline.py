@@ -18,8 +18,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 FLOAT = nl.float32
 
@@ -35,8 +36,8 @@ def filled(shape, dtype=FLOAT):
 
 
 def run(body, *arguments):
-    with simulator.record() as timeline:
-        simulator.simulate(body)(*arguments)
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(body)(*arguments)
     return timeline
 
 
@@ -364,7 +365,7 @@ def test_array_tiles_that_write_one_bank_follow_each_other(is_same):
                 tile_size=(64, 128),
             )
 
-    with simulator.allow("psum-bank-groups"):
+    with nki_sim.allow("psum-bank-groups"):
         timeline = run(kernel)
     first, second = [e for e in timeline.events if e.engine == "tensor"]
     assert second.start_ns == near(first.end_ns if is_same else first.start_ns + 128 / RATE)
@@ -573,9 +574,9 @@ def test_several_kernels_in_one_record_follow_each_other():
     def kernel():
         filled((128, 512))
 
-    with simulator.record() as timeline:
-        simulator.simulate(kernel)()
-        simulator.simulate(kernel)()
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)()
+        nki_sim.simulate(kernel)()
     assert timeline.launches == 2
     assert timeline.total_ns == near(2 * (MEMSET + SEEN))
     assert timeline.events[1].start_ns == near(MEMSET + SEEN)
@@ -606,9 +607,9 @@ def test_hbm_scratch_is_what_a_launch_allocates_beside_its_outputs():
 
     x = np.zeros((128, 512), np.float32)
     assert run(kernel, x, 128).hbm_scratch_bytes == 2 * x.nbytes + 4 * 128 * 128
-    with simulator.record() as timeline:  # what a launch allocated is free for the next one
+    with nki_sim.record() as timeline:  # what a launch allocated is free for the next one
         for rows in (128, 256, 128):
-            simulator.simulate(kernel)(x, rows)
+            nki_sim.simulate(kernel)(x, rows)
     assert timeline.hbm_scratch_bytes == 4 * x.nbytes + 4 * 128 * 128
 
 
@@ -617,7 +618,7 @@ def test_a_dry_run_gives_the_same_timeline(monkeypatch, chip):
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
     x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
     real = run(pipeline, x, w)
-    dry = simulator.dry_run(pipeline, ((128, 512), nl.float32), ((128, 128), nl.float32))
+    dry = nki_sim.dry_run(pipeline, ((128, 512), nl.float32), ((128, 128), nl.float32))
     for name in (
         "total_ns",
         "engine_busy_ns",
@@ -640,9 +641,9 @@ def test_dry_run_takes_arrays_and_refuses_control_flow_on_data():
         nisa.register_load(register, n)
 
     x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
-    assert simulator.dry_run(pipeline, x, w).instructions == 26
-    with pytest.raises(simulator.NkiValidationError, match="no data"):
-        simulator.dry_run(kernel, ((1, 1), nl.int32))
+    assert nki_sim.dry_run(pipeline, x, w).instructions == 26
+    with pytest.raises(nki_sim.NkiValidationError, match="no data"):
+        nki_sim.dry_run(kernel, ((1, 1), nl.int32))
 
 
 def test_events_of_all_launches_are_counted_a_loops_body_once():
@@ -655,7 +656,7 @@ def test_events_of_all_launches_are_counted_a_loops_body_once():
         nl.fori_loop(0, 3, body)
 
     x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         nki.simulate(pipeline)(x, w)
         nki.simulate(repeated)(x)
     assert timeline.event_count == len(timeline.events) == 27
@@ -663,7 +664,7 @@ def test_events_of_all_launches_are_counted_a_loops_body_once():
 
 
 def test_a_time_is_said_with_its_chip_and_degree():
-    assert repr(simulator.Timeline()) == "Timeline(0 instructions, 0 ns modelled)"
+    assert repr(nki_sim.Timeline()) == "Timeline(0 instructions, 0 ns modelled)"
     timeline = run(pipeline, np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32))
     where = f"{hardware.current().name}, LNC=1"
     assert timeline.where == where and repr(timeline).endswith(f"ns modelled on {where})")
@@ -677,7 +678,7 @@ def test_a_write_waits_for_the_reader_of_a_tile_whose_other_part_was_written_bef
         nisa.memset(held[:, :64], 0.0, engine=nisa.engine.vector)
         nisa.dma_copy(held[:, 256:], x)
 
-    events = simulator.dry_run(nki.jit(kernel), ((128, 256), "float32")).events
+    events = nki_sim.dry_run(nki.jit(kernel), ((128, 256), "float32")).events
     assert events[3].start_ns >= events[1].end_ns
 
 
@@ -692,7 +693,7 @@ def test_a_dry_run_leaves_the_collector_of_garbage_as_it_was(is_enabled):
     (gc.enable if is_enabled else gc.disable)()
     try:
         with pytest.raises(KeyError):
-            simulator.dry_run(nki.jit(body), ((128, 4), "float32"))
+            nki_sim.dry_run(nki.jit(body), ((128, 4), "float32"))
         assert found == [False] and gc.isenabled() is is_enabled
     finally:
         gc.enable()

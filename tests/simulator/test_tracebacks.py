@@ -10,9 +10,8 @@ import nki.language as nl
 import numpy as np
 import pytest
 
-from nki_kernels import hardware
-from nki_kernels.simulator import dry_run
-from nki_kernels.simulator.errors import NkiSimulationWarning, NkiValidationError
+from nki_sim import dry_run, hardware
+from nki_sim.errors import NkiSimulationWarning, NkiValidationError
 
 
 @nki.jit
@@ -98,7 +97,7 @@ def test_a_traceback_of_two_cores_ends_at_the_line_of_the_kernel():
 
 
 def test_the_simulators_own_errors_keep_their_lines(monkeypatch):
-    from nki_kernels.simulator import session
+    from nki_sim.launch import session
 
     def broken(*_):
         return [][1]

@@ -8,9 +8,9 @@ TypeError under the tracer; the parser frontend accepts `while reg:`).
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nl
-from nki_kernels.simulator import NkiSimulationWarning, NkiValidationError
+from nki_sim import NkiSimulationWarning, NkiValidationError
 
 
 def ones():
@@ -57,9 +57,9 @@ def if_tensor_is_not_one():
 )
 def test_a_tensor_has_no_truth_value(kernel):
     with pytest.raises(NkiValidationError, match="sbuf tile 4x4 float32, .* while the kernel is"):
-        simulator.simulate(kernel)()
+        nki_sim.simulate(kernel)()
     with pytest.raises(NkiValidationError, match="while the kernel is built"):
-        simulator.dry_run(kernel)
+        nki_sim.dry_run(kernel)
 
 
 def while_tensor():
@@ -79,9 +79,9 @@ def test_an_argument_that_is_a_tensor_is_given():
         return out
 
     with pytest.warns(NkiSimulationWarning, match="no truth value while the kernel is built"):
-        assert simulator.simulate(kernel)(np.ones((4, 4), np.float32)) == 2
+        assert nki_sim.simulate(kernel)(np.ones((4, 4), np.float32)) == 2
     with pytest.raises(NkiValidationError, match="while the kernel is built"):
-        simulator.simulate(while_tensor)()
+        nki_sim.simulate(while_tensor)()
 
 
 # `is None` is not supported (Migration Guide 0.3), so kernels compare with None.
@@ -92,7 +92,7 @@ def test_a_tensor_may_be_compared_with_none():
         assert bias == bias and bias != ones()
         return None
 
-    simulator.simulate(kernel)(np.ones((4, 4), np.float32))
+    nki_sim.simulate(kernel)(np.ones((4, 4), np.float32))
 
 
 def if_register():
@@ -149,7 +149,7 @@ def while_register_is_not_another():
 )
 def test_a_register_has_no_truth_value(kernel):
     with pytest.raises(TypeError, match="register's value is not known while the kernel is built"):
-        simulator.simulate(kernel)()
+        nki_sim.simulate(kernel)()
 
 
 @pytest.mark.usefixtures("parsed")
@@ -162,7 +162,7 @@ def test_while_register_still_runs():
             nisa.register_move(register, 0)
         assert rounds == 1
 
-    simulator.simulate(kernel)()
+    nki_sim.simulate(kernel)()
 
 
 def test_a_tensor_is_not_iterated():
@@ -171,4 +171,4 @@ def test_a_tensor_is_not_iterated():
             pass
 
     with pytest.raises(TypeError, match="not iterable"):
-        simulator.simulate(kernel)(np.ones((2, 2), np.float32))
+        nki_sim.simulate(kernel)(np.ones((2, 2), np.float32))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE, new, to_hbm
 
@@ -163,7 +164,7 @@ def test_a_loop_is_told_once() -> None:
             nisa.dma_copy(out[start : start + 128], rows[start : start + 128])
         return out
 
-    with pytest.warns(simulator.NkiSimulationWarning) as told, simulator.record() as timeline:
+    with pytest.warns(nki_sim.NkiSimulationWarning) as told, nki_sim.record() as timeline:
         nki.simulate(kernel)()
     assert len(told) == len(timeline.warnings) == 1
     assert "reads memory that nothing has written, rows 0 to 127 (rows[0:128])" in str(

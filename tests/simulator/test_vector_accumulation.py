@@ -8,8 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
+from nki_sim import hardware
 
 from .conftest import RULE, TARGET, new, run, sample, wide
 
@@ -196,7 +197,7 @@ def test_exponential_refuses(trn3: None, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def busy(kernel: Any, instruction: str, *specs: Any) -> float:
-    timeline = simulator.dry_run(kernel, *specs)
+    timeline = nki_sim.dry_run(kernel, *specs)
     return sum(e.end_ns - e.start_ns for e in timeline.events if e.instruction == instruction)
 
 

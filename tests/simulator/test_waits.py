@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator import waits
+from nki_sim.timeline import waits
 
 from .conftest import TARGET
 
@@ -22,7 +22,7 @@ def memset(t, engine=nisa.engine.vector):
 
 def waits_of(body, *specs):
     """(index of what it waited for, why) of every event."""
-    events = simulator.dry_run(nki.jit(body), *specs).events
+    events = nki_sim.dry_run(nki.jit(body), *specs).events
     return [(event.waited_for, event.wait) for event in events]
 
 
@@ -99,7 +99,7 @@ def test_edges_of_the_kernel():
         first = nisa.memset(tile(4096), 0.0, engine=nisa.engine.vector)
         nisa.activation(tile(64), nl.copy, tile(64)).depends_on(first)
 
-    timeline = simulator.dry_run(nki.jit(kernel))
+    timeline = nki_sim.dry_run(nki.jit(kernel))
     assert [(e.waited_for, e.wait) for e in timeline.events] == [(None, ""), (0, waits.DEPENDS_ON)]
 
 
@@ -144,7 +144,7 @@ def test_a_barrier_of_two_programs(monkeypatch):
         nisa.core_barrier(x, (0, 1), nisa.engine.vector)
         nisa.dma_copy(t, x)
 
-    events = simulator.dry_run(nki.jit(kernel)[2], ((128, 512), "float32")).events
+    events = nki_sim.dry_run(nki.jit(kernel)[2], ((128, 512), "float32")).events
     barrier = next(e for e in events if e.name == "core_barrier" and e.core == 0)
     late = events[barrier.waited_for]
     assert barrier.wait == waits.BARRIER and (late.core, late.name) == (1, "memset")
@@ -160,11 +160,11 @@ def test_indices_count_on_over_launches():
         nisa.dma_copy(t, x)
         nisa.tensor_scalar(t, t, nl.add, 1.0)
 
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         for _ in range(2):
-            simulator.simulate(kernel)(x)
+            nki_sim.simulate(kernel)(x)
         assert len(timeline.events) == 4
-        simulator.simulate(kernel)(x)
+        nki_sim.simulate(kernel)(x)
     found = [(e.index, e.number, e.launch, e.waited_for) for e in timeline.events]
     assert found == [(2 * n + m, m, n, 2 * n if m else None) for n in range(3) for m in range(2)]
 
@@ -181,7 +181,7 @@ def test_every_wait_is_named_and_began_before(monkeypatch, chip):
             nisa.tensor_copy(t, bank)
             nisa.dma_copy(nl.ndarray((128, 512), nl.float32, nl.private_hbm), t)
 
-    events = simulator.dry_run(nki.jit(kernel), ((128, 512), "float32")).events
+    events = nki_sim.dry_run(nki.jit(kernel), ((128, 512), "float32")).events
     for event in events:
         assert (event.waited_for is None) == (event.wait == "") and event.wait in ("", *waits.KINDS)
         if event.waited_for is not None:

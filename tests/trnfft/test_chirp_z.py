@@ -10,8 +10,8 @@ import pytest
 import scipy.signal
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from trnfft import ComplexTensor
 
 from .samples import random
@@ -102,7 +102,7 @@ def test_backends_and_launches(backend):
     ]
     for function, launches in calls:
         expected = trnfft.as_native(function(x.double())).numpy()
-        with trnfft.backend(backend), simulator.record() as timeline:
+        with trnfft.backend(backend), nki_sim.record() as timeline:
             y = function(x)
         assert timeline.launches == (launches if backend == "nki-sim" else 0)
         assert y.real.dtype == torch.float32

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 
 from .samples import random
 
@@ -84,7 +84,7 @@ def test_singular_transforms_warn(mu, bias, is_singular, inverse_is_singular):
 def test_single_precision_is_one_launch(backend, launches):
     a = random(3, 100, dtype=torch.float32)
     for name in ("fht", "ifht"):
-        with trnfft.backend(backend), simulator.record() as timeline:
+        with trnfft.backend(backend), nki_sim.record() as timeline:
             y = getattr(trnfft, name)(a, 0.1, 0.5, 0.2, 0.1)
         assert timeline.launches == launches
         assert y.dtype == torch.float32

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from tests import sweeps
 from trnfft import ComplexTensor
 from trnfft.backends import choice
@@ -45,7 +45,7 @@ def test_every_transform_runs_kernels(name, held):
     x = random(4, 6, dtype=torch.float32 if name in FROM_REAL else torch.complex64)
     transform = getattr(torch.fft, name) if held else lambda x: getattr(torch.fft, name)(x)
     expected = transform(x)
-    with trnfft.patch_torch(), trnfft.backend("nki-sim"), simulator.record() as timeline:
+    with trnfft.patch_torch(), trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         actual = transform(x)
     assert timeline.launches >= 1
     assert isinstance(actual, ComplexTensor) == expected.is_complex()
@@ -137,7 +137,7 @@ def test_one_object_serves_many_blocks():
 
 def test_nested_blocks_compute_once():
     patches = trnfft.patch_torch(), trnfft.patch_torch()
-    with patches[0], patches[1], trnfft.backend("nki-sim"), simulator.record() as timeline:
+    with patches[0], patches[1], trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         torch.fft.fft(torch.ones(8))
     assert timeline.launches == 1
 
@@ -225,7 +225,7 @@ def test_the_whole_program():
         assert in_a_thread(is_patched)
         assert isinstance(held(torch.ones(2)), torch.Tensor)
         assert not isinstance(held(torch.ones(2)), ComplexTensor)  # taken before
-        with trnfft.patch_torch(), trnfft.backend("nki-sim"), simulator.record() as timeline:
+        with trnfft.patch_torch(), trnfft.backend("nki-sim"), nki_sim.record() as timeline:
             assert isinstance(held(torch.ones(2)), ComplexTensor)
             torch.fft.rfft(torch.ones(8))
         assert timeline.launches == 2

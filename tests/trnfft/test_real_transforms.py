@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from tests import sweeps
 from trnfft import ComplexTensor
 
@@ -122,7 +122,7 @@ def test_lengths_and_axes(name):
 def test_complex_input_is_transformed_part_by_part(type):
     x = random(3, 8, dtype=torch.complex64)
     for z in (x, ComplexTensor.from_complex(x)):
-        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
             y = trnfft.dct(z, type, norm="ortho", orthogonalize=False)
         assert timeline.launches == 1
         for actual, part in ((y.real, x.real), (y.imag, x.imag)):
@@ -149,7 +149,7 @@ def test_one_launch(name, type, n):
     if not is_defined(name, type, n):
         return
     x = random(3, n, dtype=torch.float32)
-    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+    with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         getattr(trnfft, name)(x, type)
     assert timeline.launches == (1 if n > 1 or (type, name[-3:]) == (1, "dst") else 0)
 
@@ -158,7 +158,7 @@ def test_one_launch(name, type, n):
 def test_several_dimensions_in_one_launch_but_for_type_4(name):
     x = random(2, 6, 10, dtype=torch.float32)
     for type, launches in ((1, 1), (2, 1), (3, 1), (4, 2)):
-        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
             y = getattr(trnfft, name)(x, type, axes=(1, 2))
         assert timeline.launches == launches
         expected = getattr(scipy.fft, name)(x.double().numpy(), type, axes=(1, 2))
@@ -169,7 +169,7 @@ def test_types_2_and_3_have_the_plan_of_a_real_transform_of_their_length():
     x = random(4, 1000, dtype=torch.float32)
     times = []
     for function in (trnfft.rfft, trnfft.dct, trnfft.dst):
-        with trnfft.backend("nki-sim"), simulator.record() as timeline:
+        with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
             function(x)
         times.append(timeline.total_ns)
     assert times[1] == times[2] == times[0]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from tests import sweeps
 
 GENERATOR = torch.Generator().manual_seed(5)

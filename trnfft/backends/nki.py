@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from nki_kernels import hardware, simulator
+import nki_sim
+from nki_sim import hardware
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
@@ -105,7 +106,7 @@ class Nki(Backend):
             return list(y) if isinstance(y, (tuple, list)) else [y]
         arrays = [part.detach().resolve_neg().cpu().contiguous().numpy() for part in x]
         arguments = algorithm.arguments(recipe, inverse, scale)
-        y = simulator.simulate(algorithm.kernel).with_programs(cores)(*arrays, *arguments)
+        y = nki_sim.simulate(algorithm.kernel).with_programs(cores)(*arrays, *arguments)
         results: list[np.ndarray] = list(y) if isinstance(y, (tuple, list)) else [y]
         return [torch.from_numpy(part).to(x[0].device) for part in results]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nki_kernels import hardware
-from nki_kernels.measured_times import about, in_words
+from nki_sim import hardware
+from nki_sim.measured_times import about, in_words
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.printable import printable
 

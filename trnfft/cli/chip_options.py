@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nki_kernels import hardware
+from nki_sim import hardware
 
 Target = Annotated[
     str | None,

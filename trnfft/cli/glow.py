@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.cli.picture import Picture
 from trnfft.convolution.bloom import BloomFilter, least_length
 from trnfft.convolution.point_spread_functions import gaussian

@@ -23,15 +23,16 @@ from typing import Any
 import numpy as np
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import distributions, hardware, simulator
 from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.kernels.stockham import stockham
 from nki_kernels.kernels.stockham_stages import stockham_tables
-from nki_kernels.measured_times import about
-from nki_kernels.neuron_packages import how_to_install
 from nki_kernels.packing import pack
-from nki_kernels.simulator.install import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
+from nki_sim import distributions, hardware
+from nki_sim.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
+from nki_sim.measured_times import about
+from nki_sim.neuron_packages import how_to_install
 from trnfft import config
 from trnfft.backends.choice import choose_backend
 from trnfft.cache import cached
@@ -387,8 +388,8 @@ def _simulated(kernel: Any, n: int, *arguments: Any) -> Check:
     """Runs a kernel in the simulator on 8 random rows of n points."""
     re, im = np.random.default_rng(0).standard_normal((2, 8, n)).astype(np.float32)
     chip = _chip() or hardware.TRN1  # without a chip, another check is broken
-    with hardware.select(chip), simulator.record() as timeline:
-        y_re, y_im = simulator.simulate(kernel)(re, im, *arguments)
+    with hardware.select(chip), nki_sim.record() as timeline:
+        y_re, y_im = nki_sim.simulate(kernel)(re, im, *arguments)
     exact = np.fft.fft(re + 1j * im.astype(np.float64))
     error = _relative_error(y_re + 1j * y_im.astype(np.float64), exact)
     modelled = f"kernel {timeline.total_ns / 1e3:.3g} us, modelled on {timeline.where}"

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from nki_kernels import hardware
-from nki_kernels.distributions import from_extra
-from nki_kernels.measured_times import about
-from nki_kernels.time_range import time_range
+from nki_sim import hardware
+from nki_sim.distributions import from_extra
+from nki_sim.measured_times import about
+from nki_sim.time_range import time_range
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
@@ -231,14 +231,14 @@ def folded(candidates: Sequence[Candidate]) -> list[tuple[str, Candidate]]:
 
 def save_timeline(found: Plan, out: Path) -> None:
     """Writes the timeline of the plan, or ends the command with the reason why not."""
-    from nki_kernels import simulator
+    import nki_sim
     from trnfft.planner import cost
 
     if not found.launches:
         stop('there is no timeline, because precision "double" runs on the host', 2)
     chip = hardware.chip(found.target)
     try:
-        with writing(out), simulator.sources():
+        with writing(out), nki_sim.sources():
             cost.timeline(found.recipe, found.batch, chip, found.cores).save_perfetto(out)
     except ImportError:
         stop(f"the trace needs perfetto, {from_extra('report')}", 2)

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_kernels.distributions import from_extra
+from nki_sim.distributions import from_extra
 from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
 

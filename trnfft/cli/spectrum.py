@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 from trnfft.cli.chip_options import Lnc, Target, chip_and_cores
 from trnfft.cli.output_file import check_output, save_picture
 from trnfft.cli.recording import FloatArray, Recording, read_recording
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nki_kernels.simulator.timeline import Timeline
+    from nki_sim.timeline.timeline import Timeline
     from trnfft.planner.plan import Plan, Recipe
 
 FRAME_SECONDS = 0.04  # about the length of a frame, as is usual for speech and music
@@ -159,14 +159,14 @@ def transform(frames: FloatArray, chip: hardware.NeuronCore, cores: int = 1) -> 
     Raises:
         NotImplementedError: no kernel transforms frames of this length.
     """
-    from nki_kernels import simulator
+    import nki_sim
     from trnfft.planner.planner import plan
 
     batch, points = frames.shape
     found = plan(points, batch=batch, real=True, target=chip.name, cores=cores, precision="fast")
     # Scaled by a power of two, which is exact: no recording is too loud or too soft for float32.
     x = np.ldexp(frames, -np.frexp(np.abs(frames).max())[1]).astype(np.float32)
-    with hardware.select(chip), simulator.record() as timeline:
+    with hardware.select(chip), nki_sim.record() as timeline:
         re, im = launched(found.recipe, x, cores)
     spectra = np.asarray(re, np.float64) + 1j * np.asarray(im, np.float64)
     spectra = spectra[:, : points // 2 + 1]
@@ -181,13 +181,13 @@ def launched(recipe: Recipe, x: np.ndarray, cores: int) -> tuple[np.ndarray, np.
 
     The plan of a real transform may be that of a complex one, whose imaginary input is zero.
     """
-    from nki_kernels import simulator
+    import nki_sim
     from trnfft.planner.algorithms import ALGORITHMS
     from trnfft.planner.problem import R2C
 
     algorithm = ALGORITHMS[recipe.algorithm]
     inputs = (x,) if algorithm.kind == R2C else (x, np.zeros_like(x))
-    kernel = simulator.simulate(algorithm.kernel).with_programs(cores)
+    kernel = nki_sim.simulate(algorithm.kernel).with_programs(cores)
     return kernel(*inputs, *algorithm.arguments(recipe))
 
 

@@ -10,7 +10,7 @@ links evenly. Then
 
 The links carry data side by side. A message without bytes counts like any other. Packing is not
 part of the time, but of the kernels around the exchange. The constants of the chips are fields of
-`nki_kernels.hardware.NeuronCore`, which has their sources.
+`nki_sim.hardware.NeuronCore`, which has their sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.hardware import NeuronCore
+from nki_sim.hardware import NeuronCore
 from trnfft.distributed.layout import Box
 
 HBM, NEURONLINK, EFA = "HBM", "NeuronLink", "EFA"

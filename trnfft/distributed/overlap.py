@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.config import NEURON_DEVICES
 from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributed.tensor import Shard
 
-from nki_kernels import hardware
-from nki_kernels.measured_times import about, in_words
+from nki_sim import hardware
+from nki_sim.measured_times import about, in_words
 from trnfft.checks import check_flag, shown
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.network import Exchange, machine_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner import planner
 from trnfft.planner.plan import Plan
 

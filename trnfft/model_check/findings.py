@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.model_check.sites import Site
 
 FORWARD, BACKWARD = "forward", "backward"

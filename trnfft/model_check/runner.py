@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft import config, patch
 from trnfft.backends import choice
 from trnfft.complex import on_the_host

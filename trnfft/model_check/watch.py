@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft import patch, transforms
 from trnfft.complex.dispatch import is_view, written_by
 from trnfft.complex.tensor import ComplexTensor, parts_of

@@ -10,7 +10,7 @@ plans, and with others.
 
 from __future__ import annotations
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import Problem

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nki_kernels import hardware, simulator
-from nki_kernels.hardware import NeuronCore
+import nki_sim
+from nki_sim import hardware
+from nki_sim.hardware import NeuronCore
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 
@@ -34,7 +35,7 @@ class Price:
     high_ns: float | None = None
 
 
-def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> simulator.Timeline:
+def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> nki_sim.Timeline:
     """Runs the recipe's kernel dry on `batch` transforms, launched on `cores` cores.
 
     Raises:
@@ -42,12 +43,12 @@ def timeline(recipe: Recipe, batch: int, chip: NeuronCore, cores: int = 1) -> si
             small, or the programs on two cores do not share the work.
     """
     algorithm = ALGORITHMS[recipe.algorithm]
-    kernel = simulator.simulate(algorithm.kernel)
+    kernel = nki_sim.simulate(algorithm.kernel)
     inputs = [(shape, "float32") for shape in _inputs(recipe, batch)]
     try:
-        with hardware.select(chip), simulator.strict():
-            return simulator.dry_run(kernel.with_programs(cores), *inputs, *algorithm.specs(recipe))
-    except (simulator.NkiValidationError, ValueError) as error:
+        with hardware.select(chip), nki_sim.strict():
+            return nki_sim.dry_run(kernel.with_programs(cores), *inputs, *algorithm.specs(recipe))
+    except (nki_sim.NkiValidationError, ValueError) as error:
         raise CannotRun(str(error)) from error
 
 

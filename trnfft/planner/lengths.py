@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Callable
 
-from nki_kernels import hardware
 from nki_kernels.kernels import (
     butterfly_tables,
     four_step_tables,
@@ -14,6 +13,7 @@ from nki_kernels.kernels import (
     real_stockham,
     stockham_stages,
 )
+from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM

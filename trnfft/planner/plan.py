@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from nki_kernels import hardware
-from nki_kernels.measured_times import about, in_words
-from nki_kernels.time_range import time_range
+from nki_sim import hardware
+from nki_sim.measured_times import about, in_words
+from nki_sim.time_range import time_range
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 

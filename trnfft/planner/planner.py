@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_kernels import hardware
 from nki_kernels.kernels import split_four_step
+from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner import accuracy, bounds, cost, wisdom

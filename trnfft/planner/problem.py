@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import gt
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft import config
 from trnfft.checks import finite, index, shown
 from trnfft.planner import accuracy

@@ -37,7 +37,7 @@ import msgspec
 import platformdirs
 
 import nki_kernels
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft.cache import cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from nki_kernels import hardware
-from nki_kernels.simulator import dtypes
+from nki_sim import dtypes, hardware
 from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS

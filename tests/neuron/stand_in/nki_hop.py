@@ -37,7 +37,8 @@ from torch.fx.experimental.proxy_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-from nki_kernels import hardware, simulator
+import nki_sim
+from nki_sim import hardware
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int32)
 OPERATORS: set[str] = set()  # names of operators that `nki_op` made
@@ -97,7 +98,7 @@ class Caller:
 
 def wrap_nki(kernel: Any) -> Caller:
     """Returns a caller of an `nki.jit` kernel that torch.compile can trace."""
-    if not isinstance(kernel, simulator.Kernel):
+    if not isinstance(kernel, nki_sim.Kernel):
         raise TypeError(f"wrap_nki takes nki.jit kernels, not {type(kernel).__name__}")
     if kernel not in kernels:
         kernels.append(kernel)
@@ -110,20 +111,20 @@ def kernels_are_called() -> Iterator[None]:
 
     The degree of LNC is NEURON_LOGICAL_NC_CONFIG, or 1 without this variable.
     """
-    simulated_call = simulator.Kernel.__call__
+    simulated_call = nki_sim.Kernel.__call__
 
-    def call(kernel: simulator.Kernel, *args: Any, **kwargs: Any) -> Any:
+    def call(kernel: nki_sim.Kernel, *args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if not any(isinstance(x, torch.Tensor) and x.device.type == "neuron" for x in given):
             return simulated_call(kernel, *args, **kwargs)
         degree = int(os.environ.get(hardware.LNC_VARIABLE) or 1)
         return wrap_nki(kernel)[(degree,)](*args, **kwargs)
 
-    simulator.Kernel.__call__ = call
+    nki_sim.Kernel.__call__ = call
     try:
         yield
     finally:
-        simulator.Kernel.__call__ = simulated_call
+        nki_sim.Kernel.__call__ = simulated_call
 
 
 def check(grid: tuple[int, ...], operands: Any) -> None:
@@ -146,8 +147,8 @@ def simulated(kernel: int, grid: Any, names: Any, key: int, arrays: Any) -> Any:
     The run is strict: anything that a device may refuse is an error.
     """
     arguments = {**dict(zip(names, arrays, strict=True)), **constants[key]}
-    with simulator.strict():
-        return simulator.simulate(kernels[kernel]).with_programs(*(grid or (1,)))(**arguments)
+    with nki_sim.strict():
+        return nki_sim.simulate(kernels[kernel]).with_programs(*(grid or (1,)))(**arguments)
 
 
 def array_of(x: torch.Tensor) -> Any:

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from nki_kernels.neuron_packages import FROM_AWS_ALONE, INDEX
+from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.cost import PRICES
 from remote.job import WHEELS
 from remote.sets import SETS

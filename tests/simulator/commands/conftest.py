@@ -101,7 +101,7 @@ def folder(tmp_path):
 def nki_sim(folder):
     """Runs the command there, in a process of its own."""
 
-    def run(*arguments, module="nki_kernels.simulator", **settings):
+    def run(*arguments, module="nki_sim", **settings):
         command = [sys.executable, "-m", module, *map(str, arguments)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
         return subprocess.run(
@@ -114,7 +114,7 @@ def nki_sim(folder):
 @pytest.fixture
 def here(folder, monkeypatch, capsys):
     """Runs the command in this process, and gives its exit code, output and errors."""
-    from nki_kernels.simulator.__main__ import main
+    from nki_sim.__main__ import main
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["nki-sim"])

@@ -37,12 +37,11 @@ def test_the_release_is_one_that_is_known(here, folder, monkeypatch):
 
 
 def test_the_module_lint_is_the_same_command(nki_sim):
-    done = nki_sim("bad.py", "--nki=0.6", module="nki_kernels.lint")
+    done = nki_sim("bad.py", "--nki=0.6", module="nki_sim.lint")
     assert done.returncode == 1 and "bad.py:8: error: comprehensions" in done.stdout
-    done = nki_sim("absent.py", module="nki_kernels.lint")
+    done = nki_sim("absent.py", module="nki_sim.lint")
     assert (
-        done.returncode == 2
-        and done.stderr == "nki_kernels.lint: absent.py: there is no such file\n"
+        done.returncode == 2 and done.stderr == "nki_sim.lint: absent.py: there is no such file\n"
     )
 
 

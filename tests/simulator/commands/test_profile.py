@@ -2,17 +2,18 @@ import json
 
 import pytest
 
-from nki_kernels import hardware, simulator
-from nki_kernels.measured_times import about
-from nki_kernels.time_range import time_range
+import nki_sim
+from nki_sim import hardware
+from nki_sim.measured_times import about
+from nki_sim.time_range import time_range
 
 
 def expected(folder, chip, name, *specs):
     """The same timeline by the simulator's functions."""
-    from nki_kernels.simulator.commands.kernel_file import named_kernel
+    from nki_sim.commands.kernel_file import named_kernel
 
     with hardware.select(hardware.chip(chip)):
-        return simulator.dry_run(named_kernel(f"{folder}/kernels.py::{name}"), *specs)
+        return nki_sim.dry_run(named_kernel(f"{folder}/kernels.py::{name}"), *specs)
 
 
 def test_the_modelled_time_of_shapes(here, folder):
@@ -92,7 +93,7 @@ def test_another_error_is_shown_with_the_users_lines(here, folder):
     (folder / "wrong.py").write_text("def kernel(x):\n    return x.shape[3]\n")
     code, _, err = here("profile", "wrong.py::kernel", "--shape", "128x8")
     assert code == 1 and "in kernel\n    return x.shape[3]" in err
-    assert "wrong.py:2: error: IndexError" in err and "nki_kernels/simulator" not in err
+    assert "wrong.py:2: error: IndexError" in err and "nki_sim" not in err
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from nki_kernels.time_range import time_range
+from nki_sim.time_range import time_range
 
 from .conftest import ROOT
 
@@ -28,11 +28,11 @@ if "exit" in sys.argv:
 TEST = """
 import numpy as np
 from kernels import double
-from nki_kernels import simulator
+import nki_sim
 
 
 def test_double():
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         assert double(np.ones((128, 4), np.float32)).sum() == 1024
     assert timeline.launches == 1
 """
@@ -122,7 +122,7 @@ def test_half():
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_strict_tests_say_so_and_are_strict_in_all_processes(nki_sim, folder, processes):
     (folder / "test_half.py").write_text(HALF)
-    plugins = "-p", "nki_kernels.pytest_plugin", "-p", "no:cacheprovider"
+    plugins = "-p", "nki_sim.pytest_plugin", "-p", "no:cacheprovider"
     if processes != "0":
         pytest.importorskip("xdist")
         plugins += "-p", "xdist.plugin", "-n", processes
@@ -185,7 +185,7 @@ def test_an_absent_script(here):
 def test_processes_that_a_script_starts_are_told(nki_sim, folder):
     text = "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', sys.argv[1]]))"
     (folder / "starts.py").write_text(text)
-    child = "import os, nki_kernels.nki_finder; print(os.environ['NKI_SIMULATOR'])"
+    child = "import os, nki_sim.nki_finder; print(os.environ['NKI_SIMULATOR'])"
     assert nki_sim("run", "starts.py", child).stdout.startswith("1\n")
 
 
@@ -219,7 +219,7 @@ def test_standard_output_is_the_jsons_alone(nki_sim):
 @pytest.mark.parametrize("output", [(), ("--json", "-")])
 def test_a_full_disk_is_a_sentence(folder, output):
     profile = "profile", "kernels.py::double", "--shape", "128x4"
-    command = [sys.executable, "-m", "nki_kernels.simulator", *profile, *output]
+    command = [sys.executable, "-m", "nki_sim", *profile, *output]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -251,8 +251,8 @@ def test_a_file_without_kernels_says_what_a_kernel_is(here, folder):
 def test_what_launches_or_fails_or_models_is_not_told_to_launch(here, folder):
     (folder / "fails.py").write_text("raise SystemExit(3)\n")
     assert here("run", "fails.py") == (3, "", "")
-    models = "from nki_kernels import simulator\nfrom kernels import double\n"
-    models += 'print(simulator.dry_run(double, ((128, 4), "float32")).launches)\n'
+    models = "import nki_sim\nfrom kernels import double\n"
+    models += 'print(nki_sim.dry_run(double, ((128, 4), "float32")).launches)\n'
     (folder / "models.py").write_text(models)
     assert here("run", "models.py") == (0, "1\n", "")
     (folder / "module.py").write_text("x = 1\n")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from nki_kernels import hardware, simulator
+import nki_sim
 from nki_kernels.nki_api import nisa, nki, nl
-from nki_kernels.simulator.report import bottlenecks
+from nki_sim import hardware
+from nki_sim.report import bottlenecks
 
 
 @nki.jit
@@ -64,8 +65,8 @@ def by_columns(x, width):
 
 
 def advice(kernel, shape, dtype, chip="trn2", *rest):
-    with hardware.select(hardware.chip(chip)), simulator.sources():
-        timeline = simulator.dry_run(kernel, (shape, dtype), *rest)
+    with hardware.select(hardware.chip(chip)), nki_sim.sources():
+        timeline = nki_sim.dry_run(kernel, (shape, dtype), *rest)
         return {b.cause: b.advice for b in bottlenecks(timeline)}
 
 

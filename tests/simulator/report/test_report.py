@@ -7,10 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from nki_kernels import hardware
-from nki_kernels.simulator import NkiSimulationWarning, Timeline, dry_run, record, sources
-from nki_kernels.simulator.report import save_html
-from nki_kernels.simulator.report.units import bytes_text, percent_text, time_text
+from nki_sim import NkiSimulationWarning, Timeline, dry_run, hardware, record, sources
+from nki_sim.report import save_html
+from nki_sim.report.units import bytes_text, percent_text, time_text
 
 from . import kernels
 from .browser import in_browser

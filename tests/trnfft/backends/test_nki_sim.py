@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import hardware, simulator
-from nki_kernels.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from nki_sim import hardware
+from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from tests import sweeps
 from trnfft.backends import nki, torch_neuron
 from trnfft.nn import BlockCirculantLinear
@@ -98,7 +99,7 @@ def on_one_chip(names, cases):
 
 def simulated(function, *inputs):
     """The result, of launches on two cores alone, which break no rule; one point needs none."""
-    with trnfft.backend("nki-sim"), simulator.strict(), simulator.record() as timeline:
+    with trnfft.backend("nki-sim"), nki_sim.strict(), nki_sim.record() as timeline:
         y = whole(function(*inputs))
     where = f"{hardware.current().name}, LNC=2" if inputs[0].shape[-1] > 1 else ""
     assert timeline.where == where
@@ -157,7 +158,7 @@ def test_what_is_planned_is_launched(monkeypatch, chip, degree):
     monkeypatch.setenv(LNC_VARIABLE, str(degree))
     x = complex_(128, 256)
     plan = trnfft.plan(256, batch=128)
-    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+    with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         trnfft.fft(x)
     assert plan.where == timeline.where == f"{chip}, LNC={degree}"
     assert plan.predicted_ns == pytest.approx(timeline.total_ns, rel=0.01)
@@ -167,7 +168,7 @@ def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
     monkeypatch.setenv(TARGET_VARIABLE, "trn1")
     monkeypatch.setenv(LNC_VARIABLE, "2")
     message = f"{LNC_VARIABLE} is '2', allowed on trn1 is 1"
-    with simulator.record() as timeline, trnfft.backend("nki-sim"):
+    with nki_sim.record() as timeline, trnfft.backend("nki-sim"):
         pytest.raises(ValueError, trnfft.fft, real(8)).match(message)
     assert timeline.launches == 0
 
@@ -176,12 +177,12 @@ def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
 def test_the_backend_nki_launches_at_the_degree_too(monkeypatch, chip, degree):
     """With the simulator's kernels in place of a device's."""
     monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
-    monkeypatch.setattr(torch_neuron, "found", lambda name: simulator.simulate)
+    monkeypatch.setattr(torch_neuron, "found", lambda name: nki_sim.simulate)
     monkeypatch.setattr(torch_neuron, "_first_degree", [])
     monkeypatch.setenv(LNC_VARIABLE, str(degree))
     x = complex_(128, 64)
     recipe = trnfft.plan(64, batch=128).recipe
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         re, im = nki.Nki("nki").run(recipe, (x.real, x.imag))
     assert timeline.where == f"{chip}, LNC={degree}"
     assert error(torch.complex(re, im), exact_of(trnfft.fft, x)) <= TOLERANCE

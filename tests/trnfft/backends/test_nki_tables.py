@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
-from nki_kernels.hardware import TARGET_VARIABLE
+from nki_sim.hardware import TARGET_VARIABLE
 from trnfft import config
 from trnfft.backends import nki, torch_neuron
 from trnfft.backends.device_tables import uploaded
@@ -17,7 +17,7 @@ def on_cpu(monkeypatch):
     monkeypatch.setenv(TARGET_VARIABLE, "trn1")
     monkeypatch.setattr(config, "has_nki", lambda: True)
     monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
-    monkeypatch.setattr(torch_neuron, "found", lambda name: simulator.simulate)
+    monkeypatch.setattr(torch_neuron, "found", lambda name: nki_sim.simulate)
     monkeypatch.setattr(torch_neuron, "_first_degree", [])
     uploaded.cache_clear()
 

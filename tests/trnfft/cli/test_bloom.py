@@ -8,8 +8,9 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import nki_sim
 import trnfft
-from nki_kernels import hardware, simulator
+from nki_sim import hardware
 from tests import sweeps
 from trnfft import cli
 from trnfft.cli import glow
@@ -244,7 +245,7 @@ def test_the_modelled_launch_is_that_of_the_backend():
         with trnfft.backend("nki-sim"), hardware.select(hardware.TRN1):
             bloom_filter = BloomFilter(psf, (20, 24), padding=padding)
             bloom_filter(light)
-            with simulator.record() as timeline:
+            with nki_sim.record() as timeline:
                 bloom_filter(light)
         assert timeline.launches == 1
         assert found.kernel_ns == pytest.approx(timeline.total_ns, rel=1e-3)

@@ -18,8 +18,8 @@ import torch
 from typer.testing import CliRunner
 
 import trnfft
-from nki_kernels import hardware
-from nki_kernels.measured_times import about
+from nki_sim import hardware
+from nki_sim.measured_times import about
 from tests.docs.pages import ROOT, blocks
 from trnfft import cli, config, patch
 from trnfft.backends import choice

@@ -14,9 +14,9 @@ import torch
 from typer.testing import CliRunner
 
 import trnfft
-from nki_kernels import hardware
-from nki_kernels.neuron_packages import how_to_install
-from nki_kernels.simulator.install import FoundNki
+from nki_sim import hardware
+from nki_sim.installed_nki import FoundNki
+from nki_sim.neuron_packages import how_to_install
 from trnfft import cli, config
 from trnfft.backends import torch_neuron
 from trnfft.cli import doctor, health_checks

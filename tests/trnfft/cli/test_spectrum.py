@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nki_kernels import hardware
+from nki_sim import hardware
 from tests import sweeps
 from trnfft import cli
 from trnfft.cli import spectrum

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 import torch
 
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from tests import sweeps
 from trnfft import distributed
 from trnfft.planner.planner import LONGEST
@@ -267,7 +267,7 @@ def test_torch_distributed_need_not_be_initialised():
 
 
 def test_the_planner_is_loaded_with_the_first_plan():
-    program = "import sys, trnfft.distributed; print('nki_kernels.simulator' in sys.modules)"
+    program = "import sys, trnfft.distributed; print('nki_sim' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 

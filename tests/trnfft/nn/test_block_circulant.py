@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from tests import sweeps
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
@@ -351,9 +351,9 @@ def test_a_launch_in_each_direction():
     layer, x = BlockCirculantLinear(30, 20, 8), random(2, 3, 30, dtype=torch.float32)
     x.requires_grad_()
     with trnfft.backend("nki-sim"):
-        with simulator.record() as forward:
+        with nki_sim.record() as forward:
             y = layer(x)
-        with simulator.record() as backward:
+        with nki_sim.record() as backward:
             y.sum().backward()
     assert (forward.launches, backward.launches) == (1, 1)
 
@@ -362,9 +362,9 @@ def test_a_launch_in_each_direction():
 def test_launches_take_the_time_that_is_planned_for_the_rows(rows):
     x, weight = single(rows, 4 * 64).requires_grad_(), single(4, 4, 64, seed=1).requires_grad_()
     with trnfft.backend("nki-sim"):
-        with simulator.record() as forward:
+        with nki_sim.record() as forward:
             y = block_circulant_product(x, weight)
-        with simulator.record() as backward:
+        with nki_sim.record() as backward:
             y.sum().backward()
     for gradients, timeline in ((False, forward), (True, backward)):
         plan = plan_block_circulant((4, 4, 64), batch=rows, gradients=gradients)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from tests import sweeps
 from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
 from trnfft.planner import lengths
@@ -284,7 +284,7 @@ def test_a_filter_for_each_channel_is_one_launch(shape, padding, mode):
     x = random(*shape).real.float()
     with trnfft.backend("nki-sim"), torch.no_grad():
         ours(x)  # makes the filter's spectrum
-        with simulator.record() as timeline:
+        with nki_sim.record() as timeline:
             y = ours(x)
     assert timeline.launches == 1
     assert_near(y, theirs(x).detach(), 1e-6)
@@ -310,7 +310,7 @@ def test_images_without_a_kernel_take_two_launches(monkeypatch):
     x = torch.randn(2, 20, 12)
     with trnfft.backend("nki-sim"):
         layer(x)
-        with simulator.record() as timeline:
+        with nki_sim.record() as timeline:
             y = layer(x)
     assert timeline.launches == 2
     assert_near(y, nn.functional.conv2d(x, layer.weight, layer.bias, groups=2), 1e-5)

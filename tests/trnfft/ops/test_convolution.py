@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from tests import sweeps
 from trnfft.ops.convolution import (
     convolve_images,
@@ -46,7 +46,7 @@ def relative(actual, expected):
 )
 def test_one_launch(name, shape):
     x = single(*shape)
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = getattr(trnfft, name)(x)
     assert timeline.launches == 1
     expected = getattr(torch.fft, name)(x.double())
@@ -56,7 +56,7 @@ def test_one_launch(name, shape):
 
 def test_dimensions_that_are_not_the_last_are_one_launch_too():
     x = single(6, 3, 10)
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = trnfft.fftn(x, dim=(0, 2))
     assert timeline.launches == 1
     expected = torch.fft.fftn(x.double(), dim=(0, 2))
@@ -65,7 +65,7 @@ def test_dimensions_that_are_not_the_last_are_one_launch_too():
 
 def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
     x = single(257, 6)  # 257 is a prime: columns have no kernel for it
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = trnfft.rfft2(x)
     assert timeline.launches == 2
     assert (trnfft.as_native(y) - torch.fft.rfft2(x.double())).abs().max() < 1e-4
@@ -82,7 +82,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
 )
 def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
     x, h = single(5, n).requires_grad_(), single(1, m, seed=1).requires_grad_()
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = trnfft.convolve(x, h, mode, dims=-1)
     assert timeline.launches == 2
     with trnfft.backend("torch"):
@@ -96,9 +96,9 @@ def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
 
 def test_padding_and_cropping_of_rows_move_nothing():
     x, h = single(4, 1000), single(1, 25, seed=1)
-    with simulator.record() as whole:
+    with nki_sim.record() as whole:
         convolve_rows(torch.nn.functional.pad(x, (0, 24)), trnfft.rfft(h, 1024))
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = convolve_rows(x, trnfft.rfft(h, 1024), 1024, 990)
     with trnfft.backend("torch"):
         assert relative(y, trnfft.convolve(x.double(), h.double(), dims=-1)[:, :990]) < 1e-6
@@ -116,7 +116,7 @@ def test_each_row_may_have_its_own_filter(filters):
 @pytest.mark.parametrize("n", [240, 512])  # planned otherwise for n rows, or for one
 def test_rows_by_one_filter_take_the_time_that_is_planned(n):
     x, h = single(2, 2, n), trnfft.rfft(single(1, 1, n, seed=1))
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         convolve_rows(x, h)
     plan = plan_convolution((n,), batch=4)
     assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
@@ -198,7 +198,7 @@ def test_bloom_is_one_launch(padding, channels):
     psf = psf[0] if channels == 1 else psf
     bloom = trnfft.BloomFilter(psf, (40, 50), padding=padding)
     bloom(image)  # puts the filter's spectrum in the order of the stages
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         y = bloom(image, 0.7)
     assert timeline.launches == 1
     with trnfft.backend("torch"):
@@ -253,7 +253,7 @@ def test_gradients_of_a_spectrum_of_rows(n):
 )
 def test_only_fast_rows_are_convolved_by_the_kernel(precision, launches, most):
     x, h = single(2, 100), single(1, 29, seed=1)
-    with trnfft.precision(precision), simulator.record() as timeline:
+    with trnfft.precision(precision), nki_sim.record() as timeline:
         y = trnfft.convolve(x, h, dims=-1)
     assert timeline.launches == launches
     with trnfft.backend("torch"):

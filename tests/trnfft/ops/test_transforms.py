@@ -5,8 +5,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import nki_sim
 import trnfft
-from nki_kernels import simulator
 from trnfft import ComplexTensor
 from trnfft.ops import transforms
 
@@ -34,7 +34,7 @@ def test_the_backward_pass_is_on_the_backend_of_the_forward_pass(name):
     x = single(2, 8).requires_grad_()
     with trnfft.backend("nki-sim"):
         y = getattr(trnfft, name)(x)
-    with simulator.record() as timeline:
+    with nki_sim.record() as timeline:
         (y.real.sum() if y.is_complex() else y.sum()).backward()
     assert timeline.launches == 1
 
@@ -44,7 +44,7 @@ def test_parts_are_transformed_without_complex_tensors(dims):
     real, imag = (single(2, 3, 8).requires_grad_() for _ in range(2))
     last = tuple(range(-dims, 0))
     expected = torch.fft.fftn(torch.complex(real, imag), dim=last)
-    with trnfft.backend("nki-sim"), simulator.record() as timeline:
+    with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         actual = transforms.c2c_of_parts(real, imag, dims)
     assert timeline.launches == 1
     assert relative(torch.complex(*actual), expected) < 1e-6

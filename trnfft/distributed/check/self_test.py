@@ -17,7 +17,7 @@ from torch.distributed.tensor import Shard
 from torch.distributed.tensor.placement_types import Placement
 
 import trnfft
-from nki_kernels import hardware
+from nki_sim import hardware
 from trnfft import config
 from trnfft.backends.choice import choose_backend
 from trnfft.complex.tensor import ComplexTensor, parts_of

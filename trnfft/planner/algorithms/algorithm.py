@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nki_kernels import packing
-from nki_kernels.hardware import PARTITIONS, NeuronCore
+from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, R2C, Problem

@@ -6,8 +6,8 @@ import math
 from functools import partial
 from typing import Any
 
-from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import bluestein, stockham_stages
+from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
 from trnfft.planner.algorithms.stockham import columns_moved

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import dft_gemm
+from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, OneMatrix, least_of
 from trnfft.planner.plan import Recipe

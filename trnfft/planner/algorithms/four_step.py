@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels import hardware
 from nki_kernels.kernels import four_step, four_step_plan, four_step_tables, stockham_stages
 from nki_kernels.tiles import WHOLE_RADIX
+from nki_sim import hardware
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.factorization import prime_factors, radix_lists

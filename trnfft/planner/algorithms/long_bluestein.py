@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.hardware import NeuronCore
 from nki_kernels.kernels import four_step_tables, long_bluestein, split_bluestein, stockham_stages
 from nki_kernels.kernels.split_four_step import geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from nki_sim.hardware import NeuronCore
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
 from trnfft.planner.algorithms.four_step import (

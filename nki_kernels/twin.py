@@ -1,0 +1,48 @@
+"""Copies of this package's kernels for the simulator, for use where the real nki is installed.
+
+A kernel is bound to one nki when it is imported. Where the real nki is installed, that is the real
+one. Prices, dry runs and the backend "nki-sim" need the kernels in the simulator even there.
+So their modules are imported a second time under another package name, which has the same files
+and its own `nki_api`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+PACKAGE = __name__.removesuffix(".twin")  # may be part of another package
+TWIN = f"{PACKAGE}_in_simulator"
+
+
+def twin(kernel: Any) -> Any | None:
+    """Returns the simulator's copy of a kernel of this package, or None for other kernels."""
+    # Found by identity, because the attributes of kernels of the real nki are not documented.
+    for path, module in list(sys.modules.items()):
+        if path.startswith(f"{PACKAGE}."):
+            for name, value in vars(module).items():
+                if value is kernel:
+                    return getattr(twin_module(path), name)
+    return None
+
+
+def twin_module(path: str) -> ModuleType:
+    """Returns the simulator's copy of the module ``path``, such as nki_kernels.x."""
+    if TWIN not in sys.modules:
+        from nki_sim.modules import simulated_nki  # loads the simulator
+
+        package = importlib.import_module(PACKAGE)
+        copy = ModuleType(TWIN, package.__doc__)
+        copy.__path__ = list(package.__path__)
+        api = ModuleType(f"{TWIN}.nki_api")
+        modules = simulated_nki()
+        api.__dict__.update(
+            REAL_NKI=False,
+            nki=modules["nki"],
+            nl=modules["nki.language"],
+            nisa=modules["nki.isa"],
+        )
+        sys.modules.update({TWIN: copy, api.__name__: api})
+    return importlib.import_module(TWIN + path.removeprefix(PACKAGE))

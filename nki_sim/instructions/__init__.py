@@ -1,0 +1,1 @@
+"""Instructions: their work and its price, and notes about them for people."""

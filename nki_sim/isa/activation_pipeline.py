@@ -1,0 +1,183 @@
+"""nisa.activate2: two tensor-scalar steps, an activation and a reduction on ScalarE (v4)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes
+from nki_sim.enums import reduce_cmd
+from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.operators import OPERATORS, Operator, operator_of
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import stream, with_result_read
+from .elementwise import _check_range
+from .rules import Rules, accumulator, lanes_of
+
+# The allowed pairs (op0, op1) of the two steps [isa activate2].
+_STEPS = (
+    ("multiply", "add"),
+    ("multiply", "subtract"),
+    ("multiply", "bypass"),
+    ("add", "bypass"),
+    ("subtract", "bypass"),
+    ("bypass", "bypass"),
+)
+_IDENTITIES = {
+    "add": 0.0,
+    "maximum": -math.inf,
+    "minimum": math.inf,
+    "abs_max": 0.0,
+    "abs_min": math.inf,
+}
+
+
+@instruction
+def activate2(
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    imm0: Any,
+    imm1: Any,
+    op0: Any,
+    op1: Any,
+    relu_param: Any = 0.0,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    reduce_op: Any = None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
+    rules = Rules("nisa.activate2")
+    rules.generation("instruction", "activate2", 4)
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    function = _function(rules, op)
+    reads = {"data": data}
+    steps = _steps(rules, data, reads, (op0, op1), (imm0, imm1), (reverse0, reverse1))
+    slope = _column(rules, "relu_param", relu_param, data, reads)
+    reduction = _reduction(rules, reduce_op, reduce_cmd)
+    writes = {"dst": dst}
+    if reduce_res is not None:
+        rules.accumulated(reduce_res, data=data)
+        writes["reduce_res"] = reduce_res
+    name_, shape, lanes, cmd = dst.dtype, dst.shape, lanes_of(data), reduce_cmd
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = dtypes.to_float32(ins[0].reshape(shape[0], -1))
+        for binary, operand, reverse in steps:
+            pair = (_held(operand, ins), value) if reverse else (value, _held(operand, ins))
+            value = np.asarray(binary(*pair), np.float32)
+        if function.valid is not None:
+            _check_range(rules.instruction, function, value)
+        if function.name == "prelu":
+            value = np.where(value > 0, value, _held(slope, ins) * value)
+        else:
+            assert function.activation is not None
+            value = np.asarray(function.activation(value), np.float32)
+        dtypes.store(outs[0], value.reshape(shape), name_)
+        if reduction is not None or reduce_res is not None:
+            total = _accumulated(cmd, reduction, value, lanes)
+        if reduce_res is not None:
+            dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
+
+    issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue.table = "" if function.name == "copy" else function.name
+    return with_result_read(issue) if reduce_res is not None else issue
+
+
+def _function(rules: Rules, op: Any) -> Operator:
+    """Returns the activation. Only this instruction accepts nl.prelu."""
+    found = operator_of(op)
+    if found is not None and found.name == "prelu":
+        return found
+    return rules.operator("op", op, "activation")
+
+
+def _steps(
+    rules: Rules,
+    data: NkiTensor,
+    reads: dict[str, NkiTensor],
+    ops: tuple[Any, Any],
+    operands: tuple[Any, Any],
+    reverses: tuple[Any, Any],
+) -> list[tuple[Any, Any, bool]]:
+    """Returns (function, operand, whether the operand comes first) of steps other than bypass."""
+    names = []
+    for index, op in enumerate(ops):
+        operator = operator_of(op)
+        if operator is None:
+            rule = "must be an operator of nki.language, or nl.bypass for no operation"
+            raise rules.fail(f"op{index}", repr(op), rule)
+        names.append(operator.name)
+    if tuple(names) not in _STEPS:
+        allowed = ", ".join(f"({a}, {b})" for a, b in _STEPS)
+        raise rules.fail("(op0, op1)", tuple(names), f"must be one of {allowed}")
+    tiles = [t.dtype for t in operands if isinstance(t, NkiTensor)]
+    if len(set(tiles)) > 1:
+        rule = "both tiles must have the same dtype"
+        raise rules.fail("dtype of (imm0, imm1)", tuple(tiles), rule)
+    found = []
+    for index, (name, operand, reverse) in enumerate(zip(names, operands, reverses, strict=True)):
+        if name == "bypass":
+            if reverse:
+                rule = f"there is nothing to reverse, as op{index} is nl.bypass"
+                raise rules.fail(f"reverse{index}", reverse, rule)
+            continue
+        held = _column(rules, f"imm{index}", operand, data, reads)
+        found.append((OPERATORS[name].binary, held, bool(reverse)))
+    return found
+
+
+def _column(
+    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> Any:
+    """Returns a float32 number, or ("tile", position among the reads)."""
+    if not rules.scalar_or_vector(name, value, data):
+        return np.float32(value)
+    reads[name] = value
+    return ("tile", len(reads) - 1)
+
+
+def _held(operand: Any, ins: list[Any]) -> Any:
+    if isinstance(operand, tuple):
+        return dtypes.to_float32(ins[operand[1]]).reshape(-1, 1)
+    return operand
+
+
+def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
+    rules.member("reduce_cmd", cmd, reduce_cmd)
+    if cmd is reduce_cmd.load_reduce:
+        raise rules.fail("reduce_cmd", cmd.name, "activate2 does not support it")
+    if reduce_op is None:
+        if cmd is not reduce_cmd.idle:
+            raise rules.fail("reduce_op", None, f"must be given with reduce_cmd.{cmd.name}")
+        return None
+    found = operator_of(reduce_op)
+    if found is None or found.name not in _IDENTITIES:
+        allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
+        raise rules.fail("reduce_op", repr(reduce_op), f"must be one of {allowed}")
+    return found
+
+
+def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Any, lanes: slice) -> Any:
+    """Returns ScalarE's reduce registers after ``cmd``."""
+    registers = accumulator("nisa.activate2", "scalar", cmd, 0.0)
+    if operator is None:
+        return registers[lanes]
+    if cmd.name in ("reset", "reset_reduce"):
+        registers[lanes] = _IDENTITIES[operator.name]
+    if cmd.name in ("reduce", "reset_reduce"):
+        assert operator.binary is not None
+        if operator.name == "add":
+            registers[lanes] += value.sum(axis=1, dtype=np.float32)
+        else:
+            for column in value.T:
+                registers[lanes] = operator.binary(registers[lanes], column)
+    return registers[lanes]

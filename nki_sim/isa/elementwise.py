@@ -1,0 +1,502 @@
+"""Elementwise instructions of VectorE, ScalarE and GpSimdE. All arithmetic is in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes
+from nki_sim.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.errors import NkiValidationError
+from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.operators import Operator
+from nki_sim.rules import device_rules
+from nki_sim.running import active
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import stream, vector_speedup, with_result_read
+from .rules import Rules, accumulator, lanes_of
+
+_INT32 = ("int32", "uint32")
+_SHIFTS = (np.left_shift, np.right_shift)
+# From float32 operands these compute float32, so they can write their result in place.
+_DIRECT = (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.power)
+
+
+@instruction
+def tensor_tensor(
+    dst: NkiTensor,
+    data1: NkiTensor,
+    data2: NkiTensor,
+    op: Any,
+    engine: engine = engine.unknown,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
+    rules = Rules("nisa.tensor_tensor")
+    operator = rules.operator("op", op, "binary")
+    rules.output("dst", dst)
+    rules.tile("data1", data1)
+    rules.tile("data2", data2)
+    rules.same_elements(dst=dst, data1=data1, data2=data2)
+    rules.not_both_psum(data1=data1, data2=data2)
+    tiles = (dst, data1, data2)
+    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
+    power = operator.name == "power"
+    exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
+    allowed = _engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
+    if power and psum:
+        rule = "nl.power runs on GpSimdE, which cannot access PSUM: copy the operands to SBUF"
+        raise rules.fail("op", "nl.power", rule)
+    gpsimd = power or (exact and not psum)
+    preferred = _engine.gpsimd if gpsimd else _engine.vector
+    chosen = rules.choose(engine, allowed, preferred, psum)
+    if operator.bitvec:
+        rules.integers(dst=dst, data1=data1, data2=data2)
+    integer = operator.bitvec or (exact and chosen == "gpsimd")
+    run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
+    fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
+    reads = {"data1": data1, "data2": data2}
+    issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
+    if chosen == "gpsimd" and not power:  # no other engine computes powers
+        issue.breaks = device_rules.breaks_of_gpsimd(tiles)
+    return issue
+
+
+_engine = engine
+
+
+def _engines(**reasons: str) -> dict[engine, str]:
+    return {engine[name]: reason for name, reason in reasons.items()}
+
+
+def _binary_run(
+    operator: Operator, dst: NkiTensor, integer: bool, reshape1: bool, reshape2: bool
+) -> Any:
+    function, name, shape = operator.binary, dst.dtype, dst.shape
+    assert function is not None
+    direct = name == "float32" and function in _DIRECT
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        a, b = ins
+        if reshape1:
+            a = a.reshape(shape)
+        if reshape2:
+            b = b.reshape(shape)
+        if operator.bitvec:
+            if function in _SHIFTS:
+                _check_shifts("nisa.tensor_tensor", "data2", b, a.itemsize)
+            a, b = _bits(a), _bits(b)
+        if integer:
+            _store_integer(outs[0], function(a.astype(np.int64), b.astype(np.int64)))
+        elif direct and a.dtype == np.float32 and b.dtype == np.float32:
+            function(a, b, out=outs[0])
+        else:
+            value = function(dtypes.to_float32(a), dtypes.to_float32(b))
+            dtypes.store(outs[0], np.asarray(value, dtype=np.float32), name)
+
+    return run
+
+
+def _bits(array: Any) -> Any:
+    """Returns integers as unsigned bit patterns, so that a right shift fills with zeros."""
+    return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
+
+
+def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> None:
+    """Checks that elements of ``size`` bytes are shifted by fewer bits than they have."""
+    amounts = np.asarray(amounts)
+    outside = amounts[(amounts < 0) | (amounts >= 8 * size)]
+    if outside.size:
+        rule = f"elements of {8 * size} bits can be shifted by 0 to {8 * size - 1} bits"
+        raise NkiValidationError(instruction, operand, f"a shift by {outside[0]} bits", rule)
+
+
+def _store_integer(out: Any, value: Any) -> None:
+    """Stores integers, which wrap around at the element size."""
+    out[...] = value.astype(out.dtype)
+
+
+@instruction
+def tensor_scalar(
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: Any,
+    operand0: Any,
+    reverse0: bool = False,
+    op1: Any = None,
+    operand1: Any = None,
+    reverse1: bool = False,
+    engine: engine = engine.unknown,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``(data <op0> operand0) <op1> operand1``.
+
+    The operands are numbers or (partitions, 1) tiles.
+    """
+    rules = Rules("nisa.tensor_scalar")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    first = rules.operator("op0", op0, "unary_or_binary")
+    second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
+    if second is None and operand1 is not None:
+        raise rules.fail("operand1", operand1, "must be None where op1 is None")
+    reads = {"data": data}
+    steps = [
+        _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
+    ]
+    if second is not None:
+        if second.bitvec != first.bitvec:
+            value = f"(nl.{first.name}, nl.{second.name})"
+            rule = "both must be bitvec operators, or both arithmetic operators"
+            raise rules.fail("(op0, op1)", value, rule)
+        steps.append(_scalar_step(rules, data, reads, 1, second, operand1, reverse1))
+    if first.bitvec:
+        rules.integers(dst=dst, data=data)
+    chosen = _tensor_scalar_engine(rules, engine, first, second, [dst, *reads.values()])
+    run = _scalar_run(steps, dst, first.bitvec)
+    factor = 1.0
+    if chosen == "vector":
+        factor /= vector_speedup([data], dst)
+    if chosen == "scalar" and rules.chip.fast_16_bit_scalar:
+        factor /= min(2.0, vector_speedup([data], dst))
+    if chosen == "gpsimd":
+        factor *= rules.chip.gpsimd_rsqrt_factor
+    return stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
+
+
+def _scalar_step(
+    rules: Rules,
+    data: NkiTensor,
+    reads: dict[str, NkiTensor],
+    index: int,
+    operator: Operator,
+    operand: Any,
+    reverse: bool,
+) -> tuple[Operator, Any, bool]:
+    """Returns (operator, number or position of the tile among the reads, reverse)."""
+    label = f"operand{index}"
+    if operator.binary is None:
+        if operand is not None and not (isinstance(operand, (int, float)) and operand == 0):
+            rule = f"must be None or 0, as nl.{operator.name} has one operand"
+            raise rules.fail(label, operand, rule)
+        if operator.name in ("square", "relu"):
+            rules.generation(f"op{index}", f"nl.{operator.name}", 4)
+        return operator, None, False
+    if rules.scalar_or_vector(label, operand, data):
+        if operator.bitvec:
+            rules.integers(**{label: operand})
+        else:
+            rules.float32(label, operand)
+        reads[label] = operand
+        return operator, ("tile", len(reads) - 1), bool(reverse)
+    if operator.bitvec and not isinstance(operand, (int, np.integer)):
+        raise rules.fail(label, operand, f"must be an int for nl.{operator.name}")
+    if operator.binary in _SHIFTS and not reverse:
+        _check_shifts(rules.instruction, label, int(operand), dtypes.itemsize(data.dtype))
+    return operator, operand, bool(reverse)
+
+
+def _tensor_scalar_engine(
+    rules: Rules, requested: Any, first: Operator, second: Operator | None, tiles: list[NkiTensor]
+) -> str:
+    psum = any(t.buffer is MemoryRegion.psum for t in tiles)
+    names = (first.name, second.name if second else None)
+    rsqrt = "rsqrt" in names
+    scalar = ""
+    if first.bitvec:
+        scalar = "bitvec operators run on VectorE only"
+    elif rules.chip.generation < 4 and names not in (
+        ("multiply", "add"),
+        ("multiply", None),
+        ("add", None),
+    ):
+        scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
+    elif rules.chip.generation < 3:
+        scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
+    allowed = _engines(
+        vector="nl.rsqrt runs on GpSimdE only" if rsqrt else "",
+        scalar=scalar,
+        gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
+    )
+    return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
+
+
+def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:
+    """Returns the operand of a bitvec step as bits. Checks shifts whose amounts are data."""
+    operator, operand, reverse = step
+    is_tile = isinstance(operand, tuple)
+    if is_tile:
+        operand = ins[operand[1]].reshape(column)
+    else:
+        operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
+    if operator.binary in _SHIFTS and (is_tile or reverse):
+        amounts, shifted = (value, operand) if reverse else (operand, value)
+        name = "data" if reverse else "operand"
+        _check_shifts("nisa.tensor_scalar", name, amounts, shifted.itemsize)
+    return _bits(operand)
+
+
+def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
+    name, shape = dst.dtype, dst.shape
+    column = (-1,) + (1,) * (len(shape) - 1)
+
+    def apply(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], out: Any) -> Any:
+        operator, operand, reverse = step
+        if operator.unary is not None:
+            return operator.unary(value)
+        if bitvec:
+            operand = _bit_operand(step, value, ins, column)
+        elif isinstance(operand, tuple):
+            operand = ins[operand[1]].reshape(column)
+        else:
+            operand = np.float32(operand)
+        pair = (operand, value) if reverse else (value, operand)
+        assert operator.binary is not None
+        if out is not None and operator.binary in _DIRECT:
+            return operator.binary(*pair, out=out)
+        return operator.binary(*pair)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = ins[0].reshape(shape)
+        if bitvec:
+            value = _bits(value)
+            for step in steps:
+                value = apply(step, value, ins, None)
+            _store_integer(outs[0], value)
+            return
+        value = dtypes.to_float32(value)
+        for step in steps[:-1]:
+            value = np.asarray(apply(step, value, ins, None), dtype=np.float32)
+        value = apply(steps[-1], value, ins, outs[0] if name == "float32" else None)
+        if value is not outs[0]:
+            dtypes.store(outs[0], np.asarray(value, dtype=np.float32), name)
+
+    return run
+
+
+@instruction
+def scalar_tensor_tensor(
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: Any,
+    operand0: Any,
+    op1: Any,
+    operand1: NkiTensor,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``(data <op0> operand0) <op1> operand1`` on VectorE.
+
+    ``operand0`` is a number or a (partitions, 1) tile, ``operand1`` is a tile.
+    """
+    rules = Rules("nisa.scalar_tensor_tensor")
+    first = rules.operator("op0", op0, "binary")
+    second = rules.operator("op1", op1, "binary")
+    for label, operator in (("op0", first), ("op1", second)):
+        if operator.bitvec:
+            rule = "must be an arithmetic operator, not a bitvec operator"
+            raise rules.fail(label, f"nl.{operator.name}", rule)
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.tile("operand1", operand1)
+    rules.same_elements(dst=dst, data=data, operand1=operand1)
+    rules.not_both_psum(data=data, operand1=operand1)
+    reads = {"data": data, "operand1": operand1}
+    is_tile = rules.scalar_or_vector("operand0", operand0, data)
+    if is_tile:
+        reads["operand0"] = operand0
+    name_, shape = dst.dtype, dst.shape
+    column = (-1,) + (1,) * (len(shape) - 1)
+    binary0, binary1 = first.binary, second.binary
+    assert binary0 is not None and binary1 is not None
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        a = dtypes.to_float32(ins[0].reshape(shape))
+        c = dtypes.to_float32(ins[1].reshape(shape))
+        b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
+        value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
+        value = np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
+        dtypes.store(outs[0], value, name_)
+
+    return stream("nisa.scalar_tensor_tensor", "vector", run, {"dst": dst}, reads, 2.0)
+
+
+@instruction
+def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+    """Computes ``dst = 1 / data`` on VectorE."""
+    rules = Rules("nisa.reciprocal")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    name_, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
+        dtypes.store(outs[0], value, name_)
+
+    factor = rules.chip.vector_reciprocal_factor
+    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, {"data": data}, factor)
+
+
+@instruction
+def activation(
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    bias: Any = None,
+    scale: Any = 1.0,
+    reduce_op: Any = None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``dst = op(data * scale + bias)`` on ScalarE, and on request its sum.
+
+    ``scale`` and ``bias`` are numbers or (partitions, 1) tiles. The sum is over the free axes.
+    """
+    rules = Rules("nisa.activation")
+    return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
+
+
+@instruction
+def activation_reduce(
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    reduce_op: Any,
+    reduce_res: NkiTensor,
+    bias: Any = None,
+    scale: Any = 1.0,
+    name: str | None = None,
+) -> Issue:
+    """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
+    rules = Rules("nisa.activation_reduce")
+    cmd = reduce_cmd.reset_reduce
+    return _activation(rules, dst, op, data, bias, scale, reduce_op, reduce_res, cmd)
+
+
+def _activation(
+    rules: Rules,
+    dst: NkiTensor,
+    op: Any,
+    data: NkiTensor,
+    bias: Any,
+    scale: Any,
+    reduce_op: Any,
+    reduce_res: Any,
+    cmd: Any,
+) -> Issue:
+    operator = rules.operator("op", op, "activation")
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    reads = {"data": data}
+    if rules.scalar_or_vector("scale", scale, data):
+        rules.float32("scale", scale)
+        reads["scale"] = scale
+    _activation_bias(rules, operator, bias, data, reads)
+    writes = {"dst": dst}
+    _activation_reduction(rules, data, reduce_op, reduce_res, cmd)
+    if reduce_res is not None:
+        writes["reduce_res"] = reduce_res
+    function, name, shape = operator.activation, dst.dtype, dst.shape
+    affine = _scale_and_bias(scale, bias, list(reads), len(shape))
+    lanes = lanes_of(data)
+    assert function is not None
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = dtypes.to_float32(ins[0].reshape(shape))
+        if affine is not None:
+            value = affine(value, ins)
+        if operator.valid is not None:
+            _check_range(rules.instruction, operator, value)
+        if operator.name != "copy":
+            value = np.asarray(function(value), dtype=np.float32)
+        dtypes.store(outs[0], value, name)
+        if cmd is not reduce_cmd.idle or reduce_res is not None:
+            total = _accumulated(rules.instruction, cmd, value, lanes)
+        if reduce_res is not None:
+            dtypes.store(outs[1], total.reshape(outs[1].shape), reduce_res.dtype)
+
+    issue = stream(rules.instruction, "scalar", run, writes, reads)
+    issue.breaks = device_rules.breaks_of_activation(scale)
+    issue.table = "" if operator.name == "copy" else operator.name
+    return with_result_read(issue) if reduce_res is not None else issue
+
+
+def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
+    """Returns a function of (value, ins) for ``value * scale + bias``, or None for no change."""
+    if bias is None and "scale" not in reads and scale == 1:
+        return None
+    column = (-1,) + (1,) * (ndim - 1)
+
+    def operand(name: str, value: Any, ins: list[Any]) -> Any:
+        if name in reads:
+            return dtypes.to_float32(ins[reads.index(name)]).reshape(column)
+        return np.float32(value)
+
+    def affine(value: Any, ins: list[Any]) -> Any:
+        if "scale" in reads or scale != 1:
+            value = value * operand("scale", scale, ins)
+        if bias is not None:
+            value = value + operand("bias", bias, ins)
+        return value
+
+    return affine
+
+
+def _check_range(instruction: str, operator: Operator, value: Any) -> None:
+    """Warns of values outside of the range on which ScalarE's polynomials are fitted."""
+    assert operator.valid is not None
+    low, high = (np.float32(bound) for bound in operator.valid)
+    seen = np.abs(value) if operator.valid_magnitude else value
+    outside = (seen < low) | (seen > high)
+    if outside.any():
+        what = "|x|" if operator.valid_magnitude else "x"
+        rule = f"nl.{operator.name}(x) on ScalarE is valid for {what} in [{low:g}, {high:g}] only"
+        active().warn(instruction, "an element of data", value[outside][0], rule)
+
+
+def _activation_bias(
+    rules: Rules, operator: Operator, bias: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> None:
+    if bias is None:
+        return
+    if operator.name == "reciprocal":
+        rules.generation("bias", "given for nl.reciprocal", 3)
+    if not rules.scalar_or_vector("bias", bias, data):
+        rules.generation("bias", f"the number {bias}, not a (partitions, 1) tile", 3)
+        return
+    if bias.dtype == "tfloat32":
+        raise rules.fail("bias.dtype", bias.dtype, "must be another dtype than tfloat32")
+    reads["bias"] = bias
+
+
+def _activation_reduction(
+    rules: Rules, data: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
+) -> None:
+    rules.member("reduce_cmd", cmd, reduce_cmd)
+    if cmd is reduce_cmd.load_reduce:
+        raise rules.fail("reduce_cmd", cmd.name, "activation does not support it")
+    if reduce_op is not None:
+        operator = rules.operator("reduce_op", reduce_op, "reduction")
+        if operator.name != "add":
+            raise rules.fail("reduce_op", f"nl.{operator.name}", "must be nl.add")
+    elif cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        raise rules.fail("reduce_op", None, f"must be nl.add with reduce_cmd.{cmd.name}")
+    if reduce_res is not None:
+        rules.accumulated(reduce_res, data=data)
+
+
+def _accumulated(instruction: str, cmd: reduce_cmd, value: Any, lanes: slice) -> Any:
+    """Returns ScalarE's reduce registers after ``cmd``."""
+    registers = accumulator(instruction, "scalar", cmd, 0.0)
+    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
+        registers[lanes] = 0
+    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        registers[lanes] += value.reshape(value.shape[0], -1).sum(axis=1, dtype=np.float32)
+    return registers[lanes]

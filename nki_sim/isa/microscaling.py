@@ -1,0 +1,280 @@
+"""Microscaling (MX): quantisation on VectorE, and products of quantised tiles on TensorE (v4).
+
+An element of a packed dtype holds four numbers of the contraction. The 8 partitions of a group
+share one scale for each such element, that is, for 32 numbers. The scale is a power of two. A
+quadrant of 32 partitions of data has its scales in four partitions of the same quadrant, which
+begin at its partition 0, 4, 8 or 12 (nki/deep-dives/mxfp-matmul.rst).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from nki_sim import dtypes
+from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
+from nki_sim.running import active
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import stream
+from .rules import PSUM, SBUF, Rules, free_size, start_partition
+from .tensor_engine import _array_tile, _matmul_cost, _note_device_rules, _with_accumulation
+
+_GROUP = 8  # partitions that share a scale
+_QUADRANT = 32
+_QUADRANT_SCALES = _QUADRANT // _GROUP
+_QUANTIZED_A_CYCLE = 4  # elements a partition [v4, MX quantization]
+_SCALE_DTYPES = ("float8_e8m0fnu", "uint8")
+_NOT_A_NUMBER = 255  # float8_e8m0fnu
+_BIAS = 127
+_ELEMENTS = {  # dtype of a single number, and its largest exponent
+    "float8_e5m2_x4": (ml_dtypes.float8_e5m2, 15),
+    "float8_e4m3fn_x4": (ml_dtypes.float8_e4m3fn, 8),
+    "float4_e2m1fn_x4": (ml_dtypes.float4_e2m1fn, 2),
+}
+
+
+def quantize_mx(
+    dst: NkiTensor, src: NkiTensor, dst_scale: NkiTensor, name: str | None = None
+) -> NkiInstruction:
+    """Quantises (partitions, 4 n) floats of 16 bits to (partitions, n) elements and scales."""
+    rules = Rules("nisa.quantize_mx")
+    rules.generation("instruction", "quantize_mx", 4)
+    rules.tile("src", src, SBUF)
+    scales = _scale_views(rules, "dst_scale", dst_scale, src)
+    return _quantize(dst, src, *scales, name=name)
+
+
+@instruction
+def _quantize(
+    dst: NkiTensor,
+    src: NkiTensor,
+    scale0: NkiTensor,
+    scale1: NkiTensor | None,
+    scale2: NkiTensor | None,
+    scale3: NkiTensor | None,
+    name: str | None = None,
+) -> Issue:
+    """Quantises; ``scale0`` to ``scale3`` are the views for the scales of each quadrant."""
+    rules = Rules("nisa.quantize_mx")
+    rules.output("dst", dst, SBUF)
+    rules.dtype("src", src, ("float16", "bfloat16"))
+    rules.dtype("dst", dst, ("float8_e5m2_x4", "float8_e4m3fn_x4"))
+    rules.same_partitions(dst=dst, src=src)
+    _check_partitions(rules, "src", src)
+    if free_size(src) % 4:
+        value = f"a tile with {free_size(src)} elements a partition"
+        raise rules.fail("src", value, "must have a multiple of 4 elements a partition")
+    rules.free_size_is("dst", dst, free_size(src) // 4)
+    scales = [t for t in (scale0, scale1, scale2, scale3) if t is not None]
+    for t in scales:
+        rules.free_size_is("dst_scale", t, free_size(dst))
+        rules.written_once("dst_scale", t)
+    element, largest = _ELEMENTS[dst.dtype]
+    rows, shape = src.shape[0], dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        groups = dtypes.to_float32(ins[0]).reshape(rows // _GROUP, _GROUP, -1, 4)
+        codes = _codes(rules, np.abs(groups).max(axis=(1, 3)), largest)
+        scale = _powers(codes)[:, None, :, None]
+        numbers = (groups / scale).astype(element).reshape(rows, -1)
+        outs[0][...] = numbers.view(np.uint32).reshape(shape)
+        for quadrant, out in enumerate(outs[1:]):
+            first = quadrant * _QUADRANT_SCALES
+            chosen = codes[first : first + _QUADRANT_SCALES].reshape(out.shape)
+            out[...] = chosen.view(out.dtype)
+
+    writes = {"dst": dst} | {f"scale{i}": t for i, t in enumerate(scales)}
+    reads = {"src": src}
+    return stream(
+        rules.instruction,
+        "vector",
+        run,
+        writes,
+        reads,
+        1 / _QUANTIZED_A_CYCLE,
+        free_size(src),
+    )
+
+
+def _codes(rules: Rules, largest: Any, exponent: int) -> Any:
+    """Returns scales as bytes: floor(log2(largest)) - (exponent - 1), 2^-127 for zeros."""
+    finite = np.isfinite(largest)
+    if not finite.all():
+        rule = (
+            "no document says how infinities and NaN are quantised; the simulator makes the whole "
+            "group NaN"
+        )
+        active().warn(rules.instruction, "an element of src", largest[~finite][0], rule)
+    _, power = np.frexp(np.where(finite, largest, 1.0))  # largest is in [2^(power-1), 2^power)
+    code = np.clip(power - 1 - (exponent - 1) + _BIAS, 0, _NOT_A_NUMBER - 1)
+    code = np.where(largest == 0, 0, code)
+    return np.where(finite, code, _NOT_A_NUMBER).astype(np.uint8)
+
+
+def _powers(codes: Any) -> Any:
+    """Returns scales as float32; 2^-127 is a subnormal number."""
+    powers = np.ldexp(1.0, codes.astype(np.int32) - _BIAS).astype(np.float32)
+    return np.where(codes == _NOT_A_NUMBER, np.float32(np.nan), powers)
+
+
+def _check_partitions(rules: Rules, name: str, t: NkiTensor) -> None:
+    if t.shape[0] % _QUADRANT:
+        rule = "must have a multiple of 32 partitions"
+        raise rules.fail(name, f"a tile of {t.shape[0]} partitions", rule)
+
+
+def _scale_views(rules: Rules, name: str, scale: Any, data: NkiTensor) -> list[NkiTensor | None]:
+    """Returns the four partitions of scales for each quadrant of ``data``, None for the rest."""
+    rules.tensor(name, scale)
+    if scale.buffer not in SBUF:
+        raise rules.fail(name, f"a tensor in {scale.buffer.value}", "must be in SBUF")
+    rules.dtype(name, scale, _SCALE_DTYPES)
+    if scale._dynamic is not None:
+        raise rules.fail(name, "an indirect view", "must have an address known at compile time")
+    start = start_partition(scale)
+    offset = start % _QUADRANT
+    if offset not in (0, 4, 8, 12) or start // _QUADRANT != start_partition(data) // _QUADRANT:
+        rule = "must start at partition 0, 4, 8 or 12 of the quadrant in which its data starts"
+        raise rules.fail(name, f"a tile that starts at partition {start}", rule)
+    quadrants = -(-data.shape[0] // _QUADRANT)
+    needed = (quadrants - 1) * _QUADRANT + _QUADRANT_SCALES
+    if scale.shape[0] < needed:
+        rule = f"must have {needed} partitions or more: four in each quadrant of its data"
+        raise rules.fail(name, f"a tile of {scale.shape[0]} partitions", rule)
+    firsts = [_QUADRANT * i for i in range(quadrants)]
+    views: list[NkiTensor | None] = [scale[p : p + _QUADRANT_SCALES] for p in firsts]
+    return views + [None] * (4 - quadrants)
+
+
+def nc_matmul_mx(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    stationary_scale: NkiTensor,
+    moving_scale: NkiTensor,
+    tile_position: tuple[int, int] | None = None,
+    tile_size: tuple[int, int] | None = None,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Computes ``(stationary[4 K, M] * scales).T @ (moving[4 K, N] * scales)`` in PSUM."""
+    rules = Rules("nisa.nc_matmul_mx")
+    rules.generation("instruction", "nc_matmul_mx", 4)
+    for label, t in (("stationary", stationary), ("moving", moving)):
+        rules.tile(label, t, SBUF)
+    views = _scale_views(rules, "stationary_scale", stationary_scale, stationary)
+    views += _scale_views(rules, "moving_scale", moving_scale, moving)
+    tiles = (() if tile_position is None else tile_position, () if tile_size is None else tile_size)
+    return _matmul(dst, stationary, moving, *views, *tiles, accumulate, name=name)
+
+
+@instruction
+def _matmul(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    stationary_scale0: NkiTensor,
+    stationary_scale1: NkiTensor | None,
+    stationary_scale2: NkiTensor | None,
+    stationary_scale3: NkiTensor | None,
+    moving_scale0: NkiTensor,
+    moving_scale1: NkiTensor | None,
+    moving_scale2: NkiTensor | None,
+    moving_scale3: NkiTensor | None,
+    tile_position: Any,
+    tile_size: Any,
+    accumulate: bool | None,
+    name: str | None = None,
+) -> Issue:
+    rules = Rules("nisa.nc_matmul_mx")
+    rules.output("dst", dst, PSUM)
+    rules.dtype("dst", dst, ("float32", "bfloat16"))
+    given = {
+        "stationary_scale": (
+            stationary_scale0, stationary_scale1, stationary_scale2, stationary_scale3
+        ),
+        "moving_scale": (moving_scale0, moving_scale1, moving_scale2, moving_scale3),
+    }  # fmt: skip
+    k, m, n = _sizes(rules, dst, stationary, moving, tile_size)
+    rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
+    if columns != (0, 4):
+        rule = "must be (rows, 128) at tile_position (row, 0): there are no column tiles"
+        raise rules.fail("tile_size", tile_size, rule)
+    reads = {"stationary": stationary, "moving": moving}
+    for operand, views in given.items():
+        for i, t in enumerate(views):
+            if t is not None:
+                rules.free_size_is(operand, t, m if operand == "stationary_scale" else n)
+                reads[f"{operand}{i}"] = t
+    issue = Issue(rules.instruction, "tensor", 0.0, None, ("dst",), tuple(reads))
+    # A cycle processes as many columns as at 16 bits, with four times the depth [v4, quad MX].
+    _matmul_cost(issue, stationary, moving, m, n, False)
+    issue.macs = 4 * k * m * n
+    issue.rows, issue.columns = rows, columns
+    issue.may_overtake = issue.may_overtake or rows != (0, 4)
+    issue.takes_banks = rows != (0, 4) and not rules.chip.tiles_share_bank
+    dtypes_ = stationary.dtype, moving.dtype
+    product = _product(dtypes_, k // _QUADRANT)
+    issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
+    _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
+    return issue
+
+
+def _sizes(
+    rules: Rules, dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, tile_size: Any
+) -> tuple[int, int, int]:
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        rules.dtype(operand, t, _ELEMENTS)
+        _check_partitions(rules, operand, t)
+    rules.same_partitions(stationary=stationary, moving=moving)
+    k, m, n = stationary.shape[0], free_size(stationary), free_size(moving)
+    if tile_size and k > tile_size[0]:
+        rule = f"must have at most {tile_size[0]} partitions, the rows of tile_size"
+        raise rules.fail("stationary", f"a tile of {k} partitions", rule)
+    if m % 2 or m > 128:
+        rule = "must be even and at most 128"
+        raise rules.fail("the free size of stationary", m, rule)
+    limit = 4096 if dst.dtype == "float32" else 8192
+    if n > limit:
+        rule = f"must be at most {limit} with dst in {dst.dtype}"
+        raise rules.fail("the free size of moving", n, rule)
+    if dst.shape[0] != m or free_size(dst) != n:
+        rule = f"must have {m} partitions of {n} elements"
+        raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
+    return k, m, n
+
+
+def _product(names: tuple[str, str], quadrants: int) -> Any:
+    """Returns a function that dequantises the operands, and multiplies them in float32."""
+
+    def run(ins: list[Any], out: Any = None) -> Any:
+        scales = ins[2 : 2 + quadrants], ins[2 + quadrants :]
+        left, right = (
+            _dequantized(data, name, scale)
+            for data, name, scale in zip(ins[:2], names, scales, strict=True)
+        )
+        return np.matmul(left.T, right, out=out)
+
+    return run
+
+
+def _dequantized(data: Any, name: str, scales: list[Any]) -> Any:
+    """Returns (4 k, free) numbers in float32 from k partitions of packed elements."""
+    k = data.shape[0]
+    numbers = _unpacked(np.ascontiguousarray(data).reshape(k, -1), name)
+    codes = np.concatenate([s.view(np.uint8).reshape(_QUADRANT_SCALES, -1) for s in scales])
+    numbers *= np.repeat(_powers(codes), _GROUP, axis=0)[:, :, None]
+    return numbers.transpose(0, 2, 1).reshape(4 * k, -1)
+
+
+def _unpacked(data: Any, name: str) -> Any:
+    """Returns the four numbers of each packed element, (k, free, 4), the lowest bits first."""
+    element = _ELEMENTS[name][0]
+    if name == "float4_e2m1fn_x4":
+        shifts = np.arange(0, 16, 4, dtype=np.uint16)
+        nibbles = (data[:, :, None] >> shifts & np.uint16(15)).astype(np.uint8)
+        return nibbles.view(element).astype(np.float32)
+    return data.view(np.uint8).reshape(*data.shape, 4).view(element).astype(np.float32)

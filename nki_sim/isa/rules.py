@@ -1,0 +1,328 @@
+"""Checks of the documented rules on the operands of instructions, once for each signature.
+
+Sources: nki/api/nki/isa/__init__.py, nki/api/nki.api.shared.rst and the architecture guides of
+the Neuron SDK. A broken rule raises NkiValidationError, which names the instruction, the operand
+and its value.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes, hardware
+from nki_sim.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
+from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
+from nki_sim.hardware import NeuronCore
+from nki_sim.operators import Operator, operator_of
+from nki_sim.running import active
+from nki_sim.views.layout import extent
+from nki_sim.views.tensor import NkiTensor, repeats
+
+SBUF = (MemoryRegion.sbuf,)
+PSUM = (MemoryRegion.psum,)
+CHIP_MEMORY = (MemoryRegion.sbuf, MemoryRegion.psum)
+
+
+_KINDS = {
+    "binary": "an operator of two operands",
+    "unary_or_binary": "an operator of one or two operands",
+    "reduction": "an operator that can reduce",
+    "activation": "an activation function",
+}
+
+
+class Rules:
+    """Checks of one instruction. Every method raises NkiValidationError for a broken rule."""
+
+    def __init__(self, instruction: str) -> None:
+        self.instruction = instruction
+        self.chip: NeuronCore = active().chip
+
+    def fail(self, operand: str, value: Any, rule: str) -> NkiValidationError:
+        """Returns the error to raise."""
+        return NkiValidationError(self.instruction, operand, value, rule)
+
+    # Operands.
+
+    def tensor(self, name: str, t: Any) -> NkiTensor:
+        """Checks that ``t`` is a tensor."""
+        if not isinstance(t, NkiTensor):
+            raise self.fail(name, shown(t), NO_TENSOR)
+        return t
+
+    def tile(self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY) -> NkiTensor:
+        """Checks that ``t`` is a tile that an engine can address in one instruction."""
+        self.tensor(name, t)
+        if t.buffer not in memory:
+            allowed = " or ".join(m.value.upper() for m in memory)
+            load = "load it by nisa.dma_copy first"
+            if name == "dst":
+                load = "write to a tile, and copy the tile to HBM by nisa.dma_copy"
+            rule = f"must be in {allowed}" + ("" if t.buffer in ON_CHIP else f": {load}")
+            raise self.fail(name, f"a tensor in {t.buffer.value}", rule)
+        self._partitions(name, t)
+        if t.buffer is MemoryRegion.psum:
+            self._psum_start(name, t)
+        free = [(n, s) for n, s in zip(t.shape[1:], t.strides[1:], strict=True)]
+        if len(free) > hardware.MAX_FREE_DIMENSIONS:
+            rule = f"must have at most {hardware.MAX_FREE_DIMENSIONS} free dimensions"
+            raise self.fail(name, f"a tile of shape {t.shape}", rule)
+        for n, stride in free:
+            if n > 1 and stride > hardware.MAX_ELEMENT_STRIDE:
+                rule = f"strides are at most {hardware.MAX_ELEMENT_STRIDE} elements (int16)"
+                raise self.fail(name, f"a tile with stride {stride}", rule)
+            if n > hardware.MAX_ELEMENT_COUNT:
+                rule = f"a dimension has at most {hardware.MAX_ELEMENT_COUNT} elements (uint16)"
+                raise self.fail(name, f"a tile with a dimension of size {n}", rule)
+        return t
+
+    def _partitions(self, name: str, t: NkiTensor) -> None:
+        count = t.shape[0]
+        if count > hardware.PARTITIONS:
+            rule = f"a tile has at most {hardware.PARTITIONS} partitions"
+            raise self.fail(name, f"a tile of {count} partitions", rule)
+        start = start_partition(t)
+        allowed = (0,) if count > 64 else (0, 64) if count > 32 else (0, 32, 64, 96)
+        if start not in allowed:
+            rule = f"{count} partitions must start at one of {allowed}"
+            raise self.fail(name, f"a tile that starts at partition {start}", rule)
+
+    def _psum_start(self, name: str, t: NkiTensor) -> None:
+        """Checks that a tile in PSUM begins at a multiple of 4 bytes.
+
+        This is nl.tile_size.psum_min_align (nki/api/nki.language.tile_size.rst). The verifier of
+        neuronx-cc refuses other destinations of nc_transpose (vllm-neuron, functional/glue). AWS's
+        nki-library pads its slots to 4 bytes (core/subkernels/norm_tkg_utils.py).
+        """
+        byte = t.offset % t._free * dtypes.itemsize(t.dtype)
+        if byte % hardware.PSUM_ALIGNMENT_BYTES:
+            rule = (
+                f"an access to PSUM begins at a multiple of {hardware.PSUM_ALIGNMENT_BYTES} bytes "
+                f"(nl.tile_size.psum_min_align): pad each slot of {t.dtype} to such a multiple"
+            )
+            value = f"a view that begins at byte {byte} of {t.storage.describe()}"
+            raise self.fail(name, value, rule)
+
+    def output(
+        self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
+    ) -> NkiTensor:
+        """Checks a tile that an instruction writes, which must not write an element twice."""
+        self.tile(name, t, memory)
+        self.written_once(name, t)
+        return t  # type: ignore[no-any-return]
+
+    def output_or_sink(self, name: str, t: Any, reduce_res: Any) -> NkiTensor:
+        """Checks a tile that is written, or a sink where ``reduce_res`` is given.
+
+        A sink is a view with strides of 0 in its free dimensions, so that one element for each
+        partition receives all results. Its final value is undefined.
+        """
+        if reduce_res is None or not is_sink(self.tile(name, t)):
+            return self.output(name, t)
+        return t  # type: ignore[no-any-return]
+
+    def written_once(self, name: str, t: NkiTensor) -> None:
+        """Checks that no element of ``t`` is written twice, because the order is undocumented."""
+        shape, strides = t.shape, t.strides
+        if t._dynamic is not None and t._dynamic.kind == "vector":  # data determines the rows
+            shape, strides = shape[1:], strides[1:]
+        if any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True)):
+            rule = "a broadcast view cannot be written, as several results share an element"
+            raise self.fail(name, "a broadcast view", rule)
+        if repeats(shape, strides):
+            rule = "one instruction writes an element twice, so that its value is undefined"
+            raise self.fail(name, f"a view with the access pattern {t.get_pattern()}", rule)
+
+    def same_partitions(self, **tiles: NkiTensor) -> None:
+        """Checks that all operands cover the same number of partitions."""
+        counts = {name: t.shape[0] for name, t in tiles.items()}
+        if len(set(counts.values())) > 1:
+            rule = "all operands must cover the same number of partitions"
+            raise self.fail("the number of partitions", _by_operand(counts), rule)
+
+    def same_elements(self, **tiles: NkiTensor) -> None:
+        """Checks that all operands have as many partitions, and elements a partition."""
+        self.same_partitions(**tiles)
+        counts = {name: free_size(t) for name, t in tiles.items()}
+        if len(set(counts.values())) > 1:
+            rule = "all operands must have the same number of elements a partition"
+            raise self.fail("the number of elements a partition", _by_operand(counts), rule)
+
+    def free_size_is(self, name: str, t: NkiTensor, n: int) -> None:
+        """Checks that ``t`` has ``n`` elements a partition."""
+        if free_size(t) != n:
+            value = f"a tile with {_elements(free_size(t))} a partition"
+            raise self.fail(name, value, f"must have {_elements(n)} a partition")
+
+    def not_both_psum(self, **tiles: NkiTensor) -> None:
+        """Checks that at most one operand is in PSUM, because VectorE reads only one from there."""
+        if all(t.buffer is MemoryRegion.psum for t in tiles.values()):
+            rule = "at most one of them may be in PSUM: copy one to SBUF by nisa.tensor_copy"
+            raise self.fail(f"the memory of {' and '.join(tiles)}", "PSUM", rule)
+
+    def scalar_or_vector(self, name: str, value: Any, data: NkiTensor) -> bool:
+        """Returns whether ``value`` is a (partitions, 1) tile (True) or a number (False)."""
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return False
+        if not isinstance(value, NkiTensor):
+            if hasattr(value, "__float__"):
+                return False
+            raise self.fail(name, repr(value), "must be a number or a (partitions, 1) tile")
+        self.tile(name, value)
+        self.same_partitions(data=data, **{name: value})
+        self.free_size_is(name, value, 1)
+        return True
+
+    def accumulated(self, reduce_res: Any, **operand: NkiTensor) -> None:
+        """Checks ``reduce_res``: a written tile with one element a partition."""
+        self.output("reduce_res", reduce_res)
+        self.same_partitions(**operand, reduce_res=reduce_res)
+        self.free_size_is("reduce_res", reduce_res, 1)
+
+    def float32(self, name: str, t: NkiTensor) -> None:
+        """Checks that ``t`` is float32."""
+        self.dtype(name, t, ("float32",))
+
+    def dtype(self, name: str, t: NkiTensor, allowed: Any) -> None:
+        """Checks that ``t.dtype`` is one of ``allowed``."""
+        if t.dtype not in allowed:
+            raise self.fail(
+                f"{name}.dtype", t.dtype, f"must be one of {', '.join(sorted(allowed))}"
+            )
+
+    def same_dtype(self, **tiles: NkiTensor) -> None:
+        """Checks that all operands have the same dtype."""
+        found = {name: t.dtype for name, t in tiles.items()}
+        if len(set(found.values())) > 1:
+            rule = "all operands must have the same dtype"
+            raise self.fail("dtype", _by_operand(found), rule)
+
+    # Settings.
+
+    def member(self, name: str, value: Any, enum: type[Enum]) -> None:
+        """Checks that ``value`` is a member of ``enum``. NKI refuses integers since 0.3.0."""
+        if not isinstance(value, enum):
+            rule = (
+                f"must be a member of nki.isa.{enum.__name__}, such as nki.isa.{next(iter(enum))}"
+            )
+            raise self.fail(name, repr(value), rule)
+
+    def generation(self, name: str, value: Any, first: int) -> None:
+        """Checks that the chip is NeuronCore-v``first`` or newer, which a feature needs."""
+        if self.chip.generation < first:
+            rule = (
+                f"this needs NeuronCore-v{first} or newer, and {self.chip.name} has "
+                f"NeuronCore-v{self.chip.generation}"
+            )
+            raise self.fail(name, value, rule)
+
+    def operator(self, name: str, op: Any, kind: str) -> Operator:
+        """Returns the Operator of ``op``, which must be of a kind.
+
+        ``kind`` is "binary", "unary_or_binary", "reduction" or "activation".
+        """
+        found = operator_of(op)
+        if found is None:
+            raise self.fail(name, repr(op), "must be an operator of nki.language, such as nl.add")
+        if found.unsupported:
+            raise self.fail(name, f"nl.{found.name}", found.unsupported)
+        binary = found.binary is not None and found.name != "average"
+        legal = {
+            "binary": binary,
+            "unary_or_binary": binary or found.unary is not None,
+            "reduction": found.identity is not None,
+            "activation": found.activation is not None,
+        }[kind]
+        if not legal:
+            rule = f"must be {_KINDS[kind]}"
+            raise self.fail(name, f"nl.{found.name}", rule)
+        self.generation(name, f"nl.{found.name}", found.first_generation)
+        return found
+
+    def integers(self, **tiles: NkiTensor) -> None:
+        """Checks that operands are integers, because bitvec operators work on bit patterns."""
+        for name, t in tiles.items():
+            if t.dtype not in dtypes.INTEGERS:
+                raise self.fail(f"{name}.dtype", t.dtype, "bitvec operators need integer dtypes")
+
+    def choose(
+        self, requested: Any, allowed: dict[engine, str], preferred: engine, psum: bool
+    ) -> str:
+        """Returns the name of the engine to use.
+
+        ``allowed`` maps an engine to the reason for which it is refused, or to "".
+        """
+        self.member("engine", requested, engine)
+        chosen = preferred if requested is engine.unknown else requested
+        engines = ", ".join(one.name for one, reason in allowed.items() if not reason)
+        refusal = allowed.get(chosen, f"the allowed engines are {engines}")
+        if refusal:
+            raise self.fail("engine", chosen.name, refusal)
+        if chosen is engine.gpsimd and psum:
+            rule = "GpSimdE cannot access PSUM: choose another engine, or a tile in SBUF"
+            raise self.fail("engine", "gpsimd", rule)
+        return chosen.name
+
+
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
+
+
+def _by_operand(values: dict[str, Any]) -> str:
+    """Returns values by operand as a text, such as "128 for dst, 64 for src"."""
+    return ", ".join([f"{value} for {name}" for name, value in values.items()])
+
+
+def is_sink(t: NkiTensor) -> bool:
+    """Returns whether a tile has one element a partition that stands for several elements."""
+    free = zip(t.shape[1:], t.strides[1:], strict=True)
+    return free_size(t) > 1 and all(n == 1 or stride == 0 for n, stride in free)
+
+
+def start_partition(t: NkiTensor) -> int:
+    """Returns the first physical partition of a view in SBUF or PSUM."""
+    return t.offset // t._free + int(t.storage.start_partition)
+
+
+def lanes_of(t: NkiTensor) -> slice:
+    """Returns the lanes of an engine that process a tile. They are the tile's partitions."""
+    start = start_partition(t)
+    return slice(start, start + t.shape[0])
+
+
+def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: float) -> Any:
+    """Returns the 128 accumulator registers of an engine, one for each lane.
+
+    Warns if the instruction uses registers that nothing in this kernel has reset or loaded, so that
+    they hold values of earlier kernels.
+    """
+    session = active()
+    registers = session.accumulators
+    if engine_name not in registers:
+        if cmd in (reduce_cmd.idle, reduce_cmd.reduce):
+            rule = "nothing has reset the accumulator registers: use reduce_cmd.reset_reduce first"
+            session.warn(instruction, "reduce_cmd", cmd.name, rule)
+        registers[engine_name] = np.full(hardware.PARTITIONS, initial, np.float32)
+    return registers[engine_name]
+
+
+def free_size(t: NkiTensor) -> int:
+    """Returns the number of elements a partition."""
+    return math.prod(t.shape[1:])
+
+
+def bank_span(t: NkiTensor, bank_bytes: int) -> int:
+    """Returns the number of PSUM banks that a view touches."""
+    size = dtypes.itemsize(t.dtype)
+    first = (t.offset % t._free) * size + (t.storage.address or 0)
+    last = first + extent(t.shape[1:], t.strides[1:]) * size - 1
+    return last // bank_bytes - first // bank_bytes + 1
+
+
+def on_chip(t: NkiTensor) -> bool:
+    """Returns whether a tensor is in SBUF or PSUM."""
+    return t.buffer in ON_CHIP

@@ -1,0 +1,240 @@
+"""Instructions that generate index patterns, and that select elements by a predicate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes
+from nki_sim.arguments import integers
+from nki_sim.enums import reduce_cmd
+from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.operators import Operator, operator_of
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import stream
+from .rules import SBUF, Rules, accumulator, free_size, lanes_of
+
+_COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+_FLOAT32_MIN = float(np.finfo(np.float32).min)
+_MAXIMUM = Operator("maximum", binary=np.maximum, identity=-math.inf)
+_EQUAL = Operator("equal", binary=np.equal)
+
+
+@instruction
+def iota(
+    dst: NkiTensor,
+    pattern: Any,
+    offset: int = 0,
+    channel_multiplier: int = 0,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
+    rules = Rules("nisa.iota")
+    rules.output("dst", dst, SBUF)
+    values = _affine(rules, pattern, offset, channel_multiplier, dst)
+    name_ = dst.dtype
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        dtypes.store(outs[0], values if name_ in dtypes.INTEGERS else values.astype("f4"), name_)
+
+    return stream("nisa.iota", "gpsimd", run, {"dst": dst}, {})
+
+
+def _affine(
+    rules: Rules, pattern: Any, offset: int, channel_multiplier: int, dst: NkiTensor
+) -> Any:
+    """Returns the affine values in the shape of ``dst``."""
+    for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
+        if not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
+            raise rules.fail(label, value, "must be an int32")
+    rule = "must be a list of 1 to 4 pairs [step, count] of ints"
+    is_list = isinstance(pattern, (list, tuple))
+    if not is_list or any(not isinstance(p, (list, tuple)) or len(p) != 2 for p in pattern):
+        raise rules.fail("pattern", repr(pattern), rule)
+    pairs = [integers(rules.instruction, "pattern", pair, rule) for pair in pattern]
+    if not 1 <= len(pairs) <= 4:
+        raise rules.fail("pattern", pattern, rule)
+    total = math.prod(count for _, count in pairs)
+    if total != free_size(dst):
+        rule = f"its counts multiply to {total}, and dst has {free_size(dst)} elements a partition"
+        raise rules.fail("pattern", pattern, rule)
+    flat = np.zeros(1, np.int64)
+    for step, count in pairs:
+        flat = (flat[:, None] + step * np.arange(count)).reshape(-1)
+    rows = offset + channel_multiplier * np.arange(dst.shape[0])
+    return (rows[:, None] + flat).astype(np.int32).reshape(dst.shape)
+
+
+@instruction
+def affine_select(
+    dst: NkiTensor,
+    pattern: Any,
+    channel_multiplier: int,
+    on_true_tile: NkiTensor,
+    on_false_value: float,
+    cmp_op: Any = _EQUAL,
+    offset: int = 0,
+    name: str | None = None,
+) -> Issue:
+    """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
+    rules = Rules("nisa.affine_select")
+    rules.output("dst", dst, SBUF)
+    rules.tile("on_true_tile", on_true_tile, SBUF)
+    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    compare = _comparison(rules, "cmp_op", cmp_op)
+    if not isinstance(on_false_value, (int, float, np.floating)):
+        raise rules.fail("on_false_value", repr(on_false_value), "must be a float32 number")
+    keep = compare.binary(_affine(rules, pattern, offset, channel_multiplier, dst), 0)
+    name_, shape, same = dst.dtype, dst.shape, dst.dtype == on_true_tile.dtype
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = ins[0].reshape(shape)
+        if not same or outs[0].dtype == np.float32:
+            chosen = np.where(keep, dtypes.to_float32(value), np.float32(on_false_value))
+            dtypes.store(outs[0], chosen, name_)
+        else:
+            fill = np.empty(1, outs[0].dtype)
+            dtypes.store(fill, np.array([on_false_value], np.float32), name_)
+            outs[0][...] = np.where(keep, value, fill)
+
+    return stream("nisa.affine_select", "gpsimd", run, {"dst": dst}, {"on_true_tile": on_true_tile})
+
+
+def _comparison(rules: Rules, name: str, op: Any) -> Any:
+    operator = rules.operator(name, op, "binary")
+    if operator.name not in _COMPARISONS:
+        rule = "must be a comparison, such as nl.equal or nl.less"
+        raise rules.fail(name, f"nl.{operator.name}", rule)
+    return operator
+
+
+@instruction
+def range_select(
+    dst: NkiTensor,
+    on_true_tile: NkiTensor,
+    comp_op0: Any,
+    comp_op1: Any,
+    bound0: NkiTensor,
+    bound1: NkiTensor,
+    reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
+    reduce_res: NkiTensor | None = None,
+    reduce_op: Any = _MAXIMUM,
+    range_start: int = 0,
+    on_false_value: Any = _FLOAT32_MIN,
+    name: str | None = None,
+) -> Issue:
+    """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
+    rules = Rules("nisa.range_select")
+    rules.generation("instruction", "range_select", 3)
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("on_true_tile", on_true_tile)
+    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
+    reads = {"on_true_tile": on_true_tile}
+    for label, bound in (("bound0", bound0), ("bound1", bound1)):
+        rules.tile(label, bound)
+        rules.float32(label, bound)
+        rules.same_partitions(dst=dst, **{label: bound})
+        rules.free_size_is(label, bound, 1)
+        reads[label] = bound
+    first = _comparison(rules, "comp_op0", comp_op0)
+    second = _comparison(rules, "comp_op1", comp_op1)
+    if "not_equal" in (first.name, second.name):
+        rule = "must be nl.equal, nl.less, nl.less_equal, nl.greater or nl.greater_equal"
+        raise rules.fail("comp_op", "nl.not_equal", rule)
+    if float(np.float32(on_false_value)) != _FLOAT32_MIN:  # which may have fewer digits
+        raise rules.fail("on_false_value", on_false_value, f"must be {_FLOAT32_MIN} (FP32_MIN)")
+    if range_start + free_size(dst) > 1 << 24:
+        rule = "all indices must be below 2^24, so that float32 holds them exactly"
+        raise rules.fail("range_start", range_start, rule)
+    writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
+    indices = (range_start + np.arange(free_size(dst))).astype(np.float32)
+    name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
+    lanes = lanes_of(on_true_tile)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        low, high = (b.reshape(-1, 1) for b in ins[1:3])
+        keep = first.binary(indices, low) & second.binary(indices, high)
+        flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
+        value = np.where(keep, flat, np.float32(_FLOAT32_MIN))
+        dtypes.store(outs[0], value.reshape(shape), name_)
+        _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
+
+    return stream("nisa.range_select", "vector", run, writes, reads)
+
+
+@instruction
+def select_reduce(
+    dst: NkiTensor,
+    predicate: NkiTensor,
+    on_true: NkiTensor,
+    on_false: Any,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    reduce_op: Any = _MAXIMUM,
+    reverse_pred: bool = False,
+    name: str | None = None,
+) -> Issue:
+    """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
+    rules = Rules("nisa.select_reduce")
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("predicate", predicate)
+    rules.tile("on_true", on_true)
+    rules.same_elements(dst=dst, predicate=predicate, on_true=on_true)
+    rules.not_both_psum(predicate=predicate, on_true=on_true)
+    rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
+    if on_true.dtype in ("tfloat32", "int32", "uint32"):
+        rule = "must not be tfloat32, int32 or uint32"
+        raise rules.fail("on_true.dtype", on_true.dtype, rule)
+    reads = {"predicate": predicate, "on_true": on_true}
+    is_tile = rules.scalar_or_vector("on_false", on_false, on_true)
+    if is_tile:
+        reads["on_false"] = on_false
+    writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
+    name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
+    lanes = lanes_of(on_true)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        rows = shape[0]
+        keep = (ins[0].reshape(rows, -1) != 0) != bool(reverse_pred)
+        other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
+        value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), other)
+        dtypes.store(outs[0], value.reshape(shape), name_)
+        _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
+
+    return stream("nisa.select_reduce", "vector", run, writes, reads, 2.0)
+
+
+def _max_result(
+    rules: Rules, dst: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
+) -> dict[str, NkiTensor]:
+    """Checks the settings of the reduction, and returns the operands that are written."""
+    rules.member("reduce_cmd", cmd, reduce_cmd)
+    if cmd is reduce_cmd.load_reduce:
+        raise rules.fail("reduce_cmd", cmd.name, "this instruction does not support it")
+    operator = operator_of(reduce_op)
+    if operator is None or operator.name != "maximum":
+        raise rules.fail("reduce_op", repr(reduce_op), "must be nl.maximum")
+    if reduce_res is None:
+        return {"dst": dst}
+    rules.accumulated(reduce_res, dst=dst)
+    rules.dtype("reduce_res", reduce_res, dtypes.FLOATS)
+    return {"dst": dst, "reduce_res": reduce_res}
+
+
+def _reduce_max(
+    instruction: str, cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
+) -> None:
+    """Reduces into VectorE's accumulator registers, and writes them to ``reduce_res``."""
+    if cmd is reduce_cmd.idle and reduce_res is None:
+        return
+    registers = accumulator(instruction, "vector", cmd, -np.inf)
+    if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
+        registers[lanes] = -np.inf
+    if cmd in (reduce_cmd.reduce, reduce_cmd.reset_reduce):
+        registers[lanes] = np.maximum(registers[lanes], value.max(axis=1))
+    if reduce_res is not None:
+        dtypes.store(outs[1], registers[lanes].reshape(outs[1].shape), reduce_res.dtype)

@@ -1,0 +1,16 @@
+"""Functions that tell a kernel for which chip it is built."""
+
+from __future__ import annotations
+
+from nki_sim.enums import nc_version
+from nki_sim.running import chip_of_launch
+
+
+def get_nc_version() -> nc_version:
+    """Returns the generation of the chip on which the kernel runs."""
+    return nc_version(chip_of_launch().generation)
+
+
+def get_nc_sub_version() -> int:
+    """Returns the silicon revision of the chip, which is always 0, the first."""
+    return 0

@@ -1,0 +1,433 @@
+"""Instructions of the Tensor engine. VectorE can also run one of them, nc_transpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes, hardware
+from nki_sim.enums import MemoryRegion, engine, matmul_perf_mode
+from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.instructions.work import ArrayPass
+from nki_sim.rules import accumulation, device_rules
+from nki_sim.running import active
+from nki_sim.views import shadow
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import is_slow, set_work, stream
+from .rules import PSUM, SBUF, Rules, bank_span, free_size, start_partition
+
+_MATMUL_DTYPES = (
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "bfloat16",
+    "float16",
+    "tfloat32",
+    "float32",
+)
+_WIDE = ("float32", "tfloat32")
+
+
+@instruction
+def nc_matmul(
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    tile_position: tuple[int, ...] = (),
+    tile_size: tuple[int, ...] = (),
+    perf_mode: matmul_perf_mode = matmul_perf_mode.none,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``dst[M, N] = stationary[K, M].T @ moving[K, N]`` in PSUM, with sums in float32."""
+    rules = Rules("nisa.nc_matmul")
+    double = _mode(rules, perf_mode, stationary, moving)
+    if double and is_transpose:
+        rule = "is_transpose cannot be combined with perf_mode double_row"
+        raise rules.fail("is_transpose", True, rule)
+    rules.output("dst", dst, PSUM)
+    rules.tile("stationary", stationary, SBUF)
+    rules.tile("moving", moving, SBUF)
+    _matmul_dtypes(rules, dst, stationary, moving, is_transpose)
+    rows, columns = _array_tile(rules, tile_position, tile_size, stationary, moving)
+    if double and columns != (0, 4):
+        rule = "perf_mode double_row needs all columns of the array: use (rows, 128)"
+        raise rules.fail("tile_size", tile_size, rule)
+    k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
+    n = free_size(moving) // (2 if double else 1)
+    _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
+    turns = is_transpose and rules.chip.native_transpose
+    if turns and n != k:
+        rule = f"is_transpose needs an identity matrix, {k}x{k}"
+        raise rules.fail("moving", f"a tile of {k}x{n}", rule)
+    claims = _claims(
+        is_stationary_onezero and stationary.dtype == "float32",
+        is_moving_onezero and moving.dtype == "float32",
+        turns,
+    )
+    issue = Issue("nisa.nc_matmul", "tensor", 0.0, None, ("dst",), ("stationary", "moving"))
+    onezero = is_stationary_onezero or is_moving_onezero or turns
+    _matmul_cost(issue, stationary, moving, m, n, onezero)
+    issue.macs = 0 if is_transpose else (2 if double else 1) * k * m * n
+    issue.rows, issue.columns = rows, columns
+    issue.is_transpose = is_transpose
+    issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
+    issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
+    rounded = _rounding(rules.chip, {stationary.dtype, moving.dtype})
+    product = _matmul_run(rules, turns, double, claims, rounded)
+    issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
+    _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
+    return issue
+
+
+def _note_device_rules(
+    rules: Rules, issue: Issue, loaded: tuple[NkiTensor, int, int], tile_size: Any, accumulate: Any
+) -> None:
+    """Notes the device rules that the session checks, for (stationary operand, k, m)."""
+    chip = rules.chip
+    allowed = chip.stationary_free_dimensions
+    issue.breaks = device_rules.breaks_of_matmul(*loaded, tuple(tile_size), allowed)
+    issue.after = device_rules.note_group(accumulate, chip.psum_bank_bytes)
+
+
+def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
+    rules.member("perf_mode", perf_mode, matmul_perf_mode)
+    if perf_mode is matmul_perf_mode.none:
+        return False
+    rules.generation("perf_mode", perf_mode.name, 3)
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        rules.tensor(operand, t)
+        rules.dtype(operand, t, ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"))
+        if t.ndim < 3 or t.shape[1] != 2:
+            rule = "must have a shape (K, 2, ...) with perf_mode double_row"
+            raise rules.fail(operand, f"a tile of shape {t.shape}", rule)
+    return True
+
+
+def _matmul_dtypes(
+    rules: Rules, dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, transpose: bool
+) -> None:
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        rules.dtype(operand, t, _MATMUL_DTYPES)
+        if t.dtype == "float8_e4m3fn":
+            rules.generation(f"{operand}.dtype", t.dtype, 4)
+    found = {stationary.dtype, moving.dtype}
+    if len(found & set(_WIDE)) and not found <= set(_WIDE):
+        value = f"{stationary.dtype} for stationary, {moving.dtype} for moving"
+        rule = "float32 and tfloat32 can be multiplied with float32 and tfloat32 only"
+        raise rules.fail("dtype", value, rule)
+    if found == {"float8_e4m3", "float8_e4m3fn"}:
+        value = f"{stationary.dtype} for stationary, {moving.dtype} for moving"
+        raise rules.fail("dtype", value, "these two dtypes cannot be mixed")
+    allowed = ["float32"]
+    if rules.chip.generation >= 4:
+        allowed.append("bfloat16")
+    if transpose and rules.chip.native_transpose:
+        allowed = [stationary.dtype]
+    rules.dtype("dst", dst, allowed)
+
+
+def _array_tile(
+    rules: Rules, position: Any, size: Any, stationary: NkiTensor, moving: NkiTensor
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Returns the rows and the columns of the systolic array in use, in groups of 32."""
+    if not position and not size:
+        return (0, 4), (0, 4)
+    if not position or not size:
+        rule = "both or neither of them must be set"
+        raise rules.fail("(tile_position, tile_size)", (position, size), rule)
+    if len(position) != 2 or len(size) != 2:
+        rule = "both must be pairs (row, column)"
+        raise rules.fail("(tile_position, tile_size)", (position, size), rule)
+    spans = []
+    smallest = rules.chip.smallest_row_tile
+    legal = tuple(n for n in (32, 64, 128) if n >= smallest)
+    for axis, (start, length) in enumerate(zip(position, size, strict=True)):
+        if length not in legal:
+            raise rules.fail(f"tile_size[{axis}]", length, f"must be one of {legal}")
+        if start % length or not 0 <= start < 128:
+            rule = f"must be a multiple of {length} below 128"
+            raise rules.fail(f"tile_position[{axis}]", start, rule)
+        spans.append((start // 32, (start + length) // 32))
+    for operand, t in (("stationary", stationary), ("moving", moving)):
+        if size[0] < 128 and start_partition(t) != position[0]:
+            value = f"a tile that starts at partition {start_partition(t)}"
+            rule = f"must start at partition {position[0]}, the row of tile_position"
+            raise rules.fail(operand, value, rule)
+    return spans[0], spans[1]
+
+
+def _matmul_sizes(
+    rules: Rules,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    sizes: tuple[int, int, int],
+    tile_size: Any,
+) -> None:
+    k, m, n = sizes
+    rows, columns = tile_size if tile_size else (128, 128)
+    if moving.shape[0] != k:
+        value = f"{k} for stationary, {moving.shape[0]} for moving"
+        rule = "both must have the same number of partitions"
+        raise rules.fail("the number of partitions", value, rule)
+    if k > rows:
+        rule = f"must have at most {rows} partitions, the rows of the array tile"
+        raise rules.fail("stationary", f"a tile of {k} partitions", rule)
+    if m > columns:
+        rule = f"must be at most {columns}, the columns of the array tile"
+        raise rules.fail("the free size of stationary", m, rule)
+    chip = rules.chip
+    limit = chip.matmul_moving_max
+    if chip.generation >= 4 and dst.dtype == "bfloat16":
+        limit *= 2
+    if n > limit:
+        rule = f"must be at most {limit} on {chip.name}: split the columns into several products"
+        raise rules.fail("the free size of moving", n, rule)
+    if dst.shape[0] != m or free_size(dst) != n:
+        value = f"a tile of shape {dst.shape}"
+        raise rules.fail("dst", value, f"must have {m} partitions of {n} elements")
+    if chip.generation < 4 and bank_span(dst, chip.psum_bank_bytes) > 1:
+        rule = f"must stay within one PSUM bank ({chip.psum_bank_bytes} bytes a partition)"
+        value = f"a tile of shape {dst.shape} at offset {dst.offset % dst._free}"
+        raise rules.fail("dst", value, rule)
+
+
+def _matmul_cost(
+    issue: Issue,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    m: int,
+    n: int,
+    onezero: bool,
+) -> None:
+    """Notes the time of one pass. ``onezero`` halves it in float32.
+
+    ``onezero`` is for operands of zeros and ones, and for native transposes.
+    """
+    chip = active().chip
+    factor = chip.fp32_matmul_factor if moving.dtype == "float32" else 1
+    if moving.dtype == "float32" and onezero:
+        factor //= chip.onezero_speedup
+    load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
+    moving_slow = 2 if is_slow(moving) else 1
+    stationary_slow = 2 if is_slow(stationary) else 1
+    stationary_cycles = load * m * stationary_slow / chip.load_stationary_speedup
+    set_work(issue, ArrayPass(n * moving_slow, factor, stationary_cycles))
+    issue.may_overtake = chip.background_transposes
+
+
+def _is_zeros_and_ones(array: Any) -> bool:
+    return bool(((array == 0) | (array == 1)).all())
+
+
+_IDENTITY = np.eye(128, dtype=np.float32)
+
+
+def _is_identity(array: Any) -> bool:
+    k = len(array)
+    return bool((array.reshape(k, k) == _IDENTITY[:k, :k]).all())
+
+
+def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list[Any]:
+    """Returns what the arguments claim of the data: (operand, its place, value, check, rule).
+
+    A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
+    """
+    onezero = ("a tile with other values than zeros and ones", _is_zeros_and_ones)
+    found: list[Any] = []
+    if stationary_onezero:
+        rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"
+        found.append(("stationary", 0, *onezero, rule))
+    if turns:  # an identity consists of zeros and ones
+        rule = "is_transpose needs an identity matrix, by which the chip does not multiply"
+        found.append(("moving", 1, "a tile that is not an identity", _is_identity, rule))
+    elif moving_onezero:
+        rule = "is_moving_onezero claims so, and the chip would skip passes of float32"
+        found.append(("moving", 1, *onezero, rule))
+    return found
+
+
+def _rounding(chip: hardware.NeuronCore, dtypes_of_operands: set[str]) -> str:
+    """Returns the dtype to which the chip rounds products of these operands, or ""."""
+    if dtypes_of_operands == {"bfloat16"} and chip.rounds_bf16_products:
+        return "bfloat16"
+    if dtypes_of_operands == {"tfloat32"} and chip.rounds_tfloat32_products:
+        return "tfloat32"
+    return ""
+
+
+def _sum_of_rounded(left: Any, right: Any, dtype: str, out: Any) -> Any:
+    """Computes left.T @ right, with each product rounded to a dtype before the float32 sum."""
+    total = np.zeros((left.shape[1], right.shape[1]), np.float32) if out is None else out
+    total[...] = 0
+    product = np.empty(total.shape, dtypes.numpy_type(dtype))
+    for row, other in zip(left, right, strict=True):
+        dtypes.store(product, np.multiply.outer(row, other), dtype)
+        total += dtypes.to_float32(product)
+    return total
+
+
+def _matmul_run(
+    rules: Rules, exact: bool, double: bool, claims: list[Any], rounded: str = ""
+) -> Any:
+    def run(ins: list[Any], out: Any = None) -> Any:
+        for operand, place, value, holds, rule in claims:
+            if not holds(ins[place]):
+                raise rules.fail(operand, value, rule)
+        stationary, moving = ins
+        k = stationary.shape[0]
+        if double:
+            stationary = np.concatenate([stationary[:, 0], stationary[:, 1]])
+            moving = np.concatenate([moving[:, 0], moving[:, 1]])
+            k *= 2
+        if exact:
+            value = stationary.reshape(k, -1).T
+            return value if out is None else np.copyto(out, value)
+        left = dtypes.to_float32(stationary.reshape(k, -1))
+        right = dtypes.to_float32(moving.reshape(k, -1))
+        if rounded:
+            return _sum_of_rounded(left, right, rounded, out)
+        return np.matmul(left.T, right, out=out)
+
+    return run
+
+
+def _with_accumulation(
+    rules: Rules, product: Any, accumulate: Any, dst: NkiTensor
+) -> tuple[Any, Any]:
+    """Returns two functions, which write a product to PSUM, and find where it is accumulated.
+
+    If ``accumulate`` is None, each element is overwritten or accumulated, depending on which
+    instruction wrote the element of PSUM before.
+    """
+    shape, name = dst.shape, dst.dtype
+    onto_others = rules.chip.generation >= 4
+    is_first = accumulate is not None and not accumulate
+    is_direct = is_first and name == "float32" and len(shape) == 2
+
+    def run(outs: list[Any], ins: list[Any], target: NkiTensor) -> None:
+        if is_direct:
+            product(ins, outs[0])
+            accumulation.note_matmul(target)
+            return
+        value = product(ins).reshape(shape)
+        mask = onto(target)
+        if mask is False:
+            dtypes.store(outs[0], value, name)
+        elif mask is True or mask.all():
+            dtypes.store(outs[0], dtypes.to_float32(outs[0]) + value, name)
+        else:
+            base = np.where(mask, dtypes.to_float32(outs[0]), np.float32(0))
+            dtypes.store(outs[0], base + value, name)
+        accumulation.note_matmul(target)
+
+    def onto(target: NkiTensor) -> Any:
+        mask = accumulation.written_by_matmul(target)
+        if accumulate:
+            if not (onto_others and np.all(_written(target))):
+                _check_accumulation(rules, target, mask)
+            return True
+        if is_first:
+            return False
+        if onto_others:
+            return _written(target)
+        if mask is not True and np.any(_written(target) & ~np.asarray(mask)):
+            rule = "another instruction wrote this PSUM: pass accumulate=False to the first product"
+            value = f"None for {target.storage.describe()}"
+            active().warn(rules.instruction, "accumulate", value, rule)
+        return mask
+
+    return run, onto
+
+
+def _written(t: NkiTensor) -> Any:
+    """Returns True, False or a mask of the elements that any instruction wrote."""
+    return shadow.marks(t.storage.written, t)
+
+
+def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
+    if mask is False or (mask is not True and not mask.all()):
+        rule = "no matmul has initialised this PSUM: pass accumulate=False to the first product"
+        raise rules.fail("accumulate", f"True for {target.storage.describe()}", rule)
+
+
+@instruction
+def nc_transpose(
+    dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
+) -> Issue:
+    """Swaps the partition axis and the flattened free axis.
+
+    TensorE transposes up to 128x128 from SBUF to PSUM, and VectorE up to 32x32.
+    """
+    rules = Rules("nisa.nc_transpose")
+    rules.output("dst", dst)
+    rules.tile("data", data)
+    rules.same_dtype(dst=dst, data=data)
+    p, f = data.shape[0], free_size(data)
+    if dst.shape[0] != f or free_size(dst) != p:
+        value = f"a tile of shape {dst.shape}"
+        raise rules.fail("dst", value, f"must have {f} partitions of {p} elements")
+    chosen = _transpose_engine(rules, dst, data, engine)
+    shape = dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        outs[0][...] = ins[0].reshape(p, f).T.reshape(shape)
+
+    if chosen == "vector":
+        return stream("nisa.nc_transpose", "vector", run, {"dst": dst}, {"data": data})
+    issue = Issue("nisa.nc_transpose", "tensor", 0.0, run, ("dst",), ("data",))
+    _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
+    issue.is_transpose = True
+    _note_device_rules(rules, issue, (data, p, f), (), False)
+    if not rules.chip.native_transpose:
+        issue.run = _inexact_transpose(dst, p, f)
+    return issue
+
+
+def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: Any) -> str:
+    rules.member("engine", requested, engine)
+    p, f = data.shape[0], free_size(data)
+    chosen = requested
+    if requested is engine.unknown:
+        array = dst.buffer is MemoryRegion.psum and data.buffer is MemoryRegion.sbuf
+        chosen = engine.tensor if array else engine.vector
+    if chosen is engine.vector:
+        if p > 32 or f > 32:
+            rule = "VectorE transposes at most 32x32: use TensorE, with dst in PSUM"
+            raise rules.fail("data", f"a tile of {p}x{f}", rule)
+    elif chosen is engine.tensor:
+        rules.tile("data", data, SBUF)
+        rules.output("dst", dst, PSUM)
+        if f > 128:
+            rule = "TensorE transposes at most 128x128: transpose it in parts"
+            raise rules.fail("data", f"a tile of {p}x{f}", rule)
+        if bank_span(dst, rules.chip.psum_bank_bytes) > 1:
+            value = f"a tile of shape {dst.shape}"
+            raise rules.fail("dst", value, "must stay within one PSUM bank")
+    else:
+        raise rules.fail("engine", chosen.name, "must be engine.tensor or engine.vector")
+    return str(chosen.name)
+
+
+def _inexact_transpose(dst: NkiTensor, p: int, f: int) -> Any:
+    """Returns the transpose of NeuronCore-v2, which multiplies by an identity.
+
+    So NaN and infinities spread along the contraction.
+    """
+    name, shape = dst.dtype, dst.shape
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        data = ins[0].reshape(p, f)
+        if name in dtypes.FLOATS and not np.isfinite(dtypes.to_float32(data)).all():
+            spread = dtypes.to_float32(data).T @ np.eye(p, dtype=np.float32)
+            dtypes.store(outs[0], spread.reshape(shape), name)
+        else:
+            outs[0][...] = data.T.reshape(shape)
+
+    return run

@@ -1,0 +1,261 @@
+"""Instructions of VectorE that use its accumulator registers, of which each lane has one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes
+from nki_sim.enums import engine, reduce_cmd
+from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.operators import Operator
+from nki_sim.views.tensor import NkiTensor
+
+from .costs import stream, with_result_read
+from .elementwise import _scalar_run, _scalar_step
+from .reductions import reduce_last
+from .rules import Rules, accumulator, lanes_of
+
+_VECTOR = engine.vector.name
+_IDENTITIES = {"add": 0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}
+_NO_32_BIT_INTEGERS = frozenset(dtypes.FLOATS | dtypes.INTEGERS) - {"int32", "uint32"}
+_EXPONENTIAL_OUT = (
+    {"float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "tfloat32"}
+    | {"int8", "int16", "int32", "uint8", "uint16"}  # fmt: skip
+)
+_EXPONENTIAL_IN = (_EXPONENTIAL_OUT | {"uint32"}) - {"tfloat32"}
+_COMMANDS = reduce_cmd
+_EXPONENTIAL_SPEED = 4  # relative to an activation on ScalarE [v4, fast exponential]
+
+
+@instruction
+def tensor_scalar_reduce(
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: Any,
+    operand0: Any,
+    reduce_op: Any,
+    reduce_res: NkiTensor | None = None,
+    reverse0: bool = False,
+    reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
+    reduce_init: Any = None,
+    reduce_res_negate: bool = False,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
+    rules = Rules("nisa.tensor_scalar_reduce")
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("data", data)
+    rules.same_elements(dst=dst, data=data)
+    operator = rules.operator("op0", op0, "unary_or_binary")
+    if operator.bitvec:
+        rule = "must be an arithmetic operator, not a bitvec operator"
+        raise rules.fail("op0", f"nl.{operator.name}", rule)
+    if reverse0:
+        rule = "NKI does not support it yet: choose an operator for the order (data, operand0)"
+        raise rules.fail("reverse0", reverse0, rule)
+    reads = {"data": data}
+    step = _scalar_step(rules, data, reads, 0, operator, operand0, False)
+    reduction = _reduction(rules, "reduce_op", reduce_op)
+    load = _loaded(rules, "reduce_init", reduce_init, data, reads, reduce_cmd)
+    writes = _with_result(rules, dst, data, reduce_res)
+    compute = _scalar_run([step], dst, False)
+    cmd, lanes, name_ = reduce_cmd, lanes_of(data), dst.dtype
+    sign = np.float32(-1 if reduce_res_negate else 1)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        value = np.empty(outs[0].shape, np.float32)
+        compute([value], ins)
+        dtypes.store(outs[0], value, name_)
+        total = reduce_last(reduction, value.reshape(len(value), -1))
+        registers = _start(rules, cmd, _IDENTITIES[reduction.name], load, lanes, ins)
+        assert reduction.binary is not None
+        registers[lanes] = reduction.binary(registers[lanes], total)
+        if len(outs) > 1:
+            _write_result(outs[1], sign * registers[lanes], reduce_res)
+
+    return _priced(rules, run, writes, reads)
+
+
+def _priced(
+    rules: Rules,
+    run: Any,
+    writes: dict[str, NkiTensor],
+    reads: dict[str, NkiTensor],
+    factor: float = 1.0,
+) -> Issue:
+    """Returns an issue with the cost of tensor_scalar at float32, times ``factor``.
+
+    Where there is a result, the time of reading the registers is added.
+    """
+    issue = stream(rules.instruction, _VECTOR, run, writes, reads, factor)
+    return with_result_read(issue) if len(writes) > 1 else issue
+
+
+def _reduction(rules: Rules, name: str, op: Any) -> Operator:
+    operator = rules.operator(name, op, "reduction")
+    if operator.name not in _IDENTITIES:
+        allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
+        raise rules.fail(name, f"nl.{operator.name}", f"must be one of {allowed}")
+    return operator
+
+
+def _loaded(
+    rules: Rules, name: str, init: Any, data: NkiTensor, reads: dict[str, NkiTensor], cmd: Any
+) -> Any:
+    """Returns the initial value of load_reduce: a number, ("tile", position), or None."""
+    rules.member("reduce_cmd", cmd, reduce_cmd)
+    if cmd not in (reduce_cmd.reset_reduce, reduce_cmd.reduce, reduce_cmd.load_reduce):
+        raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
+    if cmd is not reduce_cmd.load_reduce:
+        if init is not None:
+            rule = "must be None, except with reduce_cmd.load_reduce"
+            raise rules.fail(name, repr(init), rule)
+        return None
+    if init is None:
+        raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
+    return _number_or_column(rules, name, init, data, reads)
+
+
+def _number_or_column(
+    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> Any:
+    """Returns a float32 number, or ("tile", position among the reads) of a (partitions, 1) tile."""
+    if not rules.scalar_or_vector(name, value, data):
+        return np.float32(value)
+    rules.float32(name, value)
+    reads[name] = value
+    return ("tile", len(reads) - 1)
+
+
+def _value(operand: Any, ins: list[Any]) -> Any:
+    """Returns a number, or one number for each partition."""
+    return ins[operand[1]].reshape(-1) if isinstance(operand, tuple) else operand
+
+
+def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins: list[Any]) -> Any:
+    """Returns the registers, which hold the initial values of the reduction."""
+    registers = accumulator(rules.instruction, _VECTOR, cmd, 0.0)
+    if cmd is reduce_cmd.reset_reduce:
+        registers[lanes] = identity
+    elif cmd is reduce_cmd.load_reduce:
+        registers[lanes] = _value(load, ins)
+    return registers
+
+
+def _with_result(
+    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: Any
+) -> dict[str, NkiTensor]:
+    """Returns the written operands; a result must have one element a partition."""
+    if reduce_res is None:
+        return {"dst": dst}
+    rules.accumulated(reduce_res, data=data)
+    return {"dst": dst, "reduce_res": reduce_res}
+
+
+def _write_result(out: Any, value: Any, reduce_res: Any) -> None:
+    dtypes.store(out, value.astype(np.float32).reshape(out.shape), reduce_res.dtype)
+
+
+@instruction
+def tensor_scalar_cumulative(
+    dst: NkiTensor,
+    src: NkiTensor,
+    op0: Any,
+    op1: Any,
+    imm0: Any,
+    imm1: Any = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
+    rules = Rules("nisa.tensor_scalar_cumulative")
+    rules.output("dst", dst)
+    rules.tile("src", src)
+    for label, t in (("dst", dst), ("src", src)):
+        if t.dtype not in _NO_32_BIT_INTEGERS:
+            rule = "must not be a 32-bit integer or a packed dtype"
+            raise rules.fail(f"{label}.dtype", t.dtype, rule)
+    rules.same_elements(dst=dst, src=src)
+    first = rules.operator("op0", op0, "binary")
+    if first.bitvec:
+        rule = "must be an arithmetic operator, not a bitvec operator"
+        raise rules.fail("op0", f"nl.{first.name}", rule)
+    second = rules.operator("op1", op1, "binary")
+    if second.name not in (*_IDENTITIES, "subtract"):
+        rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
+        raise rules.fail("op1", f"nl.{second.name}", rule)
+    reads = {"src": src}
+    operand = _number_or_column(rules, "imm0", imm0, src, reads)
+    load = _loaded(rules, "imm1", imm1, src, reads, reduce_cmd)
+    cmd, lanes, name_, shape = reduce_cmd, lanes_of(src), dst.dtype, dst.shape
+    identity = _IDENTITIES.get(second.name, 0.0)
+    assert first.binary is not None and second.binary is not None
+    binary0, binary1 = first.binary, second.binary
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        column = np.asarray(_value(operand, ins), np.float32).reshape(-1, 1)
+        flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
+        value = np.asarray(binary0(flat, column), np.float32)
+        state = _start(rules, cmd, identity, load, lanes, ins)[lanes]
+        for i in range(value.shape[1]):
+            state[...] = value[:, i] = binary1(value[:, i], state)
+        dtypes.store(outs[0], value.reshape(shape), name_)
+
+    # The cost is that of tensor_tensor_scan, halved, as this instruction reads one tile, not two.
+    return _priced(rules, run, {"dst": dst}, reads)
+
+
+@instruction
+def exponential(
+    dst: NkiTensor,
+    src: NkiTensor,
+    max_value: Any = 0.0,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: reduce_cmd = reduce_cmd.idle,
+    reduce_init: Any = 0.0,
+    name: str | None = None,
+) -> Issue:
+    """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
+    rules = Rules("nisa.exponential")
+    rules.generation("instruction", "exponential", 4)
+    rules.output_or_sink("dst", dst, reduce_res)
+    rules.tile("src", src)
+    rules.same_elements(dst=dst, src=src)
+    rules.dtype("dst", dst, _EXPONENTIAL_OUT)
+    rules.dtype("src", src, _EXPONENTIAL_IN)
+    reads = {"src": src}
+    highest = _number_or_column(rules, "max_value", max_value, src, reads)
+    rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
+    cmd = reduce_cmd.name
+    if cmd == "reset":
+        raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
+    load: Any = None
+    if cmd == "load_reduce":
+        load = _number_or_column(rules, "reduce_init", reduce_init, src, reads)
+    elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
+        rule = "must be 0, except with reduce_cmd.load_reduce"
+        raise rules.fail("reduce_init", repr(reduce_init), rule)
+    writes = _with_result(rules, dst, src, reduce_res)
+    if reduce_res is not None:
+        rules.dtype("reduce_res", reduce_res, _EXPONENTIAL_OUT & dtypes.FLOATS)
+    name_, shape, lanes = dst.dtype, dst.shape, lanes_of(src)
+
+    def run(outs: list[Any], ins: list[Any]) -> None:
+        column = np.asarray(_value(highest, ins), np.float32).reshape(-1, 1)
+        value = np.exp(dtypes.to_float32(ins[0]).reshape(shape[0], -1) - column)
+        dtypes.store(outs[0], value.reshape(shape), name_)
+        is_unused = cmd == "idle" and len(outs) == 1
+        start = _COMMANDS.reset if is_unused else reduce_cmd
+        registers = accumulator(rules.instruction, _VECTOR, start, 0.0)
+        if cmd == "idle":  # documents do not say what the registers hold afterwards
+            registers[lanes] = np.nan
+        elif cmd != "reduce":
+            registers[lanes] = 0.0 if load is None else _value(load, ins)
+        registers[lanes] += value.sum(axis=1, dtype=np.float32)
+        if len(outs) > 1:
+            _write_result(outs[1], registers[lanes], reduce_res)
+
+    return _priced(rules, run, writes, reads, 1 / _EXPONENTIAL_SPEED)

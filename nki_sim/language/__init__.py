@@ -1,0 +1,198 @@
+"""The module nki.language: tensors, loops and wrappers, as documented for NKI 0.6 and 0.7."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.operators import OPERATORS
+from nki_sim.removed_api import no_attribute as _no_attribute
+from nki_sim.views.tensor import DynamicSlice, NKIObject, NkiTensor
+
+from .creation import (
+    copy,
+    device_print,
+    empty_like,
+    full,
+    load,
+    load_transpose2d,
+    ndarray,
+    ones,
+    shared_constant,
+    shared_identity_matrix,
+    store,
+    zeros,
+    zeros_like,
+)
+from .grids import NkiBlockGrid as _NkiBlockGrid
+from .grids import NkiGrid as _NkiGrid
+from .grids import NkiTileGrid as _NkiTileGrid
+from .grids import alloc_blocks as _alloc_blocks
+from .grids import alloc_tiles as _alloc_tiles
+from .grids import blocks as _blocks
+from .grids import tiles as _tiles
+from .loops import (
+    affine_range,
+    dynamic_range,
+    fori_loop,
+    no_reorder,
+    num_programs,
+    program_id,
+    program_ndim,
+    sequential_range,
+    static_range,
+    while_loop,
+)
+from .math import (
+    abs,
+    abs_max,
+    abs_min,
+    add,
+    all,
+    arctan,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    broadcast_to,
+    ceil,
+    cos,
+    divide,
+    dropout,
+    equal,
+    erf,
+    erf_dx,
+    exp,
+    expand_dims,
+    floor,
+    fmod,
+    gather_flattened,
+    gelu,
+    gelu_apprx_sigmoid,
+    gelu_apprx_sigmoid_dx,
+    gelu_apprx_tanh,
+    gelu_dx,
+    greater,
+    greater_equal,
+    invert,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    matmul,
+    max,
+    maximum,
+    mean,
+    min,
+    minimum,
+    mish,
+    mod,
+    multiply,
+    negative,
+    not_equal,
+    power,
+    prod,
+    rand,
+    random_seed,
+    reciprocal,
+    relu,
+    right_shift,
+    rms_norm,
+    rsqrt,
+    sigmoid,
+    sign,
+    silu,
+    silu_dx,
+    sin,
+    softmax,
+    softplus,
+    sqrt,
+    square,
+    subtract,
+    sum,
+    tan,
+    tanh,
+    transpose,
+    trunc,
+    var,
+    where,
+)
+from .tile_size import TileSize
+
+DType = str
+
+bool_ = "bool"
+int8 = "int8"
+int16 = "int16"
+int32 = "int32"
+uint8 = "uint8"
+uint16 = "uint16"
+uint32 = "uint32"
+float16 = "float16"
+float32 = "float32"
+bfloat16 = "bfloat16"
+tfloat32 = "tfloat32"
+float8_e4m3 = "float8_e4m3"
+float8_e4m3fn = "float8_e4m3fn"
+float8_e5m2 = "float8_e5m2"
+float8_e5m2_x4 = "float8_e5m2_x4"
+float8_e4m3fn_x4 = "float8_e4m3fn_x4"
+float8_e8m0fnu = "float8_e8m0fnu"
+float4_e2m1fn_x4 = "float4_e2m1fn_x4"
+
+sbuf = MemoryRegion.sbuf
+psum = MemoryRegion.psum
+private_hbm = MemoryRegion.private_hbm
+hbm = private_hbm
+shared_hbm = MemoryRegion.shared_hbm
+
+tile_size = TileSize()
+average = OPERATORS["average"]
+prelu = OPERATORS["prelu"]
+bypass = OPERATORS["bypass"]
+
+
+def ds(start: Any, size: int) -> DynamicSlice:
+    """Returns an index for ``size`` elements from ``start``, an int or a register."""
+    return DynamicSlice(start, size)
+
+
+def is_hbm(buffer: MemoryRegion) -> bool:
+    """Returns whether a memory is private or shared HBM."""
+    return buffer not in ON_CHIP
+
+
+def is_on_chip(buffer: MemoryRegion) -> bool:
+    """Returns whether a memory is SBUF or PSUM."""
+    return buffer in ON_CHIP
+
+
+def is_psum(buffer: MemoryRegion) -> bool:
+    """Returns whether a memory is PSUM."""
+    return buffer is psum
+
+
+def is_sbuf(buffer: MemoryRegion) -> bool:
+    """Returns whether a memory is SBUF."""
+    return buffer is sbuf
+
+
+# Names that exist since NKI 0.7 only.
+_new = {
+    "NkiBlockGrid": _NkiBlockGrid,
+    "NkiGrid": _NkiGrid,
+    "NkiTileGrid": _NkiTileGrid,
+    "alloc_blocks": _alloc_blocks,
+    "alloc_tiles": _alloc_tiles,
+    "blocks": _blocks,
+    "int64": "int64",
+    "tiles": _tiles,
+}
+__getattr__ = _no_attribute(__name__, "nki.language", _new)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

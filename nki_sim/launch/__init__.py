@@ -1,0 +1,1 @@
+"""A launch of a kernel: its memory, its instructions and its programs."""

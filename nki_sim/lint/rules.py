@@ -1,0 +1,349 @@
+"""The rules of NKI's two front ends, and the source of each rule.
+
+NKI 0.7 traces a kernel as plain Python. NKI 0.6 parses a subset of Python. A rule holds in both
+releases, or in one of them; `rules_of` says which rules hold in a release.
+
+Sources in `RULES`, `DEPRECATED` and `CONTESTED`:
+
+quickstart nki/get-started/quickstart-implement-run-kernel.rst of the SDK 2.32
+guide      NKI Language Guide (values, control flow, classes, "Kernel Caching")
+migration  NKI Migration Guides ("Language restrictions", "Deprecated", "Decorators on sub-kernels")
+api        docstrings of `nki.language`
+loops      nki/deep-dives/nki-loops of the SDK 2.33 (NKI 0.7)
+scalar     nki/deep-dives/nki-scalar of the SDK 2.33
+lnc        nki/get-started/about/lnc and compiler/error-codes/EVRF066 of the SDK 2.33
+notes      NKI release notes, "Known Issues"
+compiler   KLR, an open-source compiler front end for NKI, github.com/leanprover/KLR
+           (interop/klr/gather.c, KLR/NKI/Simplify.lean, KLR/Trace/Python.lean; March 2026)
+project    no document forbids the construct, but no document shows it either
+kiln       notes of github.com/foxl-ai/kiln: kernels on trn1, NKI 0.6 (device)
+spectral-dns, vllm-neuron, others: further public projects that compiled their kernels by NKI
+           (device), or whose comments make a claim about NKI (claim)
+nkilib     AWS's nki-library (NKI 0.3), whose kernels use the construct
+
+Violations of `RULES` are errors. `DEPRECATED` has constructs that still work and will be removed.
+`CONTESTED` has constructs that a record calls broken and another source shows; `lint(kernel,
+contested=True)` reports these, too. Each of the three has a severity of its own. In NKI 0.6,
+keywords in calls of nl and nisa are documented and allowed, and so are omitted defaults of an
+NKIObject's constructor, as the guide writes `C(1)` for a class with two fields. Keywords of
+constructors are contested.
+"""
+
+import re
+
+from nki_sim.releases import PARSED
+
+# rule -> (source, message)
+_OF_BOTH: dict[str, tuple[str, str]] = {
+    "async": ("compiler", "async code is not supported; write a plain synchronous function"),
+    "loop-body": (
+        "migration 0.6, api, loops 0.7",
+        "the body of nl.fori_loop or nl.while_loop is traced once; do not put the loop inside "
+        "nl.no_reorder(), do not return a value from the body of a fori_loop, and do not change "
+        "Python state in a body, but carry state in SBUF or HBM",
+    ),
+    "nested-loop": (
+        "kiln (device)",
+        "a loop on the device is inside of another one; unroll the inner loop by range()",
+    ),
+    "no-instruction": (
+        "notes 0.3-0.4",
+        "the hardware has no instruction for nl.mod, nl.fmod and nl.divide; use `%` on ints, and "
+        "nl.multiply with nl.reciprocal on tiles",
+    ),
+    "neuronxcc": (
+        "migration 0.4",
+        "an import of `neuronxcc` is a compile error; import the same name from `nki`",
+    ),
+    "removed": ("migration, notes", "NKI has removed this name or argument"),
+    "unknown-name": ("api", "this release of NKI does not have the name"),
+    "arguments": ("api", "the function has other arguments in this release of NKI"),
+    "tensor-condition": (
+        "guide, api",
+        "a tensor's elements are not known while the kernel is compiled; select by nl.where or "
+        "nisa.tensor_copy_predicated, or loop by nl.while_loop",
+    ),
+    "tensor-operator": (
+        "quickstart (step 5), api (nki.language, nki.isa)",
+        "a tensor's elements are not known while the kernel is built, so Python's operators and "
+        "NumPy's functions do not work on it; compute with functions of nisa, such as "
+        "nisa.tensor_tensor(dst, data1, data2, op=nl.add), or of nl, such as nl.add(x, y)",
+    ),
+    "lost-output": (
+        "quickstart (step 7)",
+        "the kernel writes this tensor in nl.shared_hbm, and neither returns nor reads it, so that "
+        "its values are lost; add the tensor to what the kernel returns",
+    ),
+    "broadcast-method": (
+        "api; others (device)",
+        "a tensor has no method broadcast_to; call nl.broadcast_to(x, shape)",
+    ),
+    "impure": (
+        "guide",
+        "a kernel is cached and must be a pure function of its arguments, so it must not use "
+        "random numbers, the time or the environment; pass the value as an argument",
+    ),
+    "mutable-global": (
+        "guide",
+        "a kernel is cached by its arguments, so the value of a mutable global may be outdated; "
+        "make the global a tuple, or pass it as an argument",
+    ),
+    "keyword-only": (
+        "migration 0.3",
+        "a kernel cannot have keyword-only parameters; make these ordinary parameters",
+    ),
+    "list-argument": ("migration 0.3", "an argument of a kernel cannot be a list; use a tuple"),
+}
+
+# Rules of NKI 0.6, whose compiler parses a subset of Python.
+_OF_PARSER: dict[str, tuple[str, str]] = {
+    # Statements
+    "del": ("compiler", "`del` is not supported; remove the statement"),
+    "global": (
+        "compiler",
+        "`global` is not supported; pass the value as an argument and return it",
+    ),
+    "nonlocal": (
+        "compiler",
+        "`nonlocal` is not supported; keep shared state in a dict or a tensor",
+    ),
+    "import": (
+        "compiler",
+        "`import` inside a kernel is not supported; move it to the module's top",
+    ),
+    "inner-class": (
+        "compiler",
+        "a class inside a kernel is not supported; define it in the module",
+    ),
+    "inner-function": (
+        "compiler; migration 0.6 allows loop bodies",
+        "an inner function is allowed only as the body of nl.fori_loop or nl.while_loop; "
+        "move it to module level and pass what it captures as arguments",
+    ),
+    "match": ("compiler", "`match` is not supported; use if/elif"),
+    "raise": ("compiler", "`raise` is not supported; use `assert`"),
+    "try": ("compiler", "`try` is not supported; test the condition with `if` or `assert`"),
+    "type-alias": ("compiler", "a `type` statement is not supported; move it to the module's top"),
+    "with": (
+        "api, compiler",
+        "`with` is supported only for a single `nl.no_reorder()`, without arguments and `as`",
+    ),
+    # Loops
+    "for-target": ("compiler", "a `for` target must be one name; unpack the item in the loop body"),
+    "loop-else": (
+        "compiler",
+        "`else` on a loop is not supported; set a flag and test it afterwards",
+    ),
+    "loop-variable": (
+        "migration 0.6, api",
+        "the variable of a loop on the device has no arithmetic; pass the variable as "
+        "`.ap(scalar_offset=...)`",
+    ),
+    "deprecated-dynamic-loop": (
+        "migration 0.6",
+        "dynamic_range and `while <register>` are deprecated; use nl.fori_loop or nl.while_loop",
+    ),
+    # Expressions
+    "comprehension": ("compiler", "comprehensions are not supported; append to a list in a loop"),
+    "lambda": ("compiler", "`lambda` is not supported; define a function at module level"),
+    "walrus": ("compiler", "`:=` is not supported; assign in a statement of its own"),
+    "yield": ("compiler", "generators are not supported; fill a list and return it"),
+    "identity": ("migration 0.3", "`is` and `is not` are not supported; write `==` and `!=`"),
+    "matmul-operator": ("compiler", "`@` is not supported; call nisa.nc_matmul"),
+    "star-unpack": ("compiler", "`*` and `**` unpacking is not supported; write the items out"),
+    "dict-key": ("guide, compiler", "a dict key must be a string literal; use a list for int keys"),
+    "format-spec": ("compiler", "f-string format specs are not supported; write `{x}` without one"),
+    "unsupported-value": (
+        "guide, compiler",
+        "sets, bytes and complex numbers are not values of NKI; use lists, strings, or a real and "
+        "an imaginary number",
+    ),
+    "unsupported-builtin": (
+        "compiler",
+        "the compiler does not have this built-in function; use a loop over range(len(...)) and "
+        "plain arithmetic",
+    ),
+    "numpy-call": (
+        "project",
+        "NumPy does not run in a kernel; pass the array as an argument, or use nl and nisa",
+    ),
+    # Signatures
+    "varargs": ("compiler", "`*args` and `**kwargs` are not supported; name every parameter"),
+    # Functions, classes and values that a kernel refers to
+    "base-classes": (
+        "guide, compiler",
+        "a class used in a kernel must inherit from NKIObject or Enum, and from no other class; "
+        "copy the fields, or hold the other object in a field",
+    ),
+    "closure": (
+        "guide, compiler",
+        "the function captures variables of an enclosing function; pass them as arguments",
+    ),
+    "decorated-helper": (
+        "migration 0.2",
+        "a kernel calls a decorated function; call the plain function, and decorate at the launch",
+    ),
+    "method-decorator": (
+        "compiler",
+        "@staticmethod is the only decorator that a method can have; make a property an ordinary "
+        "method",
+    ),
+    "no-source": ("compiler", "the compiler needs the source; define the function in a file"),
+    "plain-class": (
+        "guide, compiler",
+        "a class used in a kernel must inherit from NKIObject or Enum; "
+        "inherit, or pass the numbers it holds as arguments",
+    ),
+}
+
+# Rules of NKI 0.7, which traces a kernel by running it as Python once.
+_OF_TRACER: dict[str, tuple[str, str]] = {
+    "generator-kernel": (
+        "migration 0.7 (the kernel runs as Python)",
+        "a kernel with `yield` returns a generator, which nothing runs; return tensors, and use "
+        "`yield` in a helper only",
+    ),
+    "register-operator": (
+        "loops 0.7",
+        "a register has no value while the kernel is traced, so it has no arithmetic, comparisons "
+        "or truth value; pass the register as `.ap(scalar_offset=...)` or as a bound of "
+        "nl.fori_loop, or load an NkiScalar by nisa.scalar_load",
+    ),
+    "scalar-operator": (
+        "scalar 0.7",
+        "an NkiScalar, such as the loop variable of nl.fori_loop, supports only `+`, `-` and `*`; "
+        "it has no other arithmetic, no comparisons and no truth value, and is not an index",
+    ),
+    "loop-tensor": (
+        "migration 0.6, loops 0.7",
+        "a tensor that the body of a loop on the device allocates is not visible outside of the "
+        "body; allocate the tensor before the loop, and write to it in the body",
+    ),
+}
+
+# Rules of NKI 0.7 on constructs that still work and will be removed.
+DEPRECATED: dict[str, tuple[str, str]] = {
+    "deprecated-range": (
+        "loops 0.7",
+        "this range equals Python's range since NKI 0.7; write range",
+    ),
+    "launch-bracket": (
+        "lnc 0.7, NCC_EVRF066",
+        "NEURON_LOGICAL_NC_CONFIG sets the degree of LNC of a launch; call the kernel without a "
+        "bracket",
+    ),
+}
+
+RULES: dict[str, tuple[str, str]] = {**_OF_BOTH, **_OF_PARSER, **_OF_TRACER}
+
+# rule -> (sources against / sources for, message)
+CONTESTED: dict[str, tuple[str, str]] = {
+    "assert": (
+        "others (device) / guide, nkilib",
+        "a record says that `assert` is rejected; check the condition before the launch",
+    ),
+    "constant-method": (
+        "others (claim: the front end resolves names, not method calls on them) / none",
+        "the kernel calls a method of a number, string or tuple; call the method before the "
+        "launch, and pass the result",
+    ),
+    "constructor-keyword": (
+        "guide (shows positional arguments), vllm-neuron (claim) / api (NKIObject takes **kwargs)",
+        "a constructor is called with keywords; pass the arguments in the order of the fields",
+    ),
+    "helper-default": (
+        "vllm-neuron (claim: the front end drops defaults) / nkilib",
+        "a helper is called without an argument that has a default; pass every argument",
+    ),
+    "helper-keyword": (
+        "vllm-neuron (claim: the front end drops keywords) / nkilib, guide",
+        "a helper is called with keywords; pass the arguments in the order of its signature",
+    ),
+    "list-method": (
+        "project (kernels that ran use append only) / guide",
+        "the kernel calls a method of a list other than append; append in a loop, or build another "
+        "list",
+    ),
+    "view-broadcast": (
+        "others (device: AttributeError in 0.6.0) / api",
+        "a record says that `.broadcast(dim, size)` of a view fails; use nl.broadcast_to, which "
+        "copies, or a stride of 0 in .ap, which does not",
+    ),
+}
+
+ALL_RULES = {**RULES, **DEPRECATED, **CONTESTED}
+
+# Constructs that are contested in the parser only, as a tracer runs all of them.
+_CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
+
+
+def rules_of(release: str) -> frozenset[str]:
+    """Returns the names of the rules that hold in a release of NKI."""
+    if release == PARSED:
+        return frozenset({**_OF_BOTH, **_OF_PARSER, **CONTESTED})
+    return frozenset({**_OF_BOTH, **_OF_TRACER, **DEPRECATED, **CONTESTED}) - _CONTESTED_OF_PARSER
+
+
+def severity_of(rule: str) -> str:
+    """Returns the severity of a rule: "error", "deprecated" or "contested"."""
+    if rule in DEPRECATED:
+        return "deprecated"
+    return "contested" if rule in CONTESTED else "error"
+
+
+def message_of(rule: str) -> str:
+    """Returns the message of a rule: what is wrong, and what to write instead."""
+    return ALL_RULES[rule][1]
+
+
+# Syntax that is a violation anywhere.
+FORBIDDEN_SYNTAX: dict[str, str] = {
+    "AsyncFor": "async",
+    "AsyncFunctionDef": "async",
+    "AsyncWith": "async",
+    "Await": "async",
+    "ClassDef": "inner-class",
+    "Delete": "del",
+    "DictComp": "comprehension",
+    "GeneratorExp": "comprehension",
+    "Global": "global",
+    "Import": "import",
+    "ImportFrom": "import",
+    "Is": "identity",
+    "IsNot": "identity",
+    "Lambda": "lambda",
+    "ListComp": "comprehension",
+    "MatMult": "matmul-operator",
+    "Match": "match",
+    "NamedExpr": "walrus",
+    "Nonlocal": "nonlocal",
+    "Raise": "raise",
+    "Set": "unsupported-value",
+    "SetComp": "comprehension",
+    "Starred": "star-unpack",
+    "Try": "try",
+    "TryStar": "try",
+    "TypeAlias": "type-alias",
+    "Yield": "yield",
+    "YieldFrom": "yield",
+}
+
+# Built-in functions that the compiler supports, and sets of names of APIs.
+BUILTINS = frozenset(
+    (abs, bool, dict, divmod, float, int, isinstance, len, list, max, min, print)
+    + (range, slice, str, tuple, type)
+)
+NO_INSTRUCTION = frozenset(f"nki.language.{name}" for name in ("mod", "fmod", "divide"))
+TENSOR_MAKERS = frozenset(
+    f"nki.language.{name}"
+    for name in ("ndarray", "zeros", "ones", "full", "zeros_like", "empty_like", "load")
+)
+# Methods of a tensor that return a view of it.
+VIEWS = frozenset(
+    ("ap", "broadcast", "expand_dim", "flatten_dims", "permute", "rearrange", "reshape")
+    + ("reshape_dim", "select", "slice", "squeeze_dim", "vector_select", "view")
+)
+IMPURE = frozenset({"datetime", "os", "random", "secrets", "time", "uuid"})
+LOOPS = frozenset({"fori_loop", "while_loop"})
+RANGES = frozenset(f"nki.language.{name}_range" for name in ("affine", "sequential", "static"))
+NUMPY_DTYPE = re.compile(r"numpy\.((u?int|float|complex|bool)(\d+|_)?|dtype|finfo|iinfo)")

@@ -1,0 +1,173 @@
+"""Finds the source of a function, and what the source says about the names in it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from nki_sim.syntax_names import last_name
+
+from .rules import LOOPS
+
+
+def unwrap(kernel: Any) -> FunctionType | None:
+    """Returns the innermost function, or None if there is no function."""
+    for _ in range(16):  # bounded, because an object may have every attribute
+        if isinstance(kernel, type | ModuleType):
+            return None
+        for name in ("__wrapped__", "func", "__func__"):
+            inner = getattr(kernel, name, None)
+            if callable(inner):
+                kernel = inner
+                break
+        else:
+            break
+    return kernel if isinstance(kernel, FunctionType) else None
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop on the device.
+
+    Attributes:
+        kind: "fori_loop" or "while_loop".
+        gives_scalar: whether the loop variable is an NkiScalar in a traced kernel, not a register.
+    """
+
+    kind: str
+    gives_scalar: bool
+
+
+def definition_of(function: FunctionType) -> Definition | None:
+    """Finds the function in its file, which is parsed as a whole for correct line numbers."""
+    try:
+        lines, _ = inspect.findsource(function)
+        found = _definitions("".join(lines))
+    except (OSError, SyntaxError):
+        return None
+    code = function.__code__
+    return found.get((code.co_name, code.co_firstlineno))
+
+
+@functools.lru_cache(maxsize=32)  # a kernel's helpers are in few files
+def _definitions(text: str) -> dict[tuple[str, int], Definition]:
+    """Returns the functions of a file by name and first line, which may be a decorator's."""
+    found: dict[tuple[str, int], Definition] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found.setdefault((node.name, first), node)
+        elif isinstance(node, ast.Lambda):
+            found.setdefault(("<lambda>", node.lineno), node)
+    return found
+
+
+def bound_names(definition: ast.AST) -> Iterator[str]:
+    """Yields every name that the function binds: parameters, assignments, inner functions."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node is not definition:
+            yield node.name
+
+
+def results_of(definition: ast.AST, function: str) -> Iterator[str]:
+    """Yields the names that hold results of a function of the API, such as `register_alloc`."""
+    for node in ast.walk(definition):
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+            continue
+        if last_name(node.value.func) == function:
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def assigned_to(definition: ast.AST, kind: type[ast.expr], call: str) -> Iterator[str]:
+    """Yields the names that are bound to a literal such as `[]`, or to a call such as `list()`."""
+    for node in ast.walk(definition):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value.left if isinstance(node.value, ast.BinOp) else node.value
+        made = isinstance(value, ast.Call) and last_name(value.func) == call
+        if made or isinstance(value, kind):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def assigned_values(definition: Definition) -> dict[str, list[ast.expr]]:
+    """Returns the values of each name that is bound by assignments `x = value` only."""
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, []).append(node.value)
+    bindings = list(bound_names(definition))
+    return {name: found for name, found in values.items() if bindings.count(name) == len(found)}
+
+
+def counters(definition: ast.AST) -> Iterator[str]:
+    """Yields the names of loop counters, such as `i` in `for i in range(4)`."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            made = node.iter.func if isinstance(node.iter, ast.Call) else node.iter
+            if last_name(made).endswith("range"):
+                yield node.target.id
+
+
+def loops_on_device(definition: ast.AST, registers: set[str]) -> dict[ast.Call, Loop]:
+    """Returns the calls of nl.fori_loop and nl.while_loop.
+
+    If a bound is one of ``registers``, the loop variable is a register, too.
+    """
+    found = {}
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Call) and last_name(node.func) in LOOPS:
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            names = {value.id for value in given if isinstance(value, ast.Name)}
+            calls = {last_name(value.func) for value in given if isinstance(value, ast.Call)}
+            is_register = bool(names & registers) or "register_alloc" in calls
+            kind = last_name(node.func)
+            found[node] = Loop(kind, kind == "fori_loop" and not is_register)
+    return found
+
+
+def loop_bodies(
+    definition: ast.AST, loops: dict[ast.Call, Loop]
+) -> dict[ast.FunctionDef | ast.Lambda, Loop]:
+    """Maps each inner function that is passed to one of ``loops`` to that loop.
+
+    If several functions have the same name, the last one before the loop is its body.
+    """
+    functions = [node for node in ast.walk(definition) if isinstance(node, ast.FunctionDef)]
+    bodies: dict[ast.FunctionDef | ast.Lambda, Loop] = {}
+    for call, loop in loops.items():
+        for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
+            if isinstance(value, ast.Lambda):
+                bodies[value] = loop
+            elif isinstance(value, ast.Name):
+                named = [f for f in functions if f.name == value.id and f is not definition]
+                before = [f for f in named if f.lineno < call.lineno] or named
+                bodies.update({max(before, key=lambda f: f.lineno): loop} if before else {})
+    return bodies
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Yields the nodes of a function, without those of functions and classes inside of it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield node
+            yield from own_nodes(node)
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Returns whether an expression is absent, or None."""
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)

@@ -1,0 +1,34 @@
+"""Reports on a timeline that people read: what bounds a kernel, and an HTML page.
+
+Only `save_html` needs the extra ``report``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nki_sim.whole_file import write_whole
+
+from .bottlenecks import Bottleneck, bottlenecks
+
+if TYPE_CHECKING:
+    from nki_sim.timeline.recording import Recording
+
+__all__ = ["Bottleneck", "bottlenecks", "save_html"]
+
+
+def save_html(timeline: Recording, path: str | os.PathLike[str]) -> None:
+    """Write a timeline as one HTML file that needs no network.
+
+    The file is written completely or not at all.
+
+    Raises:
+        ImportError: the package jinja2 is not installed.
+        OSError: the file cannot be written.
+    """
+    from .page import page
+
+    # Python reads a file name that is not UTF-8 as surrogates, which UTF-8 cannot encode.
+    write_whole(Path(path), page(timeline).encode("utf-8", "replace"))

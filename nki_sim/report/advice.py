@@ -1,0 +1,128 @@
+"""What to try against a cause that bounds a kernel, on the chip that it was modelled for.
+
+The advice follows from the costs of the model (docs/timing_model.md) and from the Neuron SDK's
+nki/deep-dives/nki_perf_guide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nki_sim.hardware import NeuronCore
+
+from . import causes
+from .engine_advice import are_wide, engine_advice
+from .units import time_text
+
+if TYPE_CHECKING:
+    from nki_sim.timeline.recording import Event, Recording
+
+
+def advice(cause: str, timeline: Recording, chips: list[NeuronCore], events: list[Event]) -> str:
+    """Returns sentences about a cause of `bottlenecks` whose events ran on ``chips``."""
+    chip = chips[0]
+    texts = {
+        causes.LATENCY: _latency(chip),
+        causes.DMA_LATENCY: _dma_latency(chip, events),
+        causes.DMA_MOVES: "Move fewer bytes. Load each number once and keep it in SBUF, and keep "
+        "the results between two steps on the chip."
+        + (" Store 16-bit numbers where their precision is enough." if are_wide(events) else ""),
+        causes.DMA_SLOW: f"Each run of contiguous bytes in HBM takes at least "
+        f"{time_text(chip.dma_least_ns)}, and each of the {chip.dma_engines} DMA engines copies "
+        f"{chip.dma_partitions_per_engine} rows or more. Make the rows 512 bytes or longer and "
+        "use all 128 partitions. Load strided data together with the bytes between the elements, "
+        "and pick the elements in SBUF.",
+        causes.DESCRIPTORS: _descriptors(chip, events),
+        causes.DMA_COPIES: f"Each DMA engine spends {time_text(chip.dma_copy_ns)} on each copy, "
+        "however small. Make fewer and larger copies, with several tiles in one.",
+        causes.DMA_TRIGGERS: "Make fewer and larger copies, or give some of them to another queue "
+        "with the argument engine of dma_copy.",
+        causes.SBUF_REUSE: "SBUF does not hold all tiles at once, so that new tiles wait for old "
+        "ones. Use smaller tiles, or move the instructions that read old tiles to an earlier "
+        "place.",
+        causes.PSUM_REUSE: f"PSUM has {chip.psum_banks} banks of {chip.psum_bank_bytes >> 10} KiB "
+        "a partition. Copy results to SBUF sooner, with VectorE and ScalarE in turns, and add up "
+        "products of the same result in one bank.",
+        causes.READERS: "Reads and writes of a tile wait for each other, even if they touch "
+        "different parts. Declare a new tile in each iteration, or use two tiles in turns.",
+        causes.PORTS: _ports(chip),
+        causes.BARRIER: "Give both cores the same amount of work, and let them wait for each "
+        "other less often.",
+        causes.BRANCHES: f"Each iteration takes {time_text(chip.loop_iteration_ns)} beside its "
+        "body, and no instruction of the next iteration starts early. Do more in each iteration, "
+        "or unroll the loop with Python's range.",
+        causes.TABLES: f"The first use of a function takes {time_text(chip.activation_table_ns)}. "
+        "Use fewer functions, or call the function early on a small tile while data are loaded.",
+    }
+    return texts.get(cause) or _engine(cause, timeline, chip, events)
+
+
+def _latency(chip: NeuronCore) -> str:
+    cycles = chip.dependent_cycles + chip.tensor_access_cycles
+    return (
+        f"Other engines see a result {time_text(cycles / chip.vector_ghz)} after VectorE has "
+        "finished it; the results of other engines have similar delays. Give the engines other "
+        "work during this time: work on two independent tiles in turns, or use fewer steps that "
+        "depend on each other."
+    )
+
+
+def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
+    fixed = _descriptors_ns(events) + chip.dma_start_ns + chip.dma_finish_ns
+    ahead = (
+        "Load the next tile during the work on this one: declare a tile in each iteration, and put "
+        "all loads on a queue without stores."
+    )
+    if any(event.times > 1 for event in events):  # the next iteration does not start early
+        ahead = (
+            "Work on several tiles in an iteration, so that one loads during the work on others."
+        )
+    return (
+        f"A copy takes about {time_text(fixed)} beside its bytes. {ahead} Make copies larger: the "
+        "bytes of a copy of 1 MiB take longer than this latency."
+    )
+
+
+def _descriptors_ns(events: list[Event]) -> float:
+    """Returns how long GpSimdE writes descriptors for one copy, or 0 if it does not."""
+    return max((event.descriptors_ns for event in events), default=0.0)
+
+
+def _descriptors(chip: NeuronCore, events: list[Event]) -> str:
+    each = (
+        f"GpSimdE spends {time_text(_descriptors_ns(events) or chip.software_dge_ns)} on each "
+        "copy, however small, and does one at a time."
+    )
+    hardware = (
+        " On this chip hardware does this with dge_mode=nisa.dge_mode.hwdge, unless the copy is a "
+        "gather or scatter."
+        if chip.hardware_dge
+        else ""
+    )
+    less = (
+        " Give the other instructions of GpSimdE to other engines."
+        if any(event.engine == "gpsimd" for event in events)
+        else ""
+    )
+    return f"{each} Make fewer and larger copies, with several tiles in one.{hardware}{less}"
+
+
+def _ports(chip: NeuronCore) -> str:
+    if chip.shared_sbuf_port:
+        return (
+            f"On {chip.name} VectorE and GpSimdE take turns on SBUF, and VectorE and ScalarE take "
+            "turns on PSUM. Give the work to engines that do not share a port."
+        )
+    return "Let the engines work on different banks of PSUM at the same time."
+
+
+def _engine(cause: str, timeline: Recording, chip: NeuronCore, events: list[Event]) -> str:
+    """Returns advice for a compute engine that is busy."""
+    if causes.SMALL in cause:
+        if events[0].engine == "tensor":
+            return "Give each matmul more moving columns, up to 512 for each stationary operand."
+        return (
+            "Half or more of the time of each instruction is a fixed cost. Give one instruction "
+            "more elements in each partition, 512 or more, and use all 128 partitions."
+        )
+    return engine_advice(timeline, chip, events)

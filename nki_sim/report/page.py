@@ -1,0 +1,108 @@
+"""Renders the page of a report from its template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nki_sim.distributions import from_extra, version_text
+from nki_sim.measured_times import about
+from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.timeline_summary import summary
+
+from . import causes
+from .bottlenecks import bottlenecks
+from .chart_data import chart_data, short_source
+from .html import environment, micro, script_json
+from .roofline import roofline
+from .source_listing import source_listing
+from .units import bytes_text, count_text, percent_text, range_text, time_text
+
+if TYPE_CHECKING:
+    from nki_sim.timeline.recording import Recording
+
+_FOLDER = Path(__file__).parent
+_ENGINES = {**causes.ENGINE_NAMES, "dma": "DMA"}
+
+
+class Bar(NamedTuple):
+    """A bar of the section on utilisation. ``share`` is a share of the total, 0 to 1."""
+
+    label: str
+    kind: str
+    ns: float
+    share: float
+
+
+def page(timeline: Recording) -> str:
+    """Returns the report as HTML that contains its data, styles and scripts.
+
+    Raises:
+        ImportError: the package jinja2 is not installed.
+    """
+    template = _environment().get_template("report.html.j2")
+    data = chart_data(timeline)
+    sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]
+    return template.render(
+        timeline=timeline,
+        kernels=list(dict.fromkeys(timeline.kernels)),
+        version=version_text(),
+        cores=data["cores"],
+        sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
+        psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),
+        sbuf_held=sbuf_held,
+        psum_held=round(psum_held),
+        bottlenecks=bottlenecks(timeline),
+        engines=_engines(timeline),
+        floors=_floors(timeline),
+        roofline=roofline(timeline),
+        files=source_listing(timeline),
+        warnings_without_line=[w for w in timeline.warnings if w.source is None],
+        data=script_json(data),
+        styles=[_read("uplot/uPlot.min.css"), _read("template/report.css")],
+        scripts=[
+            _read("uplot/uPlot.iife.min.js"),
+            *[_read(f"template/{name}.js") for name in ("events", "charts", "table", "report")],
+        ],
+        library_licence=_read("uplot/LICENSE"),
+    )
+
+
+def _environment() -> Any:
+    without = f"the report needs the package jinja2, {from_extra('report')}"
+    found = environment(_FOLDER / "template", without)
+    found.filters.update(
+        time=time_text,
+        range_of=range_text,
+        about=lambda ns: micro(about(ns)),
+        micro=micro,
+        bytes=bytes_text,
+        percent=percent_text,
+        count_of=count_text,
+        short_source=lambda source: short_source(source.file, source.line),
+    )
+    return found
+
+
+def _engines(timeline: Recording) -> list[Bar]:
+    utilisation = summary(timeline)["utilisation"]
+    busy = timeline.engine_busy_ns
+    return [Bar(_ENGINES[name], name, busy[name], utilisation[name]) for name in ENGINES]
+
+
+def _floors(timeline: Recording) -> list[Bar]:
+    total = timeline.total_ns
+    names = {"hbm": "HBM traffic", "tensor": "Matmuls, 16-bit"}
+    kinds = {"hbm": "dma", "tensor": "tensor"}
+    return [
+        Bar(names[name], kinds[name], ns, ns / total if total else 0.0)
+        for name, ns in timeline.floors_ns().items()
+    ]
+
+
+def _most(counter: dict[str, Any]) -> float:
+    return max([value for line in counter["values"] for value in line], default=0.0)
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text("utf-8")

@@ -1,0 +1,1 @@
+"""Rules on what instructions read and write: unwritten memory, hazards, records of chips."""

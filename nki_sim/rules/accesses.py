@@ -1,0 +1,229 @@
+"""Many accesses of one tensor: an index by place, and waits that instructions share.
+
+A kernel may write thousands of parts of a tensor. A later access waits for the parts that it
+touches, which `Accesses` finds without a look at the others. Where dependencies are tracked for
+whole tiles, it waits for all parts. It then has one wait, a `Joint`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+from nki_sim.views.layout import Layout
+from nki_sim.views.tensor import NkiTensor
+
+FEW = 64  # accesses up to which a look at each of them is faster
+_MOST_CELLS = 32  # of one access; larger accesses are kept apart
+
+Region = tuple[int, int, int, int]  # first byte, end byte, first partition, end partition
+Entry = tuple[NkiTensor, int, str]  # view, instruction, stream
+
+
+def region(t: NkiTensor) -> Region:
+    """Returns the bounding box of a view in its storage."""
+    found: Region | None = t._region
+    if found is None:
+        layout = t._layout
+        low = (t.offset - layout.base) * layout.itemsize
+        found = low, low + layout.span_bytes, *layout.partitions
+        if t._dynamic is not None:
+            found = 0, t.storage.free_bytes, 0, t.storage.shape[0] if t._free else 1
+        t._region = found
+    return found
+
+
+def indexed(accesses: dict[Any, Entry], joints: list[Joint]) -> Accesses:
+    """Returns accesses with an index, which is kept from then on."""
+    return accesses if isinstance(accesses, Accesses) else Accesses(accesses, joints)
+
+
+class Accesses(dict[Any, Entry]):
+    """Accesses of a storage by key, in order.
+
+    The storage is divided into cells along three axes: partitions, rows and bytes in a row. A row
+    is as long as the longest stride of the latest view, so that strided views have few cells, too.
+    """
+
+    def __init__(self, entries: dict[Any, Entry], joints: list[Joint]) -> None:
+        super().__init__(entries)
+        self._joints = joints  # all of the storage
+        self._joint: Joint | None = None  # the last one
+        self._new: list[Any] | None = None  # keys of accesses that it lacks; None: all
+        self.streams = {key for key in entries if type(key) is str}  # keys of in-order streams
+        self._next = itertools.count()
+        self._numbers = {key: next(self._next) for key in entries}  # their order
+        self._divide()
+
+    def __setitem__(self, key: Any, entry: Entry) -> None:
+        if key in self:
+            self._take_out(key)
+        else:
+            self._numbers[key] = next(self._next)
+            if type(key) is str:
+                self.streams.add(key)
+            elif self._new is not None:
+                self._new.append(key)
+        super().__setitem__(key, entry)
+        if len(self) > self._most:
+            self._divide()
+        else:
+            self._put_in(key)
+
+    def __delitem__(self, key: Any) -> None:
+        self._take_out(key)
+        super().__delitem__(key)
+        del self._numbers[key]
+        self.streams.discard(key)
+        self._joint = self._new = None
+
+    def near(self, t: NkiTensor) -> list[tuple[Any, Entry]]:
+        """Returns the keys and the accesses that may touch a view, in order."""
+        cells = self._cells_of(t)
+        if not cells:
+            return list(self.items())
+        found = dict(self._wide)
+        for cell in cells:
+            found.update(self._cells.get(cell, {}))
+        return [(found[number], self[found[number]]) for number in sorted(found)]
+
+    def joint(self, n: int, is_read: bool) -> list[Joint]:
+        """Returns the wait for all accesses but those of instruction ``n`` and in-order streams.
+
+        The list is empty if there are no such accesses.
+        """
+        if self._new is None:
+            self._new = [key for key in self if key not in self.streams]
+        found = [key for key in self._new if self[key][1] != n]
+        if found:
+            numbers = [self[key][1] for key in found]
+            self._joint = Joint(self._joint, [~m for m in numbers] if is_read else numbers)
+            self._joints.append(self._joint)
+            self._new = [key for key in self._new if self[key][1] == n]
+        return [] if self._joint is None else [self._joint]
+
+    def _put_in(self, key: Any) -> None:
+        number, cells = self._numbers[key], self._cells_of(self[key][0])
+        for cell in cells:
+            self._cells.setdefault(cell, {})[number] = key
+        if not cells:
+            self._wide[number] = key
+
+    def _take_out(self, key: Any) -> None:
+        number, cells = self._numbers[key], self._cells_of(self[key][0])
+        for held in [self._cells[cell] for cell in cells] if cells else [self._wide]:
+            del held[number]
+
+    def _divide(self) -> None:
+        """Makes cells of the usual size of the accesses, whenever these have doubled."""
+        self._most = 2 * len(self)
+        self._cells: dict[tuple[int, ...], dict[int, Any]] = {}
+        self._wide: dict[int, Any] = {}
+        views = [t for t, _, _ in self.values()]
+        self._row = _row_bytes(views[-1])
+        sizes = [[end - low for low, end in _spans(t, self._row)] for t in views]
+        self._sizes = [sorted(along)[len(along) // 2] for along in zip(*sizes, strict=True)]
+        for key in self:
+            self._put_in(key)
+
+    def _cells_of(self, t: NkiTensor) -> list[tuple[int, ...]]:
+        """Returns the cells of a view, or an empty list if they are too many."""
+        spans = zip(_spans(t, self._row), self._sizes, strict=True)
+        along = [range(low // size, (end - 1) // size + 1) for (low, end), size in spans]
+        count = len(along[0]) * len(along[1]) * len(along[2])
+        return list(itertools.product(*along)) if count <= _MOST_CELLS else []
+
+
+def _row_bytes(t: NkiTensor) -> int:
+    layout = t._layout
+    strides = [s for n, s in dims_of(layout) if s > 1]
+    return max(strides) * layout.itemsize if strides else t.storage.free_bytes
+
+
+def _spans(t: NkiTensor, row: int) -> list[tuple[int, int]]:
+    """Returns the bounds of a view along partitions, rows, and bytes in a row."""
+    low, high, first, end = region(t)
+    rows = low // row, (high - 1) // row + 1
+    column, width = low % row, 0 if t._dynamic is not None else _width(t._layout, row)
+    columns = (column, column + width) if width and column + width <= row else (0, row)
+    return [(first, end), rows, columns]
+
+
+@functools.lru_cache(4096)
+def _width(layout: Layout, row: int) -> int:
+    """Returns the bytes of a row that views of a layout touch, or 0 if rows differ."""
+    dims = [(n, s * layout.itemsize) for n, s in dims_of(layout)]
+    if any(s >= row and s % row for _, s in dims):
+        return 0
+    return layout.itemsize + sum((n - 1) * s for n, s in dims if s < row)
+
+
+def dims_of(layout: Layout) -> list[tuple[int, int]]:
+    """Returns (size, stride) of the dimensions in a partition in which a view moves."""
+    first = 1 if layout.free else 0
+    sizes = zip(layout.shape[first:], layout.strides[first:], strict=True)
+    return [(n, s) for n, s in sizes if n > 1 and s > 0]
+
+
+class Joint:
+    """Many waits in one: those of an earlier joint, and more.
+
+    As an index into the times at which waits are over, it is the wait that is over last, the first
+    of these if several are. While a wait has no time, it is that wait.
+    """
+
+    def __init__(self, before: Joint | None, waits: list[int]) -> None:
+        self._before, self._waits = before, waits
+        self.begin([])
+
+    def begin(self, times: list[float]) -> None:
+        """Forgets what it has found, and looks at other times."""
+        self._times = times
+        self._place = 0  # of the next wait to look at
+        self._last: int | None = None  # of the waits before that place
+        self._behind: list[Joint] | None = None  # itself and earlier joints with waits without time
+
+    def __index__(self) -> int:
+        if self._behind is None:
+            self._behind = []
+            joint: Joint | None = self
+            while joint is not None and joint._place < len(joint._waits):
+                self._behind.append(joint)
+                joint = joint._before
+        while self._behind:
+            missing = self._behind[-1]._look()
+            if missing is not None:
+                return missing
+            self._behind.pop()
+        assert self._last is not None
+        return self._last
+
+    def _look(self) -> int | None:
+        """Returns the first wait that has no time. The waits of earlier joints have one."""
+        times = self._times
+        if self._place == 0 and self._before is not None:
+            self._last = self._before._last
+        for m in self._waits[self._place :]:
+            if times[m] < 0:
+                return m
+            if self._last is None or times[m] > times[self._last]:
+                self._last = m
+            self._place += 1
+        return None
+
+    def all(self) -> list[int]:
+        """Returns all waits."""
+        found: list[list[int]] = []
+        joint: Joint | None = self
+        while joint is not None:
+            found.append(joint._waits)
+            joint = joint._before
+        return list(itertools.chain.from_iterable(reversed(found)))
+
+
+def separate(waits: list[Any]) -> list[int]:
+    """Returns waits with those of joints one by one."""
+    if Joint not in map(type, waits):
+        return waits
+    return [m for wait in waits for m in (wait.all() if type(wait) is Joint else (wait,))]

@@ -1,0 +1,39 @@
+"""The rule on SBUF that DMA writes, checked with the times of the schedule.
+
+A load starts as soon as there is free memory for it. So more of the memory that DMA writes is live
+at once than program order shows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nki_sim.enums import MemoryRegion
+from nki_sim.errors import Break
+from nki_sim.hardware import DMA_WRITTEN_BYTES
+from nki_sim.timeline.placed import Placed
+
+if TYPE_CHECKING:
+    from nki_sim.launch.session import Session
+    from nki_sim.views.tensor import Storage
+
+
+def check_dma_written(session: Session, placed: Placed, first: int = 0) -> None:
+    """Reports a break of "dma-written-ahead" to a session with instructions from ``first`` on."""
+    changes: list[tuple[float, int, Storage]] = []
+    for storage in session.storages:
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_users
+        if in_sbuf and storage.is_dma_written:
+            end = max(placed.end[first + n] for n in storage.last_users.values())
+            changes.append((placed.start[first + storage.first_use], storage.free_bytes, storage))
+            changes.append((end, -storage.free_bytes, storage))
+    live = peak = 0
+    culprit = None
+    for _, size, storage in sorted(changes, key=lambda change: change[:2]):
+        live += size
+        if live > peak:
+            peak, culprit = live, storage
+    if culprit is not None and peak > DMA_WRITTEN_BYTES:
+        value = f"{peak} bytes a partition with {culprit.describe()}"
+        broken = Break("dma-written-ahead", "SBUF that DMA writes and that is live at once", value)
+        session.broke("nisa.dma_copy", broken, culprit.first_use)

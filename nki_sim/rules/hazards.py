@@ -1,0 +1,164 @@
+"""Which earlier instructions an instruction must wait for.
+
+An instruction waits for read-after-write, write-after-read and write-after-write on overlapping
+regions. A predecessor is stored as n (wait until its result is visible), or as ~n (the predecessor
+reads: wait until it has ended).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Any
+
+from nki_sim.instructions.issue import Issue
+from nki_sim.views.layout import Layout
+from nki_sim.views.tensor import NkiTensor
+
+from .accesses import FEW, Accesses, dims_of, indexed, region
+
+
+def note_accesses(
+    waits: list[Any], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+) -> None:
+    """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
+    is_dma, stream = issue.engine == "dma", issue.stream
+    # Transfers, and some passes of the Tensor engine, end in another order than they begin.
+    user = n if is_dma or issue.may_overtake else stream
+    for t in reads:
+        storage = t.storage
+        whole = storage.is_tracked_whole
+        if storage.writes:
+            if len(storage.writes) > FEW:
+                storage.writes = indexed(storage.writes, storage.joints)
+            wait_for_writes(waits, t, n, whole)
+        storage.reads[user if whole else (id(t), user)] = t, n, stream
+        storage.last_users[user] = n
+    # An instruction of an in-order stream follows all others of its stream.
+    own = "none" if is_dma else stream
+    for t in writes:
+        storage = t.storage
+        if storage.writes:
+            if len(storage.writes) > FEW:
+                storage.writes = indexed(storage.writes, storage.joints)
+            wait_for_overwritten(waits, t, own)
+        if storage.reads:
+            if len(storage.reads) > FEW:
+                storage.reads = indexed(storage.reads, storage.joints)
+            wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
+        note_write(t, n, stream)
+        storage.last_users[user] = n
+
+
+def note_write(t: NkiTensor, n: int, stream: str) -> None:
+    """Notes that instruction ``n`` writes a view."""
+    writes = t.storage.writes
+    if t._region is None:
+        region(t)
+    writes[n if n not in writes else (n, id(t))] = t, n, stream
+
+
+def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None:
+    """Appends the writes for which a read of a view by instruction ``n`` waits.
+
+    With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
+    Writes of different parts do not: in kiln's record VectorE and ScalarE fill a tile together in
+    no more time than separate tiles.
+    """
+    writes = t.storage.writes
+    if whole:
+        if isinstance(writes, Accesses):
+            waits += writes.joint(n, is_read=False)
+        else:
+            waits += [m for _, m, _ in writes.values()]
+        return
+    box = low, high, first, end = t._region or region(t)
+    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    for _, (other, m, _) in near:
+        x = other._region
+        is_near = low < x[1] and x[0] < high and first < x[3] and x[2] < end
+        if is_near and (x == box or not _interleaved(other, t)):
+            waits.append(m)
+
+
+def wait_for_overwritten(waits: list[Any], t: NkiTensor, own: str) -> None:
+    """Appends the writes for which a write of a view waits, except those of the stream ``own``.
+
+    It forgets writes that the view covers.
+    """
+    writes, hidden = t.storage.writes, []
+    box = low, high, first, end = t._region or region(t)
+    near = writes.near(t) if isinstance(writes, Accesses) else writes.items()
+    for key, (other, m, stream) in near:
+        x = other._region
+        if low < x[1] and x[0] < high and first < x[3] and x[2] < end:
+            if stream != own and (x == box or not _interleaved(other, t)):
+                waits.append(m)
+            if _covers(t, other):
+                hidden.append(key)
+    for key in hidden:
+        del writes[key]
+
+
+def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool) -> None:
+    """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
+    reads, covered = t.storage.reads, []
+    has_joint = whole and isinstance(reads, Accesses)
+    if has_joint:
+        for _, m, stream in sorted([reads[key] for key in reads.streams], key=itemgetter(1)):
+            if stream != own and m != n:
+                waits.append(~m)
+        waits += reads.joint(n, is_read=True)
+    near = reads.near(t) if isinstance(reads, Accesses) else reads.items()
+    for key, (other, m, stream) in near:
+        if whole or overlaps(other, t):
+            if not has_joint and stream != own and m != n:
+                waits.append(~m)
+            if _covers(t, other):
+                covered.append(key)
+    for key in covered:
+        del reads[key]
+
+
+def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
+    """Returns False if two views of a storage certainly share no element."""
+    x, y = a._region or region(a), b._region or region(b)
+    if x == y:
+        return True
+    if x[0] >= y[1] or y[0] >= x[1] or x[2] >= y[3] or y[2] >= x[3]:
+        return False
+    return not _interleaved(a, b)
+
+
+def _covers(a: NkiTensor, b: NkiTensor) -> bool:
+    x, y = a._region or region(a), b._region or region(b)
+    if x[0] > y[0] or x[1] < y[1] or x[2] > y[2] or x[3] < y[3]:
+        return False
+    return a._layout.is_dense or (a._dynamic is None and x == y and a.strides == b.strides)
+
+
+def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
+    """Returns whether views with overlapping boxes are disjoint, such as columns of a row."""
+    if a.dtype != b.dtype or a._dynamic is not None or b._dynamic is not None:
+        return False
+    free = a._free
+    a_place, b_place = (a.offset % free, b.offset % free) if free else (a.offset, b.offset)
+    for period, a_width, b_width in _periods(a._layout, b._layout):
+        a_low, b_low = a_place % period, b_place % period
+        a_high, b_high = a_low + a_width, b_low + b_width
+        if a_high <= period and b_high <= period and (a_high <= b_low or b_high <= a_low):
+            return True
+    return False
+
+
+@functools.lru_cache(4096)
+def _periods(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
+    """Returns the periods of two layouts, and how much of a period each layout covers."""
+    dims = [dims_of(a), dims_of(b)]
+    found = []
+    for period in {s for _, s in dims[0]} | {s for _, s in dims[1]}:
+        if not any(s >= period and s % period for view in dims for _, s in view):
+            widths = [1 + sum((n - 1) * s for n, s in view if s < period) for view in dims]
+            found.append((period, widths[0], widths[1]))
+    return found

@@ -1,0 +1,1 @@
+"""The modelled times of a launch: when each instruction runs, and why not earlier."""

@@ -1,0 +1,151 @@
+"""Start and end of every instruction of a launch on two NeuronCores with one HBM stack.
+
+Each core has its own engines, including its own 16 DMA engines. An instruction at which the
+programs meet starts when both cores have reached it, and ends when it has ended on both. The two
+cores share the bandwidth of one HBM stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nki_sim.hardware import NeuronCore
+from nki_sim.instructions.issue import Issue
+from nki_sim.rules.accesses import separate
+from nki_sim.rules.dma_written import check_dma_written
+
+from .engines import Engines, Place
+from .memory_over_time import held_memory
+from .schedule import Core, Schedule, add_waits
+
+_SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
+
+
+class PairSchedule(Schedule):
+    """A `Schedule` of two cores: instruction n of the second is ``placed.split`` + n."""
+
+    def __init__(self, pair: Any) -> None:
+        for session in pair.sessions:
+            add_waits(session)
+        first, second = pair.sessions
+        split = len(first.trace)
+        orders = [
+            first.order or range(split),
+            [split + n for n in second.order or range(len(second.trace))],
+        ]
+        trace, wait_kinds = _separated(first)
+        others, later = _separated(second)
+        trace += [
+            (issue, [m + split if m >= 0 else m - split for m in waits], name)
+            for issue, waits, name in others
+        ]
+        wait_kinds |= {split + n: kinds for n, kinds in later.items()}
+        if first.notes is not None:
+            self.notes = [*first.notes, *second.notes]
+        meetings = [(a, split + b) for a, b in pair.meetings]
+        _join(meetings, orders, trace, wait_kinds)
+        banks = {split + n: taken for n, taken in second.banks.items()}
+        self._cores, self._banks = [Core(first), Core(second, split)], [first.banks, banks]
+        self.placed = self._place_first(first.chip, trace, wait_kinds)
+        check_dma_written(first, self.placed)
+        check_dma_written(second, self.placed, split)
+        self.held = [held_memory(first, self.placed), held_memory(second, self.placed, split)]
+
+    def _engines(self, chip: NeuronCore) -> list[Engines]:
+        """Returns new engines of both cores, which share HBM."""
+        hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
+        return [_Engines(chip, hbm, banks) for banks in self._banks]
+
+
+def _separated(session: Any) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
+    """Returns the trace of a session without joints, and the kinds of its waits."""
+    trace, wait_kinds = [], dict(session.wait_kinds)
+    for n, (issue, waits, name) in enumerate(session.trace):
+        found = separate(waits)
+        if found is not waits and n in wait_kinds:
+            kinds = wait_kinds[n]
+            wait_kinds[n] = [(len(separate(waits[:first])), kind) for first, kind in kinds]
+        trace.append((issue, found, name))
+    return trace, wait_kinds
+
+
+def _join(
+    meetings: list[tuple[int, int]], orders: list[Sequence[int]], trace: Any, wait_kinds: Any
+) -> None:
+    """Makes both instructions of a meeting wait for the waits of either, others for both."""
+    if not meetings:
+        return
+    partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
+    for _, waits, _ in trace:
+        for m in list(waits):
+            other = partner.get(m if m >= 0 else ~m)
+            if other is not None:
+                waits.append(other if m >= 0 else ~other)
+    before = {n: m for order in orders for n, m in _queued_before(order, partner, trace)}
+    for a, b in meetings:
+        both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
+        trace[a][1][:] = trace[b][1][:] = both
+        wait_kinds[a] = wait_kinds[b] = []
+
+
+def _queued_before(order: Sequence[int], partner: dict[int, int], trace: Any) -> Any:
+    """Yields (meeting, the instruction before it in its queue, as a wait)."""
+    last: dict[str, int] = {}
+    for n in order:
+        issue = trace[n][0]
+        if n in partner and issue.queue in last:
+            m = last[issue.queue]
+            yield n, m if issue.engine == "dma" else ~m
+        last[issue.queue] = n
+
+
+class SharedHbm:
+    """The bytes that one HBM stack can still move in each microsecond."""
+
+    def __init__(self, bytes_per_ns: float) -> None:
+        self._slot_bytes = bytes_per_ns * _SLOT_NS
+        self._left: dict[int, float] = {}
+
+    def take(self, begin: float, finish: float, size: float) -> float:
+        """Returns the end of a transfer that alone would run from ``begin`` to ``finish``."""
+        rate = size / (finish - begin)
+        slot = int(begin // _SLOT_NS)
+        time, is_late = begin, False
+        while True:
+            end = (slot + 1) * _SLOT_NS
+            left = self._left.get(slot, self._slot_bytes)
+            wanted = min(size, rate * (end - time))
+            given = min(wanted, left)
+            self._left[slot] = left - given
+            is_late = is_late or given < wanted
+            if size - given <= 1e-9 * rate:
+                return time + size / rate if is_late else finish
+            size -= given
+            time, slot = end, slot + 1
+
+
+class _Engines(Engines):
+    """The engines of one of two cores."""
+
+    def __init__(self, chip: NeuronCore, hbm: SharedHbm, banks: dict[int, Any]) -> None:
+        super().__init__(chip, banks)
+        self._hbm = hbm
+
+    def _transfer(self, n: int, issue: Issue, start: float) -> Place:
+        """Runs a transfer, which HBM may delay. A sendrecv is also a barrier [isa sendrecv]."""
+        if issue.meets is not None:
+            start += self.chip.core_barrier_ns
+        start, finish, done, free, held_by, why = super()._transfer(n, issue, start)
+        if not issue.hbm_bytes:
+            return start, finish, done, free, held_by, why
+        alone = max(*issue.dma_ns, issue.dma_shared_ns)
+        late = self._hbm.take(finish - alone, finish, issue.hbm_bytes) - finish
+        if late > 0:
+            self._dma_shared += late
+            self._dma_shared_busy += late
+            for engine, cost in enumerate(issue.dma_ns):
+                if cost:
+                    self._dma_free[engine] += late
+                    self._dma_busy[engine] += late
+        return start, finish + late, done + late, free, held_by, why

@@ -1,0 +1,76 @@
+"""The times of the instructions of one launch, which a schedule has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nki_sim.hardware import NeuronCore
+
+
+@dataclass(frozen=True)
+class LoopRun:
+    """A loop on the device. Times are modelled, in nanoseconds.
+
+    Attributes:
+        label: the function, such as "nl.fori_loop".
+        trips: the number of iterations.
+        core: 0 or 1.
+        first, end: its instructions are those from ``first`` to ``end``, exclusive.
+        start_ns: when the first iteration begins.
+        iteration_end_ns: when the first iteration and its branch end.
+        end_ns: when the last iteration ends.
+    """
+
+    label: str
+    trips: int
+    core: int
+    first: int
+    end: int
+    start_ns: float
+    iteration_end_ns: float
+    end_ns: float
+
+
+@dataclass(frozen=True)
+class Placed:
+    """When each instruction of a launch runs, and which one it waited for. Times are in ns.
+
+    Of a loop on the device there is the first iteration only. Instruction n of a second core is
+    ``split`` + n.
+
+    Attributes:
+        chip: the chip with the costs.
+        cores: the number of cores.
+        split: where the instructions of a second core begin.
+        issues: the instructions.
+        times: how often each instruction runs.
+        start, end: when it begins, and when it ends on its engine.
+        order: the order in which engines took the instructions.
+        blame: the instruction that each one waited for last, or -1.
+        why: the reason for that wait, for `waits.why`.
+        last: the instruction that ends last, or -1.
+        total_ns: the time of the launch.
+        loops: the loops on the device.
+        busy: for each engine, how long it is busy.
+    """
+
+    chip: NeuronCore
+    cores: int
+    split: int
+    issues: list[Any]
+    times: list[int]
+    start: list[float]
+    end: list[float]
+    order: list[int]
+    blame: list[int]
+    why: list[str]
+    last: int
+    total_ns: float
+    loops: list[LoopRun]
+    busy: dict[str, float]
+
+    @property
+    def where(self) -> str:
+        """The chip and the degree of LNC, in words."""
+        return f"{self.chip.name}, LNC={self.cores}"

@@ -1,0 +1,72 @@
+"""The numbers of a timeline as types that JSON can hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from .critical_path import critical_shares
+from .engines import ENGINES
+from .recording import Recording
+
+
+def summary(timeline: Recording) -> dict[str, Any]:
+    """Returns the value of `Timeline.summary`."""
+    total = timeline.total_ns
+    return {
+        "modelled": True,  # except for the times of launches, which others measured
+        "total_ns": total,
+        "low_ns": timeline.low_ns,
+        "high_ns": timeline.high_ns,
+        "with_launches_ns": timeline.with_launches_ns,
+        "launch_notes": timeline.launch_notes,
+        "where": timeline.where,
+        "chips": [
+            {**asdict(chip), "ranges": [asdict(one) for one in chip.ranges]}
+            for chip in timeline.chips
+        ],
+        "launches": timeline.launches,
+        "kernels": timeline.kernels,
+        "instructions": timeline.instructions,
+        "engine_busy_ns": dict(timeline.engine_busy_ns),
+        "utilisation": {
+            engine: timeline.engine_busy_ns[engine] / total if total else 0.0 for engine in ENGINES
+        },
+        "dma_bytes": timeline.dma_bytes,
+        "dma_descriptors": timeline.dma_descriptors,
+        "hbm_bytes": timeline.hbm_bytes,
+        "hbm_scratch_bytes": timeline.hbm_scratch_bytes,
+        "macs": timeline.macs,
+        "floors_ns": timeline.floors_ns(),
+        "sbuf_peak_bytes": timeline.sbuf_peak_bytes,
+        "psum_peak_banks": timeline.psum_peak_banks,
+        "waived_rules": sorted(timeline.waived_rules),
+        "warnings": [
+            {**asdict(w), "source": None if w.source is None else asdict(w.source)}
+            for w in timeline.warnings
+        ],
+        "critical_path": _path(timeline),
+    }
+
+
+def _path(timeline: Recording) -> list[dict[str, Any]]:
+    """Returns the critical path, summed over line, engine, name and wait, longest first."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for share in critical_shares(timeline):
+        event = share.event
+        key = (event.name, event.engine, event.queue, event.wait, event.source)
+        entry = found.setdefault(
+            key,
+            {
+                "name": event.name,
+                "engine": event.engine,
+                "queue": event.queue,
+                "wait": event.wait,
+                "source": None if event.source is None else asdict(event.source),
+                "events": 0,
+                "ns": 0.0,
+            },
+        )
+        entry["events"] += event.times
+        entry["ns"] += share.ns
+    return sorted(found.values(), key=lambda entry: -entry["ns"])

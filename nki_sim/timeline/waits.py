@@ -1,0 +1,60 @@
+"""The reason why an instruction did not begin earlier, in words.
+
+The schedule keeps the instruction that was waited for. A wait at a barrier is told from others only
+on request.
+"""
+
+from __future__ import annotations
+
+from .placed import Placed
+
+QUEUE = "queue"  # in the schedule: what its queue ran before
+
+WRITTEN = "operand written by"
+READ = "operand still read by"
+REUSED = "memory reused from"
+DEPENDS_ON = "depends_on"
+NO_REORDER = "no_reorder"
+BARRIER = "barrier"
+ENGINE = "engine busy"
+DMA_QUEUE = "DMA queue busy"
+DMA_ENGINES = "DMA engines busy"
+DMA_COPIES = "DMA engines prepare copies"
+HBM = "HBM bandwidth"
+DESCRIPTORS = "GpSimdE busy"  # with its instructions, or with descriptors of DMA
+SBUF_PORT = "SBUF port busy"
+PSUM_PORT = "PSUM port busy"
+PSUM_BANK = "PSUM bank busy"
+LOOP = "loop iteration"
+
+KINDS = (
+    *(WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER, BARRIER),
+    *(ENGINE, DMA_QUEUE, DMA_ENGINES, DMA_COPIES, HBM, DESCRIPTORS),
+    *(SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
+)
+OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
+
+
+_OF_OPERANDS = frozenset({WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER})
+
+
+def why(placed: Placed, n: int) -> str:
+    """Returns one of ``KINDS``, or "" if the instruction waited for no other."""
+    other, found = placed.blame[n], placed.why[n]
+    if other < 0:
+        return ""
+    if found == QUEUE:
+        return DMA_QUEUE if placed.issues[n].engine == "dma" else ENGINE
+    if found in _OF_OPERANDS:
+        meets = placed.issues[other].instruction == "nisa.core_barrier"
+        if meets or (other < placed.split) != (n < placed.split):
+            return BARRIER
+    return found
+
+
+def kind_at(index: int, kinds: list[tuple[int, str]]) -> str:
+    """Returns the kind of a wait at an index of an instruction's waits, or "" for data.
+
+    The waits for data come first. The other waits have the kind that was noted last before them.
+    """
+    return next((kind for first, kind in reversed(kinds) if index >= first), "")

@@ -1,0 +1,1 @@
+"""What a kernel holds: views of tensors, registers, and integers known at run time only."""

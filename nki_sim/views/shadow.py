@@ -1,0 +1,66 @@
+"""Shadow memory: which bytes of a storage are marked, as written or as written by a matmul.
+
+The state of a storage is True, False or an array of flags. A flag stands for as many bytes as the
+smallest element that ever marked them, so that the marks of views of other dtypes are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_sim import dtypes
+
+from .tensor import NkiTensor
+
+
+def is_whole(t: NkiTensor) -> bool:
+    """Returns whether the view covers every byte of its storage."""
+    return t._layout.packed_bytes == t.storage.size_bytes
+
+
+def fitting(state: Any, t: NkiTensor) -> Any:
+    """Returns ``state`` with flags no coarser than the elements of ``t``."""
+    if isinstance(state, bool):
+        return state
+    unit, size = t.storage.size_bytes // state.size, dtypes.itemsize(t.dtype)
+    return np.repeat(state, unit // size) if size < unit else state
+
+
+def marks(state: Any, t: NkiTensor) -> Any:
+    """Returns a bool or an array that says of which elements of ``t`` all bytes are marked."""
+    if isinstance(state, bool):
+        return state
+    flags = _flags(fitting(state, t), t)
+    return flags if flags.ndim == len(t.shape) else flags.all(axis=-1)
+
+
+def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> Any:
+    """Returns the state after marking the elements of ``t``, or of the mask ``where``."""
+    if state is value or (where is None and is_whole(t)):
+        return value
+    if isinstance(state, bool):
+        unit = min(dtypes.itemsize(t.dtype), dtypes.itemsize(t.storage.dtype))
+        state = np.full(t.storage.size_bytes // unit, state)
+    state = fitting(state, t)
+    _flags(state, t)[... if where is None else where] = value
+    return state
+
+
+def union(a: Any, b: Any) -> Any:
+    """Returns the state of a storage that two programs write, from the states of both."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return True if a is True or b is True else b if a is False else a
+    if a.size < b.size:
+        a, b = b, a
+    return a | np.repeat(b, a.size // b.size)
+
+
+def _flags(state: Any, t: NkiTensor) -> Any:
+    """Returns a view of the flags, one for each element, or several along a last axis."""
+    each = dtypes.itemsize(t.dtype) * state.size // t.storage.size_bytes
+    if each == 1:
+        return np.ndarray(t.shape, np.bool_, state, t.offset, t.strides)
+    strides = (*[s * each for s in t.strides], 1)
+    return np.ndarray((*t.shape, each), np.bool_, state, t.offset * each, strides)
