@@ -32,7 +32,7 @@ import griffe
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-PACKAGES = ("trnfft", "nki_kernels")
+PACKAGES = ("trnfft", "nki_kernels", "nki_sim")
 
 # Names of modules that users import from trnfft, by the names of their files.
 _PUBLIC_MODULES = {

@@ -2,8 +2,8 @@
 
     OUT/README.md                the repository's card
     OUT/build/torch-neuron/      the kernel, a Python package: packages/hugging_face of this tree,
-                                 the modules of trnfft and nki_kernels that it imports, plans, and
-                                 metadata.json with the hashes of all of them
+                                 the modules of trnfft, nki_kernels and nki_sim that it imports,
+                                 plans, and metadata.json with the hashes of all of them
 
 A kernel may depend on a few packages only, and trnfft is not one of them. The kernel therefore
 contains copies of trnfft's modules, which import each other by relative imports. The copies have
@@ -30,12 +30,9 @@ OWN = ("__init__.py", "layers.py")
 VARIANT = Path("build", "torch-neuron")
 BACKEND = "neuron"
 LICENSE = "apache-2.0"  # the Hub's spelling
-PACKAGES = ("trnfft", "nki_kernels")
-# nki_kernels/twin.py imports this module by a computed name, with the simulator.
-ALSO = ("nki_sim.lint",)
+PACKAGES = ("trnfft", "nki_kernels", "nki_sim")
 DATA = {
     "trnfft/plans": "plans/trn*.json",
-    "nki_kernels": "nki_kernels/known_violations.json",
     "nki_sim/report/template": "nki_sim/report/template/*",
     "nki_sim/report/uplot": "nki_sim/report/uplot/*",
 }
@@ -160,7 +157,7 @@ def copied() -> dict[str, bytes]:
     """
     modules = own_modules()
     files = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
-    wanted = list(ALSO)
+    wanted: list[str] = []
     for path in (LAYERS / own for own in OWN):
         found = list(imports(path.read_text("utf-8"), "", modules))
         wanted += [module for one in found for module in one.modules]

@@ -246,7 +246,7 @@ def installed(pytester, monkeypatch):
     (metadata / "METADATA").write_text(f"Name: {project['name']}\nVersion: 0\n")
     lines = "".join(f"{name} = {module}\n" for name, module in points.items())
     (metadata / "entry_points.txt").write_text(f"[pytest11]\n{lines}")
-    (metadata / "RECORD").write_text("nki_kernels/__init__.py,,\n")
+    (metadata / "RECORD").write_text("nki_sim/__init__.py,,\n")
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
     monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
     monkeypatch.delenv(hardware.TARGET_VARIABLE, raising=False)
@@ -269,14 +269,20 @@ def test_who_never_imports_nki_pays_nothing(installed, pytester):
         def pytest_unconfigure():
             print("loaded:", sorted({name.partition(".")[0] for name in sys.modules}
                                     & {"nki", "numpy", "ml_dtypes"}),
-                  sorted(name for name in sys.modules if name.startswith("nki_kernels")))
+                  sorted(name for name in sys.modules if name.startswith("nki_sim")))
         """
     )
     pytester.makepyfile("def test_other():\n    pass\n")
     result = pytester.runpytest_subprocess(*installed)
     result.assert_outcomes(passed=1)
-    modules = ("nki_finder", "pytest_plugin", "releases")
-    light = ["nki_kernels", *(f"nki_kernels.{name}" for name in modules)]
+    modules = (
+        "installed_nki",
+        "neuron_packages",
+        "nki_finder",
+        "pytest_plugin",
+        "releases",
+    )
+    light = ["nki_sim", *(f"nki_sim.{name}" for name in modules)]
     assert f"loaded: [] {light}" in result.outlines
     assert "nki:" not in result.stdout.str()
 

@@ -34,8 +34,8 @@ ON_INSTANCE = (
     "whole_file.py",
     "worker.py",
 )
-# nki_kernels has the options by which pip installs AWS's packages, because its messages show them.
-INSTALLING = Path(__file__).parents[2] / "nki_kernels" / "neuron_packages.py"
+# nki_sim has the options by which pip installs AWS's packages, because its messages show them.
+INSTALLING = Path(__file__).parents[2] / "nki_sim" / "neuron_packages.py"
 # The packages of the Neuron SDK that each chip needs, as files of the revision.
 WHEELS = {
     "trn1": "scripts/wheels-neuron-trn1.txt",
@@ -62,8 +62,8 @@ def worker_archive() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ON_INSTANCE:
             archive.write(Path(__file__).with_name(name), f"remote/{name}")
-        archive.writestr("nki_kernels/__init__.py", "")
-        archive.write(INSTALLING, f"nki_kernels/{INSTALLING.name}")
+        archive.writestr("nki_sim/__init__.py", "")
+        archive.write(INSTALLING, f"nki_sim/{INSTALLING.name}")
         archive.writestr("__main__.py", "from remote.worker import main\n\nmain()\n")
     return buffer.getvalue()
 

@@ -15,7 +15,7 @@ def short_rounds(monkeypatch):
 def test_every_case_runs_in_the_simulator():
     for make in simulator_speed.CASES.values():
         kernel, arguments = make()
-        assert simulator_speed.simulator.dry_run(kernel, *arguments).instructions > 100
+        assert simulator_speed.nki_sim.dry_run(kernel, *arguments).instructions > 100
 
 
 @pytest.mark.sweep

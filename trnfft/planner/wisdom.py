@@ -37,6 +37,7 @@ import msgspec
 import platformdirs
 
 import nki_kernels
+import nki_sim
 from nki_sim import hardware
 from trnfft.cache import cached
 from trnfft.planner import cost
@@ -56,7 +57,7 @@ STALE_SECONDS = 3600.0  # age after which nobody writes a temporary file any mor
 # age after which a version's file is removed; files in use are touched
 UNUSED_SECONDS = 90 * 86400.0
 # folders on which plans depend
-SOURCES = (Path(nki_kernels.__file__).parent, Path(__file__).parent)
+SOURCES = tuple(Path(file).parent for file in (nki_kernels.__file__, nki_sim.__file__, __file__))
 
 Key = tuple[Any, ...]
 Entries = dict[Key, PlanRow]

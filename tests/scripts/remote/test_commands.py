@@ -255,10 +255,10 @@ def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
     files = [Path(SCRIPTS) / "remote" / name for name in ON_INSTANCE]
     source = "".join(file.read_text() for file in (*files, INSTALLING))
     imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
-    assert imported - set(sys.stdlib_module_names) == {"remote", "nki_kernels"}
+    assert imported - set(sys.stdlib_module_names) == {"remote", "nki_sim"}
     inner = set(re.findall(r"from remote\.(\w+)", source))
     assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
-    assert set(re.findall(r"from nki_kernels[. ](\w+)", source)) == {INSTALLING.stem}
+    assert set(re.findall(r"from nki_sim[. ](\w+)", source)) == {INSTALLING.stem}
 
 
 def test_doctor(hw_bench, monkeypatch):
