@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.cache import cached
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, join, parts_to_read
 from trnfft.distributed import agreement, blocks, four_step, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import (
@@ -111,7 +111,7 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     """Returns the one or two DTensors of an input."""
-    parts = parts_of(x) if isinstance(x, ComplexTensor) else (x,)
+    parts = parts_to_read(x) if isinstance(x, ComplexTensor) else (x,)
     found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
