@@ -222,13 +222,13 @@ class _Step(NamedTuple):
 
     def exchange_before(self, mesh: DeviceMesh, last: tuple[int, ...] = ()) -> Exchange | None:
         """Returns the exchange before the transform, which makes dimensions last in memory."""
-        step = self.stage.before
-        return Exchange(mesh.get_group(step.along), self.before, last) if step else None
+        step, boxes = self.stage.before, self.before
+        return Exchange(mesh.get_group(step.along), boxes, last) if step and boxes else None
 
     def exchange_after(self, mesh: DeviceMesh) -> Exchange | None:
         """Returns the exchange after the transform."""
-        step = self.stage.after
-        return Exchange(mesh.get_group(step.along), self.after) if step else None
+        step, boxes = self.stage.after, self.after
+        return Exchange(mesh.get_group(step.along), boxes) if step and boxes else None
 
 
 @dataclass(frozen=True, eq=False)
