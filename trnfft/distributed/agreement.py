@@ -12,7 +12,9 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -21,6 +23,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from trnfft import config
+from trnfft.cache import cached
 from trnfft.distributed import turns
 
 _TEXT_BYTES = 32768  # size of a description: 20 values, whose characters JSON may double
@@ -28,6 +31,9 @@ _MOST_CHARACTERS = 700  # of a value
 _PATIENCE = datetime.timedelta(seconds=60)
 _CALLS = "calls over this process group so far"
 _FOUND = "found"  # the key of a description that is an error
+
+_ASCENDING: WeakKeyDictionary[DeviceMesh, bool] = WeakKeyDictionary()  # what `_ascends` has found
+_LOCK = threading.Lock()  # guards it
 
 
 def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
@@ -49,7 +55,7 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
 
     like = parts[0]
     mesh = like.device_mesh
-    if not all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim)):
+    if not _ascends(mesh):
         raise RuntimeError(
             f"argument 'input' is on {mesh}, allowed for exchanges are meshes whose ranks ascend "
             f"along each dimension; make one with init_device_mesh"
@@ -89,6 +95,17 @@ def patience(device_type: str) -> datetime.timedelta:
     return _PATIENCE if is_default else given
 
 
+def _ascends(mesh: DeviceMesh) -> bool:
+    """Returns whether the ranks of a mesh ascend along each dimension."""
+    with _LOCK:
+        found = _ASCENDING.get(mesh)
+    if found is None:
+        found = all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim))
+        with _LOCK:
+            _ASCENDING[mesh] = found
+    return found
+
+
 def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
     """Calls `_compared`; its error says for what the others did not come."""
     try:
@@ -108,12 +125,12 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
     """Returns the description that all devices along a dimension have, or that of a difference."""
     group = mesh.get_group(along)
     count = dist.get_world_size(group)
-    told = {**own, _CALLS: str(turns.calls_over(group))}
-    text = json.dumps({name: _shortened(value) for name, value in told.items()}).encode()
+    calls = json.dumps({_CALLS: str(turns.calls_over(group))}).encode()
+    text = _encoded(tuple(own.items()))[:-1] + b", " + calls[1:]  # one dictionary
     digest = int.from_bytes(hashlib.sha256(text).digest()[:8], "little", signed=True)
     mine = torch.full((count,), digest, dtype=torch.int64, device=mesh.device_type)
     digests = _sent(mine, group)
-    if bool((digests == digest).all()):
+    if set(digests.tolist()) == {digest}:
         return own
     padded = torch.frombuffer(bytearray(text.ljust(_TEXT_BYTES)), dtype=torch.uint8)
     texts = _sent(padded.to(mesh.device_type).repeat(count), group).cpu().view(count, _TEXT_BYTES)
@@ -122,6 +139,12 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
         if _FOUND in other:
             return other
     return {_FOUND: _difference(others, dist.get_process_group_ranks(group))}
+
+
+@cached(1024)
+def _encoded(described: tuple[tuple[str, str], ...]) -> bytes:
+    """Returns a description in JSON."""
+    return json.dumps({name: _shortened(value) for name, value in described}).encode()
 
 
 def _shortened(value: str) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import join_to_read
+from trnfft.complex.tensor import ComplexTensor, join_to_read, parts_to_read
 from trnfft.distributed.exchange import (
     End,
     Exchange,
@@ -75,7 +75,10 @@ def of_last(
         moved = [part.movedim(tuple(dims), tuple(ends)) for part in parts]
         parts.clear()
         y = function(join_to_read(*moved) if len(moved) == 2 else moved[0])
-        results = parts_apart(y) if y.is_complex() else (y,)
+        if isinstance(y, ComplexTensor):
+            results: tuple[torch.Tensor, ...] = parts_to_read(y)  # nothing else has the result
+        else:
+            results = parts_apart(y) if y.is_complex() else (y,)
         return [part.movedim(tuple(ends), tuple(dims)) for part in results]
 
     return of_parts

@@ -107,7 +107,9 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
         True,
         "backward",
         placements=placements,
-        kept={dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)},
+        kept=tuple(
+            (dim, (start, stop - start)) for dim, (start, stop) in zip(axes, kept, strict=True)
+        ),
     )
     return of_kind(transform(product, asked), input, filter)
 

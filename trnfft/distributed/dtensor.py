@@ -16,8 +16,6 @@ from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.complex.tensor import ComplexTensor, join, parts_of
 from trnfft.distributed import turns
-from trnfft.distributed.exchange import coordinate_of
-from trnfft.distributed.layout import Layout
 
 
 class Kind(NamedTuple):
@@ -31,7 +29,7 @@ class Kind(NamedTuple):
     @staticmethod
     def in_rows(mesh: DeviceMesh, placements: Iterable[Placement], shape: Sequence[int]) -> Kind:
         """Returns the kind of a contiguous tensor."""
-        return Kind(mesh, tuple(placements), torch.Size(shape), _contiguous_strides(shape))
+        return Kind(mesh, tuple(placements), torch.Size(shape), contiguous_strides(shape))
 
 
 def local_of(x: torch.Tensor) -> torch.Tensor:
@@ -97,19 +95,17 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
     return _Copy.apply(local, mesh, split) if local.requires_grad else local
 
 
-def misfit(parts: Sequence[DTensor], layout: Layout) -> str:
-    """Returns what is wrong with this device's shards for a layout, or "" where nothing is.
+def misfit(parts: Sequence[DTensor], wanted: tuple[int, ...]) -> str:
+    """Returns what is wrong with this device's shards of this shape, or "" where nothing is.
 
     DTensor.from_local does not check what it is told.
     """
-    if len({(part.device_mesh, summed_placements(part)) for part in parts}) > 1:
+    if len(parts) > 1 and len({(part.device_mesh, summed_placements(part)) for part in parts}) > 1:
         both = " and ".join(f"{part.placements} on {part.device_mesh}" for part in parts)
         return (
             f"parts with the placements {both}, allowed are equal placements; use "
             f".redistribute(placements=...) of one part before"
         )
-    box = layout.box(parts[0].shape, coordinate_of(parts[0].device_mesh))
-    wanted = tuple(interval.size for interval in box)
     for part in parts:
         shape = tuple(part._local_tensor.shape)
         if shape != wanted:
@@ -145,7 +141,7 @@ def without_partial(x: DTensor) -> DTensor:
     return x.redistribute(placements=summed_placements(x)) if is_pending(x) else x
 
 
-def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Returns the strides of a contiguous tensor of this shape."""
     strides, stride = [], 1
     for size in reversed(shape):

@@ -15,8 +15,9 @@ box, and transforms the next chunk.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -24,10 +25,93 @@ import torch.distributed._functional_collectives as collectives
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 
+from trnfft.cache import cached
 from trnfft.distributed import turns
 from trnfft.distributed.layout import Box, Interval, Layout
 
 Parts = tuple[torch.Tensor, ...]
+
+_MOST_BOXES = 2**13  # of exchanges that are kept: some MiB with what follows from them
+
+# For a piece of a tensor, the dimensions along which it is narrower, their starts and sizes.
+Window = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What one device sends to each device, or gets from each.
+
+    Attributes:
+        box: the box of this device, of which they are pieces.
+        boxes: the piece of each device.
+    """
+
+    box: Box
+    boxes: tuple[Box, ...]
+
+    @cached_property
+    def elements(self) -> list[int]:
+        """Returns how many numbers each piece has."""
+        return [elements(box) for box in self.boxes]
+
+    @cached_property
+    def shapes(self) -> list[list[int]]:
+        """Returns the shape of each piece."""
+        return [[interval.size for interval in box] for box in self.boxes]
+
+    def windows(self, box: Box) -> list[tuple[Window, Window] | None]:
+        """Returns where the common part of a box and each piece is in the box, and in the piece.
+
+        It is None where they have nothing in common. The box is some or all of this device's box.
+        """
+        return self._windows if box == self.box else list(self._found(box))
+
+    @cached_property
+    def _windows(self) -> list[tuple[Window, Window] | None]:
+        return list(self._found(self.box))
+
+    def _found(self, box: Box) -> Iterator[tuple[Window, Window] | None]:
+        for piece in self.boxes:
+            common = _overlap(box, piece)
+            yield (_window(box, common), _window(piece, common)) if elements(common) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """The boxes of an exchange, and what follows from them.
+
+    Two of them are equal only if they are the same object, so that caches find them at once.
+
+    Attributes:
+        rank: the rank of this device.
+        sources, targets: the boxes that each device has and gets.
+    """
+
+    rank: int
+    sources: tuple[Box, ...]
+    targets: tuple[Box, ...]
+
+    @cached_property
+    def back(self) -> Boxes:
+        """Returns the boxes of the exchange in the opposite direction."""
+        return Boxes(self.rank, self.targets, self.sources)
+
+    @cached_property
+    def sent(self) -> Pieces:
+        """Returns what this device sends to each device."""
+        own = self.sources[self.rank]
+        return Pieces(own, tuple(_overlap(own, target) for target in self.targets))
+
+    @cached_property
+    def received(self) -> Pieces:
+        """Returns what this device gets from each device."""
+        own = self.targets[self.rank]
+        return Pieces(own, tuple(_overlap(source, own) for source in self.sources))
+
+    @property
+    def count(self) -> int:
+        """Returns the number of devices, to which the memory is proportional."""
+        return len(self.sources)
 
 
 @dataclass(frozen=True)
@@ -36,15 +120,12 @@ class Exchange:
 
     Attributes:
         group: the devices, in the order of the boxes.
-        rank: the rank of this device among them.
-        sources, targets: the boxes that each device has and gets.
+        boxes: the boxes that each device has and gets.
         last: the dimensions that the received box has last in memory; the others keep their order.
     """
 
     group: ProcessGroup
-    rank: int
-    sources: tuple[Box, ...]
-    targets: tuple[Box, ...]
+    boxes: Boxes
     last: tuple[int, ...] = ()
 
     @staticmethod
@@ -52,39 +133,34 @@ class Exchange:
         mesh: DeviceMesh, along: int, shape: Sequence[int], before: Layout, after: Layout
     ) -> Exchange:
         """Returns the exchange along a mesh dimension between two layouts of such a tensor."""
-        coordinate = coordinate_of(mesh)
-        held, needed = (tuple(x.boxes(shape, coordinate, along)) for x in (before, after))
-        return Exchange(mesh.get_group(along), coordinate[along], held, needed)
+        boxes = boxes_of(coordinate_of(mesh), along, tuple(shape), before, after)
+        return Exchange(mesh.get_group(along), boxes)
 
     @property
     def source(self) -> Box:
         """Returns the box that this device has."""
-        return self.sources[self.rank]
+        return self.boxes.sources[self.boxes.rank]
 
     @property
     def target(self) -> Box:
         """Returns the box that this device gets."""
-        return self.targets[self.rank]
+        return self.boxes.targets[self.boxes.rank]
 
     def back(self) -> Exchange:
         """Returns the exchange in the opposite direction."""
-        return Exchange(self.group, self.rank, self.targets, self.sources)
+        return Exchange(self.group, self.boxes.back)
 
     def of_sources(self, dim: int, index: int, count: int) -> Exchange:
         """Returns the exchange of one of `count` chunks of each device's box."""
-        return replace(self, sources=tuple(chunk_of(x, dim, index, count) for x in self.sources))
+        if count == 1:
+            return self
+        return replace(self, boxes=_chunks(self.boxes, True, dim, index, count))
 
     def of_targets(self, dim: int, index: int, count: int) -> Exchange:
         """Returns the exchange of one of `count` chunks of what each device gets."""
-        return replace(self, targets=tuple(chunk_of(x, dim, index, count) for x in self.targets))
-
-    def sent(self) -> list[Box]:
-        """Returns what this device sends to each device."""
-        return [_overlap(self.source, target) for target in self.targets]
-
-    def received(self) -> list[Box]:
-        """Returns what this device gets from each device."""
-        return [_overlap(source, self.target) for source in self.sources]
+        if count == 1:
+            return self
+        return replace(self, boxes=_chunks(self.boxes, False, dim, index, count))
 
 
 class Flight:
@@ -93,25 +169,26 @@ class Flight:
     def __init__(self, exchange: Exchange, count: int, like: torch.Tensor) -> None:
         """Prepares an exchange of `count` parts with the dtype and device of `like`."""
         self.exchange, self.count, self._like = exchange, count, like.new_empty(0)
-        self._sent, self._received = exchange.sent(), exchange.received()
-        self._numbers: Any = like.new_empty(count * sum(map(elements, self._sent)))
+        self._sent, self._received = exchange.boxes.sent, exchange.boxes.received
+        self._numbers: Any = like.new_empty(count * sum(self._sent.elements))
         self._views = list(_views(self._numbers, self._sent, count))
 
     def pack(self, parts: Sequence[torch.Tensor], box: Box) -> None:
         """Copies what is sent of this box, which is some or all of this device's box."""
-        for (piece, i), packed in zip(_pieces(self._sent, self.count), self._views, strict=True):
-            _copy(parts[i], box, packed, piece)
+        for part, inner, packed, piece in self._common(parts, self._sent, box):
+            _narrowed(packed, piece).copy_(_narrowed(part, inner))
 
     def start(self) -> None:
         """Starts the exchange, and returns at once."""
         sent, received = (
-            [self.count * elements(box) for box in boxes] for boxes in (self._sent, self._received)
+            [self.count * size for size in pieces.elements]
+            for pieces in (self._sent, self._received)
         )
         self._views = []
         group = self.exchange.group
         turns.start(group)
         with turns.interrupted(group):
-            self._numbers = collectives.all_to_all_single(self._numbers, received, sent, group)
+            self._numbers = _all_to_all(self._numbers, received, sent, group)
 
     def wait(self) -> None:
         """Returns when everything has arrived, and the memory of what was sent is free."""
@@ -124,13 +201,12 @@ class Flight:
     def unpack(self, parts: Sequence[torch.Tensor], box: Box) -> None:
         """Copies what has arrived of this box, which is some or all of this device's box."""
         self.wait()
-        pieces = _pieces(self._received, self.count)
-        for (piece, i), packed in zip(pieces, self._views, strict=True):
-            _copy(packed, piece, parts[i], box)
+        for part, inner, packed, piece in self._common(parts, self._received, box):
+            _narrowed(part, inner).copy_(_narrowed(packed, piece))
 
     def made(self, box: Box, others: Sequence[Flight] = ()) -> list[torch.Tensor]:
         """Allocates the parts of a box of this device, zero where the flights do not fill it."""
-        brought = sum(elements(piece) for x in (self, *others) for piece in x._received)
+        brought = sum(sum(x._received.elements) for x in (self, *others))
         order = [dim for dim in range(len(box)) if dim not in self.exchange.last]
         order += self.exchange.last
         shape = [box[dim].size for dim in order]
@@ -144,9 +220,19 @@ class Flight:
 
         Otherwise the graph would leave the exchange out, while the other devices wait.
         """
-        if torch.compiler.is_compiling() and not any(map(elements, self._received)):
+        if torch.compiler.is_compiling() and not any(self._received.elements):
             return self._numbers.sum()
         return None
+
+    def _common(
+        self, parts: Sequence[torch.Tensor], pieces: Pieces, box: Box
+    ) -> Iterator[tuple[torch.Tensor, Window, torch.Tensor, Window]]:
+        """Yields what a box of the parts and the buffer have in common: parts, pieces, windows."""
+        for position, found in enumerate(pieces.windows(box)):
+            if found:
+                views = self._views[position * self.count : (position + 1) * self.count]
+                for part, packed in zip(parts, views, strict=True):
+                    yield part, found[0], packed, found[1]
 
 
 def coordinate_of(mesh: DeviceMesh) -> tuple[int, ...]:
@@ -268,9 +354,36 @@ class End(torch.autograd.Function):
         return None, *reversed(Start.apply(backs, *grads))
 
 
-def chunk_of(box: Box, dim: int, index: int, count: int) -> Box:
-    """Returns one of `count` chunks of a box along a dimension."""
-    return within(box, dim, box[dim].chunk(index, count))
+def kept(function: Callable[..., Boxes]) -> Any:
+    """Decorates a function of boxes: the boxes that were used last are kept by its arguments."""
+    return cached(_MOST_BOXES, lambda boxes: boxes.count)(function)
+
+
+@kept
+def boxes_of(
+    coordinate: tuple[int, ...], along: int, shape: tuple[int, ...], before: Layout, after: Layout
+) -> Boxes:
+    """Returns the boxes of an exchange along a mesh dimension between two layouts of a tensor.
+
+    Args:
+        coordinate: the coordinates of this device on the mesh.
+        along: the dimension of the mesh.
+        shape: the shape of the tensor.
+        before, after: the layouts.
+    """
+    held, needed = (tuple(x.boxes(shape, coordinate, along)) for x in (before, after))
+    return Boxes(coordinate[along], held, needed)
+
+
+@kept
+def _chunks(boxes: Boxes, of_sources: bool, dim: int, index: int, count: int) -> Boxes:
+    """Returns the boxes with one of `count` chunks of each source, or of each target."""
+    sources, targets = boxes.sources, boxes.targets
+    chunks = tuple(
+        within(box, dim, box[dim].chunk(index, count))
+        for box in (sources if of_sources else targets)
+    )
+    return Boxes(boxes.rank, *((chunks, targets) if of_sources else (sources, chunks)))
 
 
 def within(box: Box, dim: int, interval: Interval) -> Box:
@@ -278,30 +391,38 @@ def within(box: Box, dim: int, interval: Interval) -> Box:
     return (*box[:dim], interval, *box[dim + 1 :])
 
 
-def _pieces(boxes: list[Box], count: int) -> Iterator[tuple[Box, int]]:
-    """Yields the box and the part of each piece of a buffer, in the buffer's order."""
-    return ((box, i) for box in boxes for i in range(count))
+def _all_to_all(
+    numbers: torch.Tensor, received: list[int], sent: list[int], group: ProcessGroup
+) -> torch.Tensor:
+    """Starts an all-to-all; its result may be read after `collectives.wait_tensor`."""
+    if torch.compiler.is_compiling():
+        return collectives.all_to_all_single(numbers, received, sent, group)
+    # torch's function would wrap the result in a tensor that waits where it is read, which takes
+    # most of the time of a small exchange.
+    return torch.ops._c10d_functional.all_to_all_single(numbers, received, sent, group.group_name)
 
 
-def _views(buffer: torch.Tensor, boxes: list[Box], count: int) -> Iterator[torch.Tensor]:
-    """Yields the pieces of a buffer, each in the shape of its box."""
-    sizes = [elements(box) for box, _ in _pieces(boxes, count)]
-    for (box, _), piece in zip(_pieces(boxes, count), buffer.split(sizes), strict=True):
-        yield piece.view([interval.size for interval in box])
+def _views(buffer: torch.Tensor, pieces: Pieces, count: int) -> Iterator[torch.Tensor]:
+    """Yields the pieces of a buffer in its order, `count` of each, in their shapes."""
+    found = iter(buffer.split([size for size in pieces.elements for _ in range(count)]))
+    for shape in pieces.shapes:
+        for _ in range(count):
+            yield next(found).view(shape)
 
 
-def _copy(source: torch.Tensor, source_box: Box, target: torch.Tensor, target_box: Box) -> None:
-    """Copies what the boxes of two tensors have in common from one to the other."""
-    common = _overlap(source_box, target_box)
-    if elements(common):
-        _part(target, target_box, common).copy_(_part(source, source_box, common))
+def _window(own: Box, piece: Box) -> Window:
+    """Returns where a piece is in a box, of which it is a part."""
+    return tuple(
+        (dim, inner.start - outer.start, inner.size)
+        for dim, (outer, inner) in enumerate(zip(own, piece, strict=True))
+        if inner != outer
+    )
 
 
-def _part(x: torch.Tensor, own: Box, piece: Box) -> torch.Tensor:
-    """Returns the numbers of `piece`, a box of the whole, of a tensor that is the box `own`."""
-    for dim, (outer, inner) in enumerate(zip(own, piece, strict=True)):
-        if inner != outer:
-            x = x.narrow(dim, inner.start - outer.start, inner.size)
+def _narrowed(x: torch.Tensor, window: Window) -> torch.Tensor:
+    """Returns the numbers of a window of a tensor, as a view."""
+    for dim, start, size in window:
+        x = x.narrow(dim, start, size)
     return x
 
 

@@ -32,7 +32,7 @@ from trnfft.arguments import check_positive
 from trnfft.complex.tensor import join, parts_of
 from trnfft.distributed import blocks, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last, taken
-from trnfft.distributed.exchange import Exchange, exchanged
+from trnfft.distributed.exchange import Boxes, Exchange, exchanged, kept
 from trnfft.distributed.layout import Box, Interval
 from trnfft.distributed.overlap import Work
 from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
@@ -154,8 +154,16 @@ def aligned(
     if sources == targets:
         return taken(parts)
     lead = _whole(parts[0].shape[:-1])
-    held, needed = (tuple((*lead, interval) for interval in found) for found in (sources, targets))
-    return exchanged(parts, Exchange(devices.group, devices.rank, held, needed))
+    boxes = _boxes_of_intervals(devices.rank, lead, tuple(sources), tuple(targets))
+    return exchanged(parts, Exchange(devices.group, boxes))
+
+
+@kept
+def _boxes_of_intervals(
+    rank: int, lead: Box, sources: tuple[Interval, ...], targets: tuple[Interval, ...]
+) -> Boxes:
+    """Returns the boxes of an exchange between intervals of the dimension after `lead`."""
+    return Boxes(rank, *(tuple((*lead, own) for own in found) for found in (sources, targets)))
 
 
 @functools.lru_cache(1024)
@@ -262,11 +270,9 @@ class _Matrix:
 
     def to_columns(self, lead: Box) -> Exchange:
         """Returns the exchange from whole rows to whole columns, after the dimensions `lead`."""
-        count = self.devices.count
-        rows, columns = Interval(0, self.rows), Interval(0, self.columns)
-        by_rows = tuple((*lead, own, columns) for own in chunks(self.rows, count))
-        by_columns = tuple((*lead, rows, own) for own in chunks(self.columns, count))
-        return Exchange(self.devices.group, self.devices.rank, by_rows, by_columns)
+        devices = self.devices
+        boxes = _boxes_of_matrix(devices.rank, devices.count, lead, self.rows, self.columns)
+        return Exchange(devices.group, boxes)
 
     def to_rows(self, lead: Box) -> Exchange:
         """Returns the exchange in the opposite direction."""
@@ -277,6 +283,15 @@ class _Matrix:
         rows = own if dim == -1 else Interval(0, self.rows)
         columns = own if dim == -2 else Interval(0, self.columns)
         return Twiddles(rows, columns, self.rows * self.columns, 1 if inverse else -1)
+
+
+@kept
+def _boxes_of_matrix(rank: int, count: int, lead: Box, rows: int, columns: int) -> Boxes:
+    """Returns the boxes of an exchange from whole rows to whole columns, after `lead`."""
+    whole_rows, whole_columns = Interval(0, rows), Interval(0, columns)
+    by_rows = tuple((*lead, own, whole_columns) for own in chunks(rows, count))
+    by_columns = tuple((*lead, whole_rows, own) for own in chunks(columns, count))
+    return Boxes(rank, by_rows, by_columns)
 
 
 def _bluestein(parts: Held, given: int, long: Long, devices: Devices) -> Held:

@@ -67,6 +67,10 @@ class Layout:
             box.append(interval)
         return tuple(box)
 
+    def local_shape(self, shape: Sequence[int], coordinate: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of what the device at these coordinates holds of such a tensor."""
+        return tuple(interval.size for interval in self.box(shape, coordinate))
+
     def boxes(self, shape: Sequence[int], coordinate: Sequence[int], along: int) -> list[Box]:
         """Returns the boxes of all devices along one mesh dimension, through these coordinates."""
         return [

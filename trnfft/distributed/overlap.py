@@ -86,6 +86,21 @@ class Work:
     most: int
 
 
+def settings_of(device: str) -> Launches | type[Exception] | None:
+    """Returns the settings of this context on which `chunks_of` depends, besides the work.
+
+    It is None on devices on which it depends on none, and a type of error where it raises one.
+    """
+    if device not in NEURON_DEVICES:
+        return None
+    from trnfft.distributed.prices import checked_launches  # here: it loads the planner
+
+    try:
+        return checked_launches(None, None, None)
+    except Exception as error:
+        return type(error)
+
+
 def chunks_of(work: Work) -> int:
     """Returns the number of chunks of a transform and its exchanges, for this context's settings.
 

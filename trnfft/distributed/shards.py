@@ -152,7 +152,7 @@ def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _
     described = {
         **_described(call.function, (call.arguments, call.named)),
         "dimensions": str(along),
-        "shards of 'input'": misfit(parts, way.source) or "as placed",
+        "shards of 'input'": misfit(parts, way.shard) or "as placed",
     }
     agreement.check(parts, described)
 
@@ -165,7 +165,7 @@ def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
             placements.
     """
     way = _Way.of(parts[0], along, len(parts))
-    check_fits(misfit(parts, way.source))
+    check_fits(misfit(parts, way.shard))
     return way.there([local_of(part) for part in parts])
 
 
@@ -225,6 +225,11 @@ class _Way:
         for step in steps:
             layout = layout.moved(step.source, step.target)
         return _Way(like.device_mesh, placements, shape, source, layout, steps)
+
+    @property
+    def shard(self) -> tuple[int, ...]:
+        """Returns the shape of this device's shard before."""
+        return self.source.local_shape(self.shape, coordinate_of(self.mesh))
 
     def there(self, parts: list[torch.Tensor]) -> Parts:
         """Exchanges the shards of the source for shards with whole dimensions."""

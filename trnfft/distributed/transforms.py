@@ -13,20 +13,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.distributed import agreement, blocks, four_step
+from trnfft.cache import cached
+from trnfft.complex.tensor import ComplexTensor, join, parts_to_read
+from trnfft.distributed import agreement, blocks, four_step, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import (
     Kind,
     check_fits,
+    contiguous_strides,
     distributed,
     is_pending,
     local_of,
@@ -34,7 +36,7 @@ from trnfft.distributed.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
+from trnfft.distributed.exchange import Boxes, Exchange, Parts, boxes_of, coordinate_of, exchanged
 from trnfft.distributed.four_step import Devices, aligned, chunks
 from trnfft.distributed.layout import Interval, Layout, layout_of
 from trnfft.distributed.route import (
@@ -52,6 +54,9 @@ from trnfft.distributed.turns import turn
 from trnfft.memory import check_memory
 from trnfft.ops import transforms as ops
 
+_MOST_KEPT = 2**12  # plans that are kept, and the devices of their exchanges
+_SHARDS = "shards of 'input'"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -61,7 +66,7 @@ class Asked:
         operation: "c2c", "r2c" or "c2r".
         sizes, dims, inverse, norm, planned: as there.
         placements: placements of the result; None for those of the input, () for the cheapest.
-        kept: for some dimensions, the start and the size of what is kept of the result.
+        kept: some dimensions with the start and the size of what is kept of the result.
     """
 
     operation: str
@@ -71,7 +76,7 @@ class Asked:
     norm: str
     planned: bool = False
     placements: tuple[Placement, ...] | None = None
-    kept: dict[int, tuple[int, int]] = field(default_factory=dict)
+    kept: tuple[tuple[int, tuple[int, int]], ...] = ()
 
 
 def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
@@ -90,24 +95,23 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
         RuntimeError: the devices were not asked for the same, or one of them has failed.
     """
     given = dtensors_of(x)
-    job = _Job.of(given, asked)
-    wrong = misfit(given, job.problem.source)
-    steps = route(job.problem)
-    meets = any(not isinstance(step, Transformed) for step in steps) or any(map(is_pending, given))
-    with turn(job.mesh, meets):
+    mesh = given[0].device_mesh
+    plan = _plan(_Given.of(given, asked))
+    wrong = misfit(given, plan.shard)
+    meets = plan.exchanges or any(map(is_pending, given))
+    with turn(mesh, meets):
         if meets and not torch.compiler.is_compiling():  # a graph cannot contain the comparison
-            _check(given, job, wrong)
+            agreement.check(given, {**plan.described, _SHARDS: wrong or "as placed"})
         check_fits(wrong)
-        made = job.run([local_of(without_partial(part)) for part in given])
-    shape = sizes_of(job.problem, frozenset(asked.dims))
-    kind = Kind.in_rows(job.mesh, job.placements, shape)
+        made = plan.run([local_of(without_partial(part)) for part in given], mesh)
+    kind = Kind(mesh, plan.placements, plan.shape, plan.stride)
     results = tuple(distributed(part, kind) for part in made)
     return results[0] if asked.operation == "c2r" else join(*results)
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     """Returns the one or two DTensors of an input."""
-    parts = parts_of(x) if isinstance(x, ComplexTensor) else (x,)
+    parts = parts_to_read(x) if isinstance(x, ComplexTensor) else (x,)
     found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
@@ -117,120 +121,177 @@ def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     return found
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The work of this device, one step after the other.
+class _Given(NamedTuple):
+    """All on which a plan depends: arguments of a transform, its input, and the settings.
 
     Attributes:
-        asked: the arguments of the transform.
-        problem, stages: the routing problem, and the stages of its route.
-        mesh: the devices.
+        asked: the arguments.
+        is_real: whether the input is one tensor of real numbers.
+        shape, itemsize: the input's shape, and the bytes of a real number.
+        placements: the input's placements after pending sums are carried out.
+        types: the types of all placements; torch lets some of different types be equal.
+        device, mesh: the type of the devices, and the shape of their mesh.
         coordinate: the coordinates of this device.
-        placements: the placements of the result.
+        settings: the settings of `overlap.chunks_of`.
     """
 
     asked: Asked
-    problem: Problem
-    stages: tuple[Stage, ...]
-    mesh: DeviceMesh
-    coordinate: tuple[int, ...]
+    is_real: bool
+    shape: tuple[int, ...]
+    itemsize: int
     placements: tuple[Placement, ...]
+    types: tuple[type, ...]
+    device: str
+    mesh: tuple[int, ...]
+    coordinate: tuple[int, ...]
+    settings: Any
 
     @staticmethod
-    def of(parts: Sequence[DTensor], asked: Asked) -> _Job:
-        """Returns the job for these DTensors."""
+    def of(parts: Sequence[DTensor], asked: Asked) -> _Given:
+        """Returns what is given by these DTensors, in this context."""
         like = parts[0]
         mesh, placements = like.device_mesh, summed_placements(like)
-        coordinate = coordinate_of(mesh)
-        shape = tuple(mesh.shape)
-        source = layout_of("input", placements, shape, like.shape)
+        return _Given(
+            asked,
+            len(parts) == 1,
+            tuple(map(int, like.shape)),
+            like.element_size(),
+            placements,
+            tuple(map(type, (*placements, *(asked.placements or ())))),
+            mesh.device_type,
+            tuple(mesh.shape),
+            coordinate_of(mesh),
+            overlap.settings_of(mesh.device_type),
+        )
+
+    def problem(self) -> Problem:
+        """Returns the routing problem.
+
+        Raises:
+            NotImplementedError, RuntimeError, IndexError: a placement is not allowed.
+        """
+        asked = self.asked
+        source = layout_of("input", self.placements, self.mesh, self.shape)
+        lines = _lines(self.shape, asked)
         target = None
         if asked.placements != ():
-            wanted = placements if asked.placements is None else asked.placements
-            left = [line.left for line in _lines(tuple(like.shape), asked)]
-            target = layout_of("out_placements", wanted, shape, left)
-            _check_copies(placements, wanted, shape)
-        problem = Problem(
-            asked.operation,
-            _lines(tuple(map(int, like.shape)), asked),
-            asked.dims,
-            len(parts) == 1,
-            asked.planned and bool(source.owners[asked.dims[0]]),
-            source,
-            target,
-        )
-        if target is None:
-            wanted = final_layout(problem).placements()
-        device, itemsize = mesh.device_type, like.element_size()
-        stages = tuple(Stages(problem, asked.inverse, asked.norm, device, itemsize))
-        return _Job(asked, problem, stages, mesh, coordinate, wanted)
+            wanted = self.placements if asked.placements is None else asked.placements
+            target = layout_of("out_placements", wanted, self.mesh, [line.left for line in lines])
+            _check_copies(self.placements, wanted, self.mesh)
+        across = asked.planned and bool(source.owners[asked.dims[0]])
+        return Problem(asked.operation, lines, asked.dims, self.is_real, across, source, target)
 
-    def run(self, parts: Held) -> Parts:
+
+class _Step(NamedTuple):
+    """A stage with what follows for this device.
+
+    Attributes:
+        stage: the stage.
+        before, after: the boxes of its exchanges, or None.
+        rows: its transform, where each device has the dimensions whole.
+        made: the shape of the results of this transform.
+    """
+
+    stage: Stage
+    before: Boxes | None
+    after: Boxes | None
+    rows: Rows | None
+    made: tuple[int, ...]
+
+    @staticmethod
+    def of(stage: Stage, given: _Given, problem: Problem) -> _Step:
+        """Returns the step of a stage."""
+
+        def boxes(step: Exchanged | None, layout: Layout, done: frozenset[int]) -> Boxes | None:
+            if step is None:
+                return None
+            after, sizes = layout.moved(step.source, step.target), sizes_of(problem, done)
+            return boxes_of(given.coordinate, step.along, sizes, layout, after)
+
+        before = boxes(stage.before, stage.layout, stage.done)
+        after = boxes(stage.after, stage.between, stage.following.done)
+        rows = None
+        made = stage.between.local_shape(sizes_of(problem, stage.done), given.coordinate)
+        if isinstance(stage.step, Transformed):
+            rows = _rows(stage, stage.step, given.asked, len(given.shape))
+            lengths = dict(zip(given.asked.dims, given.asked.sizes, strict=True))
+            made = tuple(
+                lengths[dim] if dim in stage.step.dims else size for dim, size in enumerate(made)
+            )
+        return _Step(stage, before, after, rows, made)
+
+    def exchange_before(self, mesh: DeviceMesh, last: tuple[int, ...] = ()) -> Exchange | None:
+        """Returns the exchange before the transform, which makes dimensions last in memory."""
+        step, boxes = self.stage.before, self.before
+        return Exchange(mesh.get_group(step.along), boxes, last) if step and boxes else None
+
+    def exchange_after(self, mesh: DeviceMesh) -> Exchange | None:
+        """Returns the exchange after the transform."""
+        step, boxes = self.stage.after, self.after
+        return Exchange(mesh.get_group(step.along), boxes) if step and boxes else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """The work of this device, one step after the other. It holds neither a mesh nor its groups.
+
+    Attributes:
+        given: what it depends on.
+        problem, steps: the routing problem, and the stages of its route.
+        shard: the shape of this device's shard of the input.
+        exchanges: whether there are exchanges.
+        placements, shape, stride: those of the result.
+        described: what all devices have to be asked for, as `agreement.check` needs it.
+    """
+
+    given: _Given
+    problem: Problem
+    steps: tuple[_Step, ...]
+    shard: tuple[int, ...]
+    exchanges: bool
+    placements: tuple[Placement, ...]
+    shape: torch.Size
+    stride: tuple[int, ...]
+    described: dict[str, str]
+
+    @property
+    def size(self) -> int:
+        """Returns a measure of the memory."""
+        boxes = [x for step in self.steps for x in (step.before, step.after) if x]
+        return 1 + sum(x.count for x in boxes)
+
+    def run(self, parts: Held, mesh: DeviceMesh) -> Parts:
         """Returns the one or two parts of the result, from those of this device's shard."""
-        if not self.stages:  # there is nothing to transform: real numbers become complex
+        if not self.steps:  # there is nothing to transform: real numbers become complex
             function = functools.partial(ops.c2c, sizes=(), dims=(), inverse=False, norm="backward")
             parts = blocks.transformed(parts, Rows(of_last(function, ()), None))
-        for stage in self.stages:
-            if isinstance(stage.step, Across):
-                parts = self._across(parts, stage, stage.step)
-            elif stage.step:
-                parts = self._transformed(parts, stage, stage.step)
-            elif stage.before:
-                parts = exchanged(parts, self._exchange(stage.before, stage.layout, stage.done))
+        for step in self.steps:
+            done = step.stage.step
+            if isinstance(done, Across):
+                parts = self._across(parts, step.stage, done, mesh)
+            elif done and step.rows:
+                _check_fits(parts[0], step.made)
+                before = step.exchange_before(mesh, done.dims)
+                parts = blocks.transformed(parts, step.rows, before, step.exchange_after(mesh))
+            elif before := step.exchange_before(mesh):
+                parts = exchanged(parts, before)
         return tuple(part.contiguous() for part in parts)
 
-    def _exchange(self, step: Exchanged, before: Layout, done: frozenset[int]) -> Exchange:
-        sizes, after = sizes_of(self.problem, done), before.moved(step.source, step.target)
-        return Exchange.of_layouts(self.mesh, step.along, sizes, before, after)
-
-    def _transformed(self, parts: Held, stage: Stage, step: Transformed) -> Held:
-        """Transforms dimensions that this device has whole; returns what is kept of the results."""
-        asked = self.asked
-        lengths = dict(zip(asked.dims, asked.sizes, strict=True))
-        sizes = tuple(lengths[dim] for dim in step.dims)
-        before = after = None
-        shape = parts[0].shape
-        if stage.before:
-            before = self._exchange(stage.before, stage.layout, stage.done)
-            before = replace(before, last=step.dims)
-            shape = torch.Size(interval.size for interval in before.target)
-        if stage.after:
-            after = self._exchange(stage.after, stage.between, stage.following.done)
-        _check_fits(parts[0], shape, step.dims, sizes)
-
-        last = tuple(range(len(shape) - len(sizes), len(shape)))
-
-        def function(x: Any) -> Any:
-            common = (sizes, last, asked.inverse, asked.norm)
-            if step.operation == "c2c":
-                y: Any = ops.c2c(x, *common, planned=asked.planned)
-            else:
-                y = (ops.r2c if step.operation == "r2c" else ops.c2r)(x, *common)
-            for dim, moved in zip(step.dims, last, strict=True):
-                if dim in asked.kept:
-                    y = y.narrow(moved, *asked.kept[dim])
-            return y
-
-        dims = None if stage.dim is None else (stage.dim, stage.dim)
-        rows = Rows(of_last(function, step.dims), dims, *stage.chunks)
-        return blocks.transformed(parts, rows, before, after)
-
-    def _across(self, parts: Held, stage: Stage, step: Across) -> Held:
+    def _across(self, parts: Held, stage: Stage, step: Across, mesh: DeviceMesh) -> Held:
         """Transforms a dimension of which every device along the mesh has a chunk."""
-        line = self.problem.lines[step.dim]
-        shape = self.problem.source.mesh
-        group = self.mesh.get_group(step.along)
-        devices = Devices(group, self.coordinate[step.along], shape, step.along)
+        line, given = self.problem.lines[step.dim], self.given
+        group = mesh.get_group(step.along)
+        devices = Devices(group, given.coordinate[step.along], given.mesh, step.along)
         four_step.check_longest(line.length or 1)
         moved = [part.movedim(step.dim, -1) for part in parts]
         parts.clear()
-        given, length = line.given, line.length or 1
+        held, length = line.given, line.length or 1
         if len(moved) == 1:
             moved.append(torch.zeros_like(moved[0]))
         if step.operation == "c2r":
-            moved, given = _weighted(moved, given, length, devices), length // 2 + 1
+            moved, held = _weighted(moved, held, length, devices), length // 2 + 1
         assert stage.long is not None
-        made = four_step.transformed(moved, given, stage.long, devices)
+        made = four_step.transformed(moved, held, stage.long, devices)
         if step.operation == "c2r":
             del made[1]
         start, size = line.kept
@@ -240,6 +301,53 @@ class _Job:
         ]
         made = aligned(made, chunks(length, devices.count), wanted, devices)
         return [part.movedim(-1, step.dim) for part in made]
+
+
+@cached(_MOST_KEPT, lambda plan: plan.size)
+def _plan(given: _Given) -> _Plan:
+    """Returns the plan of a transform.
+
+    Raises:
+        NotImplementedError, RuntimeError, IndexError: there is none.
+    """
+    asked, problem = given.asked, given.problem()
+    placements = given.placements if asked.placements is None else asked.placements
+    if problem.target is None:
+        placements = final_layout(problem).placements()
+    stages = tuple(Stages(problem, asked.inverse, asked.norm, given.device, given.itemsize))
+    shape = torch.Size(sizes_of(problem, frozenset(asked.dims)))
+    return _Plan(
+        given,
+        problem,
+        tuple(_Step.of(stage, given, problem) for stage in stages),
+        problem.source.local_shape(given.shape, given.coordinate),
+        any(not isinstance(step, Transformed) for step in route(problem)),
+        placements,
+        shape,
+        contiguous_strides(shape),
+        _described(asked, stages),
+    )
+
+
+def _rows(stage: Stage, step: Transformed, asked: Asked, ndim: int) -> Rows:
+    """Returns the transform of dimensions that this device has whole; what is kept of it."""
+    lengths, kept = dict(zip(asked.dims, asked.sizes, strict=True)), dict(asked.kept)
+    sizes = tuple(lengths[dim] for dim in step.dims)
+    last = tuple(range(ndim - len(sizes), ndim))
+
+    def function(x: Any) -> Any:
+        common = (sizes, last, asked.inverse, asked.norm)
+        if step.operation == "c2c":
+            y: Any = ops.c2c(x, *common, planned=asked.planned)
+        else:
+            y = (ops.r2c if step.operation == "r2c" else ops.c2r)(x, *common)
+        for dim, moved in zip(step.dims, last, strict=True):
+            if dim in kept:
+                y = y.narrow(moved, *kept[dim])
+        return y
+
+    dims = None if stage.dim is None else (stage.dim, stage.dim)
+    return Rows(of_last(function, step.dims), dims, *stage.chunks)
 
 
 def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
@@ -258,11 +366,11 @@ def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
 
 def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
     """Returns what happens along each dimension."""
-    lines = [Line(size, None, (0, size)) for size in shape]
+    lines, kept = [Line(size, None, (0, size)) for size in shape], dict(asked.kept)
     for dim, length in zip(asked.dims, asked.sizes, strict=True):
         is_half = asked.operation == "r2c" and dim == asked.dims[-1]
         size = length // 2 + 1 if is_half else length
-        lines[dim] = Line(shape[dim], length, asked.kept.get(dim, (0, size)))
+        lines[dim] = Line(shape[dim], length, kept.get(dim, (0, size)))
     return tuple(lines)
 
 
@@ -284,17 +392,12 @@ def _check_copies(
             )
 
 
-def _check_fits(
-    part: torch.Tensor, before: torch.Size, dims: Sequence[int], sizes: Sequence[int]
-) -> None:
+def _check_fits(part: torch.Tensor, shape: Sequence[int]) -> None:
     """Checks that this device has the memory for its part of the result.
 
     Raises:
         RuntimeError: it does not.
     """
-    shape = list(before)
-    for dim, size in zip(dims, sizes, strict=True):
-        shape[dim] = size
     check_memory(
         f"argument 'input' has shards that become {tuple(shape)}",
         shape,
@@ -303,22 +406,16 @@ def _check_fits(
     )
 
 
-def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
-    """Checks that all devices of exchanges or pending sums were asked for the same.
-
-    Raises:
-        RuntimeError: they were not.
-    """
-    asked = job.asked
-    described = {
+def _described(asked: Asked, stages: Sequence[Stage]) -> dict[str, str]:
+    """Returns what all devices of exchanges or pending sums have to be asked for."""
+    return {
         "transform": f"{asked.operation}, inverse={asked.inverse}",
-        "shards of 'input'": wrong or "as placed",
+        _SHARDS: "",  # which each call checks
         "'out_placements'": str(asked.placements),
         "lengths": str(asked.sizes),
         "'dim'": str(asked.dims),
         "'norm'": asked.norm,
         "'order'": "planned" if asked.planned else "natural",
-        "part that is kept": str(sorted(asked.kept.items())),
-        "chunks of exchanges": str([stage.chunks for stage in job.stages]),
+        "part that is kept": str(sorted(asked.kept)),
+        "chunks of exchanges": str([stage.chunks for stage in stages]),
     }
-    agreement.check(parts, described)

@@ -14,7 +14,10 @@ def in_chunks(count):
     def chunks_of(work):
         return max(1, min(count, work.most)) if work.exchanges else 1
 
-    with mock.patch.object(overlap, "chunks_of", chunks_of if count else overlap.chunks_of):
+    with (
+        mock.patch.object(overlap, "chunks_of", chunks_of if count else overlap.chunks_of),
+        mock.patch.object(overlap, "settings_of", lambda device: count),  # plans are kept by these
+    ):
         yield
 
 
