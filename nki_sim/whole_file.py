@@ -1,5 +1,7 @@
 """Writing of files as a whole or not at all."""
 
+from __future__ import annotations  # an instance of the Neuron SDK may run it with Python 3.9
+
 import errno
 import os
 import secrets

@@ -22,7 +22,8 @@ os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 import pytest  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-OF_TRNFFT = {"fuzz", "planner", "trnfft"}  # folders whose tests need torch, whatever they import
+# Folders whose tests need torch, whatever they import.
+OF_TRNFFT = {"fuzz", "planner", "trnfft", "trnfft_demo"}
 GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 

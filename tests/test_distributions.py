@@ -40,16 +40,8 @@ def test_names_and_folders_are_those_of_the_projects():
 def test_nothing_tells_users_to_install_the_other_project():
     """`pip install trnfft` would install another project from the package index."""
     wrong = re.compile(r"pip install [^#\n]*(?<![\w./-])trnfft(?![\w-])(?!/)")
-    folders = (
-        "trnfft",
-        "nki_kernels",
-        "nki_sim",
-        "scripts",
-        "docs",
-        "examples",
-        "bench",
-        "packages",
-    )
+    ours = ("trnfft", "trnfft_demo", "nki_kernels", "nki_sim")
+    folders = (*ours, "scripts", "docs", "examples", "bench", "packages")
     paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     for folder in folders:
         paths += [

@@ -37,7 +37,7 @@ def sources(tmp_path_factory):
     copy = tmp_path_factory.mktemp("sources")
     for name in ["pyproject.toml", "setup.py", "trnfft_command.py", "README.md", "LICENSE"]:
         shutil.copy(ROOT / name, copy)
-    for name in ["trnfft", "nki_kernels", "nki_sim", "plans", "packages"]:
+    for name in ["trnfft", "trnfft_demo", "nki_kernels", "nki_sim", "plans", "packages"]:
         # The copy contains nothing of an earlier build.
         ignore = shutil.ignore_patterns("__pycache__", "*.egg-info", "build", "dist")
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
@@ -64,7 +64,7 @@ def project(folder=ROOT):
 
 
 def test_every_module_and_type_marker_is_in_the_wheel(wheel_names):
-    for package in ["trnfft", "nki_kernels", "nki_sim"]:
+    for package in ["trnfft", "trnfft_demo", "nki_kernels", "nki_sim"]:
         for path in (ROOT / package).rglob("*.py"):
             assert path.relative_to(ROOT).as_posix() in wheel_names
         assert f"{package}/py.typed" in wheel_names
@@ -80,7 +80,7 @@ def test_plans_are_data_of_trnfft(wheel_names):
 
 def test_nothing_else_is_installed(wheel_names):
     top = {name.split("/")[0] for name in wheel_names}
-    ours = {"trnfft", "trnfft_command.py", "nki_kernels", "nki_sim", "nki_simulator.pth"}
+    ours = {"trnfft", "trnfft_command.py", "trnfft_demo", "nki_kernels", "nki_sim", "nki_simulator.pth"}
     assert {name for name in top if not name.endswith(".dist-info")} == ours
 
 

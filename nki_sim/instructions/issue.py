@@ -219,12 +219,22 @@ def _locate(
     keywords: Iterable[str],
 ) -> None:
     """Notes the operands' places in the call, so that later calls need not bind arguments."""
-    names = [*list(parameters.parameters)[:positional], *keywords]
+    names = [*_names(parameters, positional), *keywords]
     issue.pick_writes = _picker(*[names.index(name) for name in issue.writes])
     issue.pick_reads = _picker(*[names.index(name) for name in issue.reads])
     operands = (*issue.pick_writes(values), *issue.pick_reads(values))
     if any(tensor._dynamic is not None for tensor in operands):
         issue.is_dynamic = True
+
+
+def _names(parameters: inspect.Signature, positional: int) -> list[str]:
+    """Returns the names of so many arguments by position. Those of ``*src`` are src0, src1, ..."""
+    names: list[str] = []
+    for one in parameters.parameters.values():
+        if one.kind is one.VAR_POSITIONAL:
+            return names + [f"{one.name}{i}" for i in range(positional - len(names))]
+        names.append(one.name)
+    return names[:positional]
 
 
 @functools.lru_cache

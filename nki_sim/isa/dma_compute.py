@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,8 @@ def dma_compute(
     if unique_indices is not True:
         rule = "must be True, the only supported value"
         raise rules.fail("unique_indices", unique_indices, rule)
-    rest = [None] * (_MOST_SOURCES - len(srcs))
     _check_indirect(rules, dst, srcs)
-    return _compute(dst, oob_mode, *srcs, *rest, name=name)
+    return _compute(dst, oob_mode, *srcs, name=name)
 
 
 def _check_indirect(rules: Rules, dst: Any, srcs: Any) -> None:
@@ -91,36 +91,18 @@ def _is_same(a: NkiTensor, b: NkiTensor) -> bool:
 def _compute(
     dst: NkiTensor,
     oob: Any,
-    src0: NkiTensor,
-    src1: NkiTensor | None,
-    src2: NkiTensor | None,
-    src3: NkiTensor | None,
-    src4: NkiTensor | None,
-    src5: NkiTensor | None,
-    src6: NkiTensor | None,
-    src7: NkiTensor | None,
-    src8: NkiTensor | None,
-    src9: NkiTensor | None,
-    src10: NkiTensor | None,
-    src11: NkiTensor | None,
-    src12: NkiTensor | None,
-    src13: NkiTensor | None,
-    src14: NkiTensor | None,
-    src15: NkiTensor | None,
+    *src: NkiTensor,
     name: str | None = None,
 ) -> Issue:
     rules = Rules("nisa.dma_compute")
     rules.member("oob_mode", oob, oob_mode)
-    given = [src0, src1, src2, src3, src4, src5, src6, src7]
-    given += [src8, src9, src10, src11, src12, src13, src14, src15]
-    srcs = [t for t in given if t is not None]
-    for t in srcs:
+    for t in src:
         _dma_operands(rules, dst, t)
         if t.size != dst.size:
             value = f"{t.shape} to {dst.shape}"
             rule = "each source and dst must have the same number of elements"
             raise rules.fail("the shape from a source to dst", value, rule)
-    is_indirect = any(t._dynamic is not None for t in (dst, *srcs))
+    is_indirect = any(t._dynamic is not None for t in (dst, *src))
     if oob is oob_mode.skip and not is_indirect:
         rule = "oob_mode.skip is allowed with a dynamic address only"
         raise rules.fail("oob_mode", "skip", rule)
@@ -132,9 +114,9 @@ def _compute(
             total = total + dtypes.to_float32(value.reshape(shape))
         dtypes.store(outs[0], np.asarray(total, np.float32), name_)
 
-    reads = tuple([f"src{i}" for i in range(len(srcs))])
+    reads = tuple([f"src{i}" for i in range(len(src))])
     issue = Issue(rules.instruction, "dma", 0.0, run, ("dst",), reads)
-    _set_work(issue, dst, srcs, dge_mode.swdge if is_indirect else dge_mode.none)
+    _set_work(issue, dst, src, dge_mode.swdge if is_indirect else dge_mode.none)
     issue.skips_out_of_bounds = oob is oob_mode.skip
     issue.after = _note_dma_write
     if not is_indirect:
@@ -142,7 +124,7 @@ def _compute(
     return issue
 
 
-def _set_work(issue: Issue, dst: NkiTensor, srcs: list[NkiTensor], mode: dge_mode) -> None:
+def _set_work(issue: Issue, dst: NkiTensor, srcs: Sequence[NkiTensor], mode: dge_mode) -> None:
     """Sets the work of one dma_copy for each source, as no document times the sums."""
     copies = tuple([one for t in srcs for one in copy_of(issue, dst, t)])
     source = next((t for t in srcs if t._dynamic is not None), srcs[0])

@@ -13,6 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from nki_sim.whole_file import write_whole
 from remote import command, pace
 from remote.aws import Aws
 from remote.bucket import Bucket
@@ -22,7 +23,6 @@ from remote.payload import Damaged, decode, digest, unpack
 from remote.record import Record
 from remote.sets import SETS, STATE
 from remote.states import COMPLETE
-from remote.whole_file import write_whole
 
 CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
 END = "trnfft-arguments"  # no line of JSON can be equal to this text
@@ -31,11 +31,11 @@ ON_INSTANCE = (
     "benchmark_summary.py",
     "payload.py",
     "states.py",
-    "whole_file.py",
     "worker.py",
 )
-# nki_sim has the options by which pip installs AWS's packages, because its messages show them.
-INSTALLING = Path(__file__).parents[2] / "nki_sim" / "neuron_packages.py"
+# Modules of the library for the instance. One has the options by which pip installs AWS's packages.
+LIBRARY = Path(__file__).parents[2] / "nki_sim"
+OF_LIBRARY = ("neuron_packages.py", "whole_file.py")
 # The packages of the Neuron SDK that each chip needs, as files of the revision.
 WHEELS = {
     "trn1": "scripts/wheels-neuron-trn1.txt",
@@ -63,7 +63,8 @@ def worker_archive() -> bytes:
         for name in ON_INSTANCE:
             archive.write(Path(__file__).with_name(name), f"remote/{name}")
         archive.writestr("nki_sim/__init__.py", "")
-        archive.write(INSTALLING, f"nki_sim/{INSTALLING.name}")
+        for name in OF_LIBRARY:
+            archive.write(LIBRARY / name, f"nki_sim/{name}")
         archive.writestr("__main__.py", "from remote.worker import main\n\nmain()\n")
     return buffer.getvalue()
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nki_sim.whole_file import write_whole
 from remote.failure import BadRequest
-from remote.whole_file import write_whole
 
 NAME = "job.json"
 

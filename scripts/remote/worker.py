@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
+from nki_sim.whole_file import write_whole
 from remote.benchmark_summary import summarise
 from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
-from remote.whole_file import write_whole
 
 # The Neuron SDK needs the versions of packages that it came with, and pip must not replace them.
 PINNED = "(torch|neuron|nki|nrt|lib|jax|numpy|ml.dtypes|protobuf)"

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import trnfft
 from tests.fuzz.child import REFUSED, RIGHT, UNCHECKED
 from trnfft import cli
-from trnfft.cli.picture import write_picture
+from trnfft_demo.picture import write_picture
 
 TOLERANCE = 1e-5
 

@@ -28,7 +28,10 @@ kernel = sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kernel)
 """
 BESIDE = "import trnfft\ntorch.manual_seed(0)\n"
-WITHOUT = "import sys\nsys.modules['trnfft'] = sys.modules['nki_kernels'] = sys.modules['nki_sim'] = None\n"
+WITHOUT = (
+    "import sys\n"
+    "sys.modules['trnfft'] = sys.modules['nki_kernels'] = sys.modules['nki_sim'] = None\n"
+)
 COMPUTE = """
 config = importlib.import_module(f"{name}.trnfft.config")
 layer = kernel.layers.FourierMixing()
@@ -114,7 +117,8 @@ found = [one.name for one in pkgutil.walk_packages(kernel.__path__, f"{name}.")]
 for module in found:
     importlib.import_module(module)
 print(len(found))
-assert not [one for one in sys.modules if one.partition(".")[0] in ("trnfft", "nki_kernels", "nki_sim")
+ours = ("trnfft", "nki_kernels", "nki_sim")
+assert not [one for one in sys.modules if one.partition(".")[0] in ours
             and sys.modules[one]]
 """
     assert int(run(WITHOUT + LOAD + code)) > 200

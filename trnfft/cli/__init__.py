@@ -1,4 +1,5 @@
-"""The command `trnfft`. Each of its commands is a function in the module of the same name here.
+"""The command `trnfft`. Each of its commands is a function in the module of the same name here, or
+in the package trnfft_demo.
 
 Importing this package imports none of these modules. The entry point ``trnfft_command`` puts the
 package trnfft into ``sys.modules`` without running its ``__init__.py``, which imports torch. Then
@@ -33,6 +34,9 @@ COMMANDS = {
     "launches it takes.",
 }
 
+# The commands whose modules are in trnfft_demo. Nothing else of that package is known here.
+OF_DEMO = ("spectrum", "bloom")
+
 
 class LazyCommand(TyperCommand):
     """A command whose module is imported when the command runs or prints its help."""
@@ -43,7 +47,8 @@ class LazyCommand(TyperCommand):
     def load(self) -> TyperCommand:
         """Imports the module and returns the command that is in it."""
         name = str(self.name).replace("-", "_")
-        function = getattr(import_module(f"trnfft.cli.{name}"), name)
+        package = "trnfft_demo" if name in OF_DEMO else "trnfft.cli"
+        function = getattr(import_module(f"{package}.{name}"), name)
         own = typer.Typer(add_completion=False)
         own.command(self.name, help=paragraphs(function.__doc__))(with_package(function))
         return typer.main.get_command(own)  # type: ignore[return-value]

@@ -15,7 +15,6 @@ from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
 from trnfft.complex.dispatch import Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
-from trnfft.complex.linear_algebra import complex_matrix_exp, sign_of_pivots
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
 from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
@@ -313,11 +312,6 @@ def corrcoef(input: ComplexTensor) -> ComplexTensor:
 # Functions of matrices
 
 
-@_composite("matrix_exp", torch, torch.Tensor, torch.linalg)
-def matrix_exp(input: ComplexTensor) -> ComplexTensor:
-    return join(*complex_matrix_exp(opened(input)))
-
-
 @_composite("matrix_power", torch, torch.Tensor, torch.linalg)
 def matrix_power(input: ComplexTensor, n: int) -> ComplexTensor:
     if n != 0 or input.ndim < 2 or input.shape[-1] != input.shape[-2]:
@@ -331,7 +325,8 @@ def matrix_power(input: ComplexTensor, n: int) -> ComplexTensor:
 def slogdet(input: ComplexTensor) -> Any:
     factors, pivots, _ = torch.linalg.lu_factor_ex(input)
     diagonal = factors.diagonal(dim1=-2, dim2=-1)
-    sign = prod(torch.sgn(diagonal), -1) * sign_of_pivots(pivots)
+    swaps = pivots != torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
+    sign = prod(torch.sgn(diagonal), -1) * (1 - 2 * (swaps.sum(-1) % 2))
     return torch.return_types.linalg_slogdet(  # type: ignore[attr-defined]
         (sign, torch.log(abs(diagonal)).sum(-1))
     )
@@ -341,47 +336,6 @@ def slogdet(input: ComplexTensor) -> Any:
 def logdet(input: ComplexTensor) -> ComplexTensor:
     sign, logarithm = slogdet(input)
     return torch.log(sign) + logarithm
-
-
-@_composite("qr", torch, torch.Tensor, torch.linalg)
-def qr(input: ComplexTensor, mode: Any = "reduced") -> Any:
-    mode = {True: "reduced", False: "complete"}.get(mode, mode)  # the argument `some` of torch.qr
-    rows, columns = input.shape[-2:]
-    if not _has_derivative(input):
-        return as_torch(torch.linalg.qr, input, mode)
-    if mode == "r" or (mode == "complete" and rows > columns):
-        raise NotImplementedError(
-            f"argument 'mode' is '{mode}', which has no derivative for a matrix of {rows} rows and "
-            f"{columns} columns, allowed is 'reduced'"
-        )
-    q, r = _TallQR.apply(input[..., :rows])
-    if columns > rows:
-        r = torch.cat([r, q.mH @ input[..., rows:]], dim=-1)
-    return torch.return_types.linalg_qr((q, r))  # type: ignore[attr-defined]
-
-
-class _TallQR(torch.autograd.Function):
-    """Q and R of a matrix that has at most as many columns as rows.
-
-    torch's formula for the derivative writes into real parts.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, a: ComplexTensor) -> Any:
-        q, r = torch.linalg.qr(a.detach())
-        ctx.save_for_backward(q, r)
-        ctx.set_materialize_grads(False)
-        return q, r
-
-    @staticmethod
-    def backward(ctx: Any, of_q: Any, of_r: Any) -> Any:
-        # (gQ + Q X) R^-H, X Hermitian with the upper triangle of gR R^H - Q^H gQ
-        q, r = ctx.saved_tensors
-        of_q = torch.zeros_like(q) if of_q is None else of_q
-        x = -q.mH @ of_q if of_r is None else of_r @ r.mH - q.mH @ of_q
-        diagonal = torch.diag_embed(x.diagonal(dim1=-2, dim2=-1).real)
-        x = x.triu(1) + x.triu(1).mH + diagonal
-        return torch.linalg.solve_triangular(r.mH, of_q + q @ x, upper=False, left=False)
 
 
 @_composite("vander", torch.linalg)

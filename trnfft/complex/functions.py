@@ -26,7 +26,6 @@ from trnfft.complex import memory_doors as memory_doors
 from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
-from trnfft.complex import reflections as reflections
 from trnfft.complex import selection as selection
 from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.composites import as_torch, opened

@@ -1,4 +1,4 @@
-"""Functions of complex numbers without an algorithm for a NeuronCore, computed on the host.
+"""Functions of complex numbers that take a NeuronCore too many launches, computed on the host.
 
 The parts are copied to the CPU and joined there, torch's own function computes with native complex
 tensors, and the results are split and copied back. A device with complex dtypes of its own computes
@@ -81,6 +81,9 @@ def on_the_host(
 def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
     """Returns an implementation of an operator for ComplexTensors, by the host.
 
+    Real tensors by position become complex, as torch's operators need tensors of one dtype. Those
+    by name are tolerances.
+
     Args:
         overload: an operator of ATen that writes into none of its arguments.
         name: the name of torch's functions that call it, for warnings and errors.
@@ -93,9 +96,14 @@ def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
         included = torch._C._dispatch_tls_local_include_set()
         excluded = torch._C._dispatch_tls_local_exclude_set() - _LAZY
         with torch._C._ForceDispatchKeyGuard(included, excluded):
+            args = tree_map_only(torch.Tensor, _with_imaginary_part, args)
             return _computed(overload, name, args, kwargs, device, of_parts)
 
     return implementation
+
+
+def _with_imaginary_part(x: torch.Tensor) -> torch.Tensor:
+    return of_parts(x, torch.zeros_like(x)) if x.is_floating_point() else x
 
 
 def _computed(
@@ -127,9 +135,25 @@ def _computed(
         args, kwargs = tree_map_only(torch.Tensor, native, (args, kwargs))
         if kwargs.get("device") is not None:
             kwargs["device"] = home
-        results = function(*args, **kwargs)
+        with _unseen_by_modes((args, kwargs)):
+            results = function(*args, **kwargs)
         _check_results(name, results, (args, kwargs))
         return tree_map_only(torch.Tensor, returned, results)
+
+
+def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
+    """Hides native tensors from the program's modes, but not from those that record or have shapes.
+
+    In a TorchDispatchMode, torch's operators use lazily conjugated tensors as if they were not, so
+    that pinv has wrong numbers.
+    """
+    if torch.compiler.is_compiling():
+        return nullcontext()
+    tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
+    is_recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+    if is_recorded or any(type(x) is not torch.Tensor for x in tensors):
+        return nullcontext()
+    return torch._C._DisableTorchDispatch()  # type: ignore[no-any-return]
 
 
 def _check_results(name: str, results: Any, given: Any) -> None:

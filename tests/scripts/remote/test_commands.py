@@ -250,15 +250,17 @@ def test_documented_options_exist(hw_bench):
 
 
 def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
-    from remote.job import INSTALLING, ON_INSTANCE
+    from remote.job import LIBRARY, OF_LIBRARY, ON_INSTANCE
 
     files = [Path(SCRIPTS) / "remote" / name for name in ON_INSTANCE]
-    source = "".join(file.read_text() for file in (*files, INSTALLING))
+    files += [LIBRARY / name for name in OF_LIBRARY]
+    source = "".join(file.read_text() for file in files)
     imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
     assert imported - set(sys.stdlib_module_names) == {"remote", "nki_sim"}
     inner = set(re.findall(r"from remote\.(\w+)", source))
     assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
-    assert set(re.findall(r"from nki_sim[. ](\w+)", source)) == {INSTALLING.stem}
+    ours = set(re.findall(r"from nki_sim[. ](\w+)", source))
+    assert ours == {Path(name).stem for name in OF_LIBRARY}
 
 
 def test_doctor(hw_bench, monkeypatch):

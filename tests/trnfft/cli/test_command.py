@@ -96,7 +96,8 @@ def test_version():
 
 def function_of(name):
     module = name.replace("-", "_")
-    return getattr(import_module(f"trnfft.cli.{module}"), module)
+    package = "trnfft_demo" if name in cli.OF_DEMO else "trnfft.cli"
+    return getattr(import_module(f"{package}.{module}"), module)
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

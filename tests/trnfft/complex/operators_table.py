@@ -2,8 +2,8 @@
 
 The samples come from OpInfo, torch's list of its operators; they are those with a complex tensor
 among their arguments. Results and derivatives have to equal those of native complex64, and no step
-may make a native complex tensor, except in the operators that the host computes, which have a table
-of their own. This command writes the tables into docs/complex_operators.md:
+may make a native complex tensor, except on the host. The operators that the host computes have a
+table of their own. This command writes the tables into docs/complex_operators.md:
 
     python -m tests.trnfft.complex.operators_table
 """
@@ -28,12 +28,6 @@ from trnfft.complex.tensor import of_parts
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "complex_operators.md"
 START, END = "<!-- table -->", "<!-- end of table -->"
 START_ON_HOST, END_ON_HOST = "<!-- table of the host -->", "<!-- end of the host's table -->"
-
-# Operators that the host computes with native complex tensors.
-ON_HOST = {
-    *("linalg.eig", "linalg.eigvals", "linalg.lstsq", "linalg.lstsq grad_oriented"),
-    *("linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"),
-}
 
 # Of numbers drawn by chance, only shape and dtype are compared.
 RANDOM = {
@@ -76,10 +70,12 @@ def drawn_quickly():
 
 
 def check(entry, limit=None):
-    """Compare all samples, or `limit` spread over them; return how many have a complex tensor.
+    """Compare all samples, or `limit` spread over them.
 
+    Returns how many have a complex tensor, and the names of the functions that the host computed.
     What differs is an AssertionError, and what is not there the operator's own error.
     """
+    mode = NoComplexDtypes()
     with warnings.catch_warnings(), trnfft.backend("matmul"), drawn_quickly():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -87,10 +83,10 @@ def check(entry, limit=None):
         if limit is not None:
             samples = list(samples)
             samples = samples[:: -(-len(samples) // limit) or 1]
-        return sum(_check_sample(entry, sample) for sample in samples)
+        return sum(_check_sample(entry, sample, mode) for sample in samples), mode.of_host
 
 
-def _check_sample(entry, sample):
+def _check_sample(entry, sample, mode):
     """False for a sample without a complex tensor, and one that torch itself refuses."""
     arguments = ([sample.input, *sample.args], sample.kwargs)
     if not any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves(arguments)):
@@ -100,14 +96,14 @@ def _check_sample(entry, sample):
     except (RuntimeError, NotImplementedError):
         return False
     copies = tree_map(_copy, arguments)
-    with contextlib.nullcontext() if _name(entry) in ON_HOST else NoComplexDtypes():
+    with mode:
         outputs = _outputs(entry, sample, copies)
     assert len(outputs) == len(expected)
     for output, its_expected in zip(outputs, expected, strict=True):
         _assert_same(output, its_expected, values=entry.name not in RANDOM)
     if any(isinstance(x, torch.Tensor) and x.requires_grad for x in expected):
         gradients = _gradients(expected, arguments)
-        with NoComplexDtypes():
+        with mode:
             pairs = zip(_gradients(outputs, copies), gradients, strict=True)
         for gradient, its_expected in pairs:
             _assert_same_gradients(gradient, its_expected)
@@ -176,19 +172,23 @@ def _assert_same_gradients(gradient, expected):
 
 def passes(entry):
     """Whether there are samples and all of them pass."""
+    return _checked(entry)[0] > 0
+
+
+def _checked(entry):
     try:
-        return check(entry) > 0
+        return check(entry)
     except Exception:
-        return False
+        return 0, set()
 
 
 def names_in_table():
-    """The operators that use no native complex tensor, as the page has them."""
+    """The operators that the device computes for all samples, as the page has them."""
     return _names_between(START, END)
 
 
 def names_on_host():
-    """The operators that the host computes, as the page has them."""
+    """The operators that the host computes for a sample at least, as the page has them."""
     return _names_between(START_ON_HOST, END_ON_HOST)
 
 
@@ -203,9 +203,11 @@ def _row(name, entry):
 
 def write():
     page = PAGE.read_text()
-    passing = {name: entry for name, entry in sorted(entries().items()) if passes(entry)}
+    checked = {name: _checked(entry) for name, entry in sorted(entries().items())}
+    passing = {name: of_host for name, (count, of_host) in checked.items() if count}
     for start, end, is_on_host in ((START, END, False), (START_ON_HOST, END_ON_HOST, True)):
-        rows = [_row(name, x) for name, x in passing.items() if (name in ON_HOST) == is_on_host]
+        names = (name for name, of_host in passing.items() if bool(of_host) == is_on_host)
+        rows = [_row(name, entries()[name]) for name in names]
         table = "\n".join(["| operator | derivative |", "|---|---|", *rows])
         head, _, rest = page.partition(start)
         page = f"{head}{start}\n\n{table}\n\n{end}{rest.partition(end)[2]}"

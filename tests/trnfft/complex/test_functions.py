@@ -665,7 +665,7 @@ def test_an_error_about_an_argument_is_that_of_torch():
     x = split(random_complex(2, 3))
     with pytest.raises(RuntimeError, match="pivoting is not implemented"):
         torch.linalg.lu_factor(x.to_complex(), pivot=False)
-    with pytest.raises(RuntimeError, match="'pivot' is False.*CUDA devices only"):
+    with pytest.raises(RuntimeError, match="pivoting is not implemented"):
         torch.linalg.lu_factor(x, pivot=False)
     with pytest.raises(RuntimeError, match="must be even"):
         F.glu(x)

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.programs import printed_by
 from tests.trnfft.complex.strict import NoComplexDtypes
@@ -35,6 +36,16 @@ FUNCTIONS = {
     "eigvals": torch.linalg.eigvals,
     "ldl_factor": lambda x: torch.linalg.ldl_factor(x + x.mH, hermitian=True),
     "lstsq": lambda x: torch.linalg.lstsq(x[:, :2], x, driver="gelsd"),
+    "lu_factor": torch.linalg.lu_factor,
+    "lu_solve": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x.mH, adjoint=True),
+    "solve": lambda x: torch.linalg.solve(x.mT, x[0]),
+    "solve_triangular": lambda x: torch.linalg.solve_triangular(x.mH, x, upper=True, left=False),
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mH, upper=True),
+    "qr": torch.linalg.qr,
+    "eigvalsh": lambda x: torch.linalg.eigvalsh(x + x.mH),
+    "svdvals": torch.linalg.svdvals,
+    "pinv": lambda x: torch.linalg.pinv(x[:2], atol=torch.tensor(0.1)),
+    "matrix_exp": torch.linalg.matrix_exp,
     "index_reduce": lambda x: x.index_reduce(0, torch.tensor([0, 0]), x[:2], "prod"),
     "scatter multiply": lambda x: x.scatter(0, INDEX, x, reduce="multiply"),
     "scatter multiply number": lambda x: x.scatter(0, INDEX, 2 - 1j, reduce="multiply"),
@@ -69,12 +80,44 @@ def test_results_are_written_into_out():
     out = split(torch.zeros(3, dtype=z.dtype), torch.zeros(3, 3, dtype=z.dtype))
     torch.linalg.eig(*split(z), out=tuple(out))
     assert_equal(out, torch.linalg.eig(z))
+    (inverse,) = split(torch.zeros_like(z))
+    torch.linalg.inv(*split(z), out=inverse)
+    assert_equal(inverse, torch.linalg.inv(z))
+
+
+def test_real_tensors_beside_complex_ones():
+    z, b = random_complex(3, 3), random(3, 2)
+    assert_equal(torch.linalg.solve(*split(z), b), torch.linalg.solve(z, b + 0j))
+    assert_equal(
+        torch.linalg.solve(random(3, 3), *split(z)), torch.linalg.solve(random(3, 3) + 0j, z)
+    )
+
+
+class Modes(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_program_changes_nothing():
+    """torch's own pinv of a native tensor is wrong there."""
+    z = random_complex(3, 4)
+    with Modes():
+        inverse = torch.linalg.pinv(*split(z))
+    assert_equal(inverse, torch.linalg.pinv(z))
 
 
 @pytest.mark.parametrize(
     "function, shapes",
     [
         (torch.linalg.eigvals, [(3, 3)]),
+        (torch.linalg.det, [(2, 3, 3)]),
+        (lambda a: torch.linalg.slogdet(a)[1], [(3, 3)]),
+        (torch.linalg.matrix_exp, [(3, 3)]),
+        (torch.linalg.pinv, [(3, 2)]),
+        (lambda a: torch.linalg.qr(a)[1], [(2, 3)]),
+        (lambda a: torch.linalg.cholesky(a @ a.mH), [(3, 3)]),
+        (lambda a: torch.linalg.svd(a).S, [(2, 3)]),
+        (torch.linalg.solve, [(2, 3, 3), (3, 2)]),
         (lambda x: torch.linalg.eig(x)[1].abs(), [(2, 3, 3)]),
         (lambda a, b: torch.linalg.lstsq(a, b).solution, [(4, 3), (4, 2)]),
         (lambda a, b: torch.linalg.lstsq(a, b).solution, [(3, 4), (3, 2)]),
@@ -88,7 +131,7 @@ def test_derivatives(function, shapes, mode):
     for made, context in ((inputs, contextlib.nullcontext()), (split(*inputs), mode())):
         made = [x.detach().requires_grad_() for x in made]
         result = function(*made)
-        with context:  # the derivative needs no native complex tensor
+        with context:  # on the device, the derivative needs no native complex tensor
             (result.abs() * random(*result.shape)).sum().backward()
         gradients.append([native(x.grad) for x in made])
     torch.testing.assert_close(gradients[1], gradients[0])
@@ -102,6 +145,26 @@ def test_derivatives_equal_differences():
         return solution.real, solution.imag
 
     assert torch.autograd.gradcheck(function, parts)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.inv,
+        torch.linalg.matrix_exp,
+        torch.linalg.svdvals,
+        lambda x: torch.linalg.qr(x)[0],
+        lambda x: torch.linalg.slogdet(x)[1],
+    ],
+)
+def test_second_derivatives(function):
+    z = random_complex(3, 3)
+    found = []
+    for x in (z, *split(z)):
+        x = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(function(x).abs().sum(), x, create_graph=True)
+        found += torch.autograd.grad((gradient.abs() * random(3, 3)).sum(), x)
+    assert_equal(found[1], found[0])
 
 
 def test_functions_of_torch_func():
@@ -234,6 +297,8 @@ with warnings.catch_warnings(record=True) as found, FakeTensorMode():
         assert isinstance(values, ComplexTensor) and values.device.type == "mps"
         of_real = on_the_host(torch.linalg.eigvals, (a,), {}, a.device)
         assert isinstance(of_real, ComplexTensor) and of_real.device.type == "mps"
+        factors, pivots = torch.linalg.lu_factor(x)
+        assert isinstance(factors, ComplexTensor) and pivots.device.type == "mps"
 for one in found:
     print(one.category.__name__, one.filename, str(one.message).split(" with ")[0])
     assert "NeuronCores have no kernel for it" in str(one.message)
@@ -246,8 +311,8 @@ def test_a_warning_once_for_each_function(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(ON_A_DEVICE, "utf-8")
     lines = printed_by([program], tmp_path, tmp_path / "cache").splitlines()
-    names = ["torch.linalg.ldl_factor", "torch.linalg.eig", "torch.linalg.eigvals"]
-    assert lines == [f"UserWarning {program} {name}" for name in names]
+    names = ["ldl_factor", "eig", "eigvals", "lu_factor"]
+    assert lines == [f"UserWarning {program} torch.linalg.{name}" for name in names]
 
 
 def test_no_warning_on_the_cpu():

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_sim.distributions import from_extra
-from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
+from trnfft_demo.input_file import read_real_array, reading
 
 LARGEST = 1e30  # so that a transform of all pixels stays within float32
 MOST_PIXELS = 24 * 2**20  # 6000 x 4000 and a little more

@@ -17,8 +17,8 @@ from nki_sim import hardware
 from nki_sim.measured_times import about
 from trnfft.cli.chip_options import Lnc, Target, chip_and_cores
 from trnfft.cli.output_file import check_output, save_picture
-from trnfft.cli.recording import FloatArray, Recording, read_recording
 from trnfft.cli.stop import stop
+from trnfft_demo.recording import FloatArray, Recording, read_recording
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from nki_sim import hardware
 from tests import sweeps
 from trnfft import cli
-from trnfft.cli import spectrum
-from trnfft.cli.recording import Recording, read_recording
+from trnfft_demo import spectrum
+from trnfft_demo.recording import Recording, read_recording
 
 pytest.importorskip("matplotlib")
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from tests import sweeps
 from trnfft import cli
 from trnfft.__main__ import main
-from trnfft.cli import picture, recording
-from trnfft.cli.picture import read_picture
-from trnfft.cli.recording import read_recording
+from trnfft_demo import picture, recording
+from trnfft_demo.picture import read_picture
+from trnfft_demo.recording import read_recording
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trnfft.cli.picture import PictureError, read_picture, write_picture
+from trnfft_demo.picture import PictureError, read_picture, write_picture
 
 Image = pytest.importorskip("PIL.Image")
 

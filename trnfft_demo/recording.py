@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_sim.distributions import from_extra
-from trnfft.cli.input_file import read_real_array, reading
 from trnfft.cli.printable import printable
+from trnfft_demo.input_file import read_real_array, reading
 
 MOST_SAMPLES = 2**25  # in all channels: two channels of six minutes at 44.1 kHz
 MOST_LINES = 2**22  # in a .csv file: reading a million lines lasts about a second

@@ -13,10 +13,10 @@ import trnfft
 from nki_sim import hardware
 from tests import sweeps
 from trnfft import cli
-from trnfft.cli import glow
-from trnfft.cli.picture import read_picture
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
+from trnfft_demo import glow
+from trnfft_demo.picture import read_picture
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -321,7 +321,7 @@ def test_failure_leaves_an_existing_picture_alone(run, tmp_path, lights, monkeyp
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("trnfft.cli.bloom.write_picture", full)
+    monkeypatch.setattr("trnfft_demo.bloom.write_picture", full)
     assert "No space left" in refused(run("lights.npy", "--size", 5))
     assert (tmp_path / "bloom.png").read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 2

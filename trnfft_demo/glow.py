@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from nki_sim import hardware
-from trnfft.cli.picture import Picture
 from trnfft.convolution.bloom import BloomFilter, least_length
 from trnfft.convolution.point_spread_functions import gaussian
+from trnfft_demo.picture import Picture
 
 NEAR_WHITE = 0.9  # linear light from which on a pixel of a PNG counts as a light, in part
 WIDEST_PSF = 2048  # pixels: more would take minutes to make

@@ -16,7 +16,9 @@ from nki_sim.measured_times import about
 from nki_sim.whole_file import write_whole
 from trnfft.cli.chip_options import Lnc, Target, chip_and_cores
 from trnfft.cli.output_file import check_output, writing
-from trnfft.cli.picture import (
+from trnfft.cli.printable import printable
+from trnfft.cli.stop import stop
+from trnfft_demo.picture import (
     LARGEST,
     Picture,
     PictureError,
@@ -25,13 +27,11 @@ from trnfft.cli.picture import (
     read_picture,
     write_picture,
 )
-from trnfft.cli.printable import printable
-from trnfft.cli.stop import stop
 
 if TYPE_CHECKING:
     import torch
 
-    from trnfft.cli.glow import Glow
+    from trnfft_demo.glow import Glow
 
 PSF_NAMES = ("star", "gaussian", "heart")
 MOST_STOPS = 32.0
@@ -91,7 +91,7 @@ def bloom(
     has lights that are clipped at white: the command estimates how bright they were, the brighter
     the darker their surroundings are, and adds their glow. No pixel gets darker.
     """
-    from trnfft.cli import glow
+    from trnfft_demo import glow
 
     try:
         check_range("--strength", strength, 0, 1)
@@ -174,8 +174,8 @@ def point_spread_function(name: str, size: int | None, picture: Picture) -> torc
     """
     import torch
 
-    from trnfft.cli import glow
     from trnfft.convolution import point_spread_functions
+    from trnfft_demo import glow
 
     if name in PSF_NAMES:
         light = torch.from_numpy(picture.light)
@@ -261,7 +261,7 @@ def counted(number: int, thing: str) -> str:
 
 def modelled_rows(bloomed: Glow, chip: hardware.NeuronCore, cores: int) -> dict[str, str]:
     """Returns the times of the launch that would do the same on a chip, by their names."""
-    from trnfft.cli import glow
+    from trnfft_demo import glow
 
     where = f"on {chip.name}, LNC={cores}"
     try:

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from trnfft import cli
-from trnfft.cli import picture
-from trnfft.cli.picture import PictureError, check_writable, read_picture, write_picture
+from trnfft_demo import picture
+from trnfft_demo.picture import PictureError, check_writable, read_picture, write_picture
 
 OpenImageIO = pytest.importorskip("OpenImageIO")
 
@@ -162,7 +162,7 @@ def test_whatever_byte_is_wrong_the_process_lives(tmp_path):
     """In a process of its own, as a library in C could end it."""
     program = """
 import random, sys
-from trnfft.cli.picture import PictureError, read_picture
+from trnfft_demo.picture import PictureError, read_picture
 random.seed(0)
 for name, copy in zip(sys.argv[1::2], sys.argv[2::2]):
     data = open(name, "rb").read()

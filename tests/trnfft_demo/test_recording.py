@@ -8,7 +8,7 @@ import wave
 import numpy as np
 import pytest
 
-from trnfft.cli.recording import RecordingError, read_recording
+from trnfft_demo.recording import RecordingError, read_recording
 
 FULL_SCALE_HALF = {1: b"\xc0", 2: b"\x00\x40", 3: b"\x00\x00\x40", 4: b"\x00\x00\x00\x40"}
 MINUS_ONE = {1: b"\x00", 2: b"\x00\x80", 3: b"\x00\x00\x80", 4: b"\x00\x00\x00\x80"}
