@@ -80,7 +80,14 @@ def test_plans_are_data_of_trnfft(wheel_names):
 
 def test_nothing_else_is_installed(wheel_names):
     top = {name.split("/")[0] for name in wheel_names}
-    ours = {"trnfft", "trnfft_command.py", "trnfft_demo", "nki_kernels", "nki_sim", "nki_simulator.pth"}
+    ours = {
+        "trnfft",
+        "trnfft_command.py",
+        "trnfft_demo",
+        "nki_kernels",
+        "nki_sim",
+        "nki_simulator.pth",
+    }
     assert {name for name in top if not name.endswith(".dist-info")} == ours
 
 

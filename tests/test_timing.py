@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("trnfft", "trnfft_demo", "nki_kernels", "nki_sim", "bench", "scripts", "examples", "packages")
+FOLDERS = (
+    "trnfft",
+    "trnfft_demo",
+    "nki_kernels",
+    "nki_sim",
+    "bench",
+    "scripts",
+    "examples",
+    "packages",
+)
 
 
 def event_timing(tree: ast.AST) -> list[int]:
