@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from trnfft import distributed, nn, scipy_backend
     from trnfft.convolution import point_spread_functions
     from trnfft.planner import order
-    from trnfft.planner.exchange import export_wisdom, forget_wisdom, import_wisdom
     from trnfft.planner.lengths import next_fast_len
     from trnfft.planner.planner import plan
+    from trnfft.planner.wisdom_files import export_wisdom, forget_wisdom, import_wisdom
     from trnfft.planner.workspace import fft_workspace_bytes
 
 refuse_namesake()

@@ -16,7 +16,7 @@ where O and B have the imaginary part first,
 Layout on the NeuronCore.  n and k are cut into chunks of at most 128, which lie on partitions:
 
     HBM [B, N] -> SBUF [rows, 2, N] -> transposed: x[n], and x[N - n] in descending order of n
-        -> its product with the exchange matrix J, in ascending order -> E, O [n, part, rows]
+        -> its product with the reversal matrix J, in ascending order -> E, O [n, part, rows]
         -> A, B, summed over the chunks of n -> S, D [k, part, rows]
         -> transposed by products with I for k, with J for N - k -> SBUF [rows, 2, N] -> HBM
 
@@ -34,7 +34,7 @@ turns, a step of each at a time, so that no engine waits for the engine before i
 the transposes and A. VectorE computes E, O, S and D, each from one operand in PSUM and one in SBUF.
 
 Why it is fast.  With c chunks, a row moves 4 c^2 columns of products, at 4 cycles each, and 10 c
-columns of transposes and exchanges, at 2 cycles each, over the Tensor engine. At N = 997, where c =
+columns of transposes and reversals, at 2 cycles each, over the Tensor engine. At N = 997, where c =
 4, the modelled time is 2.3 times the DMA floor on trn1; Bluestein's two transforms of 2 N points
 take 5 times the floor. Up to N = 2047 the matrices stay in SBUF.
 """
@@ -82,7 +82,7 @@ class Work(nl.NKIObject):
     chunks: Any  # list of Chunk
     inputs: Any  # SBUF tiles [128, 2, rows, N] that DMA fills in turn
     identity: Any  # SBUF [128, 128]
-    exchange: Any = None  # SBUF [128, 129]: ones on the antidiagonal, then zeros
+    reversal: Any = None  # SBUF [128, 129]: ones on the antidiagonal, then zeros
     tables: Any = None  # for each chunk of n, SBUF [n, cosines and sines, k]
 
 
@@ -141,9 +141,9 @@ def folded_dft_tables(
     # The odd part of a number without a partner is not zero, so its sine has to be.
     sine = np.where(2 * exponent % n == 0, 0.0, np.sin(angle))
     matrices = scale * np.stack([np.cos(angle), -sine if inverse else sine], 1)
-    exchange = np.eye(PARTITIONS, PARTITIONS + 1)
-    exchange[:, :PARTITIONS] = exchange[::-1, :PARTITIONS]
-    tables = [exchange] + [matrices[chunk.low : chunk.end] for chunk in chunks_of(n)]
+    reversal = np.eye(PARTITIONS, PARTITIONS + 1)
+    reversal[:, :PARTITIONS] = reversal[::-1, :PARTITIONS]
+    tables = [reversal] + [matrices[chunk.low : chunk.end] for chunk in chunks_of(n)]
     return tuple(table.astype(np.float32) for table in tables)
 
 
@@ -220,7 +220,7 @@ def load_matrices(work: Work, tables: Any) -> None:
             loaded.append(tile)
     else:
         loaded = load_tables(tables)
-    work.exchange = loaded[0]
+    work.reversal = loaded[0]
     work.tables = loaded[1:]
 
 
@@ -295,7 +295,7 @@ def transpose_columns(block: Block, low: int, end: int, work: Work) -> Any:
     return evacuate(bank, nl.float32, True)
 
 
-def exchange_column(chunk: Chunk) -> int:
+def reversal_column(chunk: Chunk) -> int:
     """Return the first column of J for a product that reverses the order of a chunk's partners."""
     return PARTITIONS - (chunk.last - chunk.low)
 
@@ -304,11 +304,11 @@ def fold_chunk(block: Block, index: int, work: Work) -> None:
     """Compute the even and the odd part of a chunk of n; J has a column of zeros for no partner."""
     chunk = work.chunks[index]
     chosen, partners = block.transposed[index][0], block.transposed[index][1]
-    column = exchange_column(chunk)
+    column = reversal_column(chunk)
     mirrored = nl.ndarray(chosen.shape, dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(
         dst=mirrored,
-        stationary=work.exchange[0 : partners.shape[0], column : column + chosen.shape[0]],
+        stationary=work.reversal[0 : partners.shape[0], column : column + chosen.shape[0]],
         moving=partners,
         is_stationary_onezero=True,
         accumulate=False,
@@ -392,11 +392,11 @@ def finish_span(
 
 def reverse(dst: Any, data: Any, chunk: Chunk, work: Work) -> None:
     """Bring SBUF data [k, columns] to PSUM [columns, N - k], in ascending order."""
-    column = exchange_column(chunk)
+    column = reversal_column(chunk)
     nisa.nc_matmul(
         dst=dst,
         stationary=data,
-        moving=work.exchange[0 : data.shape[0], column : column + dst.shape[1]],
+        moving=work.reversal[0 : data.shape[0], column : column + dst.shape[1]],
         is_moving_onezero=True,
         accumulate=False,
     )

@@ -30,7 +30,8 @@ transform is closed after the next one has been opened. Inputs are loaded into a
 (spread_lines.py), because only a small part of SBUF may be written by DMA; where several long
 transforms follow each other, one tile holds all that the partitions have of a transform. Tables of
 the last stage and twiddles are streamed where they do not fit, or where only one transform reads
-them (four_step_plan.py). A long batch is a loop on the device, and two cores share its transforms.
+them (four_step_shared.py). A long batch is a loop on the device, and two cores share its
+transforms.
 
 Transforms are different columns or partitions in every product and never meet, so the values of one
 transform cannot spoil another.
@@ -53,7 +54,7 @@ from .four_step_closing import close, closing_work
 from .four_step_middle import finish_pending, middle_step, middle_work
 from .four_step_opening import open_step, opening_work, twiddle_opened
 from .four_step_passage import Flow, Passage, Results
-from .four_step_plan import Tables, is_long, load_plan, result_tiles, spread_of
+from .four_step_shared import Tables, hold_tables, is_long, result_tiles, spread_of
 from .four_step_tables import last_turn, middle_stages
 from .spread_lines import (
     RING,
@@ -102,7 +103,7 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     if share.trips == 0:
         # Data comes first: the first products run while the last tables arrive.
         start_loads(loads, 1)
-    held = load_plan(unpack(tables, places), spread, loads if share.trips == 0 else None)
+    held = hold_tables(unpack(tables, places), spread, loads if share.trips == 0 else None)
     if share.trips > 0:
 
         def body(row: Any) -> None:
@@ -141,7 +142,7 @@ def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
     if is_long(loads.spread):
         # SBUF holds two long states, but no more: a bundle is closed while the next one is opened.
         for index in range(count + 1):
-            exchange(at(passages, index), at(passages, index - 1), flow)
+            take_turns(at(passages, index), at(passages, index - 1), flow)
             run_together(None, at(passages, index), None, None, flow)
             settle(at(passages, index), flow)
         return
@@ -156,7 +157,7 @@ def at(passages: Any, index: int) -> Any:
     return passages[index] if 0 <= index < len(passages) else None
 
 
-def exchange(opening: Any, closing: Any, flow: Flow) -> None:
+def take_turns(opening: Any, closing: Any, flow: Flow) -> None:
     """Open a long bundle and close another one; either may be None.
 
     The bundle is opened while the other's last twiddles are on their way. Only its last products

@@ -17,7 +17,7 @@ from ..tiles import (
     multiply_through_psum,
 )
 from .four_step_passage import Flow, Passage, Results
-from .four_step_plan import LONG, STORED
+from .four_step_shared import LONG, STORED
 from .spread_lines import Place, Spread, load_factors, store_lines
 
 

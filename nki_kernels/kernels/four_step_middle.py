@@ -9,7 +9,7 @@ from typing import Any
 
 from ..nki_api import nl
 from .four_step_passage import Flow, Passage, allocate_next
-from .four_step_plan import Tables, is_long
+from .four_step_shared import Tables, is_long
 from .spread_lines import Bundle, start_loads
 from .stockham_products import Group, Matrices, Target, group_size, multiply_group, transpose_group
 from .stockham_stages import product_count
@@ -35,7 +35,7 @@ class Middle(nl.NKIObject):
 def middle_work(bundle: Bundle, tables: Tables) -> Any:
     """Return the groups of products of Stockham's stages and the turn, stage by stage."""
     work: Any = []
-    stages, turn = tables.plan.stages, tables.turn
+    stages, turn = tables.shared.stages, tables.turn
     for index in range(len(stages)):
         stage = stages[index]
         products = product_count(stage)
@@ -55,7 +55,7 @@ def middle_work(bundle: Bundle, tables: Tables) -> Any:
 def middle_step(middle: Middle, passage: Passage, flow: Flow) -> None:
     """Transpose a group of slabs, then multiply the group before it."""
     tables = flow.tables
-    plan, turn, pending = tables.plan, tables.turn, passage.pending
+    shared, turn, pending = tables.shared, tables.turn, passage.pending
     row, first, count = middle.row, middle.first, middle.count
     if is_long(flow.spread):
         start_loads(flow.loads, 1)
@@ -66,14 +66,14 @@ def middle_step(middle: Middle, passage: Passage, flow: Flow) -> None:
         allocate_next(passage, flow)
     state = passage.states[middle.stage]
     results = passage.states[middle.stage + 1]
-    if middle.stage == len(plan.stages):
-        operands = transpose_slabs(turn, state, row, first, plan.identity)
+    if middle.stage == len(shared.stages):
+        operands = transpose_slabs(turn, state, row, first, shared.identity)
         finish_pending(passage, flow)
         passage.slabs = Slabs(row, first, count, operands, results)
     else:
         passage.block.state = state
-        stage = plan.stages[middle.stage]
-        operands = transpose_group(plan, passage.block, stage, row, first, count)
+        stage = shared.stages[middle.stage]
+        operands = transpose_group(shared, passage.block, stage, row, first, count)
         finish_pending(passage, flow)
         sharing = product_count(stage) // stage.table.shape[1]
         matrices = Matrices(stage.tiles, first // sharing, sharing > 1)

@@ -10,7 +10,7 @@ from typing import Any
 from ..nki_api import nisa, nl
 from ..tiles import HALF, PSUM_BANK, columns_read, factor_views, multiply, multiply_row_tile
 from .four_step_passage import Flow, Passage, allocate_next
-from .four_step_plan import is_long
+from .four_step_shared import is_long
 from .spread_lines import LOADED, Bundle, Chunk, Loads, Spread, start_loads, weigh_inputs
 from .twiddled_stage import Sums, twiddle
 

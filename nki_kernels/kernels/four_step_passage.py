@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..nki_api import nl
-from .four_step_plan import Tables
+from .four_step_shared import Tables
 from .spread_lines import Bundle, Lines, Loads, Spread
 from .stockham_blocks import Block, allocate_state
 from .twiddled_stage import Sums
@@ -58,7 +58,7 @@ class Flow(nl.NKIObject):
 def allocate_next(passage: Passage, flow: Flow) -> None:
     """Allocate a tile for the next state."""
     spread, tables, index = flow.spread, flow.tables, len(passage.states)
-    rows, stages = passage.block.rows.each, tables.plan.stages
+    rows, stages = passage.block.rows.each, tables.shared.stages
     numbers = 2 * rows * spread.length
     if index < len(stages):
         state = allocate_state(nl.float32, spread.columns, numbers, stages[index])

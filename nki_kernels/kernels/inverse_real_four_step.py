@@ -96,7 +96,7 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     if share.trips == 0 and len(bundles) > 0:
         # Data comes first: it is copied while the tables arrive.
         load_bundle(bundles[0], Lines(x, None), tiles[0], spread)
-    held = load_plan(unpack(tables, places), spread)
+    held = hold_tables(unpack(tables, places), spread)
     if share.trips > 0:
 
         def body(row: Any) -> None:
@@ -135,7 +135,7 @@ def input_tiles(spread: Spread) -> Any:
     return tiles
 
 
-def load_plan(tables: Any, spread: Spread) -> Tables:
+def hold_tables(tables: Any, spread: Spread) -> Tables:
     """Load the tables into SBUF."""
     width = spread.slots * spread.middle
     wanted = [tables[0], tables[1].reshape((spread.columns, 2 * width))]

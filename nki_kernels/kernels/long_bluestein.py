@@ -2,7 +2,7 @@
 
 Mathematics.  As in bluestein.py, X = b* . IDFT_M(H . DFT_M(b* . x, zeros)) with the chirp b[n] =
 exp(+-pi i n^2 / N), n^2 reduced modulo 2N in integers, and M >= 2N - 1. The inverse transform is a
-forward transform with real and imaginary part exchanged before and after.
+forward transform with real and imaginary part swapped before and after.
 
 Layout on the NeuronCore.  Both transforms run as in four_step.py. Their loads and stores are in
 natural order, with [r1, M/r1] and [C, M/C] on partitions. VectorE multiplies by the chirp and by
@@ -30,7 +30,7 @@ from ..tiles import PARTITIONS
 from .bluestein import chirp_factors, parts_by_row
 from .four_step import instructions_of, transform_rows
 from .four_step_passage import Results
-from .four_step_plan import STORED, Tables, load_plan, spread_of
+from .four_step_shared import STORED, Tables, hold_tables, spread_of
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables
 from .spread_lines import Inputs, Lines, Spread, input_tiles, loads_of, start_loads
 from .table_terms import table_spec
@@ -80,7 +80,7 @@ def long_bluestein_tables(
         raise ValueError(f"radices {radices}: the first must be 65 to 128")
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     first, last = radices[0], radices[-1]
-    # The second transform works on exchanged parts, which means on i times the conjugate.
+    # The second transform works on swapped parts, which means on i times the conjugate.
     return (
         parts_by_row(opening.reshape(first, -1)),
         parts_by_row(spectrum.conj().reshape(first, -1)),
@@ -111,7 +111,7 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on exchanged parts
+    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on swapped parts
     spread = spread_of(radices, batch)
     share = share_rows(batch, spread.rows, 2 * instructions_of(spread))
     job = convolution_of(spread, unpack(tables, places), max(1, min(batch, share.step), share.rest))
@@ -135,7 +135,7 @@ def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
     for _ in range(_TILES):
         factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
     weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
-    held = load_plan(tables[3:], spread, None)
+    held = hold_tables(tables[3:], spread, None)
     tiles = input_tiles(spread, _TILES)
     return Convolution(
         spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights
@@ -143,15 +143,15 @@ def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
 
 
 def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None:
-    """Transform ``count`` lines; the target has real and imaginary part exchanged."""
+    """Transform ``count`` lines; the target has real and imaginary part swapped."""
     m = job.spread.length * job.spread.columns
     inputs = Inputs(job.tiles, [job.opening], job.factors)
     loads = loads_of(source, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
     spectrum = Lines(job.scratch, None, 0, m)
     transform_rows(loads, Results(spectrum, [], [], 0), job.tables)
-    exchanged = Lines([job.scratch[1], job.scratch[0]], None, 0, m)
+    swapped = Lines([job.scratch[1], job.scratch[0]], None, 0, m)
     inputs = Inputs(job.tiles, [job.spectrum], job.factors)
-    loads = loads_of(exchanged, inputs, job.spread, 0, count)
+    loads = loads_of(swapped, inputs, job.spread, 0, count)
     start_loads(loads, _TILES)
     transform_rows(loads, Results(target, [job.closing], job.weights, 0), job.tables)

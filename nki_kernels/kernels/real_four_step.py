@@ -107,7 +107,7 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     if share.trips == 0:
         # Data comes first: the first products run while the last tables arrive.
         start_loads(source, spread, 1)
-    held = load_plan(unpack(tables, places), spread)
+    held = hold_tables(unpack(tables, places), spread)
     if share.trips > 0:
 
         def body(row: Any) -> None:
@@ -132,7 +132,7 @@ def instructions_of(spread: Spread) -> int:
     return int(opening + middle + portions * (evacuations + 4) + 8)
 
 
-def load_plan(tables: Any, spread: Spread) -> Tables:
+def hold_tables(tables: Any, spread: Spread) -> Tables:
     """Load the tables into SBUF."""
     columns, width = spread.columns, 2 * spread.middle * spread.slots
     wanted = [tables[0]]

@@ -9,8 +9,8 @@ interleaved:
     v[k_p, q] = IDFT_Q over k_q of (H[k_p, k_q] . DFT_Q over q of z)
     y[p Q + q] = b*[p Q + q] sum_k_p W_P^(-p k_p) W_M^(-q k_p) v[k_p, q]
 
-The inverse transform is a forward transform with real and imaginary part exchanged. From v on, all
-numbers are exchanged in this way.
+The inverse transform is a forward transform with real and imaginary part swapped. From v on, all
+numbers are swapped in this way.
 
 Layout on the NeuronCore.  P is 65 to 128, so N numbers fill at most 64 rows p of Q numbers. Two
 pieces of W columns lie on the partitions, each on a half, where VectorE multiplies them by the
@@ -52,7 +52,7 @@ from ..tiles import (
 from .bluestein import chirp_factors, parts_by_row
 from .four_step import transform_rows
 from .four_step_passage import Results
-from .four_step_plan import STORED
+from .four_step_shared import STORED
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
     Geometry,
@@ -145,7 +145,7 @@ def split_bluestein_tables(
     matrices = split_matrices(geometry, -1)
     return (
         parts_by_row(opening[:held].reshape(-1, size)),
-        parts_by_row(closing[:held].conj().reshape(-1, size)),  # for exchanged parts
+        parts_by_row(closing[:held].conj().reshape(-1, size)),  # for swapped parts
         parts_by_row(by_row.reshape(last, -1)),
         _closing_matrices(matrices),
         matrices,
@@ -201,7 +201,7 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     batch, n = x_re.shape
     y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
     y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_im, y_re]  # the inverse works on exchanged parts
+    x, y = [x_re, x_im], [y_im, y_re]  # the inverse works on swapped parts
     tables = unpack(tables, places)
     loaded = RING - 1 if length_of(radices) > _LONG else RING
     split = split_of(radices, tables[4:], loaded)
@@ -239,7 +239,7 @@ def convolution_of(job: Job, tables: Any, tiles: Any) -> Convolution:
 
 
 def convolve_row(source: Lines, target: Lines, convolution: Convolution) -> None:
-    """Transform one line; the target has real and imaginary part exchanged."""
+    """Transform one line; the target has real and imaginary part swapped."""
     job = convolution.job
     open_row(source, convolution)
     meet(job.scratch[0], job.is_shared)
@@ -360,8 +360,8 @@ def filter_rows(convolution: Convolution) -> None:
     results = Results(spectra, [convolution.spectrum], convolution.tiles, 0)
     transform_rows(loads, results, split.held[0])
     starts = [spectra.starts[1], spectra.starts[0]]
-    exchanged = Lines(spectra.parts, None, 0, size, starts)
-    loads = loads_of(exchanged, inputs, spread, share.first, share.rest)
+    swapped = Lines(spectra.parts, None, 0, size, starts)
+    loads = loads_of(swapped, inputs, spread, share.first, share.rest)
     start_loads(loads, RING)
     transform_rows(loads, Results(rows, [], [], 0), split.held[0])
 

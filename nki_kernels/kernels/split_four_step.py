@@ -63,7 +63,7 @@ from ..tiles import (
 )
 from .four_step import instructions_of, transform_rows
 from .four_step_passage import Results
-from .four_step_plan import load_plan, spread_of
+from .four_step_shared import hold_tables, spread_of
 from .four_step_tables import four_step_specs, four_step_tables
 from .spread_lines import (
     RING,
@@ -316,7 +316,7 @@ def split_of(radices: Any, tables: Any, loaded: int) -> Split:
 def hold_plan(split: Split) -> None:
     """Load four_step's tables, unless that was done."""
     if len(split.held) == 0:
-        split.held.append(load_plan(split.tables[2:], split.spread, None))
+        split.held.append(hold_tables(split.tables[2:], split.spread, None))
 
 
 def transform_instructions(split: Split) -> int:

@@ -25,7 +25,7 @@ products go together (stockham_products.py).
 
 Tables that fit SBUF beside two states (16 bytes a point) stay there. Other tables are streamed:
 they are read from HBM for each block of transforms, chunk by chunk, each chunk before the products
-of the chunk ahead of it (stockham_plan.py). Input comes into a few tiles in turn
+of the chunk ahead of it (stockham_shared.py). Input comes into a few tiles in turn
 (stockham_blocks.py), because only a small part of SBUF may be written by DMA. Where transposes mix
 rows, on NeuronCore-v2, bad rows are set aside before (row_guard.py).
 
@@ -57,8 +57,15 @@ from ..row_guard import advance_guard
 from ..tiles import DMA_RUN, PARTITIONS, load_identity
 from .dft_gemm import is_data_first
 from .stockham_blocks import allocate_results, finish_guard, load_block, store_block
-from .stockham_plan import Plan, Stream, chunk_matrices, load_stage_tables, plan_rows, stream_chunk
 from .stockham_products import Group, Matrices, Target, group_size, multiply_group, transpose_group
+from .stockham_shared import (
+    Shared,
+    Stream,
+    chunk_matrices,
+    load_stage_tables,
+    shared_of_rows,
+    stream_chunk,
+)
 from .stockham_stages import (
     input_length,
     length_of,
@@ -124,30 +131,30 @@ def transform_rows(source: Any, target: Any, stages: Any, each: int, growth: int
     share = share_rows(batch, PARTITIONS * each, each * instructions)
     end = share.first + share.trips * share.step
     blocks = ramped(blocks_of(None, end, share.rest, each), _TOGETHER)
-    plan = plan_rows(stages, growth, each)
+    shared = shared_of_rows(stages, growth, each)
     if not is_data_first(source[0], n):
-        plan.identity = load_identity(plan.dtype)
+        shared.identity = load_identity(shared.dtype)
     if share.trips == 0 and len(blocks) == 0:
         return
     ring: Any = []
     loaded: Any = None
     if share.trips == 0:
-        loaded = load_block(plan, source, blocks[0], ring, 0)
+        loaded = load_block(shared, source, blocks[0], ring, 0)
     if is_data_first(source[0], n):
-        plan.identity = load_identity(plan.dtype)
-    load_stage_tables(plan)
+        shared.identity = load_identity(shared.dtype)
+    load_stage_tables(shared)
 
     def body(row: Any) -> None:
         inner = ramped(blocks_of(row, 0, share.step, each), _TOGETHER)
-        transform_blocks(plan, source, target, inner, [], None)
+        transform_blocks(shared, source, target, inner, [], None)
 
     if share.trips > 0:
         nl.fori_loop(share.first, end, body, share.step)
-    transform_blocks(plan, source, target, blocks, ring, loaded)
+    transform_blocks(shared, source, target, blocks, ring, loaded)
 
 
 def transform_blocks(
-    plan: Any, source: Any, target: Any, blocks: Any, ring: Any, loaded: Any
+    shared: Any, source: Any, target: Any, blocks: Any, ring: Any, loaded: Any
 ) -> None:
     """Transform blocks, stage by stage in the order of ``steps_of``.
 
@@ -158,7 +165,7 @@ def transform_blocks(
     finished: Any = None
     opened: Any = []
     following = loaded
-    steps = steps_of(plan, len(blocks))
+    steps = steps_of(shared, len(blocks))
     # The next block is loaded, and its bad rows are set aside, between the products of this one.
     for at in range(len(steps)):
         index, number = steps[at].block, steps[at].stage
@@ -166,26 +173,26 @@ def transform_blocks(
             block = following
             following = None
             if block == None:
-                block = load_block(plan, source, blocks[index], ring, index)
+                block = load_block(shared, source, blocks[index], ring, index)
             finish_guard(block)
             opened.append(block)
-            if plan.ahead > 1 and index + 1 < len(blocks):
-                following = load_block(plan, source, blocks[index + 1], ring, index + 1)
+            if shared.ahead > 1 and index + 1 < len(blocks):
+                following = load_block(shared, source, blocks[index + 1], ring, index + 1)
         block = opened[index]
         is_next = number > 0 and steps[at - 1].block == index
-        if is_next and (pending.target.row == 0 or padding_of(plan.stages[number]) > 0):
+        if is_next and (pending.target.row == 0 or padding_of(shared.stages[number]) > 0):
             # The stage before has to end first: every product here reads all results of a row, and
             # a narrow operand also reads columns of the next row.
             multiply_group(pending)
             pending = None
-        pending = run_stage(plan, block, number, stream, pending, following)
+        pending = run_stage(shared, block, number, stream, pending, following)
         if finished != None:
             store_block(finished, target)
             finished = None
-        if number + 1 == len(plan.stages):
+        if number + 1 == len(shared.stages):
             finished = block
             opened[index] = None
-            if plan.ahead == 0 or index + 1 == len(blocks):
+            if shared.ahead == 0 or index + 1 == len(blocks):
                 # Long results are stored before the next block is loaded.
                 multiply_group(pending)
                 pending = None
@@ -193,14 +200,14 @@ def transform_blocks(
                 finished = None
 
 
-def steps_of(plan: Plan, blocks: int) -> Any:
+def steps_of(shared: Shared, blocks: int) -> Any:
     """Return the stages of blocks in the order in which they run.
 
     Where SBUF has room, a stage of another block runs between two stages of a block, because a
     stage reads everything that the stage before it wrote.
     """
-    stages = len(plan.stages)
-    lag = 1 if plan.is_interleaved else stages
+    stages = len(shared.stages)
+    lag = 1 if shared.is_interleaved else stages
     steps: Any = []
     for turn in range((blocks - 1) * lag + stages):
         for number in range(stages):
@@ -217,27 +224,29 @@ def stage_instructions(stage: Any) -> int:
     return product_count(stage) * (pieces * (1 + steps * stage.halves) + 1)
 
 
-def run_stage(plan: Any, block: Any, number: int, stream: Any, pending: Any, following: Any) -> Any:
+def run_stage(
+    shared: Any, block: Any, number: int, stream: Any, pending: Any, following: Any
+) -> Any:
     """Run a stage of a block and replace the block's state; return the last group, still pending.
 
     following: the next block, if it is loaded, whose guard advances meanwhile.
     """
-    stage = plan.stages[number]
-    results = allocate_results(plan, block, number)
+    stage = shared.stages[number]
+    results = allocate_results(shared, block, number)
     each = -(-block.rows.each // len(results))
     if following != None and following.guard != None:
         advance_guard(following.guard, 1)
     together = stage.halves if stage.done == 1 else 1
     for row in range(0, block.rows.each, together):
         tile = results[row // each]
-        pending = run_row(plan, block, stage, row, tile, stream, pending, following)
+        pending = run_row(shared, block, stage, row, tile, stream, pending, following)
     block.state = results[0]
     block.results = results
     return pending
 
 
 def run_row(
-    plan: Any,
+    shared: Any,
     block: Any,
     stage: Any,
     row: int,
@@ -257,20 +266,20 @@ def run_row(
     halves = min(stage.halves, block.rows.each - row) if stage.done == 1 else stage.halves
     target = target_of(block, row, results)
     if is_streamed:
-        stream_chunk(plan, stage, stream, 0)
+        stream_chunk(shared, stage, stream, 0)
     first = 0
     while first < products:
         begins_chunk = is_streamed and first % chunk == 0
         count = group_size(stage, first, min(products, first // chunk * chunk + chunk))
         if begins_chunk:
             stream.tiles = stream.ahead
-        operands = transpose_group(plan, block, stage, row, first, count)
+        operands = transpose_group(shared, block, stage, row, first, count)
         if pending != None:
             multiply_group(pending)
         if begins_chunk and first + chunk < products:
             # The load waits for the last products of the chunk before, because only two chunks have
             # room.
-            stream_chunk(plan, stage, stream, first // chunk + 1)
+            stream_chunk(shared, stage, stream, first // chunk + 1)
         tiles = stream.tiles if is_streamed else stage.tiles
         matrices = Matrices(tiles, first % chunk // sharing, sharing > 1)
         pending = Group(stage, first, count, halves, operands, matrices, target)

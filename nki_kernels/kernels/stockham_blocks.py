@@ -26,18 +26,18 @@ class Block(nl.NKIObject):
     results: Any = None  # after the last stage: tiles [P, 2, rows, outputs] of consecutive rows
 
 
-def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
+def load_block(shared: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
     """Load a block of rows into SBUF, [part][j][m'] for each row, with zeros after the data.
 
     ring: tiles that DMA writes in turn; the first blocks append them.
     """
-    stage = plan.stages[0]
+    stage = shared.stages[0]
     size = row_numbers(stage)
-    if plan.ahead == 0:
-        return load_by_parts(plan, source, rows)
-    if index < plan.ahead:
-        ring.append(allocate_state(plan.dtype, PARTITIONS, plan.each * size, stage))
-    state = ring[index % plan.ahead]
+    if shared.ahead == 0:
+        return load_by_parts(shared, source, rows)
+    if index < shared.ahead:
+        ring.append(allocate_state(shared.dtype, PARTITIONS, shared.each * size, stage))
+    state = ring[index % shared.ahead]
     if padding_of(stage) > 0:
         end = rows.each * size
         nisa.memset(dst=state[:, end : end + padding_of(stage)], value=0.0)
@@ -46,14 +46,14 @@ def load_block(plan: Any, source: Any, rows: Any, ring: Any, index: int) -> Any:
     tile = tile.reshape_dim(2, (2, input_length(stage)))
     for part in range(2):
         load_rows(tile[:, :, part], source[part].tensor, rows, source[part].columns)
-    return Block(rows, state, guard_of(plan, tile))
+    return Block(rows, state, guard_of(shared, tile))
 
 
-def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
+def load_by_parts(shared: Any, source: Any, rows: Any) -> Any:
     """Do as ``load_block``, where DMA may not write so much; GpSimdE copies each part."""
-    length = input_length(plan.stages[0])
-    state = allocate_state(plan.dtype, rows.partitions, 2 * length, plan.stages[0])
-    staged = nl.ndarray((rows.partitions, length), dtype=plan.dtype, buffer=nl.sbuf)
+    length = input_length(shared.stages[0])
+    state = allocate_state(shared.dtype, rows.partitions, 2 * length, shared.stages[0])
+    staged = nl.ndarray((rows.partitions, length), dtype=shared.dtype, buffer=nl.sbuf)
     for part in range(2):
         held = source[part].columns
         data = rows_in_hbm(source[part].tensor, rows, 0, held)
@@ -68,7 +68,7 @@ def load_by_parts(plan: Any, source: Any, rows: Any) -> Any:
             place = state[:, origin + low : origin + high]
             nisa.tensor_copy(dst=place, src=staged[:, low:high], engine=nisa.engine.gpsimd)
     data = state[:, 0 : 2 * length].reshape((rows.partitions, 1, 2, length))
-    return Block(rows, state, guard_of(plan, data))
+    return Block(rows, state, guard_of(shared, data))
 
 
 def allocate_state(dtype: Any, partitions: int, numbers: int, stage: Any) -> Any:
@@ -84,11 +84,11 @@ def allocate_state(dtype: Any, partitions: int, numbers: int, stage: Any) -> Any
     return state
 
 
-def guard_of(plan: Any, data: Any) -> Any:
+def guard_of(shared: Any, data: Any) -> Any:
     """Return the guard of a block's rows, or None where no row meets another row."""
     if data.shape[0] * data.shape[1] == 1 or not transposes_mix_rows():
         return None
-    return begin_guard(data, plan.growth)
+    return begin_guard(data, shared.growth)
 
 
 def finish_guard(block: Any) -> None:
@@ -97,17 +97,17 @@ def finish_guard(block: Any) -> None:
         advance_guard(block.guard, guard_steps(block.guard))
 
 
-def allocate_results(plan: Any, block: Any, number: int) -> Any:
+def allocate_results(shared: Any, block: Any, number: int) -> Any:
     """Allocate a stage's results: the next stage's state, or finally tiles [P, 2, rows, outputs].
 
     Such a tile has 4 KiB, so that it is stored before the rest of the block is computed. On v2 one
     tile has all rows, because stores of every second row, a power of two apart, are slow there.
     """
     partitions, each = block.rows.partitions, block.rows.each
-    length = output_length(plan.stages[number])
-    if number + 1 < len(plan.stages):
-        following = plan.stages[number + 1]
-        return [allocate_state(plan.dtype, partitions, each * row_numbers(following), following)]
+    length = output_length(shared.stages[number])
+    if number + 1 < len(shared.stages):
+        following = shared.stages[number + 1]
+        return [allocate_state(shared.dtype, partitions, each * row_numbers(following), following)]
     tiles: Any = []
     most = each if transposes_mix_rows() else max(1, DMA_RUN // length)
     for row in range(0, each, most):

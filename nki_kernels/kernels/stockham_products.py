@@ -92,17 +92,17 @@ def group_size(stage: Any, first: int, end: int) -> int:
     return int(min(group_limit(stage), end - first))
 
 
-def transpose_group(plan: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
+def transpose_group(shared: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
     """Return the operands of a group's slabs, [bank][term] of [rows, count, pieces, columns]."""
     most = transposes_together(stage)
     operands: Any = []
     for low in range(0, count, most):
         together = min(most, count - low)
-        operands.append(transpose_bank(plan, block, stage, row, first + low, together))
+        operands.append(transpose_bank(shared, block, stage, row, first + low, together))
     return operands
 
 
-def transpose_bank(plan: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
+def transpose_bank(shared: Any, block: Any, stage: Any, row: int, first: int, count: int) -> Any:
     """Return operands [rows of a product, count, pieces, partitions] of slabs, for each term."""
     rows, stride, pieces = operand_rows(stage), slab_stride(stage), piece_count(stage)
     if stage.done == 1 and row + stage.halves > block.rows.each:
@@ -111,16 +111,16 @@ def transpose_bank(plan: Any, block: Any, stage: Any, row: int, first: int, coun
     columns = padded_columns(partitions, rows)
     wide = max(rows, NARROW + 1)
     begin = row * row_numbers(stage)
-    dtype = transposed_dtype(plan.dtype)
+    dtype = transposed_dtype(shared.dtype)
     shape = (wide, count, pieces, even_columns(columns, dtype))
     bank = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)[:, :, :, 0:columns]
     for product in range(count):
         for piece in range(pieces):
             low = begin + first_number(stage, first + product, piece)
             data = block.state[0:partitions, low : low + (wide - 1) * stride + 1 : stride]
-            transpose(bank[:, product, piece], data, plan.identity)
+            transpose(bank[:, product, piece], data, shared.identity)
     terms = len(table_terms(stage.table, 3))
-    is_scalar = plan.is_scalar or (transposes_mix_rows() and stage.done > 1)
+    is_scalar = shared.is_scalar or (transposes_mix_rows() and stage.done > 1)
     return evacuate_operand(bank[0:rows], stage.table.dtype, terms, is_scalar)
 
 

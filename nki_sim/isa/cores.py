@@ -8,7 +8,7 @@ from nki_sim import dtypes
 from nki_sim.arguments import integer, integers
 from nki_sim.enums import MemoryRegion, dge_mode, dma_engine, engine
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.launch.pair import PROGRAMS, Exchange
+from nki_sim.launch.pair import PROGRAMS, Sendrecv
 from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
@@ -90,7 +90,7 @@ def sendrecv(
         ranks.append(int(rank))
     pipe = integer(rules.instruction, "pipe_id", pipe_id)
     issue = _transfer(rules, dst, src, pipe, dma_engine)
-    issue.meets = Exchange(pipe, ranks[0], ranks[1], dma_engine.name)
+    issue.meets = Sendrecv(pipe, ranks[0], ranks[1], dma_engine.name)
     return issue
 
 

@@ -24,8 +24,8 @@ from nki_sim.typing import check_annotations
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
+from .instruction_order import kept_order
 from .launch_arguments import Argument, check_call, naming_arguments
-from .order import kept_order
 from .pair import PROGRAMS, Pair
 from .recorded import recording
 from .session import Session

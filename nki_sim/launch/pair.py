@@ -37,7 +37,7 @@ _SAME_LOOPS = (
 
 
 @dataclass(frozen=True)
-class Exchange:
+class Sendrecv:
     """The arguments of sendrecv on which the two programs must agree."""
 
     pipe_id: int
@@ -311,7 +311,7 @@ class Pair:
         a, b = meeting
         assert a is not None and b is not None
         first, second = self.sessions
-        is_barrier = not isinstance(a.issue.meets, Exchange)
+        is_barrier = not isinstance(a.issue.meets, Sendrecv)
         if a.issue.instruction != b.issue.instruction:
             wrong = a.issue.instruction, b.issue.instruction, "both wait at the same instruction"
         elif is_barrier:

@@ -20,6 +20,7 @@ from nki_sim.rules import lost_outputs
 from nki_sim.running import running
 from nki_sim.timeline.timeline import Timeline
 
+from .instruction_order import is_program_order_kept, kept_order
 from .kernel import (
     Kernel,
     argument_tensor,
@@ -33,7 +34,6 @@ from .kernel import (
     tensors_of,
 )
 from .launch_arguments import Argument, check_call, naming_arguments
-from .order import is_program_order_kept, kept_order
 from .pair import Pair
 from .session import Session
 from .tracebacks import ending_in_kernel

@@ -33,7 +33,7 @@ def moved(placed: Placed) -> list[Moved]:
     for n in placed.order:
         issue = placed.issues[n]
         if issue.engine == "dma" and sum(issue.dma_ns) > 0:
-            core = int(n >= placed.split)
+            core = int(n >= placed.second_begin)
             found += engines[core].run(n, issue, core)
     return found
 

@@ -23,7 +23,7 @@ _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a micro
 
 
 class PairSchedule(Schedule):
-    """A `Schedule` of two cores: instruction n of the second is ``placed.split`` + n."""
+    """A `Schedule` of two cores: instruction n of the second is ``placed.second_begin`` + n."""
 
     def __init__(self, pair: Any) -> None:
         for session in pair.sessions:

@@ -37,12 +37,12 @@ class Placed:
     """When each instruction of a launch runs, and which one it waited for. Times are in ns.
 
     Of a loop on the device there is the first iteration only. Instruction n of a second core is
-    ``split`` + n.
+    ``second_begin`` + n.
 
     Attributes:
         chip: the chip with the costs.
         cores: the number of cores.
-        split: where the instructions of a second core begin.
+        second_begin: where the instructions of a second core begin.
         issues: the instructions.
         times: how often each instruction runs.
         start, end: when it begins, and when it ends on its engine.
@@ -57,7 +57,7 @@ class Placed:
 
     chip: NeuronCore
     cores: int
-    split: int
+    second_begin: int
     issues: list[Any]
     times: list[int]
     start: list[float]

@@ -311,11 +311,11 @@ def _event(launch: _Launch, n: int) -> Event:
     placed, notes = launch.placed, launch.schedule.notes
     issue, name = placed.issues[n], launch.schedule.names[n]
     note = notes and notes[n]
-    core = int(n >= placed.split)
+    core = int(n >= placed.second_begin)
     blamed = placed.blame[n]
     is_dma = issue.engine == "dma"
     return Event(
-        number=n - placed.split if core else n,
+        number=n - placed.second_begin if core else n,
         name=name or issue.instruction.removeprefix("nisa."),
         engine=issue.engine,
         start_ns=launch.base + placed.start[n],

@@ -322,7 +322,7 @@ class Schedule:
         return Placed(
             chip=chip,
             cores=len(cores),
-            split=len(cores[0].times),
+            second_begin=len(cores[0].times),
             issues=issues,
             times=[n for core in cores for n in core.times],
             start=placing.start,

@@ -47,7 +47,7 @@ def why(placed: Placed, n: int) -> str:
         return DMA_QUEUE if placed.issues[n].engine == "dma" else ENGINE
     if found in _OF_OPERANDS:
         meets = placed.issues[other].instruction == "nisa.core_barrier"
-        if meets or (other < placed.split) != (n < placed.split):
+        if meets or (other < placed.second_begin) != (n < placed.second_begin):
             return BARRIER
     return found
 

@@ -13,7 +13,7 @@ import torch
 
 import trnfft
 from tests.fuzz.child import RIGHT
-from trnfft.planner import exchange, planner, wisdom
+from trnfft.planner import planner, wisdom, wisdom_files
 
 CHIP = "trn1"  # the default chip
 BACKENDS = ("matmul", "nki-sim")
@@ -86,7 +86,7 @@ def _transform(file: File) -> str:
 
 def header() -> bytes:
     """Returns the first line of a file for `import_wisdom`."""
-    fields = {"format": exchange.FORMAT, "fingerprint": wisdom.fingerprint()}
+    fields = {"format": wisdom_files.FORMAT, "fingerprint": wisdom.fingerprint()}
     return json.dumps(fields).encode()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import four_step, four_step_plan, four_step_tables, stockham_stages
+from nki_kernels.kernels import four_step, four_step_shared, four_step_tables, stockham_stages
 from nki_kernels.tiles import WHOLE_RADIX
 from nki_sim import hardware
 from trnfft.planner import accuracy
@@ -104,7 +104,10 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
     cycles += 2 * len(radices)  # engines wait for each other after every stage
-    if 4 * first <= hardware.PARTITIONS and math.prod(radices[:-1]) <= four_step_plan.SIDE_BY_SIDE:
+    if (
+        4 * first <= hardware.PARTITIONS
+        and math.prod(radices[:-1]) <= four_step_shared.SIDE_BY_SIDE
+    ):
         cycles -= least / first / 2  # two transforms at once
     for stage in four_step_tables.middle_stages(radices):
         rows = 2 * stage.slabs * stage.contracted

@@ -29,7 +29,7 @@ _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
 _CHUNK = 2048  # numbers a partition of a streamed table that are loaded at a time
 
 
-class Plan(nl.NKIObject):
+class Shared(nl.NKIObject):
     """What all blocks of a launch share."""
 
     stages: Any  # list of Stage
@@ -48,16 +48,16 @@ class Stream(nl.NKIObject):
 
     tiles: Any  # [piece][term] of the chunk in use
     ahead: Any  # [piece][term] of the next chunk
-    slot: int  # which of ``Plan.chunks`` is written next
+    slot: int  # which of ``Shared.chunks`` is written next
 
 
-def plan_rows(stages: Any, growth: int, each: int) -> Plan:
+def shared_of_rows(stages: Any, growth: int, each: int) -> Shared:
     """Return what all blocks share, without identity and tables."""
     dtype = data_dtype(stages[0].table, 3)
     if transposes_mix_rows():
         prepare_guard()
     ahead = min(_AHEAD, _LOADED // input_bytes(stages[0], dtype, each))
-    return Plan(stages, None, dtype, growth, each, ahead)
+    return Shared(stages, None, dtype, growth, each, ahead)
 
 
 def input_bytes(stage: Any, dtype: Any, each: int) -> int:
@@ -65,23 +65,25 @@ def input_bytes(stage: Any, dtype: Any, each: int) -> int:
     return itemsize(dtype) * (each * row_numbers(stage) + padding_of(stage))
 
 
-def load_stage_tables(plan: Any) -> None:
+def load_stage_tables(shared: Any) -> None:
     """Load the stages' tables into SBUF, as many as fit beside two states.
 
     In the order of the stages, each table that still fits stays in SBUF. The others are streamed,
     and tiles for their chunks are allocated.
     """
     longest = DMA_RUN
-    for stage in plan.stages:
-        longest = max(longest, plan.each * output_length(stage), plan.each * input_length(stage))
-        longest = max(longest, plan.each * row_numbers(stage) // 2)
+    for stage in shared.stages:
+        longest = max(
+            longest, shared.each * output_length(stage), shared.each * input_length(stage)
+        )
+        longest = max(longest, shared.each * row_numbers(stage) // 2)
     room = SMALLEST_SBUF - _WORKING - _STATES * longest
-    if plan.ahead > 0:
-        room -= plan.ahead * input_bytes(plan.stages[0], plan.dtype, plan.each)
+    if shared.ahead > 0:
+        room -= shared.ahead * input_bytes(shared.stages[0], shared.dtype, shared.each)
     pieces: Any = []
     begins: Any = []
     chunk = 0
-    for stage in plan.stages:
+    for stage in shared.stages:
         terms = table_terms(stage.table, 3)
         width = len(terms) * piece_count(stage) * terms[0].shape[2]
         size = width * terms[0].shape[1] * itemsize(stage.table.dtype)
@@ -94,17 +96,17 @@ def load_stage_tables(plan: Any) -> None:
             chunk = max(chunk, chunk_matrices(stage) * width)
     # Stages that take turns need the results of two blocks. Where bad rows are set aside, a long
     # block is not ready so early.
-    more = _STATES * longest * (len(plan.stages) - 1)
+    more = _STATES * longest * (len(shared.stages) - 1)
     least = 3 if transposes_mix_rows() else 2
-    plan.is_interleaved = plan.ahead >= least and chunk == 0 and room >= more
+    shared.is_interleaved = shared.ahead >= least and chunk == 0 and room >= more
     loaded = load_tables(pieces)
-    for index in range(len(plan.stages)):
+    for index in range(len(shared.stages)):
         if begins[index] >= 0:
-            plan.stages[index].tiles = tiles_by_piece(plan.stages[index], loaded, begins[index])
+            shared.stages[index].tiles = tiles_by_piece(shared.stages[index], loaded, begins[index])
     if chunk > 0:
         shape = (PARTITIONS, chunk)
-        dtype = plan.stages[0].table.dtype
-        plan.chunks = [
+        dtype = shared.stages[0].table.dtype
+        shared.chunks = [
             nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf),
             nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf),
         ]
@@ -138,7 +140,7 @@ def chunk_matrices(stage: Any) -> int:
     return group * max(1, _CHUNK // (group * width))
 
 
-def stream_chunk(plan: Any, stage: Any, stream: Any, number: int) -> None:
+def stream_chunk(shared: Any, stage: Any, stream: Any, number: int) -> None:
     """Load a chunk of a table into the next slot, as ``stream.ahead``."""
     size = chunk_matrices(stage)
     pieces = table_pieces(stage)
@@ -148,7 +150,7 @@ def stream_chunk(plan: Any, stage: Any, stream: Any, number: int) -> None:
     tiles: Any = []
     for index in range(len(pieces)):
         low = index * size * width
-        tile = plan.chunks[stream.slot][0:rows, low : low + (last - first) * width]
+        tile = shared.chunks[stream.slot][0:rows, low : low + (last - first) * width]
         tile = tile.reshape((rows, last - first, width))
         source = pieces[index][:, first:last]
         nisa.dma_copy(dst=tile, src=source, dge_mode=nisa.dge_mode.none)

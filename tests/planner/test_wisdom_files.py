@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 import trnfft
-from trnfft.planner import exchange, planner, wisdom
+from trnfft.planner import planner, wisdom, wisdom_files
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +183,7 @@ def test_files_that_are_none(monkeypatch, tmp_path):
     exported()
     os.symlink("a.jsonl", "link")
     assert trnfft.import_wisdom(tmp_path / "link") == 1
-    monkeypatch.setattr(exchange, "MOST_BYTES", 10)
+    monkeypatch.setattr(wisdom_files, "MOST_BYTES", 10)
     with pytest.raises(ValueError, match="more than trnfft writes"):
         trnfft.import_wisdom("a.jsonl")
 

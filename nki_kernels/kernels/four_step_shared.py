@@ -12,7 +12,7 @@ from ..nki_api import nl
 from ..tiles import PARTITIONS, PSUM_BANK, SMALLEST_SBUF, WHOLE_RADIX, load_identity, load_tables
 from .four_step_tables import last_turn, middle_stages
 from .spread_lines import LOADED, RING, RING_LENGTH, Spread, ring_size, start_loads
-from .stockham_plan import Plan, table_pieces, tiles_by_piece
+from .stockham_shared import Shared, table_pieces, tiles_by_piece
 from .stockham_stages import length_of
 from .twiddled_stage import Streamed, pieces_to_hold, streamed_of
 
@@ -28,7 +28,7 @@ _FEWEST = 16  # bundles of a batch, if it is long enough: nothing overlaps the f
 class Tables(nl.NKIObject):
     """A plan's tables in SBUF, and what else stays there."""
 
-    plan: Plan  # the Plan of Stockham's stages between the first one and the turn
+    shared: Shared  # the Shared of Stockham's stages between the first one and the turn
     turn: Any  # the stage before the twiddles, or None where it is the first stage
     matrices: Any  # the turn's matrices, a Streamed
     # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on; [r1, 2, 2 r1] for r1 > 64
@@ -65,7 +65,7 @@ def result_tiles(spread: Spread) -> Any:
     return tiles
 
 
-def load_plan(tables: Any, spread: Spread, loads: Any = None) -> Tables:
+def hold_tables(tables: Any, spread: Spread, loads: Any = None) -> Tables:
     """Load the tables into SBUF, except for those that are streamed.
 
     Tables are streamed that do not fit, or that only one transform reads. loads: all inputs of the
@@ -99,9 +99,9 @@ def load_plan(tables: Any, spread: Spread, loads: Any = None) -> Tables:
     for index in range(len(stages)):
         stages[index].tiles = tiles_by_piece(stages[index], loaded, begins[index])
     # ScalarE evacuates everything, because VectorE has the twiddles.
-    plan = Plan(stages, identity, nl.float32, 0, 0, 0, None, True)
+    shared = Shared(stages, identity, nl.float32, 0, 0, 0, None, True)
     matrices = streamed[1] if turn != None else None
-    return Tables(plan, turn, matrices, ends[0], streamed[0], ends[1])
+    return Tables(shared, turn, matrices, ends[0], streamed[0], ends[1])
 
 
 def streamed_tables(tables: Any, spread: Spread, turn: Any) -> Any:
