@@ -13,9 +13,8 @@ import torch
 from trnfft.checks import check_flag, index, shown
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described, is_sharded, split
 from trnfft.memory import check_memory, may_be_too_many
-from trnfft.ops.sharded import is_sharded
 from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor
@@ -347,9 +346,7 @@ def floating_point(
         return x
     if x.is_complex():
         if is_sharded(x):
-            from trnfft.distributed import dtensor  # imported here, because it loads DTensor
-
-            return dtensor.split(x)
+            return split(x)
         # Other classes of complex tensors, such as torch's own of two parts, are split.
         return x if type(x) in _KNOWN or is_traced() else ComplexTensor.from_complex(x)
     if x.dtype in PART_DTYPES:

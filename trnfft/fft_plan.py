@@ -23,9 +23,9 @@ from trnfft.arguments import (
     widened,
 )
 from trnfft.checks import shown
+from trnfft.complex.sharded import placement_of
 from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, of_parts
 from trnfft.ops import transforms as ops
-from trnfft.ops.sharded import placement_of
 from trnfft.transforms import length_and_dimension
 
 KINDS = ("c2c", "r2c", "c2r")

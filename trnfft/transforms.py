@@ -64,11 +64,10 @@ from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, split_whole, torchs
 from trnfft.checks import shown
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, described, is_followed, parts_to_read
+from trnfft.complex.tensor import ComplexTensor, described, is_followed, is_sharded, parts_to_read
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
-from trnfft.ops.sharded import is_sharded
 
 # This file checks and normalises the arguments. trnfft.ops computes the transforms.
 

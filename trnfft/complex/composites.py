@@ -18,7 +18,8 @@ from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.linear_algebra import complex_matrix_exp, sign_of_pivots
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
 
 Function = Callable[..., Any]
 

@@ -12,8 +12,14 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_to_read, parts_of
-from trnfft.ops.sharded import is_sharded
+from trnfft.complex.tensor import (
+    COMPLEX_DTYPES,
+    ComplexTensor,
+    is_sharded,
+    join,
+    join_to_read,
+    parts_of,
+)
 
 
 def is_native(*inputs: Any) -> bool:

@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Sequence
+from importlib.metadata import version
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,7 @@ from torch.distributed.tensor import DTensor
 from trnfft import config
 from trnfft.distributed import turns
 
+VERSION = version("trnfft-nki")  # of this package
 _TEXT_BYTES = 32768  # size of a description: 20 values, whose characters JSON may double
 _MOST_CHARACTERS = 700  # of a value
 _PATIENCE = datetime.timedelta(seconds=60)
@@ -45,8 +47,6 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
             time
             of `patience`, or if the ranks do not ascend.
     """
-    from trnfft import __version__  # here: it imports this package
-
     like = parts[0]
     mesh = like.device_mesh
     if not all(bool((mesh.mesh.diff(dim=dim) > 0).all()) for dim in range(mesh.ndim)):
@@ -55,7 +55,7 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
             f"along each dimension; make one with init_device_mesh"
         )
     description = {
-        "version of trnfft": __version__,
+        "version of trnfft": VERSION,
         "version of torch": torch.__version__,
         "shape of 'input'": str(tuple(like.shape)),
         "numbers of 'input'": "complex" if len(parts) > 1 else "real",

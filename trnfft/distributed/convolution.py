@@ -19,22 +19,22 @@ from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.arguments import check_choice
-from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.convolution import convolve as local
-from trnfft.distributed.dtensor import (
+from trnfft.complex.dtensor import (
     Kind,
     distributed,
-    local_copy_of,
     local_of,
-    replicated,
     summed_placements,
 )
+from trnfft.complex.kinds import of_kind
+from trnfft.complex.sharded import replicated_on
+from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.convolution import convolve as local
+from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.functions import check_sharded
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.transforms import Asked, dtensors_of, transform
-from trnfft.ops.sharded import is_sharded
+from trnfft.ops import across
 
 
 def convolve(
@@ -74,11 +74,7 @@ def convolve(
         >>> destroy_process_group()
     """
     check_sharded("input", input)
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
-
-        return in_graph.convolve(input, filter, mode, dims)
-    return convolved(input, filter, mode, dims)
+    return across.call("convolve", input, filter, mode, dims)
 
 
 def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
@@ -112,6 +108,9 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
     return of_kind(transform(product, asked), input, filter)
 
 
+across.FUNCTIONS["convolve"] = convolved
+
+
 def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
     """Returns the spectrum of the input times that of the filter, placed as the former.
 
@@ -132,7 +131,7 @@ def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
     if are_copies and not is_shared:
         h = local_copy_of(h, mesh, owners)
     if not is_sharded(h):
-        h = replicated(h, mesh)
+        h = replicated_on(mesh, h)
     factor = transform(h, transformed(placements=None if are_copies else placements))
     if is_shared or not are_copies and _is_shared(factor, spectrum, split):
         found = dtensors_of(spectrum * factor)

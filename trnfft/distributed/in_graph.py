@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from trnfft.distributed import convolution, shards, transforms
+from trnfft.ops import across
 
 
 @torch.compiler.allow_in_graph
@@ -43,6 +44,11 @@ def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> Any:
     """Calls `shards.from_whole`."""
     with _compiling():
         return shards.from_whole(along, like, *local)
+
+
+across.IN_GRAPH.update(
+    transform=transform, convolve=convolve, to_whole=to_whole, from_whole=from_whole
+)
 
 
 @contextmanager

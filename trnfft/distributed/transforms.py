@@ -21,19 +21,18 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.distributed import agreement, blocks, four_step
-from trnfft.distributed.blocks import Held, Rows, of_last
-from trnfft.distributed.dtensor import (
+from trnfft.complex.dtensor import (
     Kind,
-    check_fits,
     distributed,
     is_pending,
     local_of,
-    misfit,
     summed_placements,
     without_partial,
 )
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.distributed import agreement, blocks, four_step
+from trnfft.distributed.blocks import Held, Rows, of_last
+from trnfft.distributed.dtensor import check_fits, misfit
 from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
 from trnfft.distributed.four_step import Devices, aligned, chunks
 from trnfft.distributed.layout import Interval, Layout, layout_of
@@ -50,6 +49,7 @@ from trnfft.distributed.route import (
 from trnfft.distributed.stages import Stage, Stages
 from trnfft.distributed.turns import turn
 from trnfft.memory import check_memory
+from trnfft.ops import across
 from trnfft.ops import transforms as ops
 
 
@@ -103,6 +103,9 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     kind = Kind.in_rows(job.mesh, job.placements, shape)
     results = tuple(distributed(part, kind) for part in made)
     return results[0] if asked.operation == "c2r" else join(*results)
+
+
+across.FUNCTIONS["transform"] = lambda x, *asked: transform(x, Asked(*asked))
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:

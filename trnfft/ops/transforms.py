@@ -25,9 +25,14 @@ from trnfft.backends.choice import backend_of
 from trnfft.backends.half_spectrum import interior
 from trnfft.backends.torch_native import Transform
 from trnfft.complex.kinds import has_native, is_native, made_of, of_results
-from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_to_transform
-from trnfft.ops import autocast, traced
-from trnfft.ops.sharded import is_sharded
+from trnfft.complex.tensor import (
+    ComplexTensor,
+    described,
+    is_sharded,
+    join_to_read,
+    parts_to_transform,
+)
+from trnfft.ops import across, autocast, traced
 
 
 @dataclass(frozen=True)
@@ -237,14 +242,7 @@ def is_plain(x: torch.Tensor) -> bool:
 
 def _sharded(x: Any, *asked: Any) -> Any:
     """Transforms DTensors."""
-    # The imports are here, because they load DTensor or torch's compiler and use this file.
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph
-
-        return in_graph.transform(x, *asked)
-    from trnfft.distributed import transforms as distributed
-
-    return distributed.transform(x, distributed.Asked(*asked))
+    return across.call("transform", x, *asked)
 
 
 class _Moves:
