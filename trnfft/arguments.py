@@ -46,6 +46,8 @@ def integer(name: str, value: object) -> int:
         TypeError: it is not an int, or it is a bool.
         ValueError: it has more than 64 bits.
     """
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     number = index(name, value)
@@ -215,10 +217,13 @@ def check_tensor(name: str, x: object) -> None:
 
 def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Raises an error for a tensor that is not plain numbers, or is larger than the memory."""
-    if not isinstance(x, ComplexTensor):  # whose parts are always dense
+    part: torch.Tensor = x
+    if isinstance(x, ComplexTensor):  # whose parts are always dense
+        part = described(x)
+    else:
         _check_dense(name, x)
     # Of a sharded tensor, this device holds only a part.
-    if may_be_too_many(described(x).numel()) and not is_sharded(x):
+    if may_be_too_many(part.numel()) and not is_sharded(x):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 

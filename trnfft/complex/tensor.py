@@ -667,15 +667,32 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Such parts need not know of writes into `z`, so they are not views of it.
     """
-    is_of_autograd_alone = not (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or is_transformed()
-        or torch._C._len_torch_dispatch_stack()
-    )
-    if isinstance(z, ComplexTensor) and is_of_autograd_alone and is_followed(z):
-        return _PartsToTransform.apply(z)
+    if isinstance(z, ComplexTensor) and not torch.compiler.is_compiling():
+        if not torch.jit.is_tracing() and (parts := parts_unfollowed(z)) is not None:
+            return parts
+        is_of_autograd_alone = not (
+            torch.jit.is_tracing() or is_transformed() or torch._C._len_torch_dispatch_stack()
+        )
+        if is_of_autograd_alone:
+            return _PartsToTransform.apply(z)
     return parts_to_read(z)
+
+
+def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
+    """Returns what a linear function computes of: a tensor, or the parts of a ComplexTensor.
+
+    It also returns whether `x` is sharded. Such an `x` is returned as it is.
+    """
+    if is_sharded(x):
+        return (x,), True
+    return (parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)), False
+
+
+def parts_unfollowed(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Returns the parts where nothing follows the tensor, or None."""
+    if is_followed(z):
+        return None
+    return z._real, -z._imag if z._is_lazy else z._imag
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from torch.distributed.tensor.placement_types import Placement
 
 from trnfft import transforms
 from trnfft.arguments import normalization
+from trnfft.backends.backend import Call
 from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import across
@@ -180,19 +181,18 @@ def irfftn(
 
 def _transformed(
     name: str,
-    kind: transforms.Kind,
+    kind: Call,
     input: Any,
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
     out_placements: Placements,
 ) -> Any:
-    x, sizes, dims = transforms.several(name, kind, input, s, dim)
-    check_sharded("input", x)
+    (x, *_), _, call = transforms.several(name, kind, input, s, dim)
+    check_sharded("input", input)
     placements = None if out_placements is None else _placements(out_placements)
-    rest = (dims, kind.inverse, normalization(norm), False, placements)
-    operation = kind.operation.__name__
-    return of_kind(across.call("transform", x, operation, sizes, *rest), input)
+    call = call._replace(norm=normalization(norm))
+    return of_kind(across.call("transform", x, call, placements), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

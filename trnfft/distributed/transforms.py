@@ -12,8 +12,9 @@ compare what they were asked for before the first exchange: `agreement.py`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
+from trnfft.backends.backend import Call
 from trnfft.complex.dtensor import (
     Kind,
     distributed,
@@ -29,7 +31,7 @@ from trnfft.complex.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, join, parts_of, to_transform
 from trnfft.distributed import agreement, blocks, four_step
 from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import check_fits, misfit
@@ -52,34 +54,23 @@ from trnfft.memory import check_memory
 from trnfft.ops import across
 from trnfft.ops import transforms as ops
 
-
-@dataclass(frozen=True)
-class Asked:
-    """The arguments of a transform, as those of `trnfft.ops.transforms`.
-
-    Attributes:
-        operation: "c2c", "r2c" or "c2r".
-        sizes, dims, inverse, norm, planned: as there.
-        placements: placements of the result; None for those of the input, () for the cheapest.
-        kept: for some dimensions, the start and the size of what is kept of the result.
-    """
-
-    operation: str
-    sizes: tuple[int, ...]
-    dims: tuple[int, ...]
-    inverse: bool
-    norm: str
-    planned: bool = False
-    placements: tuple[Placement, ...] | None = None
-    kept: dict[int, tuple[int, int]] = field(default_factory=dict)
+Kept = Mapping[int, tuple[int, int]]
+NOTHING: Kept = MappingProxyType({})
 
 
-def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
+def transform(
+    x: torch.Tensor | ComplexTensor,
+    call: Call,
+    placements: tuple[Placement, ...] | None = None,
+    kept: Kept = NOTHING,
+) -> Any:
     """Transforms a DTensor, or a ComplexTensor whose parts are DTensors. Differentiable.
 
     Args:
         x: the input, with parts in float32 or float64.
-        asked: the arguments of the transform.
+        call: the transform, with a named norm.
+        placements: placements of the result; None for those of the input, () for the cheapest.
+        kept: for some dimensions, the start and the size of what is kept of the result.
 
     Returns:
         A DTensor for "c2r", else a ComplexTensor of two.
@@ -90,7 +81,7 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
         RuntimeError: the devices were not asked for the same, or one of them has failed.
     """
     given = dtensors_of(x)
-    job = _Job.of(given, asked)
+    job = _Job.of(given, call, placements, kept)
     wrong = misfit(given, job.problem.source)
     steps = route(job.problem)
     meets = any(not isinstance(step, Transformed) for step in steps) or any(map(is_pending, given))
@@ -99,13 +90,13 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
             _check(given, job, wrong)
         check_fits(wrong)
         made = job.run([local_of(without_partial(part)) for part in given])
-    shape = sizes_of(job.problem, frozenset(asked.dims))
+    shape = sizes_of(job.problem, frozenset(call.dims))
     kind = Kind.in_rows(job.mesh, job.placements, shape)
     results = tuple(distributed(part, kind) for part in made)
-    return results[0] if asked.operation == "c2r" else join(*results)
+    return results[0] if call.kind == "c2r" else join(*results)
 
 
-across.FUNCTIONS["transform"] = lambda x, *asked: transform(x, Asked(*asked))
+across.FUNCTIONS["transform"] = transform
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
@@ -125,14 +116,16 @@ class _Job:
     """The work of this device, one step after the other.
 
     Attributes:
-        asked: the arguments of the transform.
+        call, wanted, kept: the arguments of `transform`.
         problem, stages: the routing problem, and the stages of its route.
         mesh: the devices.
         coordinate: the coordinates of this device.
         placements: the placements of the result.
     """
 
-    asked: Asked
+    call: Call
+    wanted: tuple[Placement, ...] | None
+    kept: Kept
     problem: Problem
     stages: tuple[Stage, ...]
     mesh: DeviceMesh
@@ -140,7 +133,9 @@ class _Job:
     placements: tuple[Placement, ...]
 
     @staticmethod
-    def of(parts: Sequence[DTensor], asked: Asked) -> _Job:
+    def of(
+        parts: Sequence[DTensor], call: Call, asked: tuple[Placement, ...] | None, kept: Kept
+    ) -> _Job:
         """Returns the job for these DTensors."""
         like = parts[0]
         mesh, placements = like.device_mesh, summed_placements(like)
@@ -148,25 +143,25 @@ class _Job:
         shape = tuple(mesh.shape)
         source = layout_of("input", placements, shape, like.shape)
         target = None
-        if asked.placements != ():
-            wanted = placements if asked.placements is None else asked.placements
-            left = [line.left for line in _lines(tuple(like.shape), asked)]
+        if asked != ():
+            wanted = placements if asked is None else asked
+            left = [line.left for line in _lines(tuple(like.shape), call, kept)]
             target = layout_of("out_placements", wanted, shape, left)
             _check_copies(placements, wanted, shape)
         problem = Problem(
-            asked.operation,
-            _lines(tuple(map(int, like.shape)), asked),
-            asked.dims,
+            call.kind,
+            _lines(tuple(map(int, like.shape)), call, kept),
+            call.dims,
             len(parts) == 1,
-            asked.planned and bool(source.owners[asked.dims[0]]),
+            call.planned and bool(source.owners[call.dims[0]]),
             source,
             target,
         )
         if target is None:
             wanted = final_layout(problem).placements()
         device, itemsize = mesh.device_type, like.element_size()
-        stages = tuple(Stages(problem, asked.inverse, asked.norm, device, itemsize))
-        return _Job(asked, problem, stages, mesh, coordinate, wanted)
+        stages = tuple(Stages(problem, call.inverse, str(call.norm), device, itemsize))
+        return _Job(call, asked, kept, problem, stages, mesh, coordinate, wanted)
 
     def run(self, parts: Held) -> Parts:
         """Returns the one or two parts of the result, from those of this device's shard."""
@@ -188,8 +183,8 @@ class _Job:
 
     def _transformed(self, parts: Held, stage: Stage, step: Transformed) -> Held:
         """Transforms dimensions that this device has whole; returns what is kept of the results."""
-        asked = self.asked
-        lengths = dict(zip(asked.dims, asked.sizes, strict=True))
+        call, kept = self.call, self.kept
+        lengths = dict(zip(call.dims, call.sizes, strict=True))
         sizes = tuple(lengths[dim] for dim in step.dims)
         before = after = None
         shape = parts[0].shape
@@ -204,14 +199,11 @@ class _Job:
         last = tuple(range(len(shape) - len(sizes), len(shape)))
 
         def function(x: Any) -> Any:
-            common = (sizes, last, asked.inverse, asked.norm)
-            if step.operation == "c2c":
-                y: Any = ops.c2c(x, *common, planned=asked.planned)
-            else:
-                y = (ops.r2c if step.operation == "r2c" else ops.c2r)(x, *common)
+            own = call._replace(kind=step.operation, sizes=sizes, dims=last)
+            y: Any = ops.transformed(*to_transform(x), own)
             for dim, moved in zip(step.dims, last, strict=True):
-                if dim in asked.kept:
-                    y = y.narrow(moved, *asked.kept[dim])
+                if dim in kept:
+                    y = y.narrow(moved, *kept[dim])
             return y
 
         dims = None if stage.dim is None else (stage.dim, stage.dim)
@@ -259,13 +251,13 @@ def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
     return [part * weights for part in parts]
 
 
-def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
+def _lines(shape: Sequence[int], call: Call, kept: Kept) -> tuple[Line, ...]:
     """Returns what happens along each dimension."""
     lines = [Line(size, None, (0, size)) for size in shape]
-    for dim, length in zip(asked.dims, asked.sizes, strict=True):
-        is_half = asked.operation == "r2c" and dim == asked.dims[-1]
+    for dim, length in zip(call.dims, call.sizes, strict=True):
+        is_half = call.kind == "r2c" and dim == call.dims[-1]
         size = length // 2 + 1 if is_half else length
-        lines[dim] = Line(shape[dim], length, asked.kept.get(dim, (0, size)))
+        lines[dim] = Line(shape[dim], length, kept.get(dim, (0, size)))
     return tuple(lines)
 
 
@@ -312,16 +304,16 @@ def _check(parts: Sequence[DTensor], job: _Job, wrong: str) -> None:
     Raises:
         RuntimeError: they were not.
     """
-    asked = job.asked
+    call = job.call
     described = {
-        "transform": f"{asked.operation}, inverse={asked.inverse}",
+        "transform": f"{call.kind}, inverse={call.inverse}",
         "shards of 'input'": wrong or "as placed",
-        "'out_placements'": str(asked.placements),
-        "lengths": str(asked.sizes),
-        "'dim'": str(asked.dims),
-        "'norm'": asked.norm,
-        "'order'": "planned" if asked.planned else "natural",
-        "part that is kept": str(sorted(asked.kept.items())),
+        "'out_placements'": str(job.wanted),
+        "lengths": str(call.sizes),
+        "'dim'": str(call.dims),
+        "'norm'": str(call.norm),
+        "'order'": "planned" if call.planned else "natural",
+        "part that is kept": str(sorted(job.kept.items())),
         "chunks of exchanges": str([stage.chunks for stage in job.stages]),
     }
     agreement.check(parts, described)
