@@ -30,6 +30,7 @@ from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.fftlog import fht, fhtoffset, ifht
 from trnfft.namesake import refuse_namesake
+from trnfft.ops import across as _across
 from trnfft.patch import patch_torch
 from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
 from trnfft.signal import istft, stft
@@ -138,6 +139,16 @@ __all__ = [
     "zoom_fft",
 ]
 
+
+def _load_distributed() -> None:
+    from trnfft import distributed  # noqa: F401
+
+
+def _load_distributed_in_graph() -> None:
+    from trnfft.distributed import in_graph  # noqa: F401
+
+
+_across.LOAD.update({False: _load_distributed, True: _load_distributed_in_graph})
 
 _PLANNER = {
     "plan": "planner",

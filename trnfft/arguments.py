@@ -13,9 +13,8 @@ import torch
 from trnfft.checks import check_flag, index, shown
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described
+from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described, is_sharded, split
 from trnfft.memory import check_memory, may_be_too_many
-from trnfft.ops.sharded import is_sharded
 from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor
@@ -47,6 +46,8 @@ def integer(name: str, value: object) -> int:
         TypeError: it is not an int, or it is a bool.
         ValueError: it has more than 64 bits.
     """
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     number = index(name, value)
@@ -216,10 +217,13 @@ def check_tensor(name: str, x: object) -> None:
 
 def _check_ordinary(name: str, x: torch.Tensor | ComplexTensor) -> None:
     """Raises an error for a tensor that is not plain numbers, or is larger than the memory."""
-    if not isinstance(x, ComplexTensor):  # whose parts are always dense
+    part: torch.Tensor = x
+    if isinstance(x, ComplexTensor):  # whose parts are always dense
+        part = described(x)
+    else:
         _check_dense(name, x)
     # Of a sharded tensor, this device holds only a part.
-    if may_be_too_many(described(x).numel()) and not is_sharded(x):
+    if may_be_too_many(part.numel()) and not is_sharded(x):
         what = f"argument '{name}' has shape {tuple(x.shape)}"
         check_memory(what, x.shape, x.element_size(), x.device)
 
@@ -347,9 +351,7 @@ def floating_point(
         return x
     if x.is_complex():
         if is_sharded(x):
-            from trnfft.distributed import dtensor  # imported here, because it loads DTensor
-
-            return dtensor.split(x)
+            return split(x)
         # Other classes of complex tensors, such as torch's own of two parts, are split.
         return x if type(x) in _KNOWN or is_traced() else ComplexTensor.from_complex(x)
     if x.dtype in PART_DTYPES:

@@ -50,9 +50,9 @@ from trnfft.arguments import (
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution.convolve import fast_length, lengthened
-from trnfft.ops.sharded import is_sharded, of_shards
+from trnfft.ops.across import of_shards
 from trnfft.transforms import check_longest, check_result, fft, ifft
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")

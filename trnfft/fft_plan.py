@@ -22,10 +22,11 @@ from trnfft.arguments import (
     normalization,
     widened,
 )
+from trnfft.backends.backend import Call
 from trnfft.checks import shown
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, of_parts
+from trnfft.complex.sharded import placement_of
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, is_sharded, of_parts
 from trnfft.ops import transforms as ops
-from trnfft.ops.sharded import placement_of
 from trnfft.transforms import length_and_dimension
 
 KINDS = ("c2c", "r2c", "c2r")
@@ -54,14 +55,14 @@ class FftPlan:
                 [4., 0., 0., 0.]])
     """
 
-    def __init__(self, title: str, like: Input, transform: ops.Prepared, is_computed: bool) -> None:
+    def __init__(self, title: str, like: Input, computed: Input, call: Call) -> None:
         self.title = title
         self.shape, self.dtype, self.device = like.shape, like.dtype, like.device
-        self.backend, self.precision = transform.backend, transform.precision
+        self._transform, self.backend, self.precision = ops.prepared(computed, call)
         self._native, self._split = _keys(like)
         self._placement = placement_of(like)
-        self._transform = transform
-        self._is_computed = is_computed
+        part = like.real.dtype if like.is_complex() else like.dtype
+        self._is_computed = part == computed_dtype(part)
 
     def __call__(self, x: Input) -> Any:
         """Returns the transform of a tensor.
@@ -165,13 +166,12 @@ def plan_fft(
             f"use kind 'c2c'"
         )
     computed = _computed("x_spec", like)
-    size, dim = length_and_dimension(computed, n, dim, is_half=kind == "c2r")
+    part, sharded = described(computed), is_sharded(computed)
+    size, dim = length_and_dimension(part, sharded, n, dim, is_half=kind == "c2r")
     norm = normalization(norm)
-    transform = ops.prepared(kind, computed, (size,), (dim,), inverse, norm)
     direction = "inverse " if inverse else ""
     title = f"{direction}{kind}, {size} points along dimension {dim}, norm {norm!r}"
-    part = like.real.dtype if like.is_complex() else like.dtype
-    return FftPlan(title, like, transform, is_computed=part == computed_dtype(part))
+    return FftPlan(title, like, computed, Call(kind, inverse, (size,), (dim,), norm))
 
 
 def _like(x_spec: Input, device: torch.device | str | None) -> Input:

@@ -30,10 +30,10 @@ from trnfft.arguments import DTYPE_ERROR, Input, check_length, dimension, floati
 from trnfft.backends.device_tables import tables_like
 from trnfft.checks import finite
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory
+from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import filtered_rows
-from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)

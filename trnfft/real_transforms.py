@@ -47,11 +47,11 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
+from trnfft.backends.backend import scale_of
 from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops.across import of_shards
 from trnfft.ops.real_transforms import RealTransform, transformed
-from trnfft.ops.sharded import is_sharded, of_shards
-from trnfft.ops.transforms import scale_of
 from trnfft.transforms import Sizes, check_longest, check_result
 
 TYPES = (1, 2, 3, 4)

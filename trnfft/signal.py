@@ -30,9 +30,9 @@ from trnfft.arguments import (
 from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
-from trnfft.ops.sharded import is_sharded, of_shards
+from trnfft.ops.across import of_shards
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")

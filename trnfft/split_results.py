@@ -31,9 +31,9 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,
     is_in_place,
+    is_sharded,
     join,
 )
-from trnfft.ops.sharded import is_sharded
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
 # Arguments of these types are no complex numbers, and need not be looked at.

@@ -38,7 +38,6 @@ All transforms raise these errors:
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -60,15 +59,20 @@ from trnfft.arguments import (
     normalization,
     widened,
 )
+from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import backend_for
-from trnfft.backends.torch_native import MOST_DIMENSIONS, split_whole, torchs
+from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
 from trnfft.checks import shown
-from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, described, is_followed, parts_to_read
+from trnfft.complex.tensor import (
+    ComplexTensor,
+    described,
+    is_sharded,
+    parts_unfollowed,
+    to_transform,
+)
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
-from trnfft.ops.sharded import is_sharded
 
 # This file checks and normalises the arguments. trnfft.ops computes the transforms.
 
@@ -82,33 +86,23 @@ _FEW = 2**24  # any computer has the memory for so many numbers
 
 
 _REAL, _COMPLEX = (torch.float32, torch.float64), (torch.complex64, torch.complex128)
+_COMPUTED = _REAL + _COMPLEX
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of transform: the operation, the direction, and torch's functions that do the same.
+FFT, IFFT = Call("c2c", False), Call("c2c", True)
+RFFT, IRFFT = Call("r2c", False), Call("c2r", True)
+_HFFT, _IHFFT = Call("c2r", False), Call("r2c", True)
 
-    Attributes:
-        operation: `c2c`, `r2c` or `c2r` of `trnfft.ops.transforms`.
-        inverse: whether the exponent has the positive sign, as in `trnfft.ops.transforms`.
-        one, several: functions of torch.fft, for one dimension and for several, that return the
-            same for a tensor whose dtype is in `takes` and that leave no result conjugated lazily.
-            None where torch.fft has no such function.
-        takes: the dtypes for which `one` and `several` may be called.
-    """
-
-    operation: Any
-    inverse: bool
-    one: Any = None
-    several: Any = None
-    takes: tuple[torch.dtype, ...] = ()
-
-
-FFT = Kind(ops.c2c, False, torchs.fft, torchs.fftn, _REAL + _COMPLEX)
-IFFT = Kind(ops.c2c, True, torchs.ifft, torchs.ifftn, _COMPLEX)
-RFFT = Kind(ops.r2c, False, torchs.rfft, torchs.rfftn, _REAL)
-IRFFT = Kind(ops.c2r, True, torchs.irfft, torchs.irfftn, _COMPLEX)
-_HFFT, _IHFFT = Kind(ops.c2r, False), Kind(ops.r2c, True)
+# By name: torch's own function, and the dtypes for which it returns the same. These functions leave
+# no result conjugated lazily.
+_OF_TORCH: dict[str, tuple[Any, tuple[torch.dtype, ...]]] = {
+    "fft": (torchs.fft, _REAL + _COMPLEX),
+    "ifft": (torchs.ifft, _COMPLEX),
+    "rfft": (torchs.rfft, _REAL),
+    "irfft": (torchs.irfft, _COMPLEX),
+}
+for _name in ("fft2", "fftn", "ifft2", "ifftn", "rfft2", "rfftn", "irfft2", "irfftn"):
+    _OF_TORCH[_name] = getattr(torchs, f"{_name[:-1]}n"), _OF_TORCH[_name[:-1]][1]
 
 
 def fft(
@@ -889,7 +883,7 @@ def ihfftn(
 
 def _one(
     name: str,
-    kind: Kind,
+    kind: Call,
     input: Input,
     n: int | None,
     dim: int,
@@ -898,24 +892,28 @@ def _one(
     order: str = "natural",
 ) -> Any:
     """Returns a transform along one dimension."""
-    if out is None and order == "natural":
-        if _is_straight(kind.takes, input, norm) and _are_usual(input, n, dim):
-            return kind.one(input, n, dim, norm)
-        if _is_split_straight(kind, input, norm) and _are_usual(described(input), n, dim):
-            z = torch.complex(*parts_to_read(input))
-            return split_whole(kind.one(z, n, dim, norm), z.device)
-    x = _prepared(name, kind, input)
-    size, dim = length_and_dimension(x, n, dim, is_half=kind.operation is ops.c2r)
-    arguments = (x, (size,), (dim,), kind.inverse, normalization(norm))
-    if not _is_planned(order):
-        return _written(kind.operation(*arguments), input, out)
-    if kind.inverse and size != described(x).shape[dim]:
+    if out is None and order == "natural" and name in _OF_TORCH:
+        of_torch, takes = _OF_TORCH[name]
+        if type(input) is not ComplexTensor:
+            if _is_straight(takes, input, norm) and _are_usual(input, n, dim):
+                return of_torch(input, n, dim, norm)
+        elif takes is not _REAL and _is_straight(_REAL, input._real, norm):
+            parts = parts_unfollowed(input) if _are_usual(input._real, n, dim) else None
+            if parts is not None:
+                return split_fresh(of_torch(torch.complex(*parts), n, dim, norm))
+    x, like, sharded = _entered(name, kind, input)
+    size, dim = length_and_dimension(like, sharded, n, dim, is_half=kind.kind == "c2r")
+    norm = normalization(norm)
+    planned = order != "natural" and _is_planned(order)
+    if planned and kind.inverse and size != like.shape[dim]:
         raise RuntimeError(
             f"argument 'n' is {n}, allowed with order 'planned' is the size of the dimension, "
-            f"{described(x).shape[dim]}: a spectrum in planned order has no end to trim or pad; "
+            f"{like.shape[dim]}: a spectrum in planned order has no end to trim or pad; "
             f"leave 'n' out"
         )
-    return _written(ops.c2c(*arguments, planned=True), input, out)
+    call = Call(kind.kind, kind.inverse, (size,), (dim,), norm, "", planned)
+    result = ops.transformed(x, sharded, call)
+    return result if out is None else _written(result, out)
 
 
 def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
@@ -930,20 +928,11 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
         and not traced.is_traced()
         and 0 < x.numel() < _FEW
         and (norm is None or type(norm) is str and norm in NORMS)
-        and ops.is_plain(x)
-    )
-
-
-def _is_split_straight(kind: Kind, x: Any, norm: Any) -> bool:
-    """Whether `_is_straight` holds for the parts of a ComplexTensor.
-
-    False for a ComplexTensor that autograd, a compiler or torch.func follows.
-    """
-    return (
-        type(x) is ComplexTensor
-        and torch.complex64 in kind.takes
-        and _is_straight(_REAL, x._real, norm)
-        and not is_followed(x)
+        and (x.is_cpu or x.is_cuda)  # reading a device's type would take as long as all the rest
+        and config.is_of_torch()
+        and x.layout is torch.strided
+        and not x.is_nested
+        and not torch._C._len_torch_function_stack()  # a mode that must not see torch's functions
     )
 
 
@@ -965,32 +954,34 @@ def _are_several_usual(x: torch.Tensor, lengths: Any, dims: Any) -> bool:
     return 0 < len({dim % x.ndim for dim in dims}) == len(dims) <= MOST_DIMENSIONS
 
 
-def length_and_dimension(x: Input, n: int | None, dim: int, is_half: bool) -> tuple[int, int]:
+def length_and_dimension(
+    like: torch.Tensor, sharded: bool, n: int | None, dim: int, is_half: bool
+) -> tuple[int, int]:
     """Returns the length of a transform along one dimension, and that dimension counted from 0.
 
     Args:
-        x: the input.
+        like: the input, or a part of it.
+        sharded: whether many devices hold the input.
         n, dim: arguments of the public functions.
-        is_half: whether `x` is half of a spectrum, whose transform is real.
+        is_half: whether the input is half of a spectrum, whose transform is real.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
     """
-    like = described(x)
     dim = dimension("dim", integer("dim", dim), like.ndim)
     usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
     size = usual if n is None else integer("n", n)
     check_length("n", n, size, like.shape[dim])
-    if not is_sharded(x):
+    if not sharded:
         check_longest(size, like.device)
-    if n is not None:
-        check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), x)
+        if n is not None:
+            _check_result("n", n, (*like.shape[:dim], size, *like.shape[dim + 1 :]), like)
     return size, dim
 
 
 def _many(
     name: str,
-    kind: Kind,
+    kind: Call,
     input: Input,
     s: Sizes,
     dim: int | Iterable[int] | None,
@@ -998,59 +989,77 @@ def _many(
     out: Any,
 ) -> Any:
     """Returns a transform along several dimensions."""
-    is_usual = out is None and type(dim) in (tuple, list) and _is_straight(kind.takes, input, norm)
-    if is_usual and _are_several_usual(input, s, dim):
-        return kind.several(input, s, dim, norm)
-    x, sizes, dims = several(name, kind, input, s, dim)
-    result = kind.operation(x, sizes, dims, kind.inverse, normalization(norm))
-    return _written(result, input, out)
+    if out is None and name in _OF_TORCH and type(dim) in (tuple, list):
+        of_torch, takes = _OF_TORCH[name]
+        if _is_straight(takes, input, norm) and _are_several_usual(input, s, dim):
+            return of_torch(input, s, dim, norm)
+    x, sharded, call = several(name, kind, input, s, dim)
+    result = ops.transformed(x, sharded, call._replace(norm=normalization(norm)))
+    return result if out is None else _written(result, out)
 
 
 def several(
-    name: str, kind: Kind, input: Input, s: Sizes, dim: int | Iterable[int] | None
-) -> tuple[Input, tuple[int, ...], tuple[int, ...]]:
-    """Returns the input, the lengths and the dimensions that `trnfft.ops.transforms` needs.
+    name: str, kind: Call, input: Input, s: Sizes, dim: int | Iterable[int] | None
+) -> tuple[Parts, bool, Call]:
+    """Returns what `trnfft.ops.transforms.transformed` needs, without the norm.
 
     Raises:
         TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
     """
-    x = _prepared(name, kind, input)
-    like = described(x)
+    x, like, sharded = _entered(name, kind, input)
     given = None if s is None else integers("s", s)
     dims = dimensions("dim", dim, given, like.ndim)
-    if not dims and kind.operation is not ops.c2c:
+    if not dims and kind.kind != "c2c":
         raise RuntimeError(f"argument 'dim' is (), {name} must transform at least one dimension")
     sizes = [like.shape[d] for d in dims] if given is None else list(given)
     for i, (size, d) in enumerate(zip(sizes, dims, strict=True)):
         if given is None or size == -1:
-            is_half = kind.operation is ops.c2r and i == len(dims) - 1
+            is_half = kind.kind == "c2r" and i == len(dims) - 1
             sizes[i] = 2 * (like.shape[d] - 1) if is_half else like.shape[d]
         check_length("s", given, sizes[i], like.shape[d])
-        if not is_sharded(x):
+        if not sharded:
             check_longest(sizes[i], like.device)
-    if given is not None:
+    if given is not None and not sharded:
         lengths = dict(zip(dims, sizes, strict=True))
         shape = [lengths.get(d, size) for d, size in enumerate(like.shape)]
-        check_result("s", given, shape, x)
-    return x, tuple(sizes), dims
+        _check_result("s", given, shape, like)
+    return x, sharded, Call(kind.kind, kind.inverse, tuple(sizes), dims)
 
 
-def _prepared(name: str, kind: Kind, input: Input) -> Input:
-    """Returns `input` with a dtype to compute in."""
-    x = floating_point("input", input, DTYPE_ERROR)
-    if kind.operation is ops.r2c and x.is_complex():
+def _entered(name: str, kind: Call, input: Input) -> tuple[Parts, torch.Tensor, bool]:
+    """Returns `input` as `ops.transformed` takes it, in a dtype to compute in.
+
+    The other results are a tensor with its shape and device, and whether many devices hold it.
+    """
+    is_split = isinstance(input, ComplexTensor)
+    x = input if is_split else floating_point("input", input, DTYPE_ERROR)
+    parts, sharded = to_transform(x)
+    if is_split and not sharded and may_be_too_many(parts[0].numel()):
+        check_tensor("input", x)
+    if kind.kind == "r2c" and x.is_complex():
         raise RuntimeError(
             f"argument 'input' has dtype {x.dtype}, {name} allows real dtypes only; "
             f"take its .real, or use {name.replace('r', '').replace('h', '')}"
         )
-    return widened(x)
+    if sharded:
+        x = widened(x)
+        return (x,), described(x), True
+    like = parts[0]
+    if like.dtype not in _COMPUTED:
+        dtype = torch.complex64 if like.is_complex() else torch.float32
+        parts = tuple([part.to(dtype) for part in parts])
+    return parts, parts[0], False
 
 
 def check_result(name: str, given: object, shape: Sequence[int], x: Input) -> None:
     """Raises RuntimeError where the result of these lengths does not fit in memory."""
-    if not is_sharded(x) and may_be_too_many(math.prod(shape)):
+    if not is_sharded(x):
+        _check_result(name, given, shape, described(x))
+
+
+def _check_result(name: str, given: object, shape: Sequence[int], part: torch.Tensor) -> None:
+    if may_be_too_many(math.prod(shape)):
         what = f"argument '{name}' is {shown(given)}"
-        part = described(x)
         check_memory(what, shape, part.element_size(), part.device)
 
 
@@ -1071,12 +1080,8 @@ def _is_planned(order: str) -> bool:
     return order == "planned"
 
 
-def _written(result: Any, input: Input, out: Any) -> Any:
-    """Returns the result, of the kind that the input gives, or `out` with the result in it."""
-    if is_sharded(input):
-        result = of_kind(result, input)
-    if out is None:
-        return result
+def _written(result: Any, out: Any) -> Any:
+    """Returns `out` with the result in it."""
     check_tensor("out", out)
     if out.is_complex() != result.is_complex() or is_sharded(out) != is_sharded(result):
         raise TypeError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -17,26 +17,48 @@ if TYPE_CHECKING:
 Parts = tuple[torch.Tensor, ...]
 
 
-@dataclass(frozen=True)
-class Call:
-    """The settings of a transform of split parts.
+class Call(NamedTuple):
+    """A transform, on its way from the public functions to a backend.
 
     Attributes:
-        sizes: lengths of the transforms, for the last dimensions in their order. A half
-            spectrum has
-            sizes[-1] // 2 + 1 numbers in the last dimension.
+        kind: "c2c", "r2c" for real data, or "c2r" for a real result.
         inverse: the sign of the exponent: False for exp(-2 pi i j k / N), True for exp(+ ...).
-        scale: a factor on the result.
-        precision: the mode, as in `trnfft.config`.
+        sizes: lengths of the transforms, for the dimensions in their order. A half spectrum has
+            sizes[-1] // 2 + 1 numbers in the last of them.
+        dims: the dimensions, each once, counted from 0. Backends transform the last dimensions of
+            split parts, whatever is said here.
+        norm: a name, as in torch.fft for a transform whose forward direction has the negative sign,
+            or a factor on the result.
+        precision: the mode, as in `trnfft.config`; "" for that of the run.
         planned: whether the frequencies are in planned order (see trnfft/planner/order.py); for an
             inverse, the frequencies are the input. Only for one dimension and complex data.
     """
 
-    sizes: tuple[int, ...]
+    kind: str
     inverse: bool
-    scale: float
-    precision: str
+    sizes: tuple[int, ...] = ()
+    dims: tuple[int, ...] = ()
+    norm: str | float = "backward"
+    precision: str = ""
     planned: bool = False
+
+    @property
+    def scale(self) -> float:
+        """The factor on the result."""
+        return scale_of(self.norm, self.sizes, self.inverse)
+
+
+def scale_of(norm: str | float, sizes: tuple[int, ...], inverse: bool) -> float:
+    """Returns the factor of `norm` on a sum over `sizes` points."""
+    if not isinstance(norm, str):
+        return norm
+    n = math.prod(sizes)
+    # from a trace, which otherwise would keep it or round it to float32
+    if isinstance(n, torch.Tensor):
+        n = n.double()
+    if norm == "ortho":
+        return n**-0.5
+    return 1.0 / n if (norm == "backward") == inverse else 1.0
 
 
 class Backend:
@@ -81,23 +103,23 @@ class Backend:
         """Transforms real data: one part [..., *sizes] to the two parts of its half spectrum."""
         if len(call.sizes) == 1:
             return self.r2c_rows(parts, call)
-        half = self.r2c_rows(parts, replace(call, sizes=call.sizes[-1:]))
-        return self._dimensions(half, replace(call, scale=1.0), len(call.sizes) - 1)
+        half = self.r2c_rows(parts, call._replace(sizes=call.sizes[-1:], norm=call.scale))
+        return self._dimensions(half, call._replace(norm=1.0), len(call.sizes) - 1)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
         """Transforms the two parts of a half spectrum to one real part [..., *sizes]."""
         if len(call.sizes) == 1:
             return self.c2r_rows(parts, call)
-        parts = self._dimensions(parts, replace(call, scale=1.0), len(call.sizes) - 1)
-        return self.c2r_rows(parts, replace(call, sizes=call.sizes[-1:]))
+        parts = self._dimensions(parts, call._replace(norm=1.0), len(call.sizes) - 1)
+        return self.c2r_rows(parts, call._replace(sizes=call.sizes[-1:], norm=call.scale))
 
-    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        """Returns the method `kind` for this call and parts like `like`, plan and tables ready.
+    def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        """Returns the method for this call and parts like `like`, plan and tables ready.
 
         Raises:
             NotImplementedError, RuntimeError, TypeError: the backend cannot do the transform.
         """
-        return partial(getattr(self, kind), call=call)
+        return partial(getattr(self, call.kind), call=call)
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -117,13 +139,13 @@ class Backend:
 
     def _dimensions(self, parts: Parts, call: Call, count: int) -> Parts:
         """Transforms along the first `count` of the dimensions, the last of these first."""
-        last = len(call.sizes)
+        last, scale = len(call.sizes), call.scale
         for index in reversed(range(count)):
             dim = index - last
-            one = replace(call, sizes=(call.sizes[index],))
+            one = call._replace(sizes=(call.sizes[index],), norm=scale)
             real, imag = self.c2c_rows(tuple(part.transpose(dim, -1) for part in parts), one)
             parts = real.transpose(dim, -1), imag.transpose(dim, -1)
-            call = replace(call, scale=1.0)
+            scale = 1.0
         return parts
 
     def _in_planned_order(self, parts: Parts, call: Call) -> Parts:
@@ -131,7 +153,7 @@ class Backend:
         from trnfft.planner import order  # here, so that only its users load the planner
 
         radices = order.radices(call.sizes[-1])
-        natural = replace(call, planned=False)
+        natural = call._replace(planned=False)
         if call.inverse:
             return self.c2c(_reordered(parts, radices), natural)
         return _reordered(self.c2c(parts, natural), radices[::-1])

@@ -30,7 +30,8 @@ def stores_complex(device: torch.device) -> bool:
 
 def backend_for(device: torch.device) -> str:
     """Returns the backend's name for tensors on a device: the chosen one, or that of "auto"."""
-    return choose_backend(device)[0]
+    name = config.get_backend()
+    return name if name != "auto" else choose_backend(device)[0]
 
 
 def choose_backend(device: torch.device) -> tuple[str, str]:

@@ -16,21 +16,20 @@ from trnfft.planner.problem import C2R, R2C
 
 
 def tables_of(
-    kind: str, shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device
+    shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device
 ) -> list[torch.Tensor]:
     """Returns the tables of a transform's launches, in the order of the launches, on the device.
 
     Args:
-        kind: "c2c", "r2c" or "c2r".
         shapes: shapes of the parts.
-        call: settings of the transform.
+        call: the transform.
         device: the device to which the tables go, once.
 
     Raises:
         NotImplementedError: no kernel can transform a length with this precision.
     """
     backend = _Rehearsal(device)
-    getattr(backend, kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
+    getattr(backend, call.kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
     return backend.tables
 
 

@@ -77,15 +77,15 @@ class Matmul(Backend):
         half = super().r2c(parts, call)
         return half if len(call.sizes) == 1 else _with_real_mirrors(half, call)
 
-    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Transform:
+    def prepared(self, like: torch.Tensor, call: Call) -> Transform:
         # tables on XLA devices depend on modes
         if len(call.sizes) > 1 or like.device.type == "xla":
-            return super().prepared(kind, like, call)
+            return super().prepared(like, call)
         n = call.sizes[0]
-        if kind == "r2c":
+        if call.kind == "r2c":
             return _half_transform(n, like.dtype, like.device, call)
         rows = _transform(n, like.dtype, like.device, call)
-        if kind == "c2r":
+        if call.kind == "c2r":
             return lambda parts: rows(whole_of(parts[0], parts[1], n))[:1]
         return rows
 

@@ -85,10 +85,10 @@ class Nki(Backend):
     # Without a kernel for several dimensions, each dimension is transformed alone.
     c2c_rows, r2c_rows, c2r_rows = c2c, r2c, c2r
 
-    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+    def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
         if not _is_one_point(call):
-            self._recipe(kind, (like,), call)  # the plan is searched for now, and remembered
-        return super().prepared(kind, like, call)
+            self._recipe(call.kind, (like,), call)  # the plan is searched for now, and remembered
+        return super().prepared(like, call)
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0

@@ -7,16 +7,13 @@ The other modes are computed in the dtype of the input.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_to_read
-
-Input = torch.Tensor | ComplexTensor
+from trnfft.complex.tensor import join_to_read, of_parts
 
 # torch.fft as it is now, because `trnfft.patch_torch` replaces its functions by this library's.
 torchs = SimpleNamespace(**vars(torch.fft))
@@ -25,32 +22,25 @@ MOST_DIMENSIONS = 7  # the limit of MKL
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
-class Transform(NamedTuple):
-    """Arguments of torch.fft, and the precision mode."""
-
-    sizes: tuple[int, ...]
-    dims: tuple[int, ...]
-    inverse: bool
-    norm: str
-    precision: str
-
-
 class TorchNative(Backend):
     """torch.fft. Results for ComplexTensors are copied, so that the parts share no memory."""
 
     name = "torch"
     takes_whole = True
 
-    def whole(self, kind: str, x: Input, asked: Transform, native: bool) -> torch.Tensor:
+    def whole(self, x: Parts, call: Call, native: bool) -> torch.Tensor:
         """Transforms a tensor of any kind, trimmed or padded to the sizes.
 
         Args:
-            kind: "c2c", "r2c" or "c2r".
-            x: the input, whose transformed dimensions may lie anywhere.
-            asked: the arguments of torch.fft.
+            x: a tensor, or both parts of a ComplexTensor. The dimensions may lie anywhere.
+            call: the transform, with a named norm.
             native: whether a complex result is native, or a ComplexTensor.
         """
-        y, device = _transformed(kind, x, asked), described(x).device
+        device = x[0].device
+        if call.precision == "double" and device.type != "meta":
+            # before the parts become complex, which the device may not support
+            x = tuple(part.to("cpu") for part in x)
+        y = _computed(torch.complex(*x) if len(x) == 2 else x[0], call)
         if not native:
             return split_whole(y, device)
         return y if y.device == device else y.to(device)
@@ -58,30 +48,28 @@ class TorchNative(Backend):
     def c2c(self, parts: Parts, call: Call) -> Parts:
         if call.planned:
             return self._in_planned_order(parts, call)
-        y = _transformed("c2c", torch.complex(*parts), _last_dimensions(call))
+        y = _of_last("c2c", torch.complex(*parts), call, call.inverse)
         return _scaled(y, call.scale, call.scale, parts[0].device)
 
     # ihfftn is not used, because it takes a pass to conjugate; here the sign of the scale does
     # this.
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        y = _transformed("r2c", parts[0], _last_dimensions(replace(call, inverse=False)))
+        y = _of_last("r2c", parts[0], call, False)
         sign = -1.0 if call.inverse else 1.0
         return _scaled(y, call.scale, sign * call.scale, parts[0].device)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
         real, imag = parts
         x = torch.complex(real, imag if call.inverse else -imag)
-        return (
-            _transformed("c2r", x, _last_dimensions(replace(call, inverse=True))).to(real.device)
-            * call.scale,
-        )
+        return (_of_last("c2r", x, call, True).to(real.device) * call.scale,)
 
 
-def _last_dimensions(call: Call) -> Transform:
-    """Returns a call as torch's transform without a factor, because a scale may be any number."""
+def _of_last(kind: str, x: torch.Tensor, call: Call, inverse: bool) -> torch.Tensor:
+    """Transforms the last dimensions without a factor, because a scale may be any number."""
     dims = tuple(range(-len(call.sizes), 0))
-    norm = "forward" if call.inverse else "backward"
-    return Transform(call.sizes, dims, call.inverse, norm, call.precision)
+    norm = "forward" if inverse else "backward"
+    x = x.to("cpu") if call.precision == "double" and x.device.type != "meta" else x
+    return _computed(x, Call(kind, inverse, call.sizes, dims, norm, call.precision))
 
 
 # By kind and direction: torch's function for one dimension, which is faster, and for several.
@@ -95,28 +83,25 @@ _FUNCTIONS = {
 }
 
 
-def _transformed(kind: str, x: Input, asked: Transform) -> torch.Tensor:
-    one, several = _FUNCTIONS[kind, asked.inverse]
-    if len(asked.dims) == 1:
-        return _computed(one, x, asked.sizes[0], asked.dims[0], asked)
-    return _computed(several, x, asked.sizes, asked.dims, asked)
-
-
-def _computed(function: Any, x: Input, sizes: Any, dims: Any, asked: Transform) -> torch.Tensor:
-    """Calls torch.fft's function in the precision; the result of "double" is on the host."""
-    if asked.precision == "double" and described(x).device.type != "meta":
-        x = x.to("cpu")  # before the parts become complex, which the device may not support
-    z = torch.complex(*parts_to_read(x)) if isinstance(x, ComplexTensor) else x
-    wide = _WIDE.get(z.dtype) if asked.precision in ("kahan", "double") else None
+def _computed(x: torch.Tensor, call: Call) -> torch.Tensor:
+    """Calls torch.fft's function in the precision."""
+    function, several = _FUNCTIONS[call.kind, call.inverse]
+    sizes: Any = call.sizes
+    dims: Any = call.dims
+    if len(dims) == 1:
+        (sizes,), (dims,) = sizes, dims
+    else:
+        function = several
+    wide = _WIDE.get(x.dtype) if call.precision in ("kahan", "double") else None
     # Some functions conjugate lazily, and the imaginary part would show this as a bit.
     with torch._C.DisableTorchFunction():  # `trnfft.patch_torch` would call this again
         try:
-            y = function(z if wide is None else z.to(wide), sizes, dims, asked.norm).resolve_conj()
+            y = function(x if wide is None else x.to(wide), sizes, dims, call.norm).resolve_conj()
         except RuntimeError as error:
-            if "MKL FFT error" not in str(error) or len(asked.dims) <= MOST_DIMENSIONS:
+            if "MKL FFT error" not in str(error) or len(call.dims) <= MOST_DIMENSIONS:
                 raise
             raise RuntimeError(
-                f"argument 'dim' has {len(asked.dims)} dimensions, and torch.fft with MKL allows "
+                f"argument 'dim' has {len(call.dims)} dimensions, and torch.fft with MKL allows "
                 f"at most {MOST_DIMENSIONS}: transform some dimensions first, then the others"
             ) from error
     if wide is None:
@@ -136,6 +121,15 @@ def split_whole(y: torch.Tensor, device: torch.device) -> torch.Tensor:
     if y.device != device:
         parts = [part.to(device) for part in parts]
     return join_to_read(*parts) if len(parts) == 2 else parts[0]
+
+
+def split_fresh(y: torch.Tensor) -> torch.Tensor:
+    """Returns the same for a tensor that nothing follows, on its device."""
+    y = y.contiguous()
+    if not y.is_complex():
+        return y
+    parts: Any = torch.unbind_copy(torch.view_as_real(y), -1)  # type: ignore[func-returns-value]
+    return of_parts(*parts)
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:

@@ -17,7 +17,8 @@ from trnfft.complex.dispatch import Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, join, parts_of
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, join, parts_of
 
 Function = Callable[..., Any]
 

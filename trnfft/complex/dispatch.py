@@ -21,6 +21,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map_only
 
+from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.refusals import is_for_real_numbers, refusal
 from trnfft.complex.tensor import (
@@ -272,8 +273,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     It cannot record operators of ComplexTensors. It is made to record the real operators of which
     they consist.
     """
-    from trnfft.complex import in_graph  # here: it loads torch's compiler
-
+    in_graph = _in_graph()
     in_graph.note_parts(args, kwargs)
     keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     token = _KEYS_OF_EXPORT.set(_KEYS_OF_EXPORT.get() or keys)
@@ -284,6 +284,12 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         _KEYS_OF_EXPORT.reset(token)
     in_graph.note_joined(results)
     return results
+
+
+def _in_graph() -> Any:
+    from trnfft.complex import in_graph  # here: it loads torch's compiler
+
+    return in_graph
 
 
 def _with_twins(
@@ -509,5 +515,6 @@ def _refuse_if_traced(target: ComplexTensor) -> None:
         )
 
 
+table.dispatch, table.exported, table.in_graph = dispatch, exported, _in_graph
 for _function in (dispatch, _has_conjugate, _resolved, _view_of_conjugate):
     keep_from_compiler(_function.__code__)

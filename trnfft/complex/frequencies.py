@@ -7,8 +7,8 @@ import torch
 
 from trnfft.arguments import check_tensor, dimension, integers
 from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import ComplexTensor, described
-from trnfft.ops.sharded import is_sharded, of_shards
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded
+from trnfft.ops.across import of_shards
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq

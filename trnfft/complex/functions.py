@@ -29,8 +29,8 @@ from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
 from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.composites import as_torch, opened
+from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import (
-    FUNCTIONS,
     ComplexTensor,
     as_pairs,
     dtype_of_parts,
@@ -45,7 +45,7 @@ from trnfft.complex.tensor import (
     view_of_part,
     with_conjugation,
 )
-from trnfft.ops.sharded import split as split_native
+from trnfft.complex.tensor import split as split_native
 
 
 def real(input: ComplexTensor) -> torch.Tensor:

@@ -12,8 +12,13 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, join, join_to_read, parts_of
-from trnfft.ops.sharded import is_sharded
+from trnfft.complex.tensor import (
+    COMPLEX_DTYPES,
+    ComplexTensor,
+    is_sharded,
+    join,
+    parts_of,
+)
 
 
 def is_native(*inputs: Any) -> bool:
@@ -23,9 +28,10 @@ def is_native(*inputs: Any) -> bool:
     return has_native(inputs[0].device)
 
 
-def has_native(device: torch.device) -> bool:
+def has_native(device: torch.device, backend: str = "") -> bool:
     """Whether complex results of native tensors on a device are native.
 
+    `backend` is the name of the backend for the device, where the caller knows the name.
     A compiled graph uses the backend that was chosen last when it was compiled. It is compiled
     again for another backend.
     """
@@ -33,7 +39,7 @@ def has_native(device: torch.device) -> bool:
         return True
     if torch.compiler.is_compiling():
         return device.type in COMPLEX_DEVICES and config.LATEST in ("auto", "torch")
-    return backend_for(device) == "torch"
+    return (backend or backend_for(device)) == "torch"
 
 
 def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
@@ -41,18 +47,14 @@ def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tenso
 
     Nothing else may use the memory of the parts.
     """
-    if not is_native(*inputs):
-        return join(real, imag)
+    return native_of(real, imag) if is_native(*inputs) else join(real, imag)
+
+
+def native_of(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
+    """Returns the native complex tensor of two parts."""
     if real.dtype in (torch.float16, torch.bfloat16):  # autocast makes such parts
         real, imag = real.float(), imag.float()
     return torch.complex(real, imag)
-
-
-def of_results(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
-    """Returns the same as `made_of` for parts that a transform has made, which may be views."""
-    if is_native(*inputs):
-        return made_of(real, imag, *inputs)
-    return join_to_read(real, imag)
 
 
 def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:

@@ -11,7 +11,8 @@ import torch
 
 from trnfft.complex.composites import as_torch
 from trnfft.complex.pairs import RealPairs
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, is_seen_by_compiler
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, is_seen_by_compiler
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)

@@ -29,11 +29,11 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,
     is_in_graph,
+    is_sharded,
     join,
     of_parts,
     parts_to_read,
 )
-from trnfft.ops.sharded import is_sharded
 
 aten = torch.ops.aten
 

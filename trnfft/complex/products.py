@@ -9,7 +9,8 @@ import torch
 from trnfft.complex.arithmetic import add, mul
 from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
 from trnfft.complex.shape import conj
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor
 
 Real = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

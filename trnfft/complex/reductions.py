@@ -18,7 +18,8 @@ from trnfft.complex.dispatch import (
     overloads_of,
 )
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
-from trnfft.complex.tensor import FUNCTIONS, ComplexTensor, dtype_of_parts
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
 
 
 @implements(aten.prod.default)

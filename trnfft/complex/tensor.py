@@ -19,6 +19,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -33,6 +34,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map_only
 
+from trnfft.complex import table
 from trnfft.memory import check_memory, may_be_too_many
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -56,10 +58,6 @@ aten = torch.ops.aten
 
 # True while views of the whole are made that must be the parts themselves, not pairs of them.
 TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
-
-# Implementations of torch's functions for ComplexTensors, where operators are not enough.
-# trnfft.complex.functions fills the table.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 # Functions of torch that need the very tensor that they are given, whatever its numbers.
 OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
@@ -150,9 +148,7 @@ class ComplexTensor(torch.Tensor):
                 f"'{imag.device}'; they must be equal, move one with .to(device)"
             )
         _check_memory(f"argument 'real' has shape {tuple(real.shape)}", real.shape, real)
-        from trnfft.ops.sharded import copied  # imported here: it imports this file
-
-        return join(copied(real), copied(imag))
+        return join(_copied(real), _copied(imag))
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor) -> None:
         pass  # __new__ makes the tensor
@@ -323,7 +319,7 @@ class ComplexTensor(torch.Tensor):
                 f"torch.jit.trace cannot record {func} of a ComplexTensor, allowed are .real, "
                 f".imag and arithmetic with them; use torch.export or torch.compile"
             )
-        return dispatch.dispatch(func, args, kwargs or {})
+        return table.dispatch(func, args, kwargs or {})
 
     def __dir__(self) -> list[str]:
         """Returns all names of attributes but the parts, whose use torch.export would record."""
@@ -385,8 +381,6 @@ class ComplexTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         # torch prints native complex numbers well, but not of all dtypes and on all devices.
-        from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
-
         real, imag = parts_of(self.detach())
         if is_sharded(real):
             return f"ComplexTensor({real!r}, {imag!r})"
@@ -451,12 +445,12 @@ class ComplexTensor(torch.Tensor):
 
 def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch: its entry in FUNCTIONS, or torch's own, which calls operators."""
-    function = FUNCTIONS.get(func)
+    function = table.FUNCTIONS.get(func)
     if function is not None:
         return function(*args, **kwargs)
     with torch._C.DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
-            return dispatch.exported(func, args, kwargs)
+            return table.exported(func, args, kwargs)
         return func(*args, **kwargs)
 
 
@@ -551,9 +545,7 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     It uses the memory of the parts. It copies parts whose memory is recognisably used elsewhere.
     """
     if torch.compiler.is_compiling():
-        from trnfft.complex import in_graph
-
-        return in_graph.join(real, imag)
+        return table.in_graph().join(real, imag)  # type: ignore[no-any-return]
     if torch.jit.is_tracing():
         joined = of_parts(real.detach(), imag.detach())
         joined._traced = real, imag
@@ -589,9 +581,7 @@ def _recorded(name: str) -> Callable[..., Any]:
                 return function(*inputs)
             if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None:
                 return function(*inputs)
-            from trnfft.complex import in_graph
-
-            return in_graph.recorded(name, function, *inputs)
+            return table.in_graph().recorded(name, function, *inputs)
 
         keep_from_compiler(function.__code__)
         keep_from_compiler(call.__code__)  # type: ignore[attr-defined]
@@ -635,9 +625,7 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     torch.func's transforms, a ComplexTensor is wrapped in a tensor of torch's own type.
     """
     if torch.compiler.is_compiling():
-        from trnfft.complex import in_graph
-
-        return in_graph.parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
+        return table.in_graph().parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
         return _uncompiled(_PartsUnderTransforms.apply, z.resolve_conj())
     if not isinstance(z, ComplexTensor):
@@ -679,15 +667,32 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
     Such parts need not know of writes into `z`, so they are not views of it.
     """
-    is_of_autograd_alone = not (
-        torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
-        or is_transformed()
-        or torch._C._len_torch_dispatch_stack()
-    )
-    if isinstance(z, ComplexTensor) and is_of_autograd_alone and is_followed(z):
-        return _PartsToTransform.apply(z)
+    if isinstance(z, ComplexTensor) and not torch.compiler.is_compiling():
+        if not torch.jit.is_tracing() and (parts := parts_unfollowed(z)) is not None:
+            return parts
+        is_of_autograd_alone = not (
+            torch.jit.is_tracing() or is_transformed() or torch._C._len_torch_dispatch_stack()
+        )
+        if is_of_autograd_alone:
+            return _PartsToTransform.apply(z)
     return parts_to_read(z)
+
+
+def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
+    """Returns what a linear function computes of: a tensor, or the parts of a ComplexTensor.
+
+    It also returns whether `x` is sharded. Such an `x` is returned as it is.
+    """
+    if is_sharded(x):
+        return (x,), True
+    return (parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)), False
+
+
+def parts_unfollowed(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Returns the parts where nothing follows the tensor, or None."""
+    if is_followed(z):
+        return None
+    return z._real, -z._imag if z._is_lazy else z._imag
 
 
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
@@ -740,8 +745,6 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             TAKING_PARTS.reset(token)
         if not which or not is_conjugate(z):
             return part
-        from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
-
         return -part if is_sharded(part) else part._neg_view()  # DTensors have no _neg_view
 
 
@@ -789,6 +792,30 @@ def described(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def is_sharded(x: torch.Tensor) -> bool:
+    """Returns whether a tensor is a DTensor, or a ComplexTensor whose parts are DTensors."""
+    # A caller that has a DTensor has imported the whole module; another thread may be importing it.
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    if kind is None:
+        return False
+    if not isinstance(x, ComplexTensor):
+        return isinstance(x, kind)
+    part = parts_of(x)[0] if torch.compiler.is_compiling() else x._real
+    return isinstance(part, kind)
+
+
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    """Returns a copy; a DTensor with pending sums is returned as it is.
+
+    Copying it would carry out the sums, or place the tensor anew.
+    """
+    if is_sharded(x):
+        from trnfft.complex import dtensor  # here, as it loads DTensor
+
+        return x if dtensor.is_pending(x) else x.clone()
+    return x.clone()
+
+
 def _has_native(values: Any) -> bool:
     """Whether native tensors among these values must be split before a ComplexTensor meets them."""
     for x in values:
@@ -812,8 +839,6 @@ def _is_native(x: torch.Tensor) -> bool:
     """Whether x holds complex numbers in one tensor that autograd follows, or in a DTensor."""
     if not x.is_complex():
         return False
-    from trnfft.ops.sharded import is_sharded  # imported here: it imports this file
-
     return x.requires_grad or is_sharded(x)
 
 
@@ -1021,8 +1046,6 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
         return z
     _check_layout(name, z)
     if z.is_complex():
-        from trnfft.ops.sharded import split  # imported here: it imports this file
-
         return split(z)
     if z.dtype not in PART_DTYPES:
         raise TypeError(
@@ -1031,6 +1054,15 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
         )
     _check_memory(f"argument '{name}' has shape {tuple(z.shape)}", z.shape, z)
     return join(z.clone(), torch.zeros_like(z))
+
+
+def split(z: torch.Tensor) -> ComplexTensor:
+    """Returns a native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
+    if not is_sharded(z):
+        return join(*parts_of(z))
+    from trnfft.complex import dtensor  # here, as it loads DTensor
+
+    return join(*dtensor.each_part(z, parts_of))
 
 
 def _check_memory(what: str, shape: torch.Size, like: torch.Tensor) -> None:
@@ -1060,5 +1092,3 @@ def _rebuilt(
 
 # torch.load reads only tensors and the classes that are registered here.
 torch.serialization.add_safe_globals([ComplexTensor, _rebuilt])
-
-from trnfft.complex import dispatch  # noqa: E402  (its files import this class)

@@ -32,15 +32,15 @@ from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
+from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import (
     convolve_images,
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.planner.factorization import smooth_numbers
 from trnfft.transforms import fft, ifft, irfft, rfft
 

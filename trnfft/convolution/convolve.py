@@ -41,13 +41,13 @@ from trnfft.arguments import (
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
 from trnfft.complex.kinds import with_parts_in
-from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops import traced
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops import across, traced
+from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import (
     filtered_rows,
     has_rows_kernel_for,
 )
-from trnfft.ops.sharded import is_sharded, of_shards
 from trnfft.planner.factorization import next_smooth_number
 from trnfft.signal import overlap_add
 from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
@@ -148,9 +148,7 @@ def _sharded(input: Input, filter: Input, mode: str, dims: Any, padding: str) ->
     if padding != "zero":
         along = _mixed(input, filter, dims)
         return of_shards(convolve, input, along, filter, mode, dims, padding)
-    from trnfft.distributed import convolution  # imported here, because it loads DTensor
-
-    return convolution.convolve(input, filter, mode, dims)
+    return across.call("convolve", input, filter, mode, dims)
 
 
 def _mixed(input: Input, filter: Input, dims: Any) -> list[int]:

@@ -14,7 +14,8 @@ import torch
 
 from trnfft.arguments import Input, check_length, check_tensor, integer, of_given_kind
 from trnfft.complex.kinds import made_of
-from trnfft.ops.sharded import is_sharded, of_shards
+from trnfft.complex.tensor import is_sharded
+from trnfft.ops.across import of_shards
 
 
 def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:

@@ -21,6 +21,7 @@ wait for a late process until the timeout that init_process_group was given, by 
 CPUs.
 """
 
+from trnfft.distributed import shards as _shards  # noqa: F401
 from trnfft.distributed import strategies as _strategies  # noqa: F401
 from trnfft.distributed.convolution import convolve
 from trnfft.distributed.four_step import frequencies

@@ -14,6 +14,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version
 from weakref import WeakKeyDictionary
 
 import torch
@@ -26,6 +27,7 @@ from trnfft import config
 from trnfft.cache import cached
 from trnfft.distributed import turns
 
+VERSION = version("trnfft-nki")  # of this package
 _TEXT_BYTES = 32768  # size of a description: 20 values, whose characters JSON may double
 _MOST_CHARACTERS = 700  # of a value
 _PATIENCE = datetime.timedelta(seconds=60)
@@ -51,8 +53,6 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
             time
             of `patience`, or if the ranks do not ascend.
     """
-    from trnfft import __version__  # here: it imports this package
-
     like = parts[0]
     mesh = like.device_mesh
     if not _ascends(mesh):
@@ -61,7 +61,7 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
             f"along each dimension; make one with init_device_mesh"
         )
     description = {
-        "version of trnfft": __version__,
+        "version of trnfft": VERSION,
         "version of torch": torch.__version__,
         "shape of 'input'": str(tuple(like.shape)),
         "numbers of 'input'": "complex" if len(parts) > 1 else "real",

@@ -9,8 +9,7 @@ one exchange in place of two.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -19,22 +18,23 @@ from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.arguments import check_choice
-from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-from trnfft.convolution import convolve as local
-from trnfft.distributed.dtensor import (
+from trnfft.backends.backend import Call
+from trnfft.complex.dtensor import (
     Kind,
     distributed,
-    local_copy_of,
     local_of,
-    replicated,
     summed_placements,
 )
+from trnfft.complex.kinds import of_kind
+from trnfft.complex.sharded import replicated_on
+from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.convolution import convolve as local
+from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.functions import check_sharded
 from trnfft.distributed.layout import layout_of
-from trnfft.distributed.transforms import Asked, dtensors_of, transform
-from trnfft.ops.sharded import is_sharded
+from trnfft.distributed.transforms import dtensors_of, transform
+from trnfft.ops import across
 
 
 def convolve(
@@ -74,11 +74,7 @@ def convolve(
         >>> destroy_process_group()
     """
     check_sharded("input", input)
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
-
-        return in_graph.convolve(input, filter, mode, dims)
-    return convolved(input, filter, mode, dims)
+    return across.call("convolve", input, filter, mode, dims)
 
 
 def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
@@ -97,24 +93,18 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
     kept = local.kept_of(mode, x, h, axes)
     sizes = tuple(local.fast_length(x.shape[dim] + h.shape[dim] - 1, x.device) for dim in axes)
     is_real = not x.is_complex() and not h.is_complex()
-    common = (sizes, tuple(axes))
-    transformed = functools.partial(Asked, "r2c" if is_real else "c2c", *common, False, "backward")
-    spectrum = transform(x, transformed(placements=()))
-    product = _product(spectrum, h, transformed)
-    asked = Asked(
-        "c2r" if is_real else "c2c",
-        *common,
-        True,
-        "backward",
-        placements=placements,
-        kept=tuple(
-            (dim, (start, stop - start)) for dim, (start, stop) in zip(axes, kept, strict=True)
-        ),
-    )
-    return of_kind(transform(product, asked), input, filter)
+    forward = Call("r2c" if is_real else "c2c", False, sizes, tuple(axes))
+    product = _product(transform(x, forward, ()), h, forward)
+    backward = forward._replace(kind="c2r" if is_real else "c2c", inverse=True)
+    sliced = {dim: (start, stop - start) for dim, (start, stop) in zip(axes, kept, strict=True)}
+    y = transform(product, backward, placements, sliced)
+    return of_kind(y, input, filter)
 
 
-def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
+across.FUNCTIONS["convolve"] = convolved
+
+
+def _product(spectrum: Any, h: Any, forward: Call) -> Any:
     """Returns the spectrum of the input times that of the filter, placed as the former.
 
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
@@ -124,7 +114,7 @@ def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
     Args:
         spectrum: the spectrum of the input.
         h: the filter, a DTensor on the same mesh or a tensor that every device has.
-        transformed: makes the transform's arguments from placements.
+        forward: the transform of both.
     """
     mesh, placements = _placed(spectrum)
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
@@ -134,8 +124,8 @@ def _product(spectrum: Any, h: Any, transformed: Callable[..., Asked]) -> Any:
     if are_copies and not is_shared:
         h = local_copy_of(h, mesh, owners)
     if not is_sharded(h):
-        h = replicated(h, mesh)
-    factor = transform(h, transformed(placements=None if are_copies else placements))
+        h = replicated_on(mesh, h)
+    factor = transform(h, forward, None if are_copies else placements)
     if is_shared or not are_copies and _is_shared(factor, spectrum, split):
         found = dtensors_of(spectrum * factor)
         return join(*(part.redistribute(mesh, placements) for part in found))

@@ -29,6 +29,7 @@ import torch
 from torch.distributed import ProcessGroup
 
 from trnfft.arguments import check_positive
+from trnfft.backends.backend import scale_of
 from trnfft.complex.tensor import join, parts_of
 from trnfft.distributed import blocks, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last, taken
@@ -311,7 +312,7 @@ def _bluestein(parts: Held, given: int, long: Long, devices: Devices) -> Held:
         wanted,
         devices,
     )
-    scale = ops.scale_of(long.norm, (n,), long.inverse)
+    scale = scale_of(long.norm, (n,), long.inverse)
     return [part * scale for part in _times(y, chirp)]
 
 

@@ -11,10 +11,10 @@ from torch.distributed.tensor.placement_types import Placement
 
 from trnfft import transforms
 from trnfft.arguments import normalization
+from trnfft.backends.backend import Call
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import ComplexTensor
-from trnfft.distributed.transforms import Asked, transform
-from trnfft.ops.sharded import is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops import across
 
 Sizes = int | Iterable[int] | None
 Placements = Sequence[Placement] | None
@@ -181,23 +181,18 @@ def irfftn(
 
 def _transformed(
     name: str,
-    kind: transforms.Kind,
+    kind: Call,
     input: Any,
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
     out_placements: Placements,
 ) -> Any:
-    x, sizes, dims = transforms.several(name, kind, input, s, dim)
-    check_sharded("input", x)
+    (x, *_), _, call = transforms.several(name, kind, input, s, dim)
+    check_sharded("input", input)
     placements = None if out_placements is None else _placements(out_placements)
-    rest = (dims, kind.inverse, normalization(norm), False, placements)
-    operation = kind.operation.__name__
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # imported here: it loads torch's compiler
-
-        return of_kind(in_graph.transform(x, operation, sizes, *rest), input)
-    return of_kind(transform(x, Asked(operation, sizes, *rest)), input)
+    call = call._replace(norm=normalization(norm))
+    return of_kind(across.call("transform", x, call, placements), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

@@ -13,15 +13,17 @@ from typing import Any
 
 import torch
 
+from trnfft.backends.backend import Call
 from trnfft.distributed import convolution, shards, transforms
+from trnfft.ops import across
 
 
 @torch.compiler.allow_in_graph
-def transform(x: torch.Tensor, *asked: Any) -> Any:
+def transform(x: torch.Tensor, call: Call, *placements: Any) -> Any:
     """Calls `transforms.transform` for these sizes only, because the route depends on them."""
-    operation, sizes, *rest = asked
     with _compiling():
-        return transforms.transform(x, transforms.Asked(operation, tuple(map(int, sizes)), *rest))
+        call = call._replace(sizes=tuple(map(int, call.sizes)))
+        return transforms.transform(x, call, *placements)
 
 
 @torch.compiler.allow_in_graph
@@ -43,6 +45,11 @@ def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> Any:
     """Calls `shards.from_whole`."""
     with _compiling():
         return shards.from_whole(along, like, *local)
+
+
+across.IN_GRAPH.update(
+    transform=transform, convolve=convolve, to_whole=to_whole, from_whole=from_whole
+)
 
 
 @contextmanager

@@ -20,27 +20,25 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import join, parts_of
-from trnfft.convolution.convolve import lengthened
-from trnfft.distributed import agreement
-from trnfft.distributed.dtensor import (
+from trnfft.complex.dtensor import (
     Kind,
-    check_fits,
     distributed,
     is_pending,
-    local_copy_of,
     local_of,
-    misfit,
-    split,
     summed_placements,
     without_partial,
 )
+from trnfft.complex.kinds import of_kind
+from trnfft.complex.tensor import join, parts_of, split
+from trnfft.convolution.convolve import lengthened
+from trnfft.distributed import agreement
+from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit
 from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
 from trnfft.distributed.layout import Layout, layout_of
 from trnfft.distributed.route import Exchanged, Line, Problem, route
 from trnfft.distributed.transforms import dtensors_of
 from trnfft.distributed.turns import turn
+from trnfft.ops import across
 
 # types whose texts are the same in all processes
 _SETTINGS = (bool, int, float, str, tuple, dict, type(None))
@@ -103,7 +101,7 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: A
     ndim = parts[0].ndim
     parts = [without_partial(part) for part in parts]
     like = parts[0]
-    local = _to_whole(along, *parts)
+    local = across.call("to_whole", along, *parts)
     # Some functions refuse empty tensors, and a shard of a small tensor may be empty.
     empty = [d for d in range(ndim) if local[0].shape[d] == 0 < like.shape[d]]
     for dim in empty:
@@ -122,7 +120,7 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: A
     def whole(y: torch.Tensor) -> Any:
         for dim in empty:
             y = y.narrow(dim, 0, 0)
-        made = _from_whole(along, like, *(part.contiguous() for part in _parts(y)))
+        made = across.call("from_whole", along, like, *(part.contiguous() for part in _parts(y)))
         return of_kind(_joined(made), given)
 
     return tree_map_only(torch.Tensor, whole, result)
@@ -175,20 +173,7 @@ def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple
     return way.back(list(local))
 
 
-def _to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
-
-        return in_graph.to_whole(along, *parts)
-    return to_whole(along, *parts)
-
-
-def _from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple[Any, ...]:
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph  # here, as it loads torch's compiler
-
-        return in_graph.from_whole(along, like, *local)
-    return from_whole(along, like, *local)
+across.FUNCTIONS.update(apply=apply, to_whole=to_whole, from_whole=from_whole)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ compare what they were asked for before the first exchange: `agreement.py`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -21,21 +22,21 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
+from trnfft.backends.backend import Call
 from trnfft.cache import cached
-from trnfft.complex.tensor import ComplexTensor, join, parts_to_read
-from trnfft.distributed import agreement, blocks, four_step, overlap
-from trnfft.distributed.blocks import Held, Rows, of_last
-from trnfft.distributed.dtensor import (
+from trnfft.complex.dtensor import (
     Kind,
-    check_fits,
     contiguous_strides,
     distributed,
     is_pending,
     local_of,
-    misfit,
     summed_placements,
     without_partial,
 )
+from trnfft.complex.tensor import ComplexTensor, join, parts_to_read, to_transform
+from trnfft.distributed import agreement, blocks, four_step, overlap
+from trnfft.distributed.blocks import Held, Rows, of_last
+from trnfft.distributed.dtensor import check_fits, misfit
 from trnfft.distributed.exchange import Boxes, Exchange, Parts, boxes_of, coordinate_of, exchanged
 from trnfft.distributed.four_step import Devices, aligned, chunks
 from trnfft.distributed.layout import Interval, Layout, layout_of
@@ -52,39 +53,30 @@ from trnfft.distributed.route import (
 from trnfft.distributed.stages import Stage, Stages
 from trnfft.distributed.turns import turn
 from trnfft.memory import check_memory
+from trnfft.ops import across
 from trnfft.ops import transforms as ops
 
 _MOST_KEPT = 2**12  # plans that are kept, and the devices of their exchanges
 _SHARDS = "shards of 'input'"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The arguments of a transform, as those of `trnfft.ops.transforms`.
-
-    Attributes:
-        operation: "c2c", "r2c" or "c2r".
-        sizes, dims, inverse, norm, planned: as there.
-        placements: placements of the result; None for those of the input, () for the cheapest.
-        kept: some dimensions with the start and the size of what is kept of the result.
-    """
-
-    operation: str
-    sizes: tuple[int, ...]
-    dims: tuple[int, ...]
-    inverse: bool
-    norm: str
-    planned: bool = False
-    placements: tuple[Placement, ...] | None = None
-    kept: tuple[tuple[int, tuple[int, int]], ...] = ()
+Kept = Mapping[int, tuple[int, int]]
+NOTHING: Kept = MappingProxyType({})
 
 
-def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
+def transform(
+    x: torch.Tensor | ComplexTensor,
+    call: Call,
+    placements: tuple[Placement, ...] | None = None,
+    kept: Kept = NOTHING,
+) -> Any:
     """Transforms a DTensor, or a ComplexTensor whose parts are DTensors. Differentiable.
 
     Args:
         x: the input, with parts in float32 or float64.
-        asked: the arguments of the transform.
+        call: the transform, with a named norm.
+        placements: placements of the result; None for those of the input, () for the cheapest.
+        kept: for some dimensions, the start and the size of what is kept of the result.
 
     Returns:
         A DTensor for "c2r", else a ComplexTensor of two.
@@ -96,7 +88,7 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
     """
     given = dtensors_of(x)
     mesh = given[0].device_mesh
-    plan = _plan(_Given.of(given, asked))
+    plan = _plan(_Given.of(given, call, placements, tuple(kept.items())))
     wrong = misfit(given, plan.shard)
     meets = plan.exchanges or any(map(is_pending, given))
     with turn(mesh, meets):
@@ -106,7 +98,10 @@ def transform(x: torch.Tensor | ComplexTensor, asked: Asked) -> Any:
         made = plan.run([local_of(without_partial(part)) for part in given], mesh)
     kind = Kind(mesh, plan.placements, plan.shape, plan.stride)
     results = tuple(distributed(part, kind) for part in made)
-    return results[0] if asked.operation == "c2r" else join(*results)
+    return results[0] if call.kind == "c2r" else join(*results)
+
+
+across.FUNCTIONS["transform"] = transform
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
@@ -125,7 +120,7 @@ class _Given(NamedTuple):
     """All on which a plan depends: arguments of a transform, its input, and the settings.
 
     Attributes:
-        asked: the arguments.
+        call, wanted, kept: the arguments of `transform`.
         is_real: whether the input is one tensor of real numbers.
         shape, itemsize: the input's shape, and the bytes of a real number.
         placements: the input's placements after pending sums are carried out.
@@ -135,7 +130,9 @@ class _Given(NamedTuple):
         settings: the settings of `overlap.chunks_of`.
     """
 
-    asked: Asked
+    call: Call
+    wanted: tuple[Placement, ...] | None
+    kept: tuple[tuple[int, tuple[int, int]], ...]
     is_real: bool
     shape: tuple[int, ...]
     itemsize: int
@@ -147,17 +144,24 @@ class _Given(NamedTuple):
     settings: Any
 
     @staticmethod
-    def of(parts: Sequence[DTensor], asked: Asked) -> _Given:
+    def of(
+        parts: Sequence[DTensor],
+        call: Call,
+        wanted: tuple[Placement, ...] | None,
+        kept: tuple[tuple[int, tuple[int, int]], ...],
+    ) -> _Given:
         """Returns what is given by these DTensors, in this context."""
         like = parts[0]
         mesh, placements = like.device_mesh, summed_placements(like)
         return _Given(
-            asked,
+            call,
+            wanted,
+            kept,
             len(parts) == 1,
             tuple(map(int, like.shape)),
             like.element_size(),
             placements,
-            tuple(map(type, (*placements, *(asked.placements or ())))),
+            tuple(map(type, (*placements, *(wanted or ())))),
             mesh.device_type,
             tuple(mesh.shape),
             coordinate_of(mesh),
@@ -170,16 +174,16 @@ class _Given(NamedTuple):
         Raises:
             NotImplementedError, RuntimeError, IndexError: a placement is not allowed.
         """
-        asked = self.asked
+        call = self.call
         source = layout_of("input", self.placements, self.mesh, self.shape)
-        lines = _lines(self.shape, asked)
+        lines = _lines(self.shape, call, dict(self.kept))
         target = None
-        if asked.placements != ():
-            wanted = self.placements if asked.placements is None else asked.placements
+        if self.wanted != ():
+            wanted = self.placements if self.wanted is None else self.wanted
             target = layout_of("out_placements", wanted, self.mesh, [line.left for line in lines])
             _check_copies(self.placements, wanted, self.mesh)
-        across = asked.planned and bool(source.owners[asked.dims[0]])
-        return Problem(asked.operation, lines, asked.dims, self.is_real, across, source, target)
+        is_across = call.planned and bool(source.owners[call.dims[0]])
+        return Problem(call.kind, lines, call.dims, self.is_real, is_across, source, target)
 
 
 class _Step(NamedTuple):
@@ -213,8 +217,8 @@ class _Step(NamedTuple):
         rows = None
         made = stage.between.local_shape(sizes_of(problem, stage.done), given.coordinate)
         if isinstance(stage.step, Transformed):
-            rows = _rows(stage, stage.step, given.asked, len(given.shape))
-            lengths = dict(zip(given.asked.dims, given.asked.sizes, strict=True))
+            rows = _rows(stage, stage.step, given)
+            lengths = dict(zip(given.call.dims, given.call.sizes, strict=True))
             made = tuple(
                 lengths[dim] if dim in stage.step.dims else size for dim, size in enumerate(made)
             )
@@ -310,12 +314,12 @@ def _plan(given: _Given) -> _Plan:
     Raises:
         NotImplementedError, RuntimeError, IndexError: there is none.
     """
-    asked, problem = given.asked, given.problem()
-    placements = given.placements if asked.placements is None else asked.placements
+    call, problem = given.call, given.problem()
+    placements = given.placements if given.wanted is None else given.wanted
     if problem.target is None:
         placements = final_layout(problem).placements()
-    stages = tuple(Stages(problem, asked.inverse, asked.norm, given.device, given.itemsize))
-    shape = torch.Size(sizes_of(problem, frozenset(asked.dims)))
+    stages = tuple(Stages(problem, call.inverse, str(call.norm), given.device, given.itemsize))
+    shape = torch.Size(sizes_of(problem, frozenset(call.dims)))
     return _Plan(
         given,
         problem,
@@ -325,22 +329,20 @@ def _plan(given: _Given) -> _Plan:
         placements,
         shape,
         contiguous_strides(shape),
-        _described(asked, stages),
+        _described(given, stages),
     )
 
 
-def _rows(stage: Stage, step: Transformed, asked: Asked, ndim: int) -> Rows:
+def _rows(stage: Stage, step: Transformed, given: _Given) -> Rows:
     """Returns the transform of dimensions that this device has whole; what is kept of it."""
-    lengths, kept = dict(zip(asked.dims, asked.sizes, strict=True)), dict(asked.kept)
+    call, kept = given.call, dict(given.kept)
+    lengths = dict(zip(call.dims, call.sizes, strict=True))
     sizes = tuple(lengths[dim] for dim in step.dims)
-    last = tuple(range(ndim - len(sizes), ndim))
+    last = tuple(range(len(given.shape) - len(sizes), len(given.shape)))
+    own = call._replace(kind=step.operation, sizes=sizes, dims=last)
 
     def function(x: Any) -> Any:
-        common = (sizes, last, asked.inverse, asked.norm)
-        if step.operation == "c2c":
-            y: Any = ops.c2c(x, *common, planned=asked.planned)
-        else:
-            y = (ops.r2c if step.operation == "r2c" else ops.c2r)(x, *common)
+        y: Any = ops.transformed(*to_transform(x), own)
         for dim, moved in zip(step.dims, last, strict=True):
             if dim in kept:
                 y = y.narrow(moved, *kept[dim])
@@ -364,11 +366,11 @@ def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
     return [part * weights for part in parts]
 
 
-def _lines(shape: Sequence[int], asked: Asked) -> tuple[Line, ...]:
+def _lines(shape: Sequence[int], call: Call, kept: Kept) -> tuple[Line, ...]:
     """Returns what happens along each dimension."""
-    lines, kept = [Line(size, None, (0, size)) for size in shape], dict(asked.kept)
-    for dim, length in zip(asked.dims, asked.sizes, strict=True):
-        is_half = asked.operation == "r2c" and dim == asked.dims[-1]
+    lines = [Line(size, None, (0, size)) for size in shape]
+    for dim, length in zip(call.dims, call.sizes, strict=True):
+        is_half = call.kind == "r2c" and dim == call.dims[-1]
         size = length // 2 + 1 if is_half else length
         lines[dim] = Line(shape[dim], length, kept.get(dim, (0, size)))
     return tuple(lines)
@@ -406,16 +408,17 @@ def _check_fits(part: torch.Tensor, shape: Sequence[int]) -> None:
     )
 
 
-def _described(asked: Asked, stages: Sequence[Stage]) -> dict[str, str]:
+def _described(given: _Given, stages: Sequence[Stage]) -> dict[str, str]:
     """Returns what all devices of exchanges or pending sums have to be asked for."""
+    call = given.call
     return {
-        "transform": f"{asked.operation}, inverse={asked.inverse}",
+        "transform": f"{call.kind}, inverse={call.inverse}",
         _SHARDS: "",  # which each call checks
-        "'out_placements'": str(asked.placements),
-        "lengths": str(asked.sizes),
-        "'dim'": str(asked.dims),
-        "'norm'": asked.norm,
-        "'order'": "planned" if asked.planned else "natural",
-        "part that is kept": str(sorted(asked.kept)),
+        "'out_placements'": str(given.wanted),
+        "lengths": str(call.sizes),
+        "'dim'": str(call.dims),
+        "'norm'": str(call.norm),
+        "'order'": "planned" if call.planned else "natural",
+        "part that is kept": str(sorted(given.kept)),
         "chunks of exchanges": str([stage.chunks for stage in stages]),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,7 +18,7 @@ from nki_kernels.kernels.block_circulant import block_circulant_tables, spectra_
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.nki import Nki
-from trnfft.backends.torch_native import TorchNative, Transform
+from trnfft.backends.torch_native import TorchNative
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
 from trnfft.planner.problem import C2C, C2R, CIRCULANT, CONVOLUTION, R2C
@@ -70,8 +69,8 @@ class Planned(Nki):
     def c2r(self, parts: Parts, call: Call) -> Parts:
         return self._unless_refused(C2R, super().c2r, parts, call)
 
-    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        return Backend.prepared(self, kind, like, call)  # without a plan, which may raise
+    def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        return Backend.prepared(self, like, call)  # without a plan, which may raise
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -84,7 +83,7 @@ class Planned(Nki):
         points = _points(recipe, x, algorithm.kind)
         self.listener.launched(recipe, points, x[0].shape[0], self.asked or algorithm.kind)
         with self.listener.apart():
-            return _computed(recipe, x, Call(points, inverse, scale, "fast"))
+            return _computed(recipe, x, Call(algorithm.kind, inverse, points, (), scale, "fast"))
 
     def _unless_refused(
         self, kind: str, method: Callable[[Parts, Call], Parts], parts: Parts, call: Call
@@ -96,7 +95,7 @@ class Planned(Nki):
         except (NotImplementedError, TypeError) as error:
             self.listener.refused_by_kernels(kind, error)
         with self.listener.apart():
-            whole: Parts = getattr(TorchNative(), kind)(parts, replace(call, precision="fast"))
+            whole: Parts = getattr(TorchNative(), kind)(parts, call._replace(precision="fast"))
             return whole
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
@@ -124,10 +123,10 @@ class OnTheHost(TorchNative):
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
 
-    def whole(self, kind: str, x: Any, asked: Transform, native: bool) -> torch.Tensor:
-        self._note(kind, asked.precision)
+    def whole(self, x: Parts, call: Call, native: bool) -> torch.Tensor:
+        self._note(call.kind, call.precision)
         with self.listener.apart():
-            return super().whole(kind, x, asked, native)
+            return super().whole(x, call, native)
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
         return self._noted(C2C, super().c2c, parts, call)
@@ -170,8 +169,8 @@ class Products(Matmul):
         self._note(C2R)
         return super().c2r(parts, call)
 
-    def prepared(self, kind: str, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        return partial(getattr(self, kind), call=call)
+    def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
+        return partial(getattr(self, call.kind), call=call)
 
     def _note(self, kind: str) -> None:
         message = 'backend "matmul" was chosen: operators of torch take the place of one kernel'

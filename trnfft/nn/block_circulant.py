@@ -17,8 +17,8 @@ from trnfft.arguments import (
     computed_dtype,
 )
 from trnfft.checks import shown
+from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
-from trnfft.ops.sharded import of_shards, takes_shards
 
 
 class BlockCirculantLinear(nn.Module):

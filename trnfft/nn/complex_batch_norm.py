@@ -15,7 +15,8 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite
 from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.ops.sharded import is_sharded, like_copies, replicated, summed
+from trnfft.complex.sharded import like_copies, replicated, summed
+from trnfft.complex.tensor import is_sharded
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

@@ -29,13 +29,13 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import bilinear
+from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.convolution import (
     convolve_images,
     filtered_rows,
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.ops.sharded import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
 Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) to spectra

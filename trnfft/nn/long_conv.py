@@ -4,8 +4,9 @@ import torch
 from torch import nn
 
 from trnfft.arguments import check_device, check_real
+from trnfft.complex.sharded import is_split
 from trnfft.convolution.convolve import convolve
-from trnfft.ops.sharded import is_split, of_shards
+from trnfft.ops.across import of_shards
 
 
 class LongConv(nn.Module):

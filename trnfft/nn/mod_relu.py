@@ -5,7 +5,7 @@ from torch import nn
 
 from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.ops.sharded import replicated
+from trnfft.complex.sharded import replicated
 
 
 class ModReLU(nn.Module):

@@ -18,7 +18,7 @@ from trnfft.checks import finite, shown
 from trnfft.complex.dispatch import Parts
 from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
 from trnfft.nn.split import SplitWeight
-from trnfft.ops.sharded import of_shards, takes_shards
+from trnfft.ops.across import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
 

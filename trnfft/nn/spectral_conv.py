@@ -8,7 +8,7 @@ from trnfft.arguments import check_device, check_parameters, check_positive, flo
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.parts import each_part
 from trnfft.nn.split import SplitWeight, bilinear
-from trnfft.ops.sharded import of_shards, takes_shards
+from trnfft.ops.across import of_shards, takes_shards
 from trnfft.transforms import irfftn, rfftn
 
 

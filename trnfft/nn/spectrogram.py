@@ -35,8 +35,9 @@ from trnfft.arguments import (
     integer,
 )
 from trnfft.checks import finite, shown
+from trnfft.complex.tensor import is_sharded
 from trnfft.memory import check_memory
-from trnfft.ops.sharded import is_sharded, of_shards
+from trnfft.ops.across import of_shards
 from trnfft.signal import istft, stft
 
 _SCALES = ("htk", "slaney")

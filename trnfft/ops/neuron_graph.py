@@ -12,7 +12,6 @@ traced.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from torch.autograd import forward_ad
 from nki_sim.neuron_packages import how_to_install
 from trnfft import cache, config
 from trnfft.backends import torch_neuron
-from trnfft.backends.backend import Call, Parts
+from trnfft.backends.backend import Call, Parts, scale_of
 from trnfft.backends.choice import backend_for
 from trnfft.backends.half_spectrum import interior
 
@@ -85,18 +84,12 @@ def _is_any_marked() -> bool:
     return any(c is not None and not getattr(c, "warn_only", True) for c in constraints)
 
 
-def transform(
-    kind: str,
-    parts: Parts,
-    sizes: tuple[int, ...],
-    inverse: bool,
-    scale: float,
-    planned: bool = False,
-) -> Parts:
+def transform(parts: Parts, call: Call) -> Parts:
     """Checks the shapes, then calls `_transform`, which Dynamo calls without tracing it."""
     check_shapes_are_static()
     warn_of_the_last_graph()
-    return _transform(kind, parts, sizes, inverse, scale, planned)
+    scale = scale_of(call.norm, call.sizes, call.inverse)
+    return _transform(call.kind, parts, call.sizes, call.inverse, scale, call.planned)
 
 
 @nonstrict_trace
@@ -111,10 +104,8 @@ def _transform(
     """Transforms split parts along their last dimensions. Differentiable.
 
     Args:
-        kind: "c2c", "r2c" or "c2r".
         parts: float32 tensors on the device, [..., *sizes]; half spectra have N // 2 + 1 numbers.
-        sizes: lengths of the transforms.
-        inverse, scale, planned: as for `trnfft.backends.backend.Call`.
+        kind, sizes, inverse, scale, planned: as for `trnfft.backends.backend.Call`.
 
     Raises:
         RuntimeError: the backend of this context is not "nki".
@@ -135,13 +126,14 @@ def _transform(
     shapes = [tuple(map(int, part.shape)) for part in parts]
     if parts[0].numel() == 0:
         return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
-    call = Call(sizes, inverse, scale, _precision(parts[0].device), planned)
-    tables = _tables(kind, shapes, call, parts[0].device)
+    precision = _precision(parts[0].device)
+    call = _call(kind, sizes, inverse, scale, precision, planned)
+    tables = _tables(shapes, call, parts[0].device)
     backward: Tensors = []
     if torch.is_grad_enabled() and any(part.requires_grad for part in parts):
-        back = replace(call, inverse=not inverse)
+        back = call._replace(kind=ADJOINT[kind], inverse=not inverse)
         results = _result_shapes(kind, shapes, call.sizes)
-        backward = _tables(ADJOINT[kind], results, back, parts[0].device)
+        backward = _tables(results, back, parts[0].device)
     settings = (list(call.sizes), inverse, scale, call.precision, planned)
     return tuple(operators()[kind](list(parts), tables, backward, *settings))
 
@@ -167,14 +159,19 @@ def _precision(device: torch.device) -> str:
     return precision
 
 
-def _tables(kind: str, shapes: Any, call: Call, device: torch.device) -> Tensors:
+def _call(kind: str, sizes: Any, inverse: bool, scale: float, *rest: Any) -> Call:
+    """Returns a transform of split parts."""
+    return Call(kind, inverse, tuple(sizes), (), scale, *rest)
+
+
+def _tables(shapes: Any, call: Call, device: torch.device) -> Tensors:
     from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
 
     # The tables are lifted: only tensors that the graph computed can go from the forward to the
     # backward graph, and PyTorch's decomposition of complex operations traces graphs with fake
     # tensors.
     lift = torch.ops.aten.lift_fresh_copy.default
-    return [lift(table) for table in tables_of(kind, shapes, call, device)]
+    return [lift(table) for table in tables_of(shapes, call, device)]
 
 
 def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
@@ -221,7 +218,7 @@ def _body(kind: str) -> Any:
     ) -> list[torch.Tensor]:
         from trnfft.backends.graph_nki import GraphNki  # only its users load the kernels
 
-        call = Call(tuple(sizes), inverse, scale, precision, planned)
+        call = _call(kind, sizes, inverse, scale, precision, planned)
         y = getattr(GraphNki(tables), kind)(tuple(parts), call)
         return [part.clone(memory_format=torch.contiguous_format) for part in y]
 

@@ -12,47 +12,19 @@ number of times:
     y = s Re(F X)      dX = r2c of dy with its interior doubled, with the opposite sign
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from trnfft import config
-from trnfft.backends.backend import Backend, Call, Parts, without_views
-from trnfft.backends.choice import backend_of
+from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_views
+from trnfft.backends.choice import backend_for, backend_of, named
 from trnfft.backends.half_spectrum import interior
-from trnfft.backends.torch_native import Transform
-from trnfft.complex.kinds import has_native, is_native, made_of, of_results
-from trnfft.complex.tensor import ComplexTensor, described, join_to_read, parts_to_transform
-from trnfft.ops import autocast, traced
-from trnfft.ops.sharded import is_sharded
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A transform of tensors of one shape, dtype and device, for fixed settings.
-
-    Attributes:
-        backend, precision: the names of the settings.
-        device: the device of the tensors.
-        direct: computes the transform where nothing is traced and autocast is off.
-        operator: computes the transform by operators of torch.library.
-    """
-
-    backend: str
-    precision: str
-    device: torch.device
-    direct: Callable[[Any], Any]
-    operator: Callable[[Any], Any]
-
-    def __call__(self, x: torch.Tensor | ComplexTensor) -> Any:
-        if torch.compiler.is_compiling():
-            return self.operator(x)
-        if torch.jit.is_tracing():
-            return self.operator(traced.held(x, range(x.ndim)))
-        return self.operator(x) if autocast.is_on(self.device) else self.direct(x)
+from trnfft.complex.kinds import has_native, native_of
+from trnfft.complex.tensor import ComplexTensor, join_to_read, parts_to_transform, to_transform
+from trnfft.ops import across, autocast, traced
 
 
 def c2c(
@@ -66,14 +38,9 @@ def c2c(
     """Computes a discrete Fourier transform over several dimensions. Differentiable.
 
     Args:
-        x: real, complex or ComplexTensor with parts in float32 or float64.
-        sizes: lengths of the transforms; `x` is trimmed or padded with zeros at the end.
-        dims: the dimensions, each once, counted from 0.
-        inverse: the sign of the exponent: False for exp(-2 pi i j k / N), True for exp(+ ...).
-        norm: "backward", "ortho" or "forward", as in torch.fft for a transform whose forward
-            direction has the negative sign.
-        planned: whether the frequencies are in planned order (see trnfft/planner/order.py); for an
-            inverse, the frequencies are the input. Only for one dimension.
+        x: real, complex or ComplexTensor with parts in float32 or float64. It is trimmed or padded
+            with zeros at the end.
+        sizes, dims, inverse, norm, planned: as for `trnfft.backends.backend.Call`.
 
     Returns:
         A complex tensor of the kind that `trnfft.complex.kinds` gives for `x`.
@@ -82,54 +49,16 @@ def c2c(
         RuntimeError: the backend cannot work on the device.
         TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
     """
-    if is_sharded(x):
-        return _sharded(x, "c2c", sizes, dims, inverse, norm, planned)
-    x = traced.held(x)
-    backend, precision = _settings(described(x).device)
-    if not planned and _takes_whole(backend, x):
-        asked = Transform(sizes, dims, inverse, norm, precision)
-        return backend.whole("c2c", x, asked, is_native(x))
-    x_parts = _split(x)
-    if not dims:
-        clones = (part.clone(memory_format=torch.contiguous_format) for part in x_parts)
-        return made_of(*clones, x)
-    parts = tuple(_moved_last(part, dims, sizes) for part in x_parts)
-    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision, planned)
-    if _is_of_torch_operations(backend, x.device):
-        parts = backend.c2c(parts, call)
-    elif _is_neuron_graph(backend, x.device):
-        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
-
-        parts = neuron_graph.transform("c2c", parts, sizes, inverse, call.scale, planned)
-    else:
-        run = _C2C.apply if backend else _c2c
-        parts = run(*parts, *_flat(call, backend), planned)
-    return of_results(*(_moved_back(part, dims) for part in parts), x)
+    call = Call("c2c", inverse, sizes, dims, norm, "", planned)
+    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
 
 
 def r2c(
     x: torch.Tensor, sizes: tuple[int, ...], dims: tuple[int, ...], inverse: bool, norm: str
 ) -> torch.Tensor:
     """Computes `c2c` of a real tensor; the last of `dims` keeps its N // 2 + 1 first numbers."""
-    if is_sharded(x):
-        return _sharded(x, "r2c", sizes, dims, inverse, norm)
-    x = traced.held(x)
-    backend, precision = _settings(described(x).device)
-    if _takes_whole(backend, x):
-        asked = Transform(sizes, dims, inverse, norm, precision)
-        return backend.whole("r2c", x, asked, is_native(x))
-    moved = _moved_last(x, dims, sizes)
-    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if _is_of_torch_operations(backend, x.device):
-        parts = backend.r2c((moved,), call)
-    elif _is_neuron_graph(backend, x.device):
-        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
-
-        parts = neuron_graph.transform("r2c", (moved,), sizes, inverse, call.scale)
-    else:
-        run = _R2C.apply if backend else _r2c
-        parts = run(moved, *_flat(call, backend))
-    return of_results(*(_moved_back(part, dims) for part in parts), x)
+    call = Call("r2c", inverse, sizes, dims, norm)
+    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
 
 
 def c2r(
@@ -140,25 +69,32 @@ def c2r(
     norm: str,
 ) -> torch.Tensor:
     """Computes `c2c` with a real result, from N // 2 + 1 first numbers of the last of `dims`."""
-    if is_sharded(x):
-        return _sharded(x, "c2r", sizes, dims, inverse, norm)
-    x = traced.held(x)
-    backend, precision = _settings(described(x).device)
-    if _takes_whole(backend, x):
-        return backend.whole("c2r", x, Transform(sizes, dims, inverse, norm, precision), True)
-    given = (*sizes[:-1], sizes[-1] // 2 + 1)
-    parts = tuple(_moved_last(part, dims, given) for part in _split(x))
-    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    if _is_of_torch_operations(backend, x.device):
-        (y,) = backend.c2r(parts, call)
-    elif _is_neuron_graph(backend, x.device):
-        from trnfft.ops import neuron_graph  # here: it loads torch's compiler
+    call = Call("c2r", inverse, sizes, dims, norm)
+    return transformed(*to_transform(x), call)  # type: ignore[no-any-return]
 
-        (y,) = neuron_graph.transform("c2r", parts, sizes, inverse, call.scale)
-    else:
-        run = _C2R.apply if backend else _c2r
-        y = run(*parts, sizes[-1], *_flat(call, backend))
-    return _moved_back(y, dims)
+
+def transformed(x: Parts, sharded: bool, call: Call) -> Any:
+    """Computes a transform in one of four ways.
+
+    Many devices hold a DTensor. torch.fft takes any tensor as it is. Other backends take split
+    parts whose transformed dimensions are the last: they compute them by operations of torch, or
+    behind an operator, which compiled graphs contain.
+
+    Args:
+        x: both parts of a ComplexTensor, or another tensor alone.
+        sharded: whether it is a DTensor, or a ComplexTensor of DTensors.
+        call: the transform, with a named norm.
+    """
+    if sharded:
+        return across.call("transform", x[0], call)
+    if torch.jit.is_tracing():
+        x = tuple(map(traced.held, x))
+    backend, name, precision = _settings(x[0].device)
+    is_native = len(x) == 1 and call.kind != "c2r" and has_native(x[0].device, name)
+    if _takes_whole(backend, x[0], call):
+        native = is_native or call.kind == "c2r"
+        return backend.whole(x, call._replace(precision=precision), native)
+    return _by_parts(x, call, is_native, lambda parts: _computed(parts, call, backend, precision))
 
 
 def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
@@ -167,132 +103,119 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
     It always uses an operator, and makes no complex tensor. A copy of this package inside another
     package, which torch's functions do not know, has only this function (packages/hugging_face).
     """
-    backend, precision = _settings(real.device)
-    call = Call(tuple(real.shape[-dims:]), False, 1.0, precision)
-    return _by_operator("c2c", (real, imag), call, _flat(call, backend))
+    backend, _, precision = _settings(real.device)
+    call = Call("c2c", False, tuple(real.shape[-dims:]), (), 1.0, precision)
+    return _by_operator((real, imag), call, backend)
 
 
-def prepared(
-    kind: str,
-    like: torch.Tensor | ComplexTensor,
-    sizes: tuple[int, ...],
-    dims: tuple[int, ...],
-    inverse: bool,
-    norm: str,
-) -> Prepared:
-    """Returns `c2c`, `r2c` or `c2r` of tensors like `like`, for the settings of this context.
+def prepared(x: torch.Tensor | ComplexTensor, call: Call) -> tuple[Callable[[Any], Any], str, str]:
+    """Returns a transform of tensors like `x`, and the names of the backend and the precision.
 
     Args:
-        kind: which of the three operators.
-        like: a tensor of the shape, dtype and device; its numbers do not matter.
-        sizes, dims, inverse, norm: as for the operators.
+        x: a tensor of the shape, dtype and device; its numbers do not matter.
+        call: the transform, with a named norm.
 
     Raises:
         RuntimeError, TypeError, NotImplementedError: as for the operators.
     """
-    backend, precision = _settings(like.device)
-    if is_sharded(like):
+    (like, *_), sharded = to_transform(x)
+    device, precision = like.device, config.get_precision()
+    backend = backend_of(device, precision)
+    if sharded:
+        return partial(_across, call, backend.name, precision), backend.name, precision
+    call = call._replace(precision=precision)
+    native = call.kind != "c2r" and has_native(device)
 
-        def sharded(x: Any) -> Any:
-            if torch.compiler.is_compiling():  # the settings are those of the run
-                return _sharded(x, kind, sizes, dims, inverse, norm)
-            with config.backend(backend.name), config.precision(precision):
-                return _sharded(x, kind, sizes, dims, inverse, norm)
+    def operator(x: Any) -> Any:
+        given, _ = to_transform(x)
+        is_native = native and len(given) == 1
+        return _by_parts(given, call, is_native, lambda parts: _by_operator(parts, call, backend))
 
-        return Prepared(backend.name, precision, like.device, sharded, sharded)
-    call = Call(sizes, inverse, scale_of(norm, sizes, inverse), precision)
-    flat = _flat(call, backend)
-    moves = _Moves(dims, (*sizes[:-1], sizes[-1] // 2 + 1) if kind == "c2r" else sizes, like.shape)
-    native = has_native(like.device)
-    operator = _of_parts(kind, native, moves, lambda parts: _by_operator(kind, parts, call, flat))
-    if _takes_whole(backend, like):
-        asked = Transform(sizes, dims, inverse, norm, precision)
-
-        def direct(x: Any) -> Any:
-            is_native = native and not isinstance(x, ComplexTensor)
-            return backend.whole(kind, x, asked, kind == "c2r" or is_native)
-
-        return Prepared(backend.name, precision, like.device, direct, operator)
-    real = like.real if isinstance(like, ComplexTensor) or like.is_complex() else like
-    if real.numel() == 0:  # there is nothing to plan
-        return Prepared(backend.name, precision, like.device, operator, operator)
-    transform = backend.prepared(kind, moves.last(real), call)
-    of_parts = _of_parts(kind, native, moves, transform) if backend.has_derivatives else operator
-    return Prepared(backend.name, precision, like.device, of_parts, operator)
-
-
-def is_plain(x: torch.Tensor) -> bool:
-    """Returns whether torch.fft does what is asked of this tensor, as it is.
-
-    The tensor must be of torch's own class.
-    """
-    return (
-        (x.is_cpu or x.is_cuda)  # reading a device's type would take as long as all the rest
-        and config.is_of_torch()
-        and x.layout is torch.strided
-        and not x.is_nested
-        and not torch._C._len_torch_function_stack()  # a mode that must not see torch's functions
-    )
-
-
-def _sharded(x: Any, *asked: Any) -> Any:
-    """Transforms DTensors."""
-    # The imports are here, because they load DTensor or torch's compiler and use this file.
-    if torch.compiler.is_compiling():
-        from trnfft.distributed import in_graph
-
-        return in_graph.transform(x, *asked)
-    from trnfft.distributed import transforms as distributed
-
-    return distributed.transform(x, distributed.Asked(*asked))
-
-
-class _Moves:
-    """Moves dimensions to the end and back; does nothing where they are there with their sizes."""
-
-    def __init__(self, dims: tuple[int, ...], sizes: tuple[int, ...], shape: torch.Size) -> None:
-        self.dims, self.sizes = dims, sizes
-        first = len(shape) - len(dims)
-        self.are_none = dims == tuple(range(first, len(shape))) and shape[first:] == sizes
-
-    def last(self, x: torch.Tensor) -> torch.Tensor:
-        return x if self.are_none else _moved_last(x, self.dims, self.sizes)
-
-    def back(self, x: torch.Tensor) -> torch.Tensor:
-        return x.contiguous() if self.are_none else _moved_back(x, self.dims)
-
-
-def _of_parts(
-    kind: str, native: bool, moves: _Moves, transform: Callable[[Parts], Parts]
-) -> Callable[[Any], Any]:
-    """Returns a transform of whole tensors, from a transform of parts with the dimensions last.
-
-    native: whether complex results of native tensors are native.
-    """
+    direct = _direct(like, call, backend, native) or operator
 
     def run(x: Any) -> Any:
-        parts: Parts = (x,)
-        if kind != "r2c":
-            parts = _split(x)
-        results = [moves.back(y) for y in transform(tuple(map(moves.last, parts)))]
-        if kind == "c2r":
-            return results[0]
-        is_native = native and not isinstance(x, ComplexTensor)
-        return torch.complex(*results) if is_native else join_to_read(*results)
+        if torch.compiler.is_compiling():
+            return operator(x)
+        if torch.jit.is_tracing():
+            return operator(traced.held(x, range(x.ndim)))
+        return operator(x) if autocast.is_on(device) else direct(x)
 
-    return run
+    return run, backend.name, precision
 
 
-def _by_operator(kind: str, parts: Parts, call: Call, flat: tuple[Any, ...]) -> Parts:
+def _across(call: Call, backend: str, precision: str, x: Any) -> Any:
+    """Transforms a DTensor with these settings; those of the run in compiled code."""
+    if torch.compiler.is_compiling():
+        return across.call("transform", x, call)
+    with config.backend(backend), config.precision(precision):
+        return across.call("transform", x, call)
+
+
+def _direct(
+    like: torch.Tensor, call: Call, backend: Any, native: bool
+) -> Callable[[Any], Any] | None:
+    """Returns a planned transform without an operator, or None where the operator is needed."""
+    if _takes_whole(backend, like, call):
+
+        def whole(x: Any) -> Any:
+            given, _ = to_transform(x)
+            return backend.whole(given, call, call.kind == "c2r" or native and len(given) == 1)
+
+        return whole
+    if like.numel() == 0:  # there is nothing to plan
+        return None
+    real = like.real if like.is_complex() else like
+    (moved,) = _moved_last((real,), call.dims, _given_sizes(call))
+    transform = backend.prepared(moved, call._replace(norm=call.scale))
+
+    def by_parts(x: Any) -> Any:
+        given, _ = to_transform(x)
+        return _by_parts(given, call, native and len(given) == 1, transform)
+
+    return by_parts if backend.has_derivatives else None
+
+
+def _by_parts(
+    x: Parts, call: Call, is_native: bool, transform: Callable[[Parts], Parts]
+) -> torch.Tensor:
+    """Transforms split parts with the dimensions last, and returns a whole tensor.
+
+    is_native: whether a complex result is native.
+    """
+    parts = x if len(x) == 2 or call.kind == "r2c" else _split(x[0])
+    if call.dims:
+        moved = _moved_last(parts, call.dims, _given_sizes(call))
+        results = _moved_back(transform(moved), call.dims)
+    else:
+        results = tuple([part.clone(memory_format=torch.contiguous_format) for part in parts])
+    if call.kind == "c2r":
+        return results[0]
+    return native_of(*results) if is_native else join_to_read(*results)
+
+
+def _computed(parts: Parts, call: Call, backend: Any, precision: str) -> Parts:
+    """Transforms by the backend's own operations of torch, or by an operator."""
+    if backend is None:
+        return _by_operator(parts, call, None)
+    call = call._replace(norm=call.scale, precision=precision)
+    if _is_of_torch_operations(backend, parts[0].device):
+        return getattr(backend, call.kind)(parts, call)  # type: ignore[no-any-return]
+    return _by_operator(parts, call, backend)
+
+
+def _by_operator(parts: Parts, call: Call, backend: Backend | None) -> Parts:
     """Transforms by an operator of torch.library, or in TorchNeuron's graphs by one for these."""
     is_compiling = torch.compiler.is_compiling()
-    if is_compiling and _is_neuron_graph(None, parts[0].device):
+    if is_compiling and _is_neuron_graph(parts[0].device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
 
-        return neuron_graph.transform(kind, parts, call.sizes, call.inverse, call.scale)
-    if kind == "c2c":
+        return neuron_graph.transform(parts, call)
+    name = "" if backend is None else backend.name
+    scale = scale_of(call.norm, call.sizes, call.inverse)
+    flat = call.inverse, scale, name, call.precision, len(call.sizes)
+    if call.kind == "c2c":
         return (_c2c if is_compiling else _C2C.apply)(*parts, *flat, call.planned)
-    if kind == "r2c":
+    if call.kind == "r2c":
         return (_r2c if is_compiling else _R2C.apply)(*parts, *flat)
     return ((_c2r if is_compiling else _C2R.apply)(*parts, call.sizes[-1], *flat),)
 
@@ -307,60 +230,62 @@ def irfft(spectra: torch.Tensor, n: int) -> torch.Tensor:
     return c2r(spectra, (n,), (spectra.ndim - 1,), True, "backward")
 
 
-def scale_of(norm: str, sizes: tuple[int, ...], inverse: bool) -> float:
-    """Returns the factor of `norm` on a sum over `sizes` points."""
-    n = math.prod(sizes)
-    # from a trace, which otherwise would keep it or round it to float32
-    if isinstance(n, torch.Tensor):
-        n = n.double()
-    if norm == "ortho":
-        return n**-0.5
-    return 1.0 / n if (norm == "backward") == inverse else 1.0
-
-
 def _split(x: torch.Tensor) -> Parts:
-    is_complex = isinstance(x, ComplexTensor) or x.is_complex()
-    return parts_to_transform(x) if is_complex else (x, torch.zeros_like(x))
+    return parts_to_transform(x) if x.is_complex() else (x, torch.zeros_like(x))
 
 
-def _settings(device: torch.device) -> tuple[Any, str]:
-    """Returns backend and precision of the context; None and "" if known only at run time."""
+def _settings(device: torch.device) -> tuple[Any, str, str]:
+    """Returns the backend of the context, the name of its choice, and the precision.
+
+    They are None, "" and "" if known only at run time. The precision "double" always uses torch.
+    """
     if torch.compiler.is_compiling():  # compiled code cannot read context-local settings
-        return None, ""
-    precision = config.get_precision()
-    return backend_of(device, precision), precision
+        return None, "", ""
+    name, precision = backend_for(device), config.get_precision()
+    return named("torch" if precision == "double" else name), name, precision
 
 
-def _is_of_torch_operations(backend: Backend | None, device: torch.device) -> bool:
+def _is_of_torch_operations(backend: Backend, device: torch.device) -> bool:
     """Returns whether autograd uses the backend's own operations, so that no operator is needed."""
-    if backend is None or not backend.has_derivatives:
+    if not backend.has_derivatives:
         return False
     # A trace would keep their work for one shape. Under autocast their derivatives would be
     # computed in a smaller dtype. An operator sees the shape of each call, and its backward.
     return not torch.jit.is_tracing() and not autocast.is_on(device)
 
 
-def _is_neuron_graph(backend: Backend | None, device: torch.device) -> bool:
-    """Returns whether a graph for TorchNeuron's compiler is being traced, and not exported."""
-    return backend is None and device.type == "neuron" and not torch.compiler.is_exporting()
+def _is_neuron_graph(device: torch.device) -> bool:
+    """Returns whether compiled code is a graph for TorchNeuron's compiler, and not exported."""
+    return device.type == "neuron" and not torch.compiler.is_exporting()
 
 
-def _takes_whole(backend: Backend | None, x: torch.Tensor | ComplexTensor) -> bool:
+def _takes_whole(backend: Backend | None, x: torch.Tensor, call: Call) -> bool:
     """Returns whether the backend takes the tensor as it is, and there is something to transform.
 
     MKL rejects an empty batch.
     """
-    return backend is not None and backend.takes_whole and 0 not in described(x).shape
+    is_able = backend is not None and backend.takes_whole
+    return is_able and not call.planned and 0 not in x.shape
 
 
-def _flat(call: Call, backend: Backend | None) -> tuple[Any, ...]:
-    """Returns a call as operators' schemas have it: inverse, scale, backend, precision, dims."""
-    name = "" if backend is None else backend.name
-    return call.inverse, call.scale, name, call.precision, len(call.sizes)
+def _given_sizes(call: Call) -> tuple[int, ...]:
+    """Returns the sizes of the dimensions before the transform."""
+    if call.kind != "c2r":
+        return call.sizes
+    return (*call.sizes[:-1], call.sizes[-1] // 2 + 1)
 
 
-def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) -> torch.Tensor:
+def _moved_last(parts: Parts, dims: tuple[int, ...], sizes: tuple[int, ...]) -> Parts:
     """Moves `dims` to the end, in this order, and trims or pads each with zeros to its size."""
+    ndim = parts[0].ndim
+    lasts = tuple(range(ndim - len(dims), ndim))
+    # In a trace the sizes are tensors, whose comparison would be recorded.
+    if dims == lasts and not torch.jit.is_tracing() and parts[0].shape[lasts[0] :] == sizes:
+        return parts
+    return tuple([_moved(part, dims, sizes) for part in parts])
+
+
+def _moved(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) -> torch.Tensor:
     for dim, size in zip(dims, sizes, strict=True):
         x = x.narrow(dim, 0, min(size, x.shape[dim]))
     x = x.movedim(dims, tuple(range(-len(dims), 0)))
@@ -370,20 +295,23 @@ def _moved_last(x: torch.Tensor, dims: tuple[int, ...], sizes: tuple[int, ...]) 
     return x
 
 
-def _moved_back(x: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    """Moves the last dimensions of a fresh tensor to `dims`; the result is contiguous."""
-    return x.movedim(tuple(range(-len(dims), 0)), dims).contiguous()
+def _moved_back(parts: Parts, dims: tuple[int, ...]) -> Parts:
+    """Moves the last dimensions of fresh tensors to `dims`; the results are contiguous."""
+    if dims != tuple(range(parts[0].ndim - len(dims), parts[0].ndim)):
+        lasts = tuple(range(-len(dims), 0))
+        parts = tuple([part.movedim(lasts, dims) for part in parts])
+    return tuple([part.contiguous() for part in parts])
 
 
-def _chosen(kind: str, call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
+def _chosen(call: Call, backend: str, device: torch.device) -> tuple[Any, Call]:
     """Returns the method of the named backend ("" for the context's), and its completed call."""
     precision = call.precision or config.get_precision()
     chosen = backend_of(device, precision, backend)
-    method = getattr(chosen, kind)
+    method = getattr(chosen, call.kind)
     if chosen.has_derivatives:
         method = without_views(method, device)
     method = autocast.without(method, device)
-    return method, replace(call, precision=precision)
+    return method, call._replace(precision=precision)
 
 
 @torch.library.custom_op("trnfft::c2c", mutates_args=())
@@ -412,8 +340,8 @@ def _c2c(
     """
     if real.numel() == 0:  # nothing to compute, and MKL rejects an empty batch
         return torch.empty_like(real), torch.empty_like(imag)
-    call = Call(tuple(real.shape[-dims:]), inverse, scale, precision, planned)
-    run, call = _chosen("c2c", call, backend, real.device)
+    call = Call("c2c", inverse, tuple(real.shape[-dims:]), (), scale, precision, planned)
+    run, call = _chosen(call, backend, real.device)
     y_real, y_imag = run((real, imag), call)
     return owned(y_real), owned(y_imag)
 
@@ -430,8 +358,8 @@ def _r2c(
     """Computes `trnfft::c2c` of real data [..., N]: the first N // 2 + 1 numbers of the result."""
     if x.numel() == 0:
         return _empty_half(x)
-    call = Call(tuple(x.shape[-dims:]), inverse, scale, precision)
-    run, call = _chosen("r2c", call, backend, x.device)
+    call = Call("r2c", inverse, tuple(x.shape[-dims:]), (), scale, precision)
+    run, call = _chosen(call, backend, x.device)
     y_real, y_imag = run((x,), call)
     return owned(y_real), owned(y_imag)
 
@@ -450,8 +378,9 @@ def _c2r(
     """Computes `trnfft::c2c` of Hermitian data, from n // 2 + 1 numbers to a real [..., n]."""
     if real.numel() == 0:
         return real.new_empty((*real.shape[:-1], n))
-    call = Call((*real.shape[real.ndim - dims : -1], n), inverse, scale, precision)
-    run, call = _chosen("c2r", call, backend, real.device)
+    sizes = (*real.shape[real.ndim - dims : -1], n)
+    call = Call("c2r", inverse, sizes, (), scale, precision)
+    run, call = _chosen(call, backend, real.device)
     (y,) = run((real, imag), call)
     return owned(y)
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 import trnfft
 from tests.trnfft.complex import operators_table
 from trnfft import ComplexTensor
-from trnfft.complex import dispatch
+from trnfft.complex import dispatch, table
 
 # What torch says where it cannot keep views of parts right.
 REFUSED = "modified inplace|view is the output of a function that returns multiple views"
@@ -333,7 +333,7 @@ def test_results_of_operators_share_memory_with_no_argument(monkeypatch):
         return result
 
     original = dispatch.dispatch
-    monkeypatch.setattr(dispatch, "dispatch", noted)
+    monkeypatch.setattr(table, "dispatch", noted)
     with operators_table.drawn_quickly():
         for entry in op_db:
             if torch.complex64 not in entry.dtypes or "unsafe" in entry.name:

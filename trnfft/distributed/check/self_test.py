@@ -20,12 +20,12 @@ import trnfft
 from nki_sim import hardware
 from trnfft import config
 from trnfft.backends.choice import choose_backend
+from trnfft.complex.dtensor import Kind, distributed
 from trnfft.complex.tensor import ComplexTensor, parts_of
 from trnfft.distributed import functions
 from trnfft.distributed.check import known, processes
 from trnfft.distributed.check.stopwatch import Stopwatch, synchronizer
 from trnfft.distributed.convolution import convolve
-from trnfft.distributed.dtensor import Kind, distributed
 from trnfft.distributed.layout import Box, layout_of
 
 ROUNDS = 3  # rounds, of which the fastest counts

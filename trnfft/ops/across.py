@@ -1,0 +1,54 @@
+"""Functions of tensors that many devices hold, for the files on which `trnfft.distributed` rests.
+
+`trnfft.distributed` registers the functions here when it is imported. `trnfft` says how to import
+it, which happens at the first call, because it loads DTensor.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from trnfft.complex.sharded import placement_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+
+Function = Callable[..., Any]
+
+# Two functions of trnfft/__init__.py: for False, the import of trnfft.distributed, which fills
+# FUNCTIONS; for True, the import of trnfft.distributed.in_graph, which fills IN_GRAPH.
+LOAD: dict[bool, Callable[[], None]] = {}
+
+FUNCTIONS: dict[str, Function] = {}
+IN_GRAPH: dict[str, Function] = {}  # those that graphs of torch.compile call
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Calls the function of this name: `transform`, `convolve`, `to_whole` or `from_whole`."""
+    if torch.compiler.is_compiling():
+        LOAD[True]()
+        return IN_GRAPH[name](*arguments)
+    LOAD[False]()
+    return FUNCTIONS[name](*arguments)
+
+
+def of_shards(
+    function: Function,
+    x: torch.Tensor | ComplexTensor,
+    dims: Iterable[int],
+    *arguments: Any,
+    **named: Any,
+) -> Any:
+    """Calls `trnfft.distributed.shards.apply`, for a function along `dims` of a DTensor."""
+    LOAD[False]()
+    return FUNCTIONS["apply"](function, x, dims, *arguments, **named)
+
+
+def takes_shards(layer: torch.nn.Module, x: torch.Tensor | ComplexTensor) -> bool:
+    """Returns whether a layer can compute each shard of a DTensor, because no parameter is split.
+
+    With split parameters the layer computes DTensors, by torch's rules for operators.
+    """
+    if not is_sharded(x):
+        return False
+    placed = [placement_of(value) for value in (*layer.parameters(), *layer.buffers())]
+    return all(p.is_replicate() for each in placed if each is not None for p in each[1])
