@@ -15,7 +15,7 @@ def placement_of(x: torch.Tensor | ComplexTensor) -> Any:
     return part.device_mesh, tuple(part.placements)
 
 
-def is_split(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
+def is_split_over_devices(x: torch.Tensor | ComplexTensor, dim: int) -> bool:
     """Returns whether a dimension of a DTensor is split."""
     placed = placement_of(x)
     return placed is not None and any(

@@ -37,7 +37,7 @@ from trnfft.distributed.exchange import Boxes, Exchange, exchanged, kept
 from trnfft.distributed.layout import Box, Interval
 from trnfft.distributed.overlap import Work
 from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
-from trnfft.distributed.split import is_split, split_of
+from trnfft.distributed.rows_and_columns import has_rows_and_columns, rows_and_columns
 from trnfft.ops import transforms as ops
 from trnfft.planner.factorization import next_smooth_number
 
@@ -107,9 +107,9 @@ def frequencies(n: int, devices: int) -> torch.Tensor:
         tensor([ 0,  4,  8, 12,  1,  5,  9, 13,  2,  6, 10, 14,  3,  7, 11, 15])
     """
     check_positive(n=n, devices=devices)
-    if devices == 1 or not is_split(n, devices):
+    if devices == 1 or not has_rows_and_columns(n, devices):
         return torch.arange(n)
-    rows, columns = split_of(n, devices)
+    rows, columns = rows_and_columns(n, devices)
     return torch.arange(n).reshape(columns, rows).T.reshape(-1)
 
 
@@ -125,7 +125,7 @@ def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
     Returns:
         Both parts [..., chunk of long.n].
     """
-    if is_split(long.n, devices.count):
+    if has_rows_and_columns(long.n, devices.count):
         return _four_steps(parts, given, long, devices)
     return _bluestein(parts, given, long, devices)
 
@@ -175,7 +175,7 @@ def padded_length(n: int, devices: int) -> int:
 
 
 def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
-    rows, columns = split_of(long.n, devices.count)
+    rows, columns = rows_and_columns(long.n, devices.count)
     matrix = _Matrix(rows, columns, devices)
     as_given, wanted = chunks(given, devices.count), chunks(long.n, devices.count)
     x = matrix.of_flat(aligned(parts, as_given, matrix.flat_rows(), devices))
@@ -215,7 +215,7 @@ def chunks_of_exchanges(
         itemsize: bytes of a real number.
     """
     arguments = mesh, along, device, itemsize
-    if is_split(long.n, mesh[along]):
+    if has_rows_and_columns(long.n, mesh[along]):
         return _chunks(long, *arguments)
     forward, backward = _transforms_of_bluestein(long, mesh[along])
     return _chunks(forward, *arguments) + _chunks(backward, *arguments)
@@ -225,7 +225,7 @@ def _chunks(
     long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
 ) -> tuple[int, int]:
     """Returns the numbers of chunks of the exchanges around transforms of columns, and of rows."""
-    rows, columns = split_of(long.n, mesh[along])
+    rows, columns = rows_and_columns(long.n, mesh[along])
     own_rows, own_columns = (Interval(0, n).chunk(0, mesh[along]).size for n in (rows, columns))
 
     def found(exchanges: int, length: int, own: int) -> int:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from trnfft.distributed.four_step import padded_length
 from trnfft.distributed.layout import Layout
-from trnfft.distributed.split import is_split
+from trnfft.distributed.rows_and_columns import has_rows_and_columns
 
 # The factor by which a move may increase what the fullest device holds. More would nearly be a
 # gather, unless input or result are as uneven.
@@ -189,7 +189,9 @@ def _price_across(problem: Problem, held: int, dim: int, devices: int) -> int:
     """Returns the numbers that a device receives: three exchanges of both parts, or Bluestein's."""
     line = problem.lines[dim]
     length = line.length or 1
-    times = 1 if is_split(length, devices) else 3 * padded_length(length, devices) // length
+    times = (
+        1 if has_rows_and_columns(length, devices) else 3 * padded_length(length, devices) // length
+    )
     return 2 * 3 * times * held * -(-length // max(line.given, 1))
 
 

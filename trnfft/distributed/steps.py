@@ -1,6 +1,6 @@
 """The steps of a transform as it runs on many devices, with modelled times.
 
-Dimensions become whole by the route of `route.py`, in the stages of `stages.py`. A dimension that
+Dimensions become whole by the route of `route.py`, in the legs of `legs.py`. A dimension that
 stays split is transformed as in `four_step.py`. Each step is that of the devices that have the
 most: kernels have the prices of the planner and a launch, exchanges the times of `network.py` for
 the boxes that they move.
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from trnfft.distributed.four_step import Long, check_longest, chunks, padded_length
 from trnfft.distributed.layout import Box, Interval, Layout
+from trnfft.distributed.legs import Leg, Legs
 from trnfft.distributed.network import Exchange, Machine, between_boxes
 from trnfft.distributed.route import Across, Exchanged, Problem, Transformed, sizes_of
-from trnfft.distributed.split import is_split, split_of
-from trnfft.distributed.stages import Stage, Stages
+from trnfft.distributed.rows_and_columns import has_rows_and_columns, rows_and_columns
 
 if TYPE_CHECKING:
     from trnfft.distributed.prices import Kernel, Launches
@@ -72,14 +72,14 @@ class Cluster:
         """
         groups: list[Group] = []
         algorithm, split = "", tuple[int, ...]()
-        for stage in Stages(problem, False, "backward", "meta", COMPLEX_BYTES // 2):
-            if not isinstance(stage.step, Across):
-                groups.append(tuple(self._together(problem, stage, stage.step)))
+        for leg in Legs(problem, False, "backward", "meta", COMPLEX_BYTES // 2):
+            if not isinstance(leg.step, Across):
+                groups.append(tuple(self._together(problem, leg, leg.step)))
                 continue
-            assert stage.long is not None
-            line, long = problem.lines[stage.step.dim], stage.long
+            assert leg.long is not None
+            line, long = problem.lines[leg.step.dim], leg.long
             check_longest(long.n)
-            across = _Across(self.launches, self.machine, self.mesh, stage.step.along)
+            across = _Across(self.launches, self.machine, self.mesh, leg.step.along)
             groups += across.transformed(long, line.given)
             kept = [Interval(*(line.kept[0] + x for x in own)) for own in across.own(line.left)]
             groups += across.aligned(long.rows, across.own(long.n), kept)
@@ -87,20 +87,20 @@ class Cluster:
         return Way(tuple(groups), algorithm, split)
 
     def _together(
-        self, problem: Problem, stage: Stage, step: Transformed | None
+        self, problem: Problem, leg: Leg, step: Transformed | None
     ) -> Iterator[Kernel | Exchange]:
         """Yields transforms of whole dimensions, and the exchanges before and after them."""
-        sizes = sizes_of(problem, stage.done)
-        number_bytes = COMPLEX_BYTES // (2 if problem.is_real and not stage.done else 1)
-        if stage.before:
-            yield self._exchange(stage.before, stage.layout, sizes, number_bytes)
+        sizes = sizes_of(problem, leg.done)
+        number_bytes = COMPLEX_BYTES // (2 if problem.is_real and not leg.done else 1)
+        if leg.before:
+            yield self._exchange(leg.before, leg.layout, sizes, number_bytes)
         if step:
             lengths = tuple(problem.lines[dim].length or 1 for dim in step.dims)
-            points = stage.between.largest(sizes)
+            points = leg.between.largest(sizes)
             yield from self.launches.transforms(lengths, points, step.operation == "r2c")
-        if stage.after:
-            sizes = sizes_of(problem, stage.following.done)
-            yield self._exchange(stage.after, stage.between, sizes, COMPLEX_BYTES)
+        if leg.after:
+            sizes = sizes_of(problem, leg.following.done)
+            yield self._exchange(leg.after, leg.between, sizes, COMPLEX_BYTES)
 
     def _exchange(
         self, step: Exchanged, before: Layout, sizes: Sequence[int], number_bytes: int
@@ -174,12 +174,12 @@ class _Across:
         return chunks(n, self.count)
 
     def algorithm(self, n: int) -> str:
-        return FOUR_STEP if is_split(n, max(2, self.count)) else BLUESTEIN
+        return FOUR_STEP if has_rows_and_columns(n, max(2, self.count)) else BLUESTEIN
 
     def split(self, n: int) -> tuple[int, int]:
         """Returns the rows and columns of this length, or of the length to which it is padded."""
         length = n if self.algorithm(n) == FOUR_STEP else padded_length(n, max(2, self.count))
-        return split_of(length, max(2, self.count))
+        return rows_and_columns(length, max(2, self.count))
 
     def transformed(self, long: Long, given: int) -> Iterator[Group]:
         """Yields the steps of `four_step.transformed`."""

@@ -40,6 +40,7 @@ from trnfft.distributed.dtensor import check_fits, misfit
 from trnfft.distributed.exchange import Boxes, Exchange, Parts, boxes_of, coordinate_of, exchanged
 from trnfft.distributed.four_step import Devices, aligned, chunks
 from trnfft.distributed.layout import Interval, Layout, layout_of
+from trnfft.distributed.legs import Leg, Legs
 from trnfft.distributed.route import (
     Across,
     Exchanged,
@@ -50,7 +51,6 @@ from trnfft.distributed.route import (
     route,
     sizes_of,
 )
-from trnfft.distributed.stages import Stage, Stages
 from trnfft.distributed.turns import turn
 from trnfft.memory import check_memory
 from trnfft.ops import across
@@ -187,24 +187,24 @@ class _Given(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A stage with what follows for this device.
+    """A leg with what follows for this device.
 
     Attributes:
-        stage: the stage.
+        leg: the leg.
         before, after: the boxes of its exchanges, or None.
         rows: its transform, where each device has the dimensions whole.
         made: the shape of the results of this transform.
     """
 
-    stage: Stage
+    leg: Leg
     before: Boxes | None
     after: Boxes | None
     rows: Rows | None
     made: tuple[int, ...]
 
     @staticmethod
-    def of(stage: Stage, given: _Given, problem: Problem) -> _Step:
-        """Returns the step of a stage."""
+    def of(leg: Leg, given: _Given, problem: Problem) -> _Step:
+        """Returns the step of a leg."""
 
         def boxes(step: Exchanged | None, layout: Layout, done: frozenset[int]) -> Boxes | None:
             if step is None:
@@ -212,26 +212,26 @@ class _Step(NamedTuple):
             after, sizes = layout.moved(step.source, step.target), sizes_of(problem, done)
             return boxes_of(given.coordinate, step.along, sizes, layout, after)
 
-        before = boxes(stage.before, stage.layout, stage.done)
-        after = boxes(stage.after, stage.between, stage.following.done)
+        before = boxes(leg.before, leg.layout, leg.done)
+        after = boxes(leg.after, leg.between, leg.following.done)
         rows = None
-        made = stage.between.local_shape(sizes_of(problem, stage.done), given.coordinate)
-        if isinstance(stage.step, Transformed):
-            rows = _rows(stage, stage.step, given)
+        made = leg.between.local_shape(sizes_of(problem, leg.done), given.coordinate)
+        if isinstance(leg.step, Transformed):
+            rows = _rows(leg, leg.step, given)
             lengths = dict(zip(given.call.dims, given.call.sizes, strict=True))
             made = tuple(
-                lengths[dim] if dim in stage.step.dims else size for dim, size in enumerate(made)
+                lengths[dim] if dim in leg.step.dims else size for dim, size in enumerate(made)
             )
-        return _Step(stage, before, after, rows, made)
+        return _Step(leg, before, after, rows, made)
 
     def exchange_before(self, mesh: DeviceMesh, last: tuple[int, ...] = ()) -> Exchange | None:
         """Returns the exchange before the transform, which makes dimensions last in memory."""
-        step, boxes = self.stage.before, self.before
+        step, boxes = self.leg.before, self.before
         return Exchange(mesh.get_group(step.along), boxes, last) if step and boxes else None
 
     def exchange_after(self, mesh: DeviceMesh) -> Exchange | None:
         """Returns the exchange after the transform."""
-        step, boxes = self.stage.after, self.after
+        step, boxes = self.leg.after, self.after
         return Exchange(mesh.get_group(step.along), boxes) if step and boxes else None
 
 
@@ -241,7 +241,7 @@ class _Plan:
 
     Attributes:
         given: what it depends on.
-        problem, steps: the routing problem, and the stages of its route.
+        problem, steps: the routing problem, and the legs of its route.
         shard: the shape of this device's shard of the input.
         exchanges: whether there are exchanges.
         placements, shape, stride: those of the result.
@@ -270,9 +270,9 @@ class _Plan:
             function = functools.partial(ops.c2c, sizes=(), dims=(), inverse=False, norm="backward")
             parts = blocks.transformed(parts, Rows(of_last(function, ()), None))
         for step in self.steps:
-            done = step.stage.step
+            done = step.leg.step
             if isinstance(done, Across):
-                parts = self._across(parts, step.stage, done, mesh)
+                parts = self._across(parts, step.leg, done, mesh)
             elif done and step.rows:
                 _check_fits(parts[0], step.made)
                 before = step.exchange_before(mesh, done.dims)
@@ -281,7 +281,7 @@ class _Plan:
                 parts = exchanged(parts, before)
         return tuple(part.contiguous() for part in parts)
 
-    def _across(self, parts: Held, stage: Stage, step: Across, mesh: DeviceMesh) -> Held:
+    def _across(self, parts: Held, leg: Leg, step: Across, mesh: DeviceMesh) -> Held:
         """Transforms a dimension of which every device along the mesh has a chunk."""
         line, given = self.problem.lines[step.dim], self.given
         group = mesh.get_group(step.along)
@@ -294,8 +294,8 @@ class _Plan:
             moved.append(torch.zeros_like(moved[0]))
         if step.operation == "c2r":
             moved, held = _weighted(moved, held, length, devices), length // 2 + 1
-        assert stage.long is not None
-        made = four_step.transformed(moved, held, stage.long, devices)
+        assert leg.long is not None
+        made = four_step.transformed(moved, held, leg.long, devices)
         if step.operation == "c2r":
             del made[1]
         start, size = line.kept
@@ -318,22 +318,22 @@ def _plan(given: _Given) -> _Plan:
     placements = given.placements if given.wanted is None else given.wanted
     if problem.target is None:
         placements = final_layout(problem).placements()
-    stages = tuple(Stages(problem, call.inverse, str(call.norm), given.device, given.itemsize))
+    legs = tuple(Legs(problem, call.inverse, str(call.norm), given.device, given.itemsize))
     shape = torch.Size(sizes_of(problem, frozenset(call.dims)))
     return _Plan(
         given,
         problem,
-        tuple(_Step.of(stage, given, problem) for stage in stages),
+        tuple(_Step.of(leg, given, problem) for leg in legs),
         problem.source.local_shape(given.shape, given.coordinate),
         any(not isinstance(step, Transformed) for step in route(problem)),
         placements,
         shape,
         contiguous_strides(shape),
-        _described(given, stages),
+        _described(given, legs),
     )
 
 
-def _rows(stage: Stage, step: Transformed, given: _Given) -> Rows:
+def _rows(leg: Leg, step: Transformed, given: _Given) -> Rows:
     """Returns the transform of dimensions that this device has whole; what is kept of it."""
     call, kept = given.call, dict(given.kept)
     lengths = dict(zip(call.dims, call.sizes, strict=True))
@@ -348,8 +348,8 @@ def _rows(stage: Stage, step: Transformed, given: _Given) -> Rows:
                 y = y.narrow(moved, *kept[dim])
         return y
 
-    dims = None if stage.dim is None else (stage.dim, stage.dim)
-    return Rows(of_last(function, step.dims), dims, *stage.chunks)
+    dims = None if leg.dim is None else (leg.dim, leg.dim)
+    return Rows(of_last(function, step.dims), dims, *leg.chunks)
 
 
 def _weighted(parts: Held, given: int, length: int, devices: Devices) -> Held:
@@ -408,7 +408,7 @@ def _check_fits(part: torch.Tensor, shape: Sequence[int]) -> None:
     )
 
 
-def _described(given: _Given, stages: Sequence[Stage]) -> dict[str, str]:
+def _described(given: _Given, legs: Sequence[Leg]) -> dict[str, str]:
     """Returns what all devices of exchanges or pending sums have to be asked for."""
     call = given.call
     return {
@@ -420,5 +420,5 @@ def _described(given: _Given, stages: Sequence[Stage]) -> dict[str, str]:
         "'norm'": str(call.norm),
         "'order'": "planned" if call.planned else "natural",
         "part that is kept": str(sorted(given.kept)),
-        "chunks of exchanges": str([stage.chunks for stage in stages]),
+        "chunks of exchanges": str([leg.chunks for leg in legs]),
     }

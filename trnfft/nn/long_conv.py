@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from trnfft.arguments import check_device, check_real
-from trnfft.complex.sharded import is_split
+from trnfft.complex.sharded import is_split_over_devices
 from trnfft.convolution.convolve import convolve
 from trnfft.ops.across import of_shards
 
@@ -55,7 +55,7 @@ class LongConv(nn.Module):
                 f"for each channel of 'u', or [1, M]; reshape it"
             )
         check_device("k", k.device, "argument 'u'", u.device)
-        if is_split(u, -1):  # its end could not be cut off without a gather
+        if is_split_over_devices(u, -1):  # its end could not be cut off without a gather
             return of_shards(self, u, (-2, -1), k)  # type: ignore[no-any-return]
         length = u.shape[-1]
         return convolve(u, k[:, :length], dims=-1)[..., :length].to(u.dtype)

@@ -11,7 +11,7 @@ from trnfft.planner.factorization import prime_factors
 
 
 @functools.lru_cache(1024)
-def split_of(n: int, devices: int) -> tuple[int, int]:
+def rows_and_columns(n: int, devices: int) -> tuple[int, int]:
     """Returns the rows and columns P, Q with P Q = n, or (1, n) where there are none.
 
     Pairs that the devices divide evenly come first, because they need no alignment; then equal
@@ -30,9 +30,9 @@ def split_of(n: int, devices: int) -> tuple[int, int]:
     return min(found, key=badness)
 
 
-def is_split(n: int, devices: int) -> bool:
+def has_rows_and_columns(n: int, devices: int) -> bool:
     """Returns whether n is a product of two numbers, neither below the number of devices."""
-    return split_of(n, devices) != (1, n)
+    return rows_and_columns(n, devices) != (1, n)
 
 
 def _divisors(n: int) -> list[int]:

@@ -1,7 +1,7 @@
-"""The steps of a route in stages: a transform with the exchanges that pass while it is computed.
+"""The steps of a route in legs: a transform with the exchanges that pass while it is computed.
 
 An exchange belongs to the transform before it. If there is none, or if it is across devices, the
-exchange belongs to the transform after it. `overlap.py` decides the number of chunks of a stage.
+exchange belongs to the transform after it. `overlap.py` decides the number of chunks of a leg.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENOUGH = 16  # numbers along a dimension that suffice to cut it into chunks and
 
 
 @dataclass(frozen=True)
-class Stage:
+class Leg:
     """Steps that are done together.
 
     Attributes:
@@ -57,17 +57,17 @@ class Stage:
         return _moved(self.layout, self.before)
 
     @property
-    def following(self) -> Stage:
-        """Returns an empty stage that follows this one."""
+    def following(self) -> Leg:
+        """Returns an empty leg that follows this one."""
         dims = set[int]()
         if self.step:
             dims = {self.step.dim} if isinstance(self.step, Across) else set(self.step.dims)
-        return Stage(_moved(self.between, self.after), self.done | dims)
+        return Leg(_moved(self.between, self.after), self.done | dims)
 
 
 @dataclass(frozen=True)
-class Stages:
-    """The stages of a route.
+class Legs:
+    """The legs of a route.
 
     Attributes:
         problem: the transform that is wanted.
@@ -82,52 +82,52 @@ class Stages:
     device: str
     itemsize: int
 
-    def __iter__(self) -> Iterator[Stage]:
-        """Yields the stages, one after the other.
+    def __iter__(self) -> Iterator[Leg]:
+        """Yields the legs, one after the other.
 
         Raises:
             NotImplementedError: there is no way.
         """
         left = list(route(self.problem))
-        stage = Stage(self.problem.source, frozenset())
+        leg = Leg(self.problem.source, frozenset())
         while left:
-            stage = _with_steps(stage, left)
-            if isinstance(stage.step, Across):
-                stage = self._across(stage, stage.step)
-            elif stage.step:
-                stage = self._cut(stage, stage.step)
-            yield stage
-            stage = stage.following
+            leg = _with_steps(leg, left)
+            if isinstance(leg.step, Across):
+                leg = self._across(leg, leg.step)
+            elif leg.step:
+                leg = self._cut(leg, leg.step)
+            yield leg
+            leg = leg.following
 
-    def _across(self, stage: Stage, step: Across) -> Stage:
-        """Returns the stage with the number of chunks of its exchanges."""
-        line, mesh = self.problem.lines[step.dim], stage.layout.mesh
-        sizes = sizes_of(self.problem, stage.done)
-        box = stage.layout.box(sizes, (0,) * len(mesh))
+    def _across(self, leg: Leg, step: Across) -> Leg:
+        """Returns the leg with the number of chunks of its exchanges."""
+        line, mesh = self.problem.lines[step.dim], leg.layout.mesh
+        sizes = sizes_of(self.problem, leg.done)
+        box = leg.layout.box(sizes, (0,) * len(mesh))
         rows = math.prod(x.size for dim, x in enumerate(box) if dim != step.dim)
         long = Long(line.length or 1, self.inverse, self.norm, self.problem.across, rows)
         arguments = long, mesh, step.along, self.device, self.itemsize
-        return replace(stage, long=long, chunks=four_step.chunks_of_exchanges(*arguments))
+        return replace(leg, long=long, chunks=four_step.chunks_of_exchanges(*arguments))
 
-    def _cut(self, stage: Stage, step: Transformed) -> Stage:
-        """Returns the stage with a dimension that is whole during all of it, and its chunks."""
-        mesh = stage.layout.mesh
-        sizes = [sizes_of(self.problem, x.done) for x in (stage, stage.following)]
-        box = stage.between.box(sizes[0], (0,) * len(mesh))
+    def _cut(self, leg: Leg, step: Transformed) -> Leg:
+        """Returns the leg with a dimension that is whole during all of it, and its chunks."""
+        mesh = leg.layout.mesh
+        sizes = [sizes_of(self.problem, x.done) for x in (leg, leg.following)]
+        box = leg.between.box(sizes[0], (0,) * len(mesh))
         needed = {
             *step.dims,
-            *([stage.before.source] if stage.before else []),
-            *([stage.after.target] if stage.after else []),
+            *([leg.before.source] if leg.before else []),
+            *([leg.after.target] if leg.after else []),
         }
         others = [dim for dim in range(len(box)) if dim not in needed]
         if not others:
-            return stage
+            return leg
         # The first dimension with enough numbers: cutting along the last one gives many small
         # pieces.
         dim = min(others, key=lambda dim: (-min(box[dim].size, _ENOUGH), dim))
         held = [
-            (stage.before, stage.layout, sizes[0], 1 if step.operation == "r2c" else 2),
-            (stage.after, stage.between, sizes[1], 1 if step.operation == "c2r" else 2),
+            (leg.before, leg.layout, sizes[0], 1 if step.operation == "r2c" else 2),
+            (leg.after, leg.between, sizes[1], 1 if step.operation == "c2r" else 2),
         ]
         work = Work(
             self.device,
@@ -142,23 +142,23 @@ class Stages:
             step.operation != "c2c",
             box[dim].size,
         )
-        return replace(stage, dim=dim, chunks=(overlap.chunks_of(work),))
+        return replace(leg, dim=dim, chunks=(overlap.chunks_of(work),))
 
 
-def _with_steps(stage: Stage, left: list[Step]) -> Stage:
-    """Returns the stage with the first of these steps, which are removed from the list."""
+def _with_steps(leg: Leg, left: list[Step]) -> Leg:
+    """Returns the leg with the first of these steps, which are removed from the list."""
     step = left.pop(0)
     if isinstance(step, Exchanged):
-        stage = replace(stage, before=step)
+        leg = replace(leg, before=step)
         if not left or not isinstance(left[0], Transformed):
-            return stage
+            return leg
         step = left.pop(0)
     assert not isinstance(step, Exchanged)
-    stage = replace(stage, step=step)
+    leg = replace(leg, step=step)
     if isinstance(step, Transformed) and left and isinstance(left[0], Exchanged):
-        stage = replace(stage, after=left[0])
+        leg = replace(leg, after=left[0])
         del left[0]
-    return stage
+    return leg
 
 
 def _moved(layout: Layout, step: Exchanged | None) -> Layout:
