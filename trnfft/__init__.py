@@ -154,9 +154,9 @@ _PLANNER = {
     "plan": "planner",
     "next_fast_len": "lengths",
     "fft_workspace_bytes": "workspace",
-    "export_wisdom": "exchange",
-    "import_wisdom": "exchange",
-    "forget_wisdom": "exchange",
+    "export_wisdom": "wisdom_files",
+    "import_wisdom": "wisdom_files",
+    "forget_wisdom": "wisdom_files",
 }
 _OPT_EINSUM = ("einsum", "tensordot", "transpose")  # which asks for them by these names
 
