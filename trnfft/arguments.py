@@ -46,8 +46,6 @@ def integer(name: str, value: object) -> int:
         TypeError: it is not an int, or it is a bool.
         ValueError: it has more than 64 bits.
     """
-    if type(value) is int and -(2**63) <= value < 2**63:
-        return value
     if isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     number = index(name, value)
