@@ -30,7 +30,7 @@ def moved(placed: Placed) -> list[Moved]:
     """Returns the spans of all transfers of a launch, in the order in which engines ran them."""
     engines = [_Engines(placed) for _ in range(placed.cores)]
     found: list[Moved] = []
-    for n in placed.order:
+    for n in placed.sequence:
         issue = placed.issues[n]
         if issue.engine == "dma" and sum(issue.dma_ns) > 0:
             core = int(n >= placed.second_begin)

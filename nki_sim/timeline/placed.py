@@ -46,7 +46,7 @@ class Placed:
         issues: the instructions.
         times: how often each instruction runs.
         start, end: when it begins, and when it ends on its engine.
-        order: the order in which engines took the instructions.
+        sequence: the instructions as engines took them, first to last.
         blame: the instruction that each one waited for last, or -1.
         why: the reason for that wait, for `waits.why`.
         last: the instruction that ends last, or -1.
@@ -62,7 +62,7 @@ class Placed:
     times: list[int]
     start: list[float]
     end: list[float]
-    order: list[int]
+    sequence: list[int]
     blame: list[int]
     why: list[str]
     last: int

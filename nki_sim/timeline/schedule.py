@@ -145,7 +145,7 @@ class _Placing:
         self.over = [-1.0] * (2 * count)
         for joint in joints:
             joint.begin(self.over)
-        self.order: list[int] = []
+        self.sequence: list[int] = []
         self.blame = [-1] * count
         self.why = [""] * count
 
@@ -171,7 +171,7 @@ class _Placing:
         are in a heap. Each other instruction is listed under one of its waits.
         """
         issues, over, start = self.issues, self.over, self.start
-        blame, why, order = self.blame, self.why, self.order
+        blame, why, sequence = self.blame, self.why, self.sequence
         waits, wait_kinds = self._waits, self._wait_kinds
         heads: list[tuple[float, int]] = []
         blocked: dict[int, list[int]] = {}
@@ -197,7 +197,7 @@ class _Placing:
             queue = queues[number]
             position = queue.position
             n = queue.items[position]
-            order.append(n)
+            sequence.append(n)
             start[n], over[~n], over[n], free, by, reason = queue.place(n, issues[n], earliest)
             if by < 0:
                 if queue.ready and queue.ready >= queue.free:
@@ -327,7 +327,7 @@ class Schedule:
             times=[n for core in cores for n in core.times],
             start=placing.start,
             end=placing.over[: -len(issues) - 1 : -1],
-            order=placing.order,
+            sequence=placing.sequence,
             blame=placing.blame,
             why=placing.why,
             last=last.after,
