@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules import unwritten
+from nki_sim.running import Launch
 from nki_sim.views import shadow
 from nki_sim.views.layout import extent
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import Indirection, NkiTensor
-
-if TYPE_CHECKING:
-    from .session import Session
 
 
 def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
@@ -41,7 +39,7 @@ def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
 
 
 def run(
-    session: Session, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    session: Launch, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Runs an instruction with an indirect operand: checks, computes, and marks what it writes."""
     for index in index_tiles(issue, (*writes, *reads)):
@@ -139,7 +137,7 @@ class _Rows:
         return out
 
 
-def _transfer(session: Session, issue: Issue, dst: Any, sources: list[Any]) -> None:
+def _transfer(session: Launch, issue: Issue, dst: Any, sources: list[Any]) -> None:
     """Runs a gather or scatter by DMA. Rows out of bounds are neither read nor written."""
     moves = np.ones(math.prod(dst.shape), np.bool_)
     for operand in (dst, *sources):

@@ -10,16 +10,13 @@ bounds of loops are not counted, because no document says which engines hold the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nki_sim import hardware
 from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue
+from nki_sim.running import Launch
 from nki_sim.views.register import Life, RunTimeValue
-
-if TYPE_CHECKING:
-    from nki_sim.launch.session import Session
-    from nki_sim.views.tensor import NkiTensor
+from nki_sim.views.tensor import NkiTensor
 
 _SEQUENCERS = {"dma sync": "sync", "dma scalar": "scalar"}  # by the queue of a copy
 _NAMES = {
@@ -31,7 +28,7 @@ _NAMES = {
 }
 
 
-def note_addresses(session: Session, issue: Issue, n: int, operands: Sequence[NkiTensor]) -> None:
+def note_addresses(session: Launch, issue: Issue, n: int, operands: Sequence[NkiTensor]) -> None:
     """Notes the registers that hold addresses of an instruction's operands."""
     for t in operands:
         index = None if t._dynamic is None else t._dynamic.index
@@ -39,7 +36,7 @@ def note_addresses(session: Session, issue: Issue, n: int, operands: Sequence[Nk
             note_use(session, index.life, _engine(issue), n)
 
 
-def note_use(session: Session, life: Life | None, engine: str | None, n: int) -> None:
+def note_use(session: Launch, life: Life | None, engine: str | None, n: int) -> None:
     """Notes that instruction ``n``, or a store before it, needs a register on an engine."""
     if life is None or engine is None:
         return
@@ -57,7 +54,7 @@ def _engine(issue: Issue) -> str | None:
     return "gpsimd" if issue.uses_software_dge else _SEQUENCERS.get(issue.queue)
 
 
-def check(session: Session) -> None:
+def check(session: Launch) -> None:
     """Raises or warns if more registers of an engine are in use at once than it has."""
     if len(session.lives) * 2 <= hardware.REGISTERS:
         return

@@ -23,19 +23,16 @@ index that stands for the same number of elements in both.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_sim import dtypes, hardware
 from nki_sim.errors import Break, NkiValidationError
 from nki_sim.running import active
 
-if TYPE_CHECKING:
-    from .tensor import NkiTensor
-
 RULE = "ap-of-views"
 
 
-def first_element(view: NkiTensor, offset: int) -> int:
+def first_element(view: Any, offset: int) -> int:
     """Returns the first element of a pattern in the view's storage, for the ``offset`` of ap."""
     relative = view.offset + offset
     if view.offset == 0:
@@ -47,7 +44,7 @@ def first_element(view: NkiTensor, offset: int) -> int:
     return offset if _is_absolute("offset of ap", value) else relative
 
 
-def index_steps(view: NkiTensor, dim: int, is_vector: bool) -> tuple[int, int]:
+def index_steps(view: Any, dim: int, is_vector: bool) -> tuple[int, int]:
     """Returns the elements that an index of 1 stands for, and the number of legal indices.
 
     An entry of a ``vector_offset`` is an index of dimension ``dim``. A ``scalar_offset`` is part of

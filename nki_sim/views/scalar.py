@@ -10,16 +10,11 @@ not be read of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from nki_sim.errors import NkiValidationError
 
 from .register import Life, RunTimeValue
-
-if TYPE_CHECKING:
-    from nki_sim.instructions.issue import Issue
-
-    from .tensor import NkiTensor
 
 BITS = {"int32": 32, "int64": 64}
 _USES = (
@@ -193,7 +188,7 @@ def wrapped(value: int, dtype: str) -> int:
 _TAKES_INT64 = {"nisa.dma_copy", "nisa.memset", "nisa.scalar_load", "nisa.scalar_store"}
 
 
-def check_int64(issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]) -> None:
+def check_int64(issue: Any, writes: Sequence[Any], reads: Sequence[Any]) -> None:
     """Raises NkiValidationError if no document describes the instruction on int64 operands."""
     found = {t.dtype for t in (*writes, *reads)}
     if "int64" not in found:
