@@ -1,48 +1,100 @@
 """The names that the simulator's modules had before they became the package nki_sim.
 
-These names work for one release, with a warning. `nki_kernels.simulator.x` is `nki_sim.x`, or `x`
-in the folder of nki_sim that holds this file now. `nki_kernels.lint`, `nki_kernels.hardware` and
-the other modules without kernels have the same names in nki_sim.
+The old names work for one release, with a warning. `nki_kernels.simulator.x` is `nki_sim.x`, or `x`
+in the folder of nki_sim that holds this file now; `nki_kernels.lint`, `nki_kernels.hardware` and
+the other modules without kernels have the same names in nki_sim. A module under an old name is a
+stand-in that has the names of the new one, and those that went from it to other files.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import CodeType, ModuleType
+from typing import Any
 
-_SIMULATOR = "nki_kernels.simulator"
-_FOLDERS = ("", "views.", "instructions.", "rules.", "launch.", "timeline.")
+_OLD = "nki_kernels"
+_SIMULATOR = f"{_OLD}.simulator"
 _OTHERS = {
     *("distributions", "hardware", "lint", "measured_times", "neuron_packages", "nki_finder"),
     *("pytest_plugin", "releases", "removed_api", "syntax_names", "tensor_arithmetic"),
     *("time_range", "whole_file"),
 }
-_RENAMED = {f"{_SIMULATOR}.install": "nki_sim.nki_finder"}
+_FOLDERS = {
+    "views": "access_patterns layout no_arithmetic register scalar shadow tensor",
+    "instructions": "instruction_notes issue issue_cache origins work",
+    "rules": """
+    accesses accumulation core_hazards device_rules dma_written full_memory hazards lost_outputs
+    register_lives unwritten
+    """,
+    "launch": "indirect kernel launch_arguments pair session tracebacks turns",
+    "timeline": """
+    budget critical_path device_loops dma_over_time engines memory_over_time memory_reuse
+    pair_schedule perfetto schedule timeline timeline_summary waits
+    """,
+}
+_IN_FOLDER = {name: folder for folder, names in _FOLDERS.items() for name in names.split()}
+_RENAMED = {"install": "nki_sim.nki_finder", "order": "nki_sim.launch.instruction_order"}
+# Files to which names of other files went.
+_ALSO = (
+    *("errors", "running", "installed_nki", "modules", "nki_finder", "launch.simulation"),
+    *("launch.recorded", "timeline.placed", "timeline.recording", "timeline.timeline"),
+)
 
 
 def new_name(name: str) -> str | None:
     """Returns the name that a module has now, or None for a module that has not moved."""
-    top, _, rest = name.partition(".")
-    if top != "nki_kernels" or rest.partition(".")[0] not in {"simulator", *_OTHERS}:
+    top, *inner = name.split(".")
+    if top != _OLD or not inner or inner[0] not in {"simulator", *_OTHERS}:
         return None
-    if name in _RENAMED:
-        return _RENAMED[name]
-    if name == _SIMULATOR:
-        return "nki_sim"
-    inner = rest.removeprefix("simulator.")
-    folders = _FOLDERS if inner != rest else _FOLDERS[:1]
-    names = (f"nki_sim.{folder}{inner}" for folder in folders)
-    return next((found for found in names if importlib.util.find_spec(found)), None)
+    if inner[0] == "simulator":
+        inner = inner[1:]
+        if inner and (inner[0] in _OTHERS or inner[0] in {"moved", "running", *_FOLDERS}):
+            inner[0] = inner[0] if inner[0] == "timeline" else ""  # these never were there
+        if len(inner) == 1 and inner[0] in _RENAMED:
+            return _RENAMED[inner[0]]
+        if inner and inner[0] in _IN_FOLDER:
+            inner.insert(0, _IN_FOLDER[inner[0]])
+    new = ".".join(["nki_sim", *inner])
+    try:
+        return new if find_spec(new) else None
+    except (ModuleNotFoundError, ValueError):
+        return None
+
+
+class _StandIn(ModuleType):
+    """A module under its old name, which reads and writes the names of the new one."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        home = importlib.import_module(self.__home__)
+        if self.__home__ == "nki_sim" and name not in home.__all__:
+            inner = f"{self.__name__}.{name}"
+            if new_name(inner):
+                return importlib.import_module(inner)
+        for found in (home, *(importlib.import_module(f"nki_sim.{other}") for other in _ALSO)):
+            if hasattr(found, name):
+                return getattr(found, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") or isinstance(value, _StandIn):
+            super().__setattr__(name, value)
+        else:
+            setattr(importlib.import_module(self.__home__), name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(importlib.import_module(self.__home__))
 
 
 class MovedFinder(MetaPathFinder, Loader):
-    """A finder of the modules under their old names, which loads them under their new ones."""
+    """A finder of the modules under their old names."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -51,33 +103,36 @@ class MovedFinder(MetaPathFinder, Loader):
         new = new_name(name)
         if new is None:
             return None
-        warnings.warn(
-            f"{name} is {new} now, and the old name goes with the next release",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        is_package = importlib.util.find_spec(new).submodule_search_locations is not None  # type: ignore[union-attr]
+        if not name.endswith(".__main__"):
+            text = f"{name} is {new} now, and the old name goes with the next release"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+        found = find_spec(new)
+        is_package = found is not None and found.submodule_search_locations is not None
         return ModuleSpec(name, self, origin=new, is_package=is_package)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Returns the module itself, so that both names are of one object."""
-        module = importlib.import_module(str(spec.origin))
-        spec.loader_state = module.__spec__  # Python is about to replace it
-        return module
+        """Returns a stand-in for the module."""
+        made = _StandIn(spec.name, importlib.import_module(str(spec.origin)).__doc__)
+        made.__home__ = str(spec.origin)
+        made.__all__ = getattr(importlib.import_module(made.__home__), "__all__", None) or [
+            name for name in dir(made) if not name.startswith("_")
+        ]
+        return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """Gives the module its own spec back; the module has run already."""
-        spec = module.__spec__
-        assert spec is not None
-        module.__spec__ = spec.loader_state
+        """Prepares the stand-in of the simulator, whose function `install` was a module, too."""
+        if module.__name__ == _SIMULATOR:
+            # Python does not put a module that it has into its package, in place of the function.
+            install = ModuleSpec(f"{_SIMULATOR}.install", self, origin=_RENAMED["install"])
+            sys.modules.setdefault(install.name, importlib.util.module_from_spec(install))
 
-    def get_code(self, name: str) -> CodeType | None:
-        """Returns the code of a module, for ``python -m`` with an old name."""
-        spec = importlib.util.find_spec(str(new_name(name)))
-        return spec.loader.get_code(spec.name)  # type: ignore[union-attr, no-any-return]
+    def get_code(self, name: str) -> CodeType:
+        """Returns code for ``python -m`` with an old name, which runs the new one."""
+        new = new_name(name)
+        return compile(f"import runpy; runpy.run_module({new!r}, None, '__main__')", name, "exec")
 
 
 def answer() -> None:
-    """Puts the finder at the front of ``sys.meta_path``, unless it is there."""
-    if not any(isinstance(finder, MovedFinder) for finder in sys.meta_path):
+    """Puts the finder at the front of ``sys.meta_path``, unless there is one."""
+    if not any(type(finder).__name__ == MovedFinder.__name__ for finder in sys.meta_path):
         sys.meta_path.insert(0, MovedFinder())

@@ -279,8 +279,12 @@ def _moved_last(parts: Parts, dims: tuple[int, ...], sizes: tuple[int, ...]) -> 
     """Moves `dims` to the end, in this order, and trims or pads each with zeros to its size."""
     ndim = parts[0].ndim
     lasts = tuple(range(ndim - len(dims), ndim))
-    # In a trace the sizes are tensors, whose comparison would be recorded.
-    if dims == lasts and not torch.jit.is_tracing() and parts[0].shape[lasts[0] :] == sizes:
+    # In a trace the sizes are tensors, whose comparison would be recorded. The views below make
+    # gradients contiguous.
+    is_plain = not torch.jit.is_tracing() and not (
+        torch.is_grad_enabled() and any(part.requires_grad for part in parts)
+    )
+    if is_plain and dims == lasts and parts[0].shape[lasts[0] :] == sizes:
         return parts
     return tuple([_moved(part, dims, sizes) for part in parts])
 
