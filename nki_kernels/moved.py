@@ -19,6 +19,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 _OLD = "nki_kernels"
+_NEW = "nki_sim"
 _SIMULATOR = f"{_OLD}.simulator"
 _OTHERS = {
     *("distributions", "hardware", "lint", "measured_times", "neuron_packages", "nki_finder"),
@@ -60,7 +61,7 @@ def new_name(name: str) -> str | None:
             return _RENAMED[inner[0]]
         if inner and inner[0] in _IN_FOLDER:
             inner.insert(0, _IN_FOLDER[inner[0]])
-    new = ".".join(["nki_sim", *inner])
+    new = ".".join([_NEW, *inner])
     try:
         return new if find_spec(new) else None
     except (ModuleNotFoundError, ValueError):
@@ -74,11 +75,11 @@ class _StandIn(ModuleType):
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         home = importlib.import_module(self.__home__)
-        if self.__home__ == "nki_sim" and name not in home.__all__:
+        if self.__home__ == _NEW and name not in home.__all__:
             inner = f"{self.__name__}.{name}"
             if new_name(inner):
                 return importlib.import_module(inner)
-        for found in (home, *(importlib.import_module(f"nki_sim.{other}") for other in _ALSO)):
+        for found in (home, *(importlib.import_module(f"{_NEW}.{other}") for other in _ALSO)):
             if hasattr(found, name):
                 return getattr(found, name)
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
