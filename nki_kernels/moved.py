@@ -39,6 +39,11 @@ _FOLDERS = {
     pair_schedule perfetto schedule timeline timeline_summary waits
     """,
 }
+# The files and folders of the simulator that lie at the top of nki_sim.
+_AT_THE_TOP = {
+    *("__main__", "arguments", "commands", "compiler", "dtypes", "enums", "errors", "isa"),
+    *("language", "operators", "report", "typing"),
+}
 _IN_FOLDER = {name: folder for folder, names in _FOLDERS.items() for name in names.split()}
 _RENAMED = {"install": "nki_sim.nki_finder", "order": "nki_sim.launch.instruction_order"}
 # Files to which names of other files went.
@@ -55,12 +60,13 @@ def new_name(name: str) -> str | None:
         return None
     if inner[0] == "simulator":
         inner = inner[1:]
-        if inner and (inner[0] in _OTHERS or inner[0] in {"moved", "running", *_FOLDERS}):
-            inner[0] = inner[0] if inner[0] == "timeline" else ""  # these never were there
-        if len(inner) == 1 and inner[0] in _RENAMED:
-            return _RENAMED[inner[0]]
-        if inner and inner[0] in _IN_FOLDER:
-            inner.insert(0, _IN_FOLDER[inner[0]])
+        file = inner[0] if inner else ""
+        if file in _RENAMED:
+            return _RENAMED[file] if len(inner) == 1 else None
+        if file in _IN_FOLDER:
+            inner.insert(0, _IN_FOLDER[file])
+        elif file and file not in _AT_THE_TOP:
+            return None
     new = ".".join([_NEW, *inner])
     try:
         return new if find_spec(new) else None

@@ -26,7 +26,6 @@ class Launch(Protocol):
     programs: int
     program_dimensions: int
     count: int
-    warned: int
     issues: Any
     generators: dict[str, Any]
     accumulators: dict[str, Any]
@@ -35,9 +34,6 @@ class Launch(Protocol):
     no_reorder_depth: int
     no_reorder_block: int
     order_barrier: list[int]
-    loop_scope: Any
-    device_loop: Any
-    storages: list[Any]
 
     def allocate(
         self,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions.instruction_notes import is_simulators
 
 if TYPE_CHECKING:
     from nki_sim.lint import Violation
     from nki_sim.timeline.timeline import Timeline
 
-_PACKAGE = str(Path(__file__).parents[1])  # the simulator
 _LEVELS = {"error": "error", "deprecated": "warning", "contested": "note"}
 
 
@@ -83,7 +83,7 @@ def of_error(error: BaseException) -> Finding:
 
 def is_users(file: str) -> bool:
     """Returns whether a file belongs neither to the simulator nor to Python's import system."""
-    return not (file.startswith((_PACKAGE, "<frozen")) or file.endswith("runpy.py"))
+    return not (is_simulators(file) or file.startswith("<frozen") or file.endswith("runpy.py"))
 
 
 def shown_path(file: str) -> str:

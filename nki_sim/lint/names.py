@@ -52,7 +52,7 @@ class Names:
         """Returns the full name of an API, such as `nki.language.mod` for `nl.mod`, or ''."""
         value = self.resolve(node)
         if isinstance(value, ModuleType):
-            return value.__name__.replace(SIMULATOR, "nki")
+            return _in_sdk(value.__name__)
         if isinstance(node, ast.Attribute):
             base = self.path(node.value)
             return f"{base}.{node.attr}" if base else ""
@@ -66,14 +66,23 @@ class Names:
         return ""
 
 
+def _is_simulators(module: str) -> bool:
+    return module == SIMULATOR or module.startswith(f"{SIMULATOR}.")
+
+
+def _in_sdk(module: str) -> str:
+    """Returns the name that the SDK has for a module of the simulator; other names stay."""
+    return f"nki{module.removeprefix(SIMULATOR)}" if _is_simulators(module) else module
+
+
 def _public_path(module: str, name: str) -> str:
     """Returns the full name of an object that a module of the API defines.
 
     Modules of the simulator consist of several files, so the name of the file is removed. The class
     `nki.isa.NkiScalar` is defined outside of the simulator's folder isa.
     """
-    if module == SIMULATOR or not module.startswith(f"{SIMULATOR}."):
-        return f"{module.replace(SIMULATOR, 'nki')}.{name}"
+    if module == SIMULATOR or not _is_simulators(module):
+        return f"{_in_sdk(module)}.{name}"
     room = module.removeprefix(f"{SIMULATOR}.").partition(".")[0]
     return f"nki.{room if room in ('language', 'isa') else 'isa'}.{name}"
 
@@ -92,7 +101,7 @@ def origin(value: Any) -> str:
 
 def is_user_module(name: str | None) -> bool:
     """Returns whether the compiler must compile the functions of a module, unlike libraries'."""
-    if not name or name == SIMULATOR or name.startswith(SIMULATOR + "."):
+    if not name or _is_simulators(name):
         return False
     return name.partition(".")[0] not in LIBRARIES
 

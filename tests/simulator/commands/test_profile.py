@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 
 import nki_sim
 from nki_sim import hardware
+from nki_sim.commands.findings import is_users
 from nki_sim.measured_times import about
 from nki_sim.time_range import time_range
 
@@ -206,3 +208,8 @@ def test_full_memory_is_said_with_the_tiles_that_fill_it(here, folder):
         "The live tiles are 7 x psum tile 128x512 float32 first used at full.py:15, 1 x psum" in err
     )
     assert "1024 float32 first used at full.py:11" in err
+
+
+def test_a_folder_whose_name_begins_like_the_packages_is_the_users():
+    package = Path(nki_sim.__file__).parent
+    assert is_users(f"{package}_kernels/own.py") and not is_users(str(package / "running.py"))
