@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from bench.results import Environment
-from nki_kernels import nki_api
+from nki_kernels import isa
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture")
@@ -44,7 +44,7 @@ def environment(root: Path = ROOT) -> Environment:
     Args:
         root: folder of the code whose git revision is recorded.
     """
-    nki = version("nki") if nki_api.REAL_NKI else ""
+    nki = version("nki") if isa.REAL_NKI else ""
     revision, is_dirty = git_state(root)
     return Environment(
         date=datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -38,7 +38,7 @@ def without_guard() -> Iterator[None]:
     """Makes kernels assume, inside the block, that transposes keep rows apart."""
     changed = []
     for name, module in list(sys.modules.items()):
-        if name.startswith("nki_kernels.kernels.") and hasattr(module, "transposes_mix_rows"):
+        if name.startswith("nki_kernels.") and hasattr(module, "transposes_mix_rows"):
             changed.append((module, module.transposes_mix_rows))
             module.transposes_mix_rows = lambda: False  # type: ignore[attr-defined]
     try:

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.packing import pack
 
 WAYS = ("dry", "plain", "recorded")
@@ -52,14 +52,14 @@ def sample(*shape: int) -> Any:
 
 
 def of_dft_gemm(n: int, batch: int) -> Launch:
-    from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+    from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 
     return dft_gemm, (sample(batch, n), sample(batch, n), dft_gemm_matrix(n))
 
 
 def of_stockham(batch: int, *radices: int) -> Launch:
-    from nki_kernels.kernels.stockham import stockham
-    from nki_kernels.kernels.stockham_stages import stockham_tables
+    from nki_kernels.fft.stockham import stockham
+    from nki_kernels.fft.stockham_stages import stockham_tables
 
     n = math.prod(radices)
     tables = pack(stockham_tables(n, radices))
@@ -67,15 +67,15 @@ def of_stockham(batch: int, *radices: int) -> Launch:
 
 
 def of_butterfly(n: int, batch: int) -> Launch:
-    from nki_kernels.kernels.butterfly import butterfly
-    from nki_kernels.kernels.butterfly_tables import butterfly_tables
+    from nki_kernels.fft.butterfly import butterfly
+    from nki_kernels.fft.butterfly_tables import butterfly_tables
 
     tables = pack(butterfly_tables(n, False, 1.0, False))
     return butterfly, (sample(batch, n), sample(batch, n), *tables, False)
 
 
 def of_block_circulant(p: int, q: int, k: int, rows: int) -> Launch:
-    from nki_kernels.kernels.block_circulant import (
+    from nki_kernels.convolution.block_circulant import (
         block_circulant,
         block_circulant_tables,
         layouts,

@@ -23,15 +23,15 @@ from dataclasses import dataclass
 import pytest
 
 import nki_sim
-from nki_kernels.kernels import axes
-from nki_kernels.kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.kernels.real_stockham_tables import (
+from nki_kernels.convolution.image_convolution import column_tables, convolve_images
+from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.nd import axes
+from nki_kernels.nd.strided_stockham import slabs_together, strided_stockham_tables
+from nki_kernels.packing import pack
+from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
-from nki_kernels.kernels.stockham_stages import stockham_tables
-from nki_kernels.kernels.strided_stockham import slabs_together, strided_stockham_tables
-from nki_kernels.packing import pack
 from nki_sim import hardware
 from trnfft.convolution.bloom import axis_order
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.nki_api import nisa, nl
+from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.isa import nisa, nl
 
 REPEATS = 1000
 RNG = np.random.default_rng(0)

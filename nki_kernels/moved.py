@@ -1,9 +1,11 @@
-"""The names that the simulator's modules had before they became the package nki_sim.
+"""The names that modules had before the simulator was the package nki_sim, and kernels had folders.
 
 The old names work for one release, with a warning. `nki_kernels.simulator.x` is `nki_sim.x`, or `x`
 in the folder of nki_sim that holds this file now; `nki_kernels.lint`, `nki_kernels.hardware` and
-the other modules without kernels have the same names in nki_sim. A module under an old name is a
-stand-in that has the names of the new one, and those that went from it to other files.
+the other modules without kernels have the same names in nki_sim. `nki_kernels.kernels.x` is `x` in
+one of the folders of nki_kernels, and `nki_kernels.nki_api` is `nki_kernels.isa`. A module under an
+old name is a stand-in that has the names of the new one, and those that went from it to other
+files.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ _AT_THE_TOP = {
     *("language", "operators", "report", "typing"),
 }
 _IN_FOLDER = {name: folder for folder, names in _FOLDERS.items() for name in names.split()}
+_ROOMS = ("fft", "real", "nd", "convolution")  # of kernels
 _RENAMED = {"install": "nki_sim.nki_finder", "order": "nki_sim.launch.instruction_order"}
 # Files to which names of other files went.
 _ALSO = (
@@ -56,6 +59,10 @@ _ALSO = (
 def new_name(name: str) -> str | None:
     """Returns the name that a module has now, or None for a module that has not moved."""
     top, *inner = name.split(".")
+    if top == _OLD and inner[:1] == ["kernels"]:
+        return _kernel(inner[1:])
+    if top == _OLD and inner == ["nki_api"]:
+        return f"{_OLD}.isa"
     if top != _OLD or not inner or inner[0] not in {"simulator", *_OTHERS}:
         return None
     if inner[0] == "simulator":
@@ -72,6 +79,14 @@ def new_name(name: str) -> str | None:
         return new if find_spec(new) else None
     except (ModuleNotFoundError, ValueError):
         return None
+
+
+def _kernel(inner: Sequence[str]) -> str | None:
+    """Returns the name of a kernel's module, or the name of the package that has all kernels."""
+    if not inner:
+        return _OLD
+    names = (".".join([_OLD, room, *inner]) for room in _ROOMS if len(inner) == 1)
+    return next((name for name in names if find_spec(name)), None)
 
 
 class _StandIn(ModuleType):

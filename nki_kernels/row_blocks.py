@@ -14,7 +14,7 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
-from .nki_api import nisa, nl
+from .isa import nisa, nl
 from .tiles import element_count
 
 LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
@@ -131,7 +131,7 @@ def rows_together(base: Any, partitions: int, rows: int, size: int) -> int:
     an engine's part of it takes longer than the engine needs to prepare a copy. At an address in a
     register, each DMA costs a microsecond of GpSimdE.
     """
-    if base != None or nisa.get_nc_version() != nisa.nc_version.gen2:
+    if base is not None or nisa.get_nc_version() != nisa.nc_version.gen2:
         return rows
     # An engine needs 21 ns for each partition, and at this rate 0.42 ns for a number.
     of_engine = max(4, partitions // 16) * (size + 50)
@@ -140,7 +140,7 @@ def rows_together(base: Any, partitions: int, rows: int, size: int) -> int:
 
 def descriptors(base: Any) -> Any:
     """Return who writes a transfer's descriptors: the host, where no register is in its address."""
-    return nisa.dge_mode.none if base == None else nisa.dge_mode.unknown
+    return nisa.dge_mode.none if base is None else nisa.dge_mode.unknown
 
 
 def load_rows(tile: Any, x: Any, rows: Rows, columns: int) -> None:

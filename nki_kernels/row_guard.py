@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .nki_api import nisa, nl
+from .isa import nisa, nl
 
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102

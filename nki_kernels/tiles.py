@@ -6,7 +6,7 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
-from .nki_api import nisa, nl
+from .isa import nisa, nl
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank on each partition

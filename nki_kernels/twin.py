@@ -3,7 +3,7 @@
 A kernel is bound to one nki when it is imported. Where the real nki is installed, that is the real
 one. Prices, dry runs and the backend "nki-sim" need the kernels in the simulator even there.
 So their modules are imported a second time under another package name, which has the same files
-and its own `nki_api`.
+and its own `isa`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def twin_module(path: str) -> ModuleType:
         package = importlib.import_module(PACKAGE)
         copy = ModuleType(TWIN, package.__doc__)
         copy.__path__ = list(package.__path__)
-        api = ModuleType(f"{TWIN}.nki_api")
+        api = ModuleType(f"{TWIN}.isa")
         modules = simulated_nki()
         api.__dict__.update(
             REAL_NKI=False,

@@ -9,7 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.kernels.axes import (
+from nki_kernels.convolution.block_circulant import (
+    block_circulant,
+    block_circulant_gradients,
+    block_circulant_tables,
+    layouts,
+    product_masks,
+)
+from nki_kernels.convolution.circulant_areas import row_pitch, spectrum_rows
+from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
+from nki_kernels.convolution.image_convolution import column_tables, convolve_images
+from nki_kernels.fft.bluestein import bluestein, bluestein_tables
+from nki_kernels.fft.butterfly import butterfly
+from nki_kernels.fft.butterfly_tables import butterfly_tables
+from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.fft.folded_dft import folded_dft, folded_dft_tables
+from nki_kernels.fft.four_step import four_step
+from nki_kernels.fft.four_step_tables import four_step_tables
+from nki_kernels.fft.long_bluestein import long_bluestein, long_bluestein_tables
+from nki_kernels.fft.split_bluestein import split_bluestein, split_bluestein_tables
+from nki_kernels.fft.split_four_step import split_four_step, split_four_step_tables
+from nki_kernels.fft.stockham import stockham
+from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.nd.axes import (
     DFT_GEMM,
     REAL_DFT_GEMM,
     STRIDED_STOCKHAM,
@@ -17,53 +39,31 @@ from nki_kernels.kernels.axes import (
     transform_axes_to_real,
     transform_real_axes,
 )
-from nki_kernels.kernels.block_circulant import (
-    block_circulant,
-    block_circulant_gradients,
-    block_circulant_tables,
-    layouts,
-    product_masks,
+from nki_kernels.nd.resident_planes import resident_planes, resident_planes_tables
+from nki_kernels.nd.resident_volumes import (
+    resident_real_volumes,
+    resident_volumes,
+    resident_volumes_tables,
 )
-from nki_kernels.kernels.bluestein import bluestein, bluestein_tables
-from nki_kernels.kernels.butterfly import butterfly
-from nki_kernels.kernels.butterfly_tables import butterfly_tables
-from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
-from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.kernels.folded_dft import folded_dft, folded_dft_tables
-from nki_kernels.kernels.four_step import four_step
-from nki_kernels.kernels.four_step_tables import four_step_tables
-from nki_kernels.kernels.image_convolution import column_tables, convolve_images
-from nki_kernels.kernels.inverse_real_four_step import inverse_real_four_step
-from nki_kernels.kernels.long_bluestein import long_bluestein, long_bluestein_tables
-from nki_kernels.kernels.real_dft_gemm import (
+from nki_kernels.nd.strided_stockham import strided_stockham, strided_stockham_tables
+from nki_kernels.packing import pack
+from nki_kernels.real.inverse_real_four_step import inverse_real_four_step
+from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
     real_dft_gemm,
     real_dft_gemm_matrix,
 )
-from nki_kernels.kernels.real_four_step import real_four_step
-from nki_kernels.kernels.real_four_step_tables import (
+from nki_kernels.real.real_four_step import real_four_step
+from nki_kernels.real.real_four_step_tables import (
     inverse_real_four_step_tables,
     real_four_step_tables,
 )
-from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
-from nki_kernels.kernels.real_stockham_tables import (
+from nki_kernels.real.real_stockham import inverse_real_stockham, real_stockham
+from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
-from nki_kernels.kernels.resident_planes import resident_planes, resident_planes_tables
-from nki_kernels.kernels.resident_volumes import (
-    resident_real_volumes,
-    resident_volumes,
-    resident_volumes_tables,
-)
-from nki_kernels.kernels.split_bluestein import split_bluestein, split_bluestein_tables
-from nki_kernels.kernels.split_four_step import split_four_step, split_four_step_tables
-from nki_kernels.kernels.stockham import stockham
-from nki_kernels.kernels.stockham_stages import stockham_tables
-from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
-from nki_kernels.packing import pack
 
 FLOAT32 = 1e-6  # relative L2 error of another order of float32 sums of the same products
 BFLOAT16 = 5e-3  # the same where sums are rounded to bfloat16, with 8 bits, on the way

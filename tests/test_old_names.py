@@ -16,6 +16,9 @@ OLD = {
     "nki_kernels.simulator.isa.elementwise": "nki_sim.isa.elementwise",
     "nki_kernels.hardware": "nki_sim.hardware",
     "nki_kernels.lint.rules": "nki_sim.lint.rules",
+    "nki_kernels.kernels.stockham": "nki_kernels.fft.stockham",
+    "nki_kernels.kernels.axes": "nki_kernels.nd.axes",
+    "nki_kernels.nki_api": "nki_kernels.isa",
 }
 
 
@@ -24,7 +27,7 @@ def fresh(monkeypatch):
     """No module has been imported under an old name."""
     for name in [name for name in sys.modules if new_name(name)]:
         monkeypatch.delitem(sys.modules, name)
-    for name in ("simulator", "hardware", "lint"):
+    for name in ("simulator", "hardware", "lint", "kernels", "nki_api"):
         monkeypatch.delattr(nki_kernels, name, raising=False)
 
 

@@ -106,7 +106,7 @@ import numpy as np
 
 import nki_kernels
 import nki_sim
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 
 x = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
 with nki_sim.record() as timeline:

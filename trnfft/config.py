@@ -243,9 +243,9 @@ def check_precision(name: str, argument: str = "name") -> None:
 
 def has_nki() -> bool:
     """Whether the real nki package is installed."""
-    from nki_kernels import nki_api  # imported here: it loads the simulator where nki is absent
+    from nki_kernels import isa  # imported here: it loads the simulator where nki is absent
 
-    return nki_api.REAL_NKI
+    return isa.REAL_NKI
 
 
 def _checked_backend(name: str, source: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.tiles import (
     PARTITIONS,
     PSUM_BANK,

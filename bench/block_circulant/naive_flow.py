@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, multiply
 from trnfft import irfft, rfft
 

@@ -22,7 +22,7 @@ import numpy as np
 
 import nki_sim
 from bench.seed_article.structure import launches, timelines
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_sim import hardware
 
 Transform = tuple[str, int]  # algorithm, length

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 
 TILE = 128  # partitions, and columns of a stationary tile
 WIDE = 512  # columns of a moving tile

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.published_kernels import TILE, WIDE, load, part
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 
 
 @nki.jit

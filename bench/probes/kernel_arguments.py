@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.probes.moves import load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 
 SHAPE = (128, 64)
 

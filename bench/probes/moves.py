@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.device_kernels import load, stored
-from nki_kernels.nki_api import nisa, nl
+from nki_kernels.isa import nisa, nl
 
 __all__ = ["evacuated", "load", "stored"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.probes.moves import evacuated, load, stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_sim import dtypes
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128

@@ -4,7 +4,7 @@ Every stage has three launches, each of which reads all points from HBM and writ
 permute, an element-wise twiddle product, and either a radix-8 product with W8 on the Tensor engine
 or a radix-4 butterfly on VectorE. The chain is the baseline of bench/test_seed_structure_bench.py,
 and the model check predicts the article's times with it. With Z_i[K, m] of
-nki_kernels/kernels/stockham.py, K = output digits so far, and m = (j, m'):
+nki_kernels/fft/stockham.py, K = output digits so far, and m = (j, m'):
 
     radix 8   state [K, m', j] for the stage, [K, m', k] after it: s + 1 permutes for s stages
     radix 4   state [j, K, m'] for the stage, [k, K, m'] after it, which is natural: s - 1 permutes
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_sim.hardware import PARTITIONS
 
 MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products

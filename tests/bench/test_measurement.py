@@ -156,7 +156,7 @@ def test_versions_of_a_device(tmp_path, monkeypatch):
     (tmp_path / "device_name").write_text("Trainium1\n")
     (tmp_path / "instance_type").write_text("Trn1\n")
     monkeypatch.setattr(environment, "DEVICE", tmp_path)
-    monkeypatch.setattr(environment.nki_api, "REAL_NKI", True)
+    monkeypatch.setattr(environment.isa, "REAL_NKI", True)
     versions = {"nki": "0.7.0+1234.abc", "neuronx-cc": "2.30"}
     monkeypatch.setattr(environment, "version", lambda name: versions.get(name, ""))
     found = environment.environment()

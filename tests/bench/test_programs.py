@@ -22,7 +22,7 @@ from bench.cases import (
 )
 from bench.measurement import measure
 from bench.results import load
-from nki_kernels import nki_api
+from nki_kernels import isa
 from nki_sim import hardware
 from trnfft.config import PRECISIONS
 
@@ -166,7 +166,7 @@ def test_what_run_refuses(invoke, tmp_path, arguments, named):
 
 @pytest.mark.parametrize("main", [run.main, parity.main, accuracy.main])
 def test_without_nki_the_programs_say_where_it_is(invoke, tmp_path, main):
-    if nki_api.REAL_NKI:
+    if isa.REAL_NKI:
         pytest.skip("the real nki is installed")
     result = invoke(main, "--backend", "nki")
     assert result.exit_code == 2 and "pip.repos.neuron.amazonaws.com" in result.output

@@ -13,7 +13,9 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels import image_convolution, split_four_step, strided_stockham
+from nki_kernels.convolution import image_convolution
+from nki_kernels.fft import split_four_step
+from nki_kernels.nd import strided_stockham
 from nki_sim import hardware
 from tests import sweeps
 from tests.registry import REGISTRY

@@ -13,8 +13,8 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels import circulant_products, circulant_sums, circulant_transforms
-from nki_kernels.kernels.block_circulant import (
+from nki_kernels.convolution import circulant_products, circulant_sums, circulant_transforms
+from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
     block_circulant_specs,
@@ -25,7 +25,7 @@ from nki_kernels.kernels.block_circulant import (
     product_masks,
     spectra_shape,
 )
-from nki_kernels.kernels.circulant_areas import row_pitch, spectrum_rows
+from nki_kernels.convolution.circulant_areas import row_pitch, spectrum_rows
 from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from nki_sim.rules import device_rules

@@ -12,10 +12,10 @@ import math
 import numpy as np
 import pytest
 
-import nki_kernels.kernels.stockham
+import nki_kernels.fft.stockham
 import nki_kernels.row_blocks
 import nki_sim
-from nki_kernels.kernels.bluestein import (
+from nki_kernels.fft.bluestein import (
     MAX_CONVOLVED,
     bluestein,
     bluestein_tables,
@@ -154,7 +154,7 @@ def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, n, m, radic
     x = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices)
     resident = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
-    monkeypatch.setattr(nki_kernels.kernels.stockham_shared, "SMALLEST_SBUF", 0)
+    monkeypatch.setattr(nki_kernels.fft.stockham_shared, "SMALLEST_SBUF", 0)
     with nki_sim.strict(), nki_sim.record() as timeline:
         streamed = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     copies = [event.name for event in timeline.events if event.engine == "gpsimd"]

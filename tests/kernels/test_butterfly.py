@@ -11,8 +11,8 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.butterfly import block_instructions, butterfly
-from nki_kernels.kernels.butterfly_tables import (
+from nki_kernels.fft.butterfly import block_instructions, butterfly
+from nki_kernels.fft.butterfly_tables import (
     MAX_COMPENSATED_LENGTH,
     MAX_LENGTH,
     butterfly_specs,

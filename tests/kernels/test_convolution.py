@@ -15,13 +15,13 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.convolution import convolution_tables, convolve_rows
-from nki_kernels.kernels.real_stockham import inverse_real_stockham, real_stockham
-from nki_kernels.kernels.real_stockham_tables import (
+from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
+from nki_kernels.packing import pack
+from nki_kernels.real.real_stockham import inverse_real_stockham, real_stockham
+from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
-from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps

@@ -14,13 +14,13 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.dft_gemm import (
+from nki_kernels.fft.dft_gemm import (
     dft_gemm,
     dft_gemm_matrix,
     dft_gemm_rows,
     transforms_per_slab,
 )
-from nki_kernels.nki_api import nki, nl
+from nki_kernels.isa import nki, nl
 from nki_kernels.row_blocks import HbmRows
 from nki_sim import hardware
 from nki_sim.rules import device_rules

@@ -14,7 +14,7 @@ import pytest
 
 import nki_kernels.row_blocks
 import nki_sim
-from nki_kernels.kernels.folded_dft import (
+from nki_kernels.fft.folded_dft import (
     MAX_LENGTH,
     MIN_LENGTH,
     folded_dft,

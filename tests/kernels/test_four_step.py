@@ -15,9 +15,9 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels import four_step_shared
-from nki_kernels.kernels.four_step import four_step
-from nki_kernels.kernels.four_step_tables import four_step_specs, four_step_tables
+from nki_kernels.fft import four_step_shared
+from nki_kernels.fft.four_step import four_step
+from nki_kernels.fft.four_step_tables import four_step_specs, four_step_tables
 from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from tests import sweeps

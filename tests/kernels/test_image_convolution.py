@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.kernels import axes
-from nki_kernels.kernels import image_convolution as module
-from nki_kernels.kernels.image_convolution import column_tables, convolve_images, stage_order
-from nki_kernels.kernels.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
-from nki_kernels.kernels.real_stockham_tables import (
+from nki_kernels.convolution import image_convolution as module
+from nki_kernels.convolution.image_convolution import column_tables, convolve_images, stage_order
+from nki_kernels.nd import axes
+from nki_kernels.packing import pack
+from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
+from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
-from nki_kernels.packing import pack
 from nki_sim import hardware
 from tests import sweeps
 

@@ -11,7 +11,7 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.long_bluestein import (
+from nki_kernels.fft.long_bluestein import (
     long_bluestein,
     long_bluestein_specs,
     long_bluestein_tables,

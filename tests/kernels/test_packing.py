@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.packing import pack, packed_spec, unpack
 
 RNG = np.random.default_rng(7)

@@ -14,7 +14,8 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.real_dft_gemm import (
+from nki_kernels.isa import nki, nl
+from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
     inverse_real_dft_gemm_rows,
@@ -23,7 +24,6 @@ from nki_kernels.kernels.real_dft_gemm import (
     real_dft_gemm_rows,
     transforms_per_slab,
 )
-from nki_kernels.nki_api import nki, nl
 from nki_kernels.row_blocks import HbmRows
 from nki_sim import hardware
 from nki_sim.rules import device_rules

@@ -15,16 +15,16 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.inverse_real_four_step import inverse_real_four_step
-from nki_kernels.kernels.real_four_step import real_four_step
-from nki_kernels.kernels.real_four_step_tables import (
+from nki_kernels.packing import pack, packed_spec
+from nki_kernels.real.inverse_real_four_step import inverse_real_four_step
+from nki_kernels.real.real_four_step import real_four_step
+from nki_kernels.real.real_four_step_tables import (
     MAX_INVERSE_LENGTH,
     inverse_real_four_step_specs,
     inverse_real_four_step_tables,
     real_four_step_specs,
     real_four_step_tables,
 )
-from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.kernels import resident_volumes
+from nki_kernels.nd import resident_volumes
 from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from tests import sweeps

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.row_blocks import blocks_of, load_rows, share_rows, store_rows
 from nki_sim import hardware
 

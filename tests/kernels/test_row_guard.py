@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.row_guard import (
     advance_guard,
     begin_guard,

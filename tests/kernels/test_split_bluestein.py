@@ -12,7 +12,7 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels.split_bluestein import (
+from nki_kernels.fft.split_bluestein import (
     split_bluestein,
     split_bluestein_specs,
     split_bluestein_tables,

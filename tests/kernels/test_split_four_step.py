@@ -14,8 +14,8 @@ import pytest
 
 import nki_sim
 from nki_kernels import row_blocks
-from nki_kernels.kernels import split_four_step as split_kernel
-from nki_kernels.kernels.split_four_step import (
+from nki_kernels.fft import split_four_step as split_kernel
+from nki_kernels.fft.split_four_step import (
     split_four_step,
     split_four_step_specs,
     split_four_step_tables,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.kernels import strided_stockham as module
-from nki_kernels.kernels.strided_stockham import strided_stockham, strided_stockham_tables
+from nki_kernels.nd import strided_stockham as module
+from nki_kernels.nd.strided_stockham import strided_stockham, strided_stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.rules import device_rules

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import nki_api
-from nki_kernels.kernels.dft_gemm import dft_gemm
+from nki_kernels import isa
+from nki_kernels.fft.dft_gemm import dft_gemm
 from nki_sim import hardware
 from trnfft.backends import torch_neuron
 from trnfft.backends.choice import choose_backend
@@ -19,7 +19,7 @@ from trnfft.planner.algorithms import ALGORITHMS
 from .comparison import BOUND, relative_error
 from .stand_in import nki_hop, packages
 
-nl = nki_api.nl
+nl = isa.nl
 
 
 @pytest.fixture

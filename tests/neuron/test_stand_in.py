@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from trnfft.ops.transforms import _c2c
 
 from .stand_in import compile_backend, nki_hop

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from nki_kernels.kernels import (
-    block_circulant,
-    four_step_tables,
-)
+from nki_kernels.convolution import block_circulant
+from nki_kernels.fft import four_step_tables
 from tests.registry import REGISTRY
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM

@@ -9,7 +9,7 @@ import pytest
 import nki_sim
 import trnfft
 from nki_kernels import row_blocks
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from trnfft.planner import cost, lengths, planner

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.parametrize(
     "changed",
     [
-        "nki_kernels/kernels/stockham.py",
+        "nki_kernels/fft/stockham.py",
         "nki_sim/timeline/timeline.py",
         "nki_sim/hardware.py",
         "trnfft/planner/cost.py",

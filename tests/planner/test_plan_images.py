@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from nki_kernels.kernels import image_convolution
+from nki_kernels.convolution import image_convolution
 from trnfft.planner import lengths
 from trnfft.planner.lengths import plan_images
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
+from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from trnfft.planner import tables
 
 

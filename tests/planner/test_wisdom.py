@@ -504,7 +504,7 @@ def test_versions_have_a_file_each(folder, monkeypatch, tmp_path):
     names = {ours}
     monkeypatch.setattr(wisdom, "SOURCES", tuple(sources))
     for changed_file in (
-        "nki_kernels/kernels/axes.py",
+        "nki_kernels/nd/axes.py",
         "nki_sim/hardware.py",
         "planner/plan.py",
     ):

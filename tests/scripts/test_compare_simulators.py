@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import compare_simulators
-import nki_kernels.kernels
+import nki_kernels
 import nki_sim
 from nki_sim.installed_nki import SIMULATOR_VARIABLE
 from nki_sim.neuron_packages import how_to_install
@@ -75,8 +75,8 @@ def rows_of(path):
 
 
 def test_every_kernel_has_a_case():
-    folder = nki_kernels.kernels.__path__
-    found = pkgutil.iter_modules(folder, "nki_kernels.kernels.")
+    folder = nki_kernels.__path__
+    found = pkgutil.walk_packages(folder, "nki_kernels.")
     modules = [importlib.import_module(each.name) for each in found]
     kernels = {
         thing.__name__

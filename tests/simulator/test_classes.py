@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nki_kernels.nki_api import nl
+from nki_kernels.isa import nl
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 
 from .conftest import RULE, new, sample, to_hbm, wide
 

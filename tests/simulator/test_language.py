@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 
 from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
 

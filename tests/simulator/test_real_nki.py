@@ -52,10 +52,10 @@ def run(tmp_path):
 def test_a_plan_is_searched_for_and_simulated(run):
     code = """
 import torch, trnfft
-from nki_kernels import nki_api
-from nki_kernels.kernels import stockham
+from nki_kernels import isa
+from nki_kernels.fft import stockham
 from nki_sim import Kernel
-assert nki_api.REAL_NKI and not isinstance(stockham.stockham, Kernel)
+assert isa.REAL_NKI and not isinstance(stockham.stockham, Kernel)
 n = 7
 plan = trnfft.plan(n, batch=2)
 x = torch.randn(2, n)
@@ -91,8 +91,8 @@ import importlib, sys
 import nki_sim
 from nki_kernels.twin import twin_module
 
-kernels = twin_module("nki_kernels.kernels.stockham")
-assert kernels is not importlib.import_module("nki_kernels.kernels.stockham")
+kernels = twin_module("nki_kernels.fft.stockham")
+assert kernels is not importlib.import_module("nki_kernels.fft.stockham")
 assert isinstance(kernels.stockham, nki_sim.Kernel)
 copied = {path.split(".")[0] for path in sys.modules if path.endswith("_in_simulator")}
 assert copied == {"nki_kernels_in_simulator"}

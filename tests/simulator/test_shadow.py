@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.enums import MemoryRegion
 from nki_sim.views import shadow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.nki_api import nisa, nki, nl
+from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.rules.device_rules import RULES
 from nki_sim.time_range import time_range

@@ -74,7 +74,7 @@ def test_the_environment_names_the_backend_at_import(fresh):
     "module",
     [
         "nki_kernels",
-        "nki_kernels.kernels.dft_gemm",
+        "nki_kernels.fft.dft_gemm",
         "nki_sim",
         "nki_sim.modules",
     ],

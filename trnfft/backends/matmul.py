@@ -1,6 +1,6 @@
 """Transforms as real matrix products in plain torch operations, by the same plans as the kernels.
 
-Mathematics.  As in nki_kernels/kernels/stockham.py: after stage i the state is Z_i[K, m], where K <
+Mathematics.  As in nki_kernels/fft/stockham.py: after stage i the state is Z_i[K, m], where K <
 R_i = r1...ri and m < M_i = N / R_i, and a stage contracts the top digit j of m:
 
     Z_i[K + R_(i-1) k, m'] = sum_j W_r^(j k) W_(R_i)^(j K) Z_(i-1)[K, j M_i + m']
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from nki_kernels.kernels.roots import roots
+from nki_kernels.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import tables_for
 from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
@@ -479,7 +479,7 @@ def _planned_matrix(z: np.ndarray, inverse: bool) -> np.ndarray:
 
 def _chirp_tables(n: int, m: int, inverse: bool, scale: float) -> list[np.ndarray]:
     """Returns the parts of the factors [n, 1], [m, 1] and [n, 1] of a convolution with a chirp."""
-    from nki_kernels.kernels import bluestein  # here, so that only its users load the kernels
+    from nki_kernels.fft import bluestein  # here, so that only its users load the kernels
 
     opening, spectrum, closing = bluestein.chirp_factors(n, m, inverse, scale)
     factors = opening[:n], spectrum, closing[:n]

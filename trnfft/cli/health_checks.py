@@ -25,9 +25,9 @@ import torch
 
 import nki_sim
 import trnfft
-from nki_kernels.kernels.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.kernels.stockham import stockham
-from nki_kernels.kernels.stockham_stages import stockham_tables
+from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
+from nki_kernels.fft.stockham import stockham
+from nki_kernels.fft.stockham_stages import stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import distributions, hardware
 from nki_sim.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
@@ -206,7 +206,7 @@ def _compiler() -> Check:
 
 
 def _nki() -> Check:
-    """Checks that nki is the real package, as nki_kernels/nki_api.py finds it."""
+    """Checks that nki is the real package, as nki_kernels/isa.py finds it."""
     found, version = find_nki(), _version("nki") or "of unknown version"
     install = how_to_install("nki")
     if found.state == "absent":

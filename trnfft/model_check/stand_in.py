@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from nki_kernels.kernels.block_circulant import block_circulant_tables, spectra_shape
+from nki_kernels.convolution.block_circulant import block_circulant_tables, spectra_shape
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.nki import Nki

@@ -55,7 +55,7 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
     """Returns the bytes that `block_circulant_product` keeps for its derivatives: both spectra."""
     p, q, k = weight.shape
     if has_kernels(x, weight) and _has_plan(x.shape[0], (p, q, k)):
-        from nki_kernels.kernels.circulant_areas import (  # only its users load it
+        from nki_kernels.convolution.circulant_areas import (  # only its users load it
             row_pitch,
             spectrum_rows,
         )
@@ -66,7 +66,9 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
 
 def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
     """Returns the shapes of the spectra that the kernel keeps, of x and of the weight."""
-    from nki_kernels.kernels.block_circulant import spectra_shape  # only its users load the kernels
+    from nki_kernels.convolution.block_circulant import (
+        spectra_shape,  # only its users load the kernels
+    )
 
     return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
 

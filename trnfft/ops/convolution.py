@@ -90,7 +90,7 @@ def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
         NotImplementedError: no kernel accepts columns of this length.
     """
     # Here, so that only its users load the kernels.
-    from nki_kernels.kernels.image_convolution import column_radices
+    from nki_kernels.convolution.image_convolution import column_radices
 
     pairs = column_radices(h.shape[-2])
     if not pairs:

@@ -6,13 +6,9 @@ import contextlib
 import math
 from collections.abc import Callable
 
-from nki_kernels.kernels import (
-    butterfly_tables,
-    four_step_tables,
-    image_convolution,
-    real_stockham,
-    stockham_stages,
-)
+from nki_kernels.convolution import image_convolution
+from nki_kernels.fft import butterfly_tables, four_step_tables, stockham_stages
+from nki_kernels.real import real_stockham
 from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_kernels.kernels import split_four_step
+from nki_kernels.fft import split_four_step
 from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki_kernels.kernels import dft_gemm
+from nki_kernels.fft import dft_gemm
 from trnfft.planner.algorithms import (
     BLUESTEIN,
     DFT_GEMM,

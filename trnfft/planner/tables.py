@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.kernels.dft_gemm import dft_gemm_matrix
+from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from trnfft import cache
 
 CACHE_BYTES = 64 * 2**20

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice, permutations
 from typing import Any
 
-from nki_kernels.kernels import axes
+from nki_kernels.nd import axes
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
 from trnfft.planner.plan import Pass, Recipe
 from trnfft.planner.problem import C2C, C2R, R2C

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import block_circulant
+from nki_kernels.convolution import block_circulant
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from nki_kernels.kernels import bluestein, stockham_stages
+from nki_kernels.fft import bluestein, stockham_stages
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of

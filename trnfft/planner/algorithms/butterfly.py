@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import butterfly, butterfly_tables
+from nki_kernels.fft import butterfly, butterfly_tables
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_kernels.kernels import convolution
+from nki_kernels.convolution import convolution
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of

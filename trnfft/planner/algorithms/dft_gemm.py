@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import dft_gemm
+from nki_kernels.fft import dft_gemm
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, OneMatrix, least_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import folded_dft
+from nki_kernels.fft import folded_dft
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import four_step, four_step_shared, four_step_tables, stockham_stages
+from nki_kernels.fft import four_step, four_step_shared, four_step_tables, stockham_stages
 from nki_kernels.tiles import WHOLE_RADIX
 from nki_sim import hardware
 from trnfft.planner import accuracy

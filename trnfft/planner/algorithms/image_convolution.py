@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nki_kernels.kernels import image_convolution
-from nki_kernels.kernels.axes import PASS_NUMBERS
+from nki_kernels.convolution import image_convolution
+from nki_kernels.nd.axes import PASS_NUMBERS
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
 from trnfft.planner.algorithms.axes import likeliest
 from trnfft.planner.plan import Pass, Recipe

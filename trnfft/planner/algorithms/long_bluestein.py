@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import four_step_tables, long_bluestein, split_bluestein, stockham_stages
-from nki_kernels.kernels.split_four_step import geometry_of
+from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stockham_stages
+from nki_kernels.fft.split_four_step import geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_sim.hardware import NeuronCore
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import dft_gemm, real_dft_gemm
+from nki_kernels.fft import dft_gemm
+from nki_kernels.real import real_dft_gemm
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, OneMatrix
 from trnfft.planner.plan import Recipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import inverse_real_four_step, real_four_step, real_four_step_tables
+from nki_kernels.real import inverse_real_four_step, real_four_step, real_four_step_tables
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm

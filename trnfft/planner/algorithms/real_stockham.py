@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import real_stockham, real_stockham_tables
+from nki_kernels.real import real_stockham, real_stockham_tables
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.kernels import resident_planes
+from nki_kernels.nd import resident_planes
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe

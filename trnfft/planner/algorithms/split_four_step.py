@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import packing
-from nki_kernels.kernels import four_step_tables, split_four_step, stockham_stages
+from nki_kernels.fft import four_step_tables, split_four_step, stockham_stages
 from nki_sim import hardware
 from trnfft.cache import cached
 from trnfft.planner import accuracy, tables

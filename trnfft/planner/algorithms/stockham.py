@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from nki_kernels.kernels import stockham, stockham_stages
+from nki_kernels.fft import stockham, stockham_stages
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, least_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.kernels import strided_stockham
+from nki_kernels.nd import strided_stockham
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.plan import Recipe

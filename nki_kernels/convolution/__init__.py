@@ -1,0 +1,1 @@
+"""Convolutions, of rows, images and blocks of circulant matrices."""

@@ -1,0 +1,361 @@
+"""Products of rows with a block circulant matrix, by transforms of blocks of k <= 256 numbers.
+
+Mathematics.  y_i = F^-1 (sum_j F w_ij . F x_j), where i counts blocks of the output, j counts
+blocks of the input, and the product of two blocks is their circular convolution. The spectrum of k
+real numbers has h = (k + 1) / 2 complex slots: slot 0 holds frequency 0, with the real frequency
+k/2 in the place of its imaginary part, and frequencies 1, 2, ... follow. In each slot the sum over
+j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], or, in slot 0, times [[W0,
+0], [0, W_k/2]]. The derivatives use the same matrices transposed, which conjugates spectra:
+
+    dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
+
+Layout on the NeuronCore.  The kernel makes three passes over HBM, and each pass has a file of its
+own name. Each pass places on the partitions what it contracts. In the diagram, b stands for the
+rows; for the weight, b stands for i. Only the last dimension, the rows, stays contiguous. A fourth
+pass, ``circulant_sums``, computes the gradients of the weight.
+
+    spectra    HBM [b, (j n)] -> SBUF [b, (j n)] -> PSUM [(j n), b] -> [(j part slot), b] -> HBM
+    products   HBM [j, part, slot, b] -> SBUF [(u part j), slot, b] -> PSUM [(u part i), b] -> HBM
+    rows       HBM [(i part slot), b] -> SBUF -> PSUM [b, (i n)], plus bias -> HBM [b, (i n)]
+
+Transforms multiply slabs of g = 128 / 2h blocks; a last slab with fewer blocks is filled with
+zeros. Products take up to 64 blocks with both parts or, where there are few blocks, u slots side by
+side. In this way 128 partitions are filled, which DMA needs, too. Up to 128 rows may be cut into
+pieces, which then lie on partitions as (piece, b).
+
+Every pass walks along one axis of the spectra: blocks, slots or rows. The programs of a launch on
+two cores share the positions along this axis, and a long walk is a loop on the device. In wide
+layers the loop runs over several axes at once (``circulant_grid``). The programs wait for each
+other where a pass ends. Data that DMA brings lies in five tiles, which are used again and again, so
+that loads run ahead of the engines, but not far.
+
+The rows of x meet in one place only, the transposes of NeuronCore-v2. Rows that are not finite are
+set aside before these transposes, and are marked by NaN when the transposed numbers leave PSUM.
+From there on, a row is a column of every operand, and columns do not meet.
+
+Why it is fast.  k numbers of the weight are read in place of k^2, and every transform is computed
+once. What remains is DMA, which moves about six times the bytes of x.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..isa import nisa, nki, nl
+from ..packing import unpack
+from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
+from ..table_terms import table_spec
+from ..tiles import PARTITIONS, load_identity, load_tables
+from .circulant_areas import (
+    BLOCKS,
+    LOADED,
+    ROWS,
+    STAGED,
+    WIDE,
+    Tools,
+    blocks_together,
+    chunk_size,
+    moved_by,
+    part_of,
+    row_pitch,
+    spectrum_rows,
+)
+from .circulant_grid import area_at, positions_of, table_of
+from .circulant_products import Product, multiply_spectra
+from .circulant_rows import make_rows
+from .circulant_spectra import make_spectra
+from .circulant_sums import Correlation, correlate_spectra
+from .circulant_transforms import (
+    Transform,
+    area_of,
+    by_rows,
+    cut_transform,
+    share_transform,
+    units_of,
+)
+
+MAX_BLOCK = 256
+
+
+class Layout(nl.NKIObject):
+    """How transforms and products fill partitions and time; ``layouts`` lists candidates."""
+
+    side: int  # slots that share a product
+    tiles: int  # tiles of 128 rows that a transform takes at once
+    of_weight: int  # pieces into which rows of the weight are cut
+    of_input: int  # pieces into which rows of x are cut
+    of_output: int  # pieces into which rows of y are cut
+
+
+def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the transform of real blocks to slots, and its inverse.
+
+    Rows and columns of spectra are (block, part, slot), for a slab of g blocks.
+
+    Args:
+        k: numbers of a block, 1 to 256.
+
+    Returns:
+        Two float32 arrays, [gk, g 2h] and [g 2h, gk].
+
+    Raises:
+        ValueError: k is out of range.
+    """
+    if not 1 <= k <= MAX_BLOCK:
+        raise ValueError(f"k = {k}: block circulant kernels accept blocks of 1 to {MAX_BLOCK}")
+    half = contracted_half(k)
+    w = real_dft_gemm_matrix(k)[:k].reshape(k, -1)[:, : 2 * (k // 2 + 1)].reshape(k, 2, -1)
+    there = w[:, :, :half].copy()
+    there[:, 1, 0] = w[:, 0, k // 2] if k % 2 == 0 else 0
+    back = inverse_real_dft_gemm_matrix(k, scale=1.0 / k)[: 2 * half, :k]
+    copies = np.eye(blocks_together(k), dtype=np.float32)
+    return np.kron(copies, there.reshape(k, -1)), np.kron(copies, back)
+
+
+def block_circulant_specs(k: int) -> tuple[Any, Any]:
+    """Return the (shape, dtype) of each of ``block_circulant_tables(k)``."""
+    g = blocks_together(k)
+    shape = g * k, g * spectrum_rows(k)
+    return table_spec(shape), table_spec(shape[::-1])
+
+
+def spectra_shape(blocks: int, k: int, rows: int) -> tuple[int, int, int]:
+    """Return the shape of the kernels' spectra of a real matrix [rows, blocks k]."""
+    return blocks, spectrum_rows(k), row_pitch(rows)
+
+
+def product_masks(q: int, side: int) -> np.ndarray[Any, Any]:
+    """Return signs that turn spectra of the weight into matrices, float32 [128, 2, 1 + side, 2].
+
+    The first axis has the rows (u, part, block) of a product. The second axis has a mask for whole
+    chunks of the q blocks and a mask for the last chunk. The third axis has slot 0, whose parts are
+    independent, then each of ``side`` slots that lie side by side, with zeros in the rows of the
+    other slots. The last axis has the real and the imaginary columns.
+    """
+    chunk = chunk_size(q)
+    masks = np.zeros((PARTITIONS, 2, 1 + side, 2), np.float32)
+    rows = np.arange(PARTITIONS)
+    for kind, width in enumerate((chunk, q - (q - 1) // chunk * chunk)):
+        own, part = np.divmod(rows // width, 2)
+        for made in range(2):
+            masks[:, kind, 0, made] = (own == 0) & (part == made)
+        for slot in range(side):
+            masks[:, kind, 1 + slot, 0] = (own == slot) * (1 - 2 * part)
+            masks[:, kind, 1 + slot, 1] = own == slot
+    return masks
+
+
+def masks_spec(side: int) -> Any:
+    """Return the (shape, dtype) of ``product_masks(q, side)``."""
+    return table_spec((PARTITIONS, 2, 1 + side, 2))
+
+
+def layouts(p: int, q: int, k: int) -> list[tuple[int, ...]]:
+    """Return the layouts that are worth a price: the fields of ``Layout`` as tuples.
+
+    Rows may be cut into up to four pieces, so that four times as many partitions work, where at
+    most 128 pieces result: see ``most_rows``.
+    """
+    most = PARTITIONS // (2 * max(chunk_size(p), chunk_size(q)))
+    side = max(1, min(most, contracted_half(k) - 1))
+    found = []
+    for pieces in (4, 2, 1):
+        of_weight = pieces_of(q, k, min(pieces, max(1, PARTITIONS // p)))
+        cut = (of_weight, pieces_of(q, k, pieces), pieces_of(p, k, pieces))
+        found += [(side, 4, *cut), (side, 1, *cut), (1, 4, *cut)]
+    return list(dict.fromkeys(found))
+
+
+def most_rows(layout: tuple[int, ...]) -> int | None:
+    """Return the largest number of rows that a layout takes, or None where it takes any number.
+
+    Where rows are cut, all pieces of all rows lie on the 128 partitions.
+    """
+    pieces = max(layout[3:])
+    return None if pieces == 1 else PARTITIONS // pieces
+
+
+def pieces_of(blocks: int, k: int, most: int) -> int:
+    """Return 4, 2 or 1: the largest number of pieces up to ``most``, each of whole slabs."""
+    for pieces in (4, 2):
+        if pieces <= most and blocks % (pieces * blocks_together(k)) == 0:
+            return pieces
+    return 1
+
+
+@nki.jit
+def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no-untyped-def]
+    """Multiply rows by a block circulant matrix and add a bias.
+
+    The spectra of x and of the weight are returned, too, for ``block_circulant_gradients``.
+
+    Args:
+        x: float32 HBM [B, q, k].
+        weight: float32 HBM [p, q, k], 1 <= k <= 256: the first column of each circulant block.
+        bias: float32 HBM [1, p, k].
+        tables, places: the two results of ``pack((*block_circulant_tables(k), product_masks(q,
+            side)))``.
+        layout: one of ``layouts(p, q, k)``, whose first number is the side.
+
+    Returns:
+        (y [B, p k], spectra of x [q, 2h, pitch], spectra of the weight [q, 2h, pitch]), float32
+            HBM.
+    """
+    p, q, k = weight.shape
+    rows = x.shape[0]
+    height = spectrum_rows(k)
+    y = nl.ndarray((rows, p, k), dtype=nl.float32, buffer=nl.shared_hbm)
+    of_x = nl.ndarray((q, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
+    of_w = nl.ndarray((q, height, row_pitch(p)), dtype=nl.float32, buffer=nl.shared_hbm)
+    of_y = nl.ndarray((p, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
+    cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
+    tools = load_tools(unpack(tables, places), k)
+    transform(Transform(weight, of_w, cut.of_weight, cut.tiles, None, False, 0, False), tools)
+    transform(Transform(x, of_x, cut.of_input, cut.tiles, None, False, 1, False), tools)
+    fill_gap(of_x, rows)
+    fill_gap(of_w, p)
+    meet(of_w)
+    meet(of_x)
+    multiply_spectra(Product(of_x, of_w, of_y, cut.side, False), tools, rows)
+    meet(of_y)
+    transform(Transform(y, of_y, cut.of_output, cut.tiles, bias, True, 0, True), tools)
+    return y.reshape((rows, p * k)), of_x, of_w
+
+
+@nki.jit
+def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type: ignore[no-untyped-def]
+    """Compute the gradients of x and of the weight from the gradient of y.
+
+    Both use the same transform of ``grad``.
+
+    Args:
+        grad: the gradient of y, float32 HBM [B, p, k].
+        of_x, of_w: the spectra that ``block_circulant`` returned, [q, 2h, pitch].
+        tables, places, layout: as for ``block_circulant``.
+
+    Returns:
+        (dx [B, q k], dw [p, q k]), float32 HBM.
+    """
+    rows, p, k = grad.shape
+    q, height, pitch = of_x.shape
+    by_x = nl.ndarray((rows, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
+    by_w = nl.ndarray((p, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
+    of_y = nl.ndarray((p, height, pitch), dtype=nl.float32, buffer=nl.shared_hbm)
+    x_spectra = nl.ndarray(of_x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    w_spectra = nl.ndarray(of_w.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
+    tools = load_tools(unpack(tables, places), k)
+    transform(Transform(grad, of_y, cut.of_output, cut.tiles, None, False, 0, False), tools)
+    meet(of_y)
+    multiply_spectra(Product(of_y, of_w, x_spectra, cut.side, True), tools, rows)
+    correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side, 0, q, 1), tools, rows)
+    meet(x_spectra)
+    meet(w_spectra)
+    transform(Transform(by_x, x_spectra, cut.of_input, cut.tiles, None, False, 0, True), tools)
+    transform(Transform(by_w, w_spectra, cut.of_weight, cut.tiles, None, False, 1, True), tools)
+    return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
+
+
+def meet(tensor: Any) -> None:
+    """Wait until the other program, if there is one, has written its part of shared HBM."""
+    if nl.num_programs() > 1:
+        nisa.core_barrier(tensor, (0, 1))
+
+
+def load_tools(tables: Any, k: int) -> Any:
+    """Load the tables into SBUF and allocate the tiles that DMA writes."""
+    loaded = []
+    staged = []
+    for _ in range(3):
+        # A stationary operand may be read a little beyond what was loaded.
+        loaded.append(nl.ndarray((PARTITIONS, LOADED + WIDE), dtype=nl.float32, buffer=nl.sbuf))
+    for _ in range(2):
+        staged.append(nl.ndarray((PARTITIONS, STAGED), dtype=nl.float32, buffer=nl.sbuf))
+    identity = load_identity(nl.float32)
+    size = tables[2].shape[1] * tables[2].shape[2] * tables[2].shape[3]
+    there = table_pieces(tables[0])
+    pieces = [tables[2].reshape((PARTITIONS, size))]
+    for piece in there:
+        pieces.append(piece)
+    for piece in table_pieces(tables[1]):
+        pieces.append(piece)
+    found = load_tables(pieces)
+    back = len(there) + 1
+    return Tools(k, identity, found[1:back], found[back:], found[0], loaded, staged)
+
+
+def table_pieces(table: Any) -> Any:
+    """Cut a table in HBM into equal pieces of at most 128 rows."""
+    height = table.shape[0]
+    step = -(-height // -(-height // PARTITIONS))
+    pieces = []
+    for first in range(0, height, step):
+        pieces.append(table[first : min(first + step, height)])
+    return pieces
+
+
+def fill_gap(spectra: Any, rows: int) -> None:
+    """Write zeros behind the rows of spectra HBM [blocks, 2h, pitch], which are a result."""
+    lines = spectra.flatten_dims(0, 1)
+    total, pitch = lines.shape
+    if pitch > rows and nl.program_id(0) == 0:
+        gap = pitch - rows
+        most = PARTITIONS * STAGED // gap
+        zeros = nl.ndarray((PARTITIONS, STAGED // gap, gap), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=zeros, value=0.0)
+        for first in range(0, total, most):
+            held = min(most, total - first)
+            each = max(1, held // PARTITIONS)
+            for low in range(0, held, PARTITIONS * each):
+                count = min(PARTITIONS, (held - low) // each)
+                at = first + low
+                gaps = lines[at : at + count * each, rows:pitch]
+                nisa.dma_copy(dst=gaps.reshape_dim(0, (count, each)), src=zeros[0:count, 0:each])
+
+
+def transform(work: Any, tools: Any) -> None:
+    """Transform this program's share of rows in HBM to spectra, or of spectra to rows."""
+    axis = ROWS if by_rows(work) else BLOCKS
+    whole = area_of(work)
+    cut = cut_transform(work, whole, axis)
+    if cut.counts[1] == 1 or positions_of(cut) == 0:
+        transform_along(work, tools, whole, axis)
+        return
+    transform_grid(work, tools, cut)
+    for strip in cut.strips:
+        unit = units_of(work)
+        is_tall = strip.rows * unit[BLOCKS] > strip.blocks * unit[ROWS]
+        transform_along(work, tools, strip, ROWS if is_tall else BLOCKS)
+
+
+def transform_along(work: Any, tools: Any, area: Any, axis: int) -> None:
+    """Transform this program's share of an area, by a loop along one axis."""
+    share = share_transform(work, area, axis)
+    end = share.first + share.trips * share.step
+
+    def body(base: Any) -> None:
+        transform_area(work, tools, moved_by(base, area, axis, share.step))
+
+    if share.trips > 0:
+        nl.fori_loop(share.first, end, body, step=share.step)
+    transform_area(work, tools, part_of(area, axis, end, share.rest))
+
+
+def transform_grid(work: Any, tools: Any, cut: Any) -> None:
+    """Transform this program's share of an area that was cut into a grid."""
+    table = table_of(cut)
+
+    def body(position: Any) -> None:
+        transform_area(work, tools, area_at(table, position, cut.once))
+
+    nl.fori_loop(0, positions_of(cut), body)
+
+
+def transform_area(work: Any, tools: Any, area: Any) -> None:
+    """Make the spectra of an area's rows, or the rows of its spectra."""
+    if work.makes_rows:
+        make_rows(work, tools, area)
+    else:
+        make_spectra(work, tools, area)

@@ -1,1 +1,0 @@
-"""The kernels. Each file describes one algorithm: its mathematics, layout, kernel and tables."""

@@ -1,0 +1,64 @@
+"""Tables of one term or, refined, of two terms, and the operands that are multiplied by them.
+
+A table has float32 or bfloat16 numbers. A refined table is a pair of bfloat16 tables, the rounded
+table and what rounding lost. The data that is multiplied by it is split in the same way, and the
+product of both is a sum of three products.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .isa import nisa, nl
+from .tiles import evacuate
+
+# The pairs of terms (data, table) that are multiplied: high by high, and high by each low. Low by
+# low is smaller than the rounding of either. Where both have one term, only the first pair is used.
+PAIRS = ((0, 0), (0, 1), (1, 0))
+
+
+def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.ndarray[Any, Any]:
+    """Return ``table`` in float32 or bfloat16.
+
+    refined: return [2, ...], the rounded table and what rounding lost.
+    """
+    types: dict[str, Any] = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
+    if dtype not in types or (refined and dtype != "bfloat16"):
+        raise ValueError(
+            f"dtype {dtype!r}: use 'float32' or 'bfloat16'; refined tables are bfloat16"
+        )
+    high = table.astype(types[dtype])
+    if not refined:
+        return high
+    return np.stack([high, (table - high.astype(np.float64)).astype(high.dtype)])
+
+
+def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> Any:
+    """Return the (shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table's shape."""
+    return ((2, *shape) if refined else shape), dtype
+
+
+def table_terms(table: Any, dimensions: int) -> Any:
+    """Return the tables that add up to ``table``: two if it is refined and has a dimension more."""
+    if len(table.shape) > dimensions:
+        return [table[0], table[1]]
+    return [table]
+
+
+def data_dtype(table: Any, dimensions: int) -> Any:
+    """Return the dtype in which data is transposed: the table's, or float32 for a refined table."""
+    return nl.float32 if len(table.shape) > dimensions else table.dtype
+
+
+def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
+    """Move a PSUM bank to SBUF as an operand: ``terms`` tiles of ``dtype`` that add up."""
+    if terms == 1:
+        return [evacuate(bank, dtype, is_scalar)]
+    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
+    nisa.activation(dst=high, op=nl.copy, data=bank)
+    nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
+    return [high, low]
