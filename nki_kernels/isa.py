@@ -1,9 +1,10 @@
 """The only place that imports ``nki``: the real package, or the simulator if that is absent.
 
 Kernels use the names ``nki``, ``nl`` and ``nisa`` of this module. ``REAL_NKI`` says whether they
-are those of the real package. The package ``nki`` on the public index is a placeholder, in place of
-which the simulator is used. With the environment variable TRNFFT_SIMULATOR=1 the simulator is
-always used. Only AWS's index has the real package; `neuron_packages` says how to install it.
+are those of the real package. ``nisa`` can count instructions (counting.py). The package ``nki`` on
+the public index is a placeholder, in place of which the simulator is used. With the environment
+variable TRNFFT_SIMULATOR=1 the simulator is always used. Only AWS's index has the real package;
+`neuron_packages` says how to install it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from nki_sim.installed_nki import COPIES, real_nki
 from nki_sim.neuron_packages import how_to_install
 
+from .counting import CountedIsa
 from .twin import twin
 
 _real = real_nki()
@@ -21,19 +23,19 @@ REAL_NKI = _real is not None
 
 nki: Any
 nl: Any
-nisa: Any
+nisa: CountedIsa
 if _real is not None:
     nki = _real
     COPIES.append(twin)
     nl = importlib.import_module("nki.language")
-    nisa = importlib.import_module("nki.isa")
+    nisa = CountedIsa(importlib.import_module("nki.isa"))
 else:
     from nki_sim.modules import simulated_nki
 
     _modules = simulated_nki()
     nki = _modules["nki"]
     nl = _modules["nki.language"]
-    nisa = _modules["nki.isa"]
+    nisa = CountedIsa(_modules["nki.isa"])
 
 
 def require_real_nki() -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .chip import transposes_mix_rows  # noqa: F401
 from .isa import nisa, nl
 
 _SCALE = 2.0**-75
@@ -49,11 +50,6 @@ class Piece(nl.NKIObject):
     rows: int
     low: int
     high: int
-
-
-def transposes_mix_rows() -> bool:
-    """Return whether the chip transposes by a product with the identity."""
-    return bool(nisa.get_nc_version() == nisa.nc_version.gen2)
 
 
 def prepare_guard() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .engines import evacuate, sbuf
 from .isa import nisa, nl
-from .tiles import evacuate
+from .tensor import Tensor
 
 # The pairs of terms (data, table) that are multiplied: high by high, and high by each low. Low by
 # low is smaller than the rounding of either. Where both have one term, only the first pair is used.
@@ -41,24 +42,20 @@ def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = F
     return ((2, *shape) if refined else shape), dtype
 
 
-def table_terms(table: Any, dimensions: int) -> Any:
+def table_terms(table: Tensor, dimensions: int) -> list[Tensor]:
     """Return the tables that add up to ``table``: two if it is refined and has a dimension more."""
-    if len(table.shape) > dimensions:
-        return [table[0], table[1]]
-    return [table]
+    return [table[0], table[1]] if len(table.shape) > dimensions else [table]
 
 
-def data_dtype(table: Any, dimensions: int) -> Any:
+def data_dtype(table: Tensor, dimensions: int) -> Any:
     """Return the dtype in which data is transposed: the table's, or float32 for a refined table."""
     return nl.float32 if len(table.shape) > dimensions else table.dtype
 
 
-def evacuate_operand(bank: Any, dtype: Any, terms: int, is_scalar: bool) -> Any:
+def evacuate_operand(bank: Tensor, dtype: Any, terms: int, is_scalar: bool) -> list[Tensor]:
     """Move a PSUM bank to SBUF as an operand: ``terms`` tiles of ``dtype`` that add up."""
     if terms == 1:
-        return [evacuate(bank, dtype, is_scalar)]
-    high = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    low = nl.ndarray(bank.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.activation(dst=high, op=nl.copy, data=bank)
+        return [evacuate(bank, dtype=dtype, is_scalar=is_scalar)]
+    high, low = evacuate(bank, dtype=dtype), sbuf(bank.shape, dtype)
     nisa.tensor_tensor(dst=low, data1=bank, data2=high, op=nl.subtract)
     return [high, low]

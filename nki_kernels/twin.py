@@ -13,6 +13,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from . import counting
+
 PACKAGE = __name__.removesuffix(".twin")  # may be part of another package
 TWIN = f"{PACKAGE}_in_simulator"
 
@@ -42,7 +44,9 @@ def twin_module(path: str) -> ModuleType:
             REAL_NKI=False,
             nki=modules["nki"],
             nl=modules["nki.language"],
-            nisa=modules["nki.isa"],
+            nisa=counting.CountedIsa(modules["nki.isa"]),
         )
-        sys.modules.update({TWIN: copy, api.__name__: api})
+        sys.modules.update(
+            {TWIN: copy, api.__name__: api, f"{TWIN}.counting": sys.modules[counting.__name__]}
+        )
     return importlib.import_module(TWIN + path.removeprefix(PACKAGE))

@@ -46,7 +46,7 @@ from ..isa import nki, nl
 from ..packing import unpack
 from ..row_blocks import HbmRows
 from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .stockham import transform_rows
+from .old_stockham import transform_rows
 from .stockham_stages import (
     MAX_LENGTH,
     Stage,

@@ -1,0 +1,35 @@
+"""Where chips differ: what a kernel asks about the one that it is traced for.
+
+Every answer comes from a field of `nki_sim.hardware.NeuronCore`, so that no kernel names a chip.
+"""
+
+from __future__ import annotations
+
+from nki_sim import hardware
+
+from .isa import nisa
+
+
+def core() -> hardware.NeuronCore:
+    """Return the NeuronCore that the kernel is traced for."""
+    return hardware.chip(nisa.get_nc_version().name)
+
+
+def transposes_mix_rows() -> bool:
+    """Return whether the chip transposes by a product with the identity, where 0 NaN is NaN."""
+    return not core().native_transpose
+
+
+def psum_port_is_shared() -> bool:
+    """Return whether VectorE and ScalarE take turns in using PSUM."""
+    return core().shared_psum_port
+
+
+def refuses_narrow_operands() -> bool:
+    """Return whether some stationary operands of up to 32 columns are refused."""
+    return core().narrow_stationaries != hardware.FINE
+
+
+def slows_down_at_powers_of_two() -> bool:
+    """Return whether DMA is slower where rows are a power of two apart."""
+    return core().power_of_two_stride_slowdown > 1

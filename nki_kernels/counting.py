@@ -1,0 +1,63 @@
+"""`nki.isa` with a count: where one runs, instructions are counted in place of being issued.
+
+NKI traces a kernel as plain Python. So a kernel can find out how many instructions a block of rows
+takes by running the block once without issuing anything, and needs no formula for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Count:
+    """What a part of a kernel would issue."""
+
+    instructions: int = 0
+    identities: set[Any] = field(default_factory=set)  # dtypes of identities that it loads
+
+
+# Programs of a launch, and launches, are traced in threads of their own.
+_count: ContextVar[Count | None] = ContextVar("count", default=None)
+
+
+def current() -> Count | None:
+    """Return the count that runs in this thread, or None."""
+    return _count.get()
+
+
+@contextmanager
+def counted() -> Iterator[Count]:
+    """Inside of the ``with`` block instructions are counted, and not issued."""
+    count = Count()
+    token = _count.set(count)
+    try:
+        yield count
+    finally:
+        _count.reset(token)
+
+
+class CountedIsa:
+    """The functions of `nki.isa`, which a count mutes; everything else is that of `nki.isa`."""
+
+    def __init__(self, nisa: Any) -> None:
+        self._nisa = nisa
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._nisa, name)
+        if not callable(found) or isinstance(found, type) or name.startswith("get_"):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            count = _count.get()
+            if count is None:
+                return found(*args, **kwargs)
+            count.instructions += 1
+            return None
+
+        setattr(self, name, call)  # so that the next access does not come here
+        return call

@@ -1,0 +1,274 @@
+"""Transforms of rows that lie on partitions, by Stockham's stages: the block of a launch.
+
+A block is loaded, passes the stages, and is stored. Where SBUF has room, stages of consecutive
+blocks take turns, because a stage reads what the stage before it wrote last. Tables that fit SBUF
+beside the states stay there, in the order of the stages; the others are streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from nki_sim.hardware import PARTITIONS
+
+from ..chip import transposes_mix_rows
+from ..engines import DMA_RUN, NARROW, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from ..isa import nisa, nl
+from ..launch import (
+    HbmRows,
+    Rows,
+    for_rows,
+    load_rows,
+    on_partitions,
+    row_count,
+    rows_in_hbm,
+    store_rows,
+)
+from ..pipeline import TURN, Beside, Block, Order
+from ..row_guard import Guard, advance_guard, begin_guard, guard_steps, prepare_guard
+from ..tables import Stream, load_identity, load_tables
+from ..tensor import Tensor
+from .stage_products import (
+    Tabled,
+    Tools,
+    clear_padding,
+    into_rows,
+    natural_rows,
+    new_state,
+    states_dtype,
+    transform,
+)
+
+_WORKING = 32 << 10  # bytes of a partition for operands and for chunks of tables, in use and ahead
+_STATES = 16  # bytes a point of a stage's input and output
+_LOADED = 32 << 10  # bytes a partition of input that DMA writes at a time
+_AHEAD = 4  # blocks of input that are loaded at a time, if they fit
+_LITTLE = 8192  # numbers of a batch up to which the data waits for the identity
+_COPIED = 2048  # numbers a partition of input that are copied at a time
+
+
+def transform_rows(
+    source: Sequence[HbmRows],
+    target: Sequence[HbmRows],
+    transforms: Sequence[Sequence[Tabled]],
+    each: int,
+    growth: float,
+) -> None:
+    """Transform the rows of source into target, each the real and the imaginary part.
+
+    Zeros follow rows that are shorter than the transform; outputs beyond the target's columns are
+    not stored.
+
+    Args:
+        source, target: where the rows are.
+        transforms: stages of one transform after the other; each reads in natural order what the
+            one before made.
+        each: rows of a partition in a block, at most.
+        growth: as for ``begin_guard``.
+    """
+    RowTransforms(source, target, transforms, each, growth).run()
+
+
+@dataclass
+class RowTransforms:
+    """What all blocks of a launch share."""
+
+    source: Sequence[HbmRows]
+    target: Sequence[HbmRows]
+    transforms: Sequence[Sequence[Tabled]]
+    each: int
+    growth: float
+
+    def __post_init__(self) -> None:
+        self.stages = [tabled for stages in self.transforms for tabled in stages]
+        self.dtype = states_dtype(self.stages[0])
+        self.first, self.last = self.stages[0].stage, self.stages[-1].stage
+        self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
+        self.ahead = min(_AHEAD, _LOADED // self.size)
+        self.resident = self._resident()
+        self.tools: Tools | None = None
+
+    def run(self) -> None:
+        """Transform all rows of this program."""
+        if transposes_mix_rows():
+            prepare_guard()
+        if not is_data_first(self.source[0], self.first.inputs):
+            self.tools = Tools(load_identity(self.dtype))
+        batch, split = row_count(self.source[0].tensor), on_partitions(self.each)
+        blocks = len(split(None, 0, -(-batch // nl.num_programs())))
+        self.inputs = [
+            new_state(self.first, PARTITIONS, self.each, self.dtype)
+            for _ in range(min(self.ahead, blocks))
+        ]
+        depth = len(self.stages) if self.is_interleaved else 1
+        order = Order(depth, min(self.ahead, 1))
+        for_rows(batch, self, PARTITIONS * self.each, split, order)
+
+    def setup(self) -> None:
+        """Load the identity and the tables that stay in SBUF."""
+        if self.tools is None:
+            self.tools = Tools(load_identity(self.dtype))
+        resident = [tabled for tabled, fits in zip(self.stages, self.resident, strict=True) if fits]
+        loaded = iter(load_tables([piece for tabled in resident for piece in tabled.pieces()]))
+        for tabled in resident:
+            tabled.held = tabled.by_piece([next(loaded) for _ in tabled.pieces()])
+        streamed = [tabled.chunk * tabled.width for tabled in self.stages if tabled.held is None]
+        if streamed:
+            self.tools.stream = Stream(max(streamed), self.stages[0].table.dtype)
+
+    def _resident(self) -> list[bool]:
+        """Return which tables stay in SBUF; decide whether stages of blocks take turns."""
+        longest = DMA_RUN
+        for tabled in self.stages:
+            stage = tabled.stage
+            numbers = self.each * max(stage.outputs, stage.contracted * stage.left)
+            longest = max(longest, numbers, self.each * stage.numbers // 2)
+        room = SMALLEST_SBUF - _WORKING - _STATES * longest - self.ahead * self.size
+        resident = []
+        for tabled in self.stages:
+            size = tabled.width * tabled.table.shape[-2] * itemsize(tabled.table.dtype)
+            resident.append(size <= room)
+            room -= size if size <= room else 0
+        # Stages that take turns need the results of two blocks. Where bad rows are set aside, a
+        # long block is not ready so early.
+        more = _STATES * longest * (len(self.stages) - 1)
+        least = 3 if transposes_mix_rows() else 2
+        self.is_interleaved = self.ahead >= least and all(resident) and room >= more
+        return resident
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """One block of rows, from HBM to HBM."""
+        if self.ahead == 1 and number > 0:
+            yield TURN  # the block before has to leave the only tile for inputs
+        state, x = self._load(rows, number)
+        guard = guarded(x, self.growth)
+        yield from guard.steps()
+        yield TURN
+        marks = guard.marks
+        assert self.tools is not None
+        # A tile lives as long as it has a name here.
+        del x, guard
+        for stages, after in pairwise(self.transforms):
+            first = after[0].stage
+            following = new_state(first, rows.partitions, rows.each, self.dtype)
+            middle = natural_rows(first, following, rows.each).permute((1, 0, 2, 3))
+            tasks = transform(
+                stages,
+                state,
+                rows.each,
+                self.tools,
+                into_rows(stages[-1].stage, middle.__getitem__),
+            )
+            state = following
+            yield from tasks
+            yield TURN
+            del tasks, middle
+        results = Stored(self.target, rows, self.last.outputs, self.last.pair)
+        put = into_rows(self.last, results.row, marks)
+        stages = self.transforms[-1]
+        tasks = transform(stages, state, rows.each, self.tools, put, results.finish)
+        del state
+        yield from tasks
+
+    def _load(self, rows: Rows, number: int) -> tuple[Tensor, Tensor]:
+        """Load a block into a state of the first stage; return it, and as [P, row, part, n]."""
+        if self.ahead == 0:
+            return self._load_by_parts(rows)
+        state = self.inputs[number % self.ahead][0 : rows.partitions]
+        clear_padding(self.first, state, rows.each)
+        x = natural_rows(self.first, state, rows.each)
+        for part, source in enumerate(self.source):
+            load_rows(x[:, :, part], source.tensor, rows, source.columns)
+        return state, x
+
+    def _load_by_parts(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Do as ``_load``, where DMA may not write so much; GpSimdE copies each part."""
+        state = new_state(self.first, rows.partitions, 1, self.dtype)
+        x = natural_rows(self.first, state, 1)
+        staged = sbuf((rows.partitions, 1, self.first.inputs), self.dtype)
+        for part, source in enumerate(self.source):
+            held = source.columns
+            place = rows_in_hbm(source.tensor, rows, 0, held)
+            transfer(staged[:, :, 0:held], place, rows.base)
+            if held < self.first.inputs:
+                clear(x[:, :, part, held:])
+            # The copy proceeds in steps, between which VectorE has its turns on v2.
+            for low in range(0, held, _COPIED):
+                high = min(low + _COPIED, held)
+                data = staged[:, :, low:high]
+                nisa.tensor_copy(dst=x[:, :, part, low:high], src=data, engine=nisa.engine.gpsimd)
+        return state, x
+
+
+class Stored:
+    """Results of a block's rows, which are stored several rows at a time.
+
+    They take 4 KiB, so that they leave before the rest of the block is computed. Where bad rows are
+    set aside all rows go at once, because there stores of every second row, a power of two apart,
+    are slow.
+    """
+
+    def __init__(self, target: Sequence[HbmRows], rows: Rows, length: int, pair: int) -> None:
+        self._target, self._rows, self._length, self._pair = target, rows, length, pair
+        self._together = rows.each if transposes_mix_rows() else max(1, DMA_RUN // length)
+        self._tiles: dict[int, Tensor] = {}  # SBUF [P, part, row, n] by the first row
+
+    def row(self, row: int) -> Tensor:
+        """Return the place of a row's results, [P, part, n]."""
+        first = row // self._together * self._together
+        if first not in self._tiles:
+            count = min(self._together, self._rows.each - first)
+            self._tiles[first] = sbuf((self._rows.partitions, 2, count, self._length))
+        return self._tiles[first][:, :, row - first]
+
+    def finish(self, row: int) -> None:
+        """Store results up to those of a row, or of a pair of rows, where they are complete."""
+        first, end = row // self._together * self._together, row + self._pair
+        if end % self._together == 0 or end >= self._rows.each:
+            tile = self._tiles.pop(first)
+            for part, target in enumerate(self._target):
+                store_rows(target.tensor, tile[:, part], self._rows, target.columns, first)
+
+
+def is_data_first(rows: HbmRows, n: int) -> bool:
+    """Return whether rows of n numbers are loaded before the identity.
+
+    A small amount of data would only wait for it, unless its rows are checked before they are
+    transposed. Where an earlier pass makes the data, the identity would have to wait for that pass.
+    """
+    if rows.is_made:
+        return False
+    batch = row_count(rows.tensor)
+    if transposes_mix_rows():
+        return batch > 1
+    return batch > NARROW and batch * n > _LITTLE
+
+
+@dataclass
+class RowGuard:
+    """Rows that are set aside before they are transposed, or no rows."""
+
+    guard: Guard | None
+
+    def steps(self) -> Iterator[Beside]:
+        """Yield the guard's steps."""
+        if self.guard is not None:
+            for _ in range(guard_steps(self.guard)):
+                yield Beside(self._advance)
+
+    def _advance(self) -> None:
+        assert self.guard is not None
+        advance_guard(self.guard, 1)
+
+    @property
+    def marks(self) -> Tensor | None:
+        """The marks of the rows [P, rows], once all steps are done; None without a guard."""
+        return None if self.guard is None else self.guard.marks
+
+
+def guarded(x: Tensor, growth: float) -> RowGuard:
+    """Return the guard of [P, row, part, n], where transposes mix rows."""
+    is_needed = transposes_mix_rows() and x.shape[0] * x.shape[1] > 1
+    return RowGuard(begin_guard(x, growth) if is_needed else None)

@@ -1,0 +1,100 @@
+"""Tables in SBUF: those that stay there, and those that are streamed.
+
+DMA may write only a small part of SBUF ahead, so that GpSimdE copies what stays there. A table that
+does not fit is read from HBM again for each block, chunk by chunk, into two tiles in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nki_sim.hardware import PARTITIONS
+
+from . import counting
+from .engines import element_count, itemsize, sbuf, transfer
+from .isa import nisa, nl
+from .tensor import Tensor
+
+_STAGED = 6 << 10  # bytes a partition of a table that DMA loads at a time
+
+
+def load_identity(dtype: Any = nl.float32) -> Tensor:
+    """Load the identity [128, 128] into SBUF.
+
+    All programs of a launch have to load it, because they share the constant.
+    """
+    identity = sbuf((PARTITIONS, PARTITIONS), dtype)
+    count = counting.current()
+    if count is not None:  # nl.shared_identity_matrix would issue a transfer
+        count.instructions += 2
+        count.identities.add(dtype)
+        return identity
+    loaded = nl.shared_identity_matrix(PARTITIONS, dtype=dtype)
+    nisa.tensor_copy(dst=identity, src=loaded, engine=nisa.engine.gpsimd)
+    return identity
+
+
+def load_tables(tables: Sequence[Tensor]) -> list[Tensor]:
+    """Load HBM tables, each [rows <= 128, count, ...], into SBUF.
+
+    All tables share two tiles of up to 6 KiB a partition, which DMA fills in turn, in pieces along
+    the second dimension. A piece is loaded while the piece before it is copied.
+    """
+    longest = max((_staged_count(table) * _row_length(table) for table in tables), default=0)
+    loaded = [sbuf(table.shape, table.dtype) for table in tables]
+    staging: list[Tensor] = []
+    before: tuple[Tensor, Tensor] | None = None
+    for number, (source, place) in enumerate(_pieces(tables, loaded)):
+        if len(staging) < 2:
+            staging.append(sbuf((PARTITIONS, longest), source.dtype))
+        rows, count, *rest = source.shape
+        staged = staging[number % 2][0:rows, 0 : element_count(source.shape[1:])]
+        staged = staged.reshape((rows, count, *rest))
+        transfer(staged, source)
+        if before is not None:
+            nisa.tensor_copy(dst=before[0], src=before[1], engine=nisa.engine.gpsimd)
+        before = place, staged
+    if before is not None:
+        nisa.tensor_copy(dst=before[0], src=before[1], engine=nisa.engine.gpsimd)
+    return loaded
+
+
+def _pieces(tables: Sequence[Tensor], loaded: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield pieces of tables in HBM, and their places in SBUF."""
+    for table, tile in zip(tables, loaded, strict=True):
+        step = _staged_count(table)
+        for first in range(0, table.shape[1], step):
+            last = min(first + step, table.shape[1])
+            yield table[:, first:last], tile[:, first:last]
+
+
+def _row_length(table: Tensor) -> int:
+    """Return how many numbers of [rows, count, ...] belong to each row and each of ``count``."""
+    return element_count(table.shape[2:])
+
+
+def _staged_count(table: Tensor) -> int:
+    """Return how many of the ``count`` of a table [rows, count, ...] DMA loads at a time."""
+    numbers = _STAGED // itemsize(table.dtype)
+    return min(table.shape[1], max(1, numbers // _row_length(table)))
+
+
+class Stream:
+    """Two tiles in SBUF that chunks of tables fill in turn."""
+
+    def __init__(self, numbers: int, dtype: Any) -> None:
+        self._tiles = [sbuf((PARTITIONS, numbers), dtype) for _ in range(2)]
+        self._turn = 0
+
+    def places(self, tables: Sequence[Tensor]) -> list[Tensor]:
+        """Return places for tables [rows, count, width], all in the tile whose turn it is."""
+        tile, low = self._tiles[self._turn], 0
+        self._turn = 1 - self._turn
+        found = []
+        for table in tables:
+            rows, count, width = table.shape
+            place = tile[0:rows, low : low + count * width]
+            found.append(place.reshape((rows, count, width)))
+            low += count * width
+        return found
