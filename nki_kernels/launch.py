@@ -21,7 +21,7 @@ from nki_sim.hardware import PARTITIONS
 
 from . import chip
 from .counting import Count, counted
-from .engines import clear, element_count, transfer
+from .engines import NARROW, clear, element_count, transfer
 from .isa import nisa, nl
 from .pipeline import Block, Order, in_turn, pipeline
 from .tables import load_identity
@@ -32,6 +32,7 @@ LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loo
 # consist of several passes
 BODY_INSTRUCTIONS = 4_000
 _SHORT_PART = 880  # numbers that a DMA engine moves while it prepares a copy
+_LITTLE = 8192  # numbers of a batch up to which the data comes after what blocks share
 _RAMPED = 3  # blocks, from which on the first and the last are halved
 
 
@@ -202,6 +203,20 @@ def ramped(blocks: Sequence[Rows], together: int) -> list[Rows]:
 def row_count(x: Tensor) -> int:
     """Return the number of rows of HBM x [..., N]."""
     return element_count(x.shape[:-1])
+
+
+def is_data_first(rows: HbmRows, n: int) -> bool:
+    """Return whether rows of n numbers are loaded before what blocks share.
+
+    A small amount of data would only wait for it, unless its rows are checked before they are
+    transposed. Where an earlier pass makes the data, the rest would have to wait for that pass.
+    """
+    if rows.is_made:
+        return False
+    batch = row_count(rows.tensor)
+    if chip.transposes_mix_rows():
+        return batch > 1
+    return batch > NARROW and batch * n > _LITTLE
 
 
 def rows_in_hbm(x: Tensor, rows: Rows, low: int, high: int) -> Tensor:

@@ -51,12 +51,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..isa import nki, nl
+from ..launch import is_data_first
 from ..packing import unpack
 from ..row_blocks import HbmRows, blocks_of, ramped, row_count, share_rows
 from ..row_guard import advance_guard
 from ..table_terms import table_terms
 from ..tiles import DMA_RUN, PARTITIONS, load_identity
-from .dft_gemm import is_data_first
 from .stockham_blocks import allocate_results, finish_guard, load_block, store_block
 from .stockham_products import Group, Matrices, Target, group_size, multiply_group, transpose_group
 from .stockham_shared import (
