@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from nki_sim.hardware import PARTITIONS
@@ -84,10 +84,12 @@ class Work(Protocol):
         """Return the block of these rows, the ``number``-th of an iteration."""
 
 
-def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> None:
+def for_rows(
+    batch: int, work: Work, most: int, split: Split, order: Order, opened: int = 1
+) -> None:
     """Run the blocks of all rows of this program.
 
-    What blocks share is loaded behind the first block's loads, or else before a loop.
+    What blocks share is loaded behind the loads of the first blocks, or else before a loop.
 
     Args:
         batch: the rows of all programs.
@@ -95,6 +97,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
         most: rows of a block, at most.
         split: how rows are cut into blocks.
         order: how blocks follow each other.
+        opened: the number of these first blocks.
     """
     share = share_rows(batch, most, work, split)
 
@@ -113,7 +116,9 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
             for dtype in count_of(work, split(None, 0, min(batch, most))[0]).identities:
                 load_identity(dtype)
             return
-        rest = chain([_with_setup(next(rest), work)], rest)
+        first = [chain([next(block)], block) for block in islice(rest, opened)]
+        work.setup()
+        rest = chain(first, rest)
     pipeline(in_turn(rest, order))
 
 
@@ -140,14 +145,6 @@ def count_of(work: Work, rows: Rows) -> Count:
     with counted() as count:
         pipeline(work.block(rows, 0))
     return replace(count, identities=shared.identities)
-
-
-def _with_setup(block: Block, work: Work) -> Block:
-    """Yield the items of a block, and load what blocks share behind its loads."""
-    first = next(block)
-    work.setup()
-    yield first
-    yield from block
 
 
 # Blocks of rows on partitions.

@@ -49,10 +49,9 @@ class Order:
     """How the blocks of a launch follow each other.
 
     depth: blocks whose tasks take turns. ahead: blocks that are opened while those run: what comes
-    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores of
-    the block before. spread: whether the tasks of blocks are
-    spread over each other, because they keep different engines busy; else they follow each other,
-    those of the latest block first.
+    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
+    of the block before. spread: whether the tasks of blocks are spread over each other, because
+    they keep different engines busy; else they follow each other, those of the latest block first.
     """
 
     depth: int
@@ -100,7 +99,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             if index == 0 and block is before:
                 yield TURN
             yield task
-            before = block
+            if not isinstance(task, After):
+                before = block
             yield from islice(beside, 1)
         yield from beside
 
@@ -116,8 +116,10 @@ def _take(turn: _Turn, number: int, block: Block, spread: bool) -> bool:
             turn.beside.append(item)
         else:
             mine.append(item)
-    for index, item in enumerate(mine):
-        place = (index + 1) / len(mine) if spread else number
+    index, total = -1, sum(not isinstance(i, After) for i in mine)
+    for item in mine:
+        index += not isinstance(item, After)
+        place = max(index,0) / max(total,1) if spread else number
         turn.tasks.append((place, number, block, item))
     return has_ended
 
