@@ -154,7 +154,7 @@ def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, n, m, radic
     x = RNG.standard_normal((2, batch, n)).astype(np.float32)
     tables = bluestein_tables(n, m, radices)
     resident = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
-    monkeypatch.setattr(nki_kernels.fft.stockham_shared, "SMALLEST_SBUF", 0)
+    monkeypatch.setattr(nki_kernels.fft.row_transforms, "SMALLEST_SBUF", 0)
     with nki_sim.strict(), nki_sim.record() as timeline:
         streamed = nki_sim.simulate(bluestein)(x[0], x[1], *pack(tables), radices)
     copies = [event.name for event in timeline.events if event.engine == "gpsimd"]

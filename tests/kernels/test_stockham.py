@@ -16,8 +16,8 @@ import pytest
 import nki_kernels.fft.stockham
 import nki_kernels.row_blocks
 import nki_sim
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import MAX_LENGTH, stockham_tables
+from nki_kernels.fft.stage import MAX_LENGTH
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.rules import device_rules
@@ -117,7 +117,7 @@ def test_streamed_tables_both_ways(radices):
 def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, batch, options):
     x = normal(batch, math.prod(radices))
     resident, before, _ = transform(x, radices, **options)
-    monkeypatch.setattr(nki_kernels.fft.stockham_shared, "SMALLEST_SBUF", 0)
+    monkeypatch.setattr(nki_kernels.fft.row_transforms, "SMALLEST_SBUF", 0)
     streamed, after, _ = transform(x, radices, **options)
     assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
     np.testing.assert_array_equal(streamed, resident)
