@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from nki_kernels import launch
+
 from . import independence, samples
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels import launch
 from nki_kernels.convolution import image_convolution
 from nki_kernels.fft import split_four_step
 from nki_kernels.nd import strided_stockham

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nki_sim
+from nki_kernels import launch
 from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.row_blocks import blocks_of, load_rows, share_rows, store_rows
 from nki_sim import hardware
