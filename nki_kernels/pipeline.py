@@ -99,11 +99,13 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         this = _round(running, order)
         beside = iter(this.beside)
         yield from islice(beside, 1)
-        for index, (_, _, block, task) in enumerate(this.tasks):
-            if index == 0 and block is before:
-                yield TURN
+        is_first = True
+        for _, _, block, task in this.tasks:
+            if not isinstance(task, After):
+                if is_first and block is before:
+                    yield TURN
+                is_first, before = False, block
             yield task
-            before = block
             yield from islice(beside, 1)
         yield from beside
         running = [block for block in running if not block.has_ended]
