@@ -58,11 +58,14 @@ class Order:
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
+    is_early: whether each task that is spread comes at the beginning of its share of a turn, else
+    at the end.
     """
 
     depth: int
     ahead: int = 1
     spread: bool = False
+    is_early: bool = False
 
 
 @dataclass
@@ -119,8 +122,10 @@ def _round(running: list[_Running], order: Order) -> _Round:
         if not block.is_opened or block in going:
             block.is_opened = True
             mine = _take(this, block)
-            for index, item in enumerate(mine):
-                place = (index + 1) / len(mine) if order.spread else number
+            begun, tasks = 0, max(1, _task_count(mine))
+            for item in mine:
+                begun += not isinstance(item, After)  # which stays with the task before it
+                place = (begun - order.is_early) / tasks if order.spread else number
                 this.tasks.append((place, number, block, item))
     this.tasks.sort(key=lambda task: task[:2])
     return this

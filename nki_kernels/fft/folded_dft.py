@@ -29,9 +29,10 @@ Rows are columns of every operand except in the first transposes. On NeuronCore-
 are products, which mix rows: there bad rows are set aside before (row_guard.py).
 
 Why blocks overlap.  While one block is multiplied, the next block is transposed and folded, the
-previous block is transposed back, and the block after the next is guarded. These four jobs take
-turns, a step of each at a time, so that no engine waits for the engine before it. ScalarE evacuates
-the transposes and A. VectorE computes E, O, S and D, each from one operand in PSUM and one in SBUF.
+previous block is transposed back, and the block after the next is guarded. The tasks of these jobs
+are spread over each other, so that no engine waits for the engine before it. ScalarE evacuates the
+transposes and A. VectorE computes E, O, S and D, each from one operand in PSUM and one in SBUF. The
+two parts of results have tiles of their own, so that one is stored while the other is made.
 
 Why it is fast.  With c chunks, a row moves 4 c^2 columns of products, at 4 cycles each, and 10 c
 columns of transposes and reversals, at 2 cycles each, over the Tensor engine. At N = 997, where c =
@@ -41,9 +42,10 @@ take 5 times the floor. Up to N = 2047 the matrices stay in SBUF.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise, product, starmap
 from typing import Any
 
 import numpy as np
@@ -84,21 +86,13 @@ class Chunk:
     paired: int
     last: int  # the value after the last one with a partner
 
-    @property
-    def reversal(self) -> int:
-        """The first column of J for a product that reverses the order of the partners."""
-        return PARTITIONS - (self.last - self.low)
-
 
 def chunks_of(n: int) -> list[Chunk]:
     """Return 0 .. N/2 in chunks of at most 128, of about equal size."""
     half = n // 2 + 1
     count = -(-half // PARTITIONS)
     ends = [half * index // count for index in range(count + 1)]
-    return [
-        Chunk(low, end, max(low, 1), min(end, (n + 1) // 2))
-        for low, end in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    return [Chunk(low, end, max(low, 1), min(end, (n + 1) // 2)) for low, end in pairwise(ends)]
 
 
 def folded_dft_tables(
@@ -137,10 +131,8 @@ def folded_dft_tables(
 
 def folded_dft_specs(n: int) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``folded_dft_tables(n, ...)``."""
-    specs: list[Any] = [((PARTITIONS, PARTITIONS + 1), "float32")]
-    for chunk in chunks_of(n):
-        specs.append(((chunk.end - chunk.low, 2, n // 2 + 1), "float32"))
-    return tuple(specs)
+    chunks = [((chunk.end - chunk.low, 2, n // 2 + 1), "float32") for chunk in chunks_of(n)]
+    return ((PARTITIONS, PARTITIONS + 1), "float32"), *chunks
 
 
 @nki.jit
@@ -162,11 +154,11 @@ def folded_dft(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True)
-class Two:
-    """Two sums or differences, SBUF [n or k, part, each, columns]: E and O, or S and D."""
+class Folded:
+    """Sums and differences, SBUF [n or k, part, each, columns]: E and O, or S and D."""
 
-    first: Tensor
-    second: Tensor
+    sums: Tensor
+    differences: Tensor
 
 
 @dataclass(frozen=True)
@@ -196,7 +188,7 @@ class FoldedDft:
         self.inputs = [sbuf(shape) for _ in range(_INPUTS)]
         self.identity = load_identity()
         batch = self.source[0].tensor.shape[0]
-        order = Order(4, spread=True)
+        order = Order(4, spread=True, is_early=True)
         for_rows(batch, self, PARTITIONS * most, partial(blocks_of, most=most), order, opened=2)
 
     def setup(self) -> None:
@@ -220,40 +212,32 @@ class FoldedDft:
         yield TURN
         yield After(guard.finish)
         yield TURN
-        folded: list[Two] = []
+        folded: list[Folded] = []
         for chunk in self.chunks:
             yield self._fold(x, chunk, folded)
         yield TURN
-        made: list[Two] = []
+        made: list[Folded] = []
         for chunk in self.chunks:
             yield self._multiply(folded, chunk, made)
         yield TURN
         del folded
+        spans = range(rows.each), range(0, len(self.chunks), _SPAN), (False, True)
         for part, target in enumerate(self.target):
             result = sbuf((rows.partitions, rows.each, self.n))
-            for span in self._spans(part, rows.each):
+            for span in starmap(partial(Span, part), product(*spans)):
                 yield self._finish(made, span, result, guard.marks)
-            store = partial(store_rows, target.tensor, result, rows, target.columns)
-            yield After(store)
+            yield After(partial(store_rows, target.tensor, result, rows, target.columns))
 
-    def _spans(self, part: int, each: int) -> Iterator[Span]:
-        """Yield the spans of a part of a block's results."""
-        for row in range(each):
-            for first in range(0, len(self.chunks), _SPAN):
-                for is_mirrored in (False, True):
-                    yield Span(part, row, first, is_mirrored)
-
-    def _fold(self, x: Tensor, chunk: Chunk, folded: list[Two]) -> Task:
-        """Compute E and O of a chunk of n from SBUF x [P, part, each, N]; O has imaginary first."""
+    def _fold(self, x: Tensor, chunk: Chunk, folded: list[Folded]) -> Task:
+        """Add E and O of a chunk of n from SBUF x [P, part, each, N]; O has imaginary first."""
         low, end = self.n - chunk.last + 1, self.n - chunk.paired + 1
         partners = self._transposed(x[..., low:end])
         chosen = self._transposed(x[..., chunk.low : chunk.end])
         yield
-        mirrored = psum(chosen.shape)  # J has a column of zeros for no partner
-        column = chunk.reversal
+        mirrored = psum(chosen.shape)
         nisa.nc_matmul(
             dst=mirrored,
-            stationary=self.reversal[0 : partners.shape[0], column : column + chosen.shape[0]],
+            stationary=self._reversal(partners.shape[0], chosen.shape[0], chunk),
             moving=partners,
             is_stationary_onezero=True,
             accumulate=False,
@@ -263,7 +247,15 @@ class FoldedDft:
         for part in range(2):
             place, data = odd[:, 1 - part], chosen[:, part]
             nisa.tensor_tensor(dst=place, data1=data, data2=mirrored[:, part], op=nl.subtract)
-        folded.append(Two(even, odd))
+        folded.append(Folded(even, odd))
+
+    def _reversal(self, rows: int, columns: int, chunk: Chunk) -> Tensor:
+        """Return J for so many numbers of a chunk, with a column of zeros where one has no partner.
+
+        The numbers are partners in descending order, or k in ascending order.
+        """
+        low = PARTITIONS - (chunk.last - chunk.low)
+        return self.reversal[0:rows, low : low + columns]
 
     def _transposed(self, x: Tensor) -> Tensor:
         """Bring columns of x, [P, part, each, columns], onto partitions of SBUF."""
@@ -274,15 +266,15 @@ class FoldedDft:
                 transpose(bank[:, part, row], x[:, part, row], self.identity)
         return evacuate(bank)
 
-    def _multiply(self, folded: Sequence[Two], chunk: Chunk, made: list[Two]) -> Task:
-        """Compute S and D of a chunk of k."""
-        cosines = evacuate(self._sum([two.first for two in folded], 0, chunk))
+    def _multiply(self, folded: Sequence[Folded], chunk: Chunk, made: list[Folded]) -> Task:
+        """Add S and D of a chunk of k, from E and O of all chunks of n."""
+        cosines = evacuate(self._sum([chunks.sums for chunks in folded], 0, chunk))
         yield
-        sines = self._sum([two.second for two in folded], 1, chunk)
+        sines = self._sum([chunks.differences for chunks in folded], 1, chunk)
         sums, differences = sbuf(sines.shape), sbuf(sines.shape)
         nisa.tensor_tensor(dst=sums, data1=cosines, data2=sines, op=nl.add)
         nisa.tensor_tensor(dst=differences, data1=cosines, data2=sines, op=nl.subtract)
-        made.append(Two(sums, differences))
+        made.append(Folded(sums, differences))
 
     def _sum(self, operands: Sequence[Tensor], function: int, chunk: Chunk) -> Tensor:
         """Return a chunk of k of products with cosines or sines, summed over n, in PSUM."""
@@ -292,34 +284,29 @@ class FoldedDft:
         return bank
 
     def _finish(
-        self, made: Sequence[Two], span: Span, result: Tensor, marks: Tensor | None
+        self, made: Sequence[Folded], span: Span, result: Tensor, marks: Tensor | None
     ) -> Task:
-        """Make the results [P, part, each, N] of a span from S and D."""
+        """Make a span of SBUF result [P, each, N] from S and D."""
         chunks, n = self.chunks[span.first : span.first + _SPAN], self.n
         low, end = chunks[0].low, chunks[-1].end
         if span.is_mirrored:
             low, end = n - chunks[-1].last + 1, n - chunks[0].paired + 1
-        bank = psum((made[0].first.shape[-1], end - low))
-        for chunk, two in zip(chunks, made[span.first :], strict=False):
-            operand = two.first if span.is_mirrored == (span.part == 1) else two.second
-            data = operand[:, span.part, span.row]
-            if span.is_mirrored:
-                at = n - chunk.last + 1 - low
-                self._reverse(bank[:, at : at + chunk.last - chunk.paired], data, chunk)
-            else:
+        bank = psum((made[0].sums.shape[-1], end - low))
+        for chunk, folded in zip(chunks, made[span.first :], strict=False):
+            is_sum = span.is_mirrored == (span.part == 1)
+            data = (folded.sums if is_sum else folded.differences)[:, span.part, span.row]
+            if not span.is_mirrored:
                 transpose(bank[:, chunk.low - low : chunk.end - low], data, self.identity)
+                continue
+            at, count = n - chunk.last + 1 - low, chunk.last - chunk.paired
+            nisa.nc_matmul(
+                dst=bank[:, at : at + count],
+                stationary=data,
+                moving=self._reversal(data.shape[0], count, chunk),
+                is_moving_onezero=True,
+                accumulate=False,
+            )
         yield
         y = result[:, span.row, low:end]
         mark = None if marks is None else marks[:, span.row : span.row + 1]
         evacuate(bank[0 : y.shape[0]], y, marks=mark)
-
-    def _reverse(self, dst: Tensor, data: Tensor, chunk: Chunk) -> None:
-        """Bring SBUF data [k, columns] to PSUM [columns, N - k], in ascending order."""
-        column = chunk.reversal
-        nisa.nc_matmul(
-            dst=dst,
-            stationary=data,
-            moving=self.reversal[0 : data.shape[0], column : column + dst.shape[1]],
-            is_moving_onezero=True,
-            accumulate=False,
-        )
