@@ -208,9 +208,10 @@ class RowProducts:
         product, slab = self.product, self.slab
         batch = row_count(self.source[0].tensor)
         each = block_rows(batch, product, slab)
-        self.is_loaded = not is_data_first(self.source[0], product.contracted)
-        if self.is_loaded:
-            self._load_shared()
+        self.is_loaded = False
+        if not is_data_first(self.source[0], product.contracted):
+            self.setup()
+            self.is_loaded = True
         shape = (PARTITIONS, product.parts, each, product.held)
         self.inputs = [sbuf(shape, self.dtype) for _ in range(_INPUTS)]
         has_gap = product.numbers < slab.pitch
@@ -220,37 +221,31 @@ class RowProducts:
         if has_gap:
             for tile in self.slabs:
                 clear(tile[:, :, product.numbers :], nisa.engine.gpsimd)
+        # One block is loaded, the block before is guarded, and the one before that is multiplied.
         for_rows(batch, self, PARTITIONS * each, on_partitions(each, slab.rows), Order(2))
 
     def setup(self) -> None:
-        """Load the identity and the table, unless they came before the data."""
+        """Load the identity and the table by [term][piece], unless they came before the data."""
         if not self.is_loaded:
-            self._load_shared()
-
-    def _load_shared(self) -> None:
-        """Load the identity, and the table by [term][piece]."""
-        self.identity = load_identity(self.dtype)
-        self.tables = [self._load_term(term) for term in self.terms]
+            self.identity = load_identity(self.dtype)
+            self.tables = [self._load_term(term) for term in self.terms]
 
     def _load_term(self, term: Tensor) -> list[Tensor]:
         """Load a table as it is contracted: in pieces, or that of one row for each row tile."""
         product, slab = self.product, self.slab
-        if slab.tiles > 1:
-            # Half a KiB a partition may stay where DMA wrote it.
-            table = sbuf((PARTITIONS, product.results), term.dtype)
-            for low in range(0, PARTITIONS, slab.pitch):
-                place = table[low : low + product.numbers]
-                transfer(place, term[0 : product.numbers, 0 : product.results])
-            return [table]
-        if not slab.pieces:
-            return load_tables([term])
-        first = [piece.part * product.contracted for piece in slab.pieces]
-        return load_tables(
-            [
-                term[low + piece.first : low + piece.end]
-                for low, piece in zip(first, slab.pieces, strict=True)
+        if slab.tiles == 1:
+            starts = [piece.part * product.contracted for piece in slab.pieces]
+            pieces = [
+                term[start + piece.first : start + piece.end]
+                for start, piece in zip(starts, slab.pieces, strict=True)
             ]
-        )
+            return load_tables(pieces or [term])
+        # Half a KiB a partition may stay where DMA wrote it.
+        table = sbuf((PARTITIONS, product.results), term.dtype)
+        one = term[0 : product.numbers, 0 : product.results]
+        for low in range(0, PARTITIONS, slab.pitch):
+            transfer(table[low : low + product.numbers], one)
+        return [table]
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
