@@ -2,228 +2,170 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..engines import sbuf, transfer
 from ..isa import nisa, nl
+from ..pipeline import Task, pipeline
+from ..tensor import Tensor
 from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGN, Stage
-from .butterfly_words import Factors, add, begin_twiddle, finish_twiddle, leg_of, part_of, sbuf
+from .butterfly_words import Words, by_columns, by_table, combine, fresh, twiddle
 
 _ENTRIES = 512  # entries of a table that are loaded at once
 _COMPENSATED_ENTRIES = 256  # the same in the compensated mode
 
+# Takes a sum or difference out of a butterfly: the leg to which its real part belongs, that of its
+# imaginary part, the two terms and the operation.
+Put = Callable[[int, int, Words, Words, Any], None]
 
-class Tables(nl.NKIObject):
-    """The kernel's tables; the constants are loaded."""
 
-    columns: Any  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
-    packed: Any  # HBM, all tables, whole, because `ap` of a view may be read in two ways
+@dataclass(frozen=True)
+class Tables:
+    """The kernel's tables."""
+
+    columns: Tensor  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
+    packed: Tensor  # HBM, all tables, whole, because `ap` of a view may be read in two ways
     first: int  # the number of ``packed`` with which the twiddles [rows, length] begin
     rows: int  # 2, or 6 in the compensated mode
     length: int  # entries of a row
 
+    @property
+    def compensated(self) -> bool:
+        """Whether the tables are those of the compensated mode."""
+        return self.rows == 6
 
-def is_compensated(tables: Tables) -> bool:
-    """Return whether the tables are those of the compensated mode, which have six rows.
+    def load(self, tile: Tensor, first: int) -> None:
+        """Load the twiddles from ``first`` on onto every partition of a tile [P, rows, size]."""
+        partitions, rows, size = tile.shape
+        pattern = [[0, partitions], [self.length, rows], [1, size]]
+        transfer(tile, self.packed.ap(pattern, self.first + first))
 
-    These are the high bits, the rest and the whole of each factor, cosines and sines.
-    """
-    return bool(tables.rows == 6)
+    @property
+    def most(self) -> int:
+        """Entries of a stage's table that are loaded at once."""
+        return _COMPENSATED_ENTRIES if self.compensated else _ENTRIES
 
+    def tiles(self, partitions: int, size: int) -> list[Tensor]:
+        """Allocate two tiles, for ``load`` in turn."""
+        return [sbuf((partitions, self.rows, size)) for _ in range(2)]
 
-def fresh_words(shape: Any, tables: Tables) -> Any:
-    """Allocate tiles for numbers: [hi], or [hi, lo] in the compensated mode."""
-    words = [sbuf(shape)]
-    if is_compensated(tables):
-        words.append(sbuf(shape))
-    return words
+    def constants(self, stage: Stage, quarter: int, partitions: int) -> list[Tensor]:
+        """Return the columns that multiply the outputs of a quarter, for each row of factors."""
+        each = (self.columns.shape[1] - FIRST_CONSTANT) // self.rows
+        width = stage.outputs - 1
+        place = FIRST_CONSTANT + stage.place + (quarter - 1) * width
+        lows = [place + row * each for row in range(self.rows)]
+        return [self.columns[0:partitions, low : low + width] for low in lows]
 
+    def turned(self, x: Tensor) -> Tensor:
+        """Return +-(b + ia) in a fresh tile for a + ib in x [P, 2 parts, ...]."""
+        result, sign = sbuf(x.shape), self.columns[0 : x.shape[0], SIGN : SIGN + 1]
+        for part in range(2):
+            nisa.activation(dst=result[:, part], op=nl.copy, data=x[:, 1 - part], scale=sign)
+        return result
 
-def scaled_sum(dst: Any, words: Any, columns: Any) -> None:
-    """Set dst = scale * (hi + lo)."""
-    total = words[0]
-    if len(words) > 1:
-        total = sbuf(words[0].shape)
-        nisa.tensor_tensor(dst=total, data1=words[0], data2=words[1], op=nl.add)
-    scale = columns[0 : total.shape[0], SCALE : SCALE + 1]
-    nisa.activation(dst=dst, op=nl.copy, data=total, scale=scale)
-
-
-def load_factors(tile: Any, tables: Tables, first: int) -> None:
-    """Load the twiddles from ``first`` on onto every partition of a tile [P, 2 or 6, size]."""
-    partitions, rows, size = tile.shape
-    pattern = [[0, partitions], [tables.length, rows], [1, size]]
-    nisa.dma_copy(dst=tile, src=tables.packed.ap(pattern, offset=tables.first + first))
-
-
-def factor_views(tile: Any, first: int, pattern: Any) -> Factors:
-    """Return views of the twiddles in a tile [P, 2 or 6, size] that match both parts of the data.
-
-    first: the first entry. pattern: [stride, count] for each of the data's dimensions after the
-    part.
-    """
-    partitions, rows, size = tile.shape
-    views = []
-    for row in range(rows):
-        whole = [[rows * size, partitions], [0, 2]] + pattern
-        views.append(tile.ap(whole, offset=row * size + first))
-    return Factors(views, 0)
+    def scale(self, dst: Tensor, x: Words) -> None:
+        """Set dst to scale * (hi + lo)."""
+        total = x.hi
+        if x.lo is not None:
+            total = sbuf(x.shape)
+            combine(total, x.hi, x.lo, nl.add)
+        scale = self.columns[0 : x.shape[0], SCALE : SCALE + 1]
+        nisa.activation(dst=dst, op=nl.copy, data=total, scale=scale)
 
 
-def transform(state: Any, stages: Any, tables: Tables) -> Any:
-    """Run all stages on ``state``, words [partitions, 2, R, N]; return words."""
-    for index in range(len(stages)):
-        state = transform_stage(state, stages[index], tables)
+def transform(state: Words, stages: Sequence[Stage], tables: Tables) -> Words:
+    """Run all stages on a state [partitions, 2, R, N]; return another."""
+    for stage in stages:
+        state = _transform_stage(state, stage, tables)
     return state
 
 
-def transform_stage(state: Any, stage: Stage, tables: Tables) -> Any:
-    """Run one stage on ``state``; return fresh words."""
-    result = fresh_words(state[0].shape, tables)
-    pieces = []
-    if stage.has_table:
-        entries = table_entries(stage, is_compensated(tables))
-        for _ in range(2):
-            pieces.append(sbuf((state[0].shape[0], tables.rows, entries)))
-    has_constants = stage.following > 0 and not stage.has_table
-    products: Any = None
-    # The quarter without twiddles comes last, so that ScalarE's products are always ready.
-    quarters = min(4, stage.count)
-    for turn in range(quarters):
-        quarter = (turn + 1) % quarters
-        butterflies(state, result, stage, quarter, tables.columns)
-        if has_constants and turn > 0:
-            finish_twiddle(products)
-        if stage.has_table:
-            multiply_by_table(result, stage, quarter, tables, pieces)
-        elif has_constants and quarter > 0:
-            words = twiddled(result, stage, quarter * run_of_p(stage), run_of_p(stage))
-            products = begin_twiddle(words, constant_factors(stage, quarter, tables, words))
+def _transform_stage(state: Words, stage: Stage, tables: Tables) -> Words:
+    """Run one stage by up to four equal runs of p, called quarters.
+
+    ScalarE's products are a quarter ahead of their sums. The quarter without twiddles comes last.
+    """
+    result = fresh(state.shape, tables.compensated)
+    step = min(stage.run, tables.most // stage.outputs)  # values of p of a piece of the table
+    pieces = tables.tiles(state.shape[0], step * stage.outputs) if stage.has_table else []
+    size = stage.run * stage.stride
+    legs = state.map(lambda word: word.reshape_dim(3, (stage.radix, stage.count * stage.stride)))
+    legs = legs.map(lambda word: word.permute((0, 1, 3, 2, 4)))
+    before: Iterator[None] = iter(())
+    for quarter in (*range(1, stage.following), 0):
+        put = _into(result, stage, quarter * stage.run)
+        butterflies(legs[..., quarter * size : (quarter + 1) * size], tables, put)
+        next(before, None)
+        before = _twiddles(result, stage, quarter, tables, pieces)
+        next(before, None)
+    next(before, None)
     return result
 
 
-def run_of_p(stage: Stage) -> int:
-    """Return how many values of p a quarter of a stage has."""
-    return stage.count // min(4, stage.count)
+def _twiddles(
+    result: Words, stage: Stage, quarter: int, tables: Tables, pieces: Sequence[Tensor]
+) -> Task:
+    """Multiply outputs of a quarter by constants, as a task, or by a table that passes ``pieces``."""
+    first = quarter * stage.run
+    if stage.has_table:
+        step = pieces[0].shape[2] // stage.outputs
+        for number, p in enumerate(range(first, first + stage.run, step)):
+            piece = pieces[number % 2]
+            tables.load(piece, stage.place + p * stage.outputs)
+            pattern = [[0, result.shape[2]], [stage.outputs, step], [1, stage.outputs - 1]]
+            pipeline([twiddle(_twiddled(result, stage, p, step), by_table(piece, pattern, 1))])
+    elif quarter > 0:
+        columns = tables.constants(stage, quarter, result.shape[0])
+        yield from twiddle(
+            _twiddled(result, stage, first, stage.run), by_columns(columns, stage.block)
+        )
 
 
-def butterflies(state: Any, result: Any, stage: Stage, quarter: int, columns: Any) -> None:
-    """Compute the stage's sums over k, for one of min(4, m) equal runs of p."""
-    radix, stride = stage.radix, stage.stride
-    each = run_of_p(stage)
-    size = each * stride
-    low, high, outputs = [], [], []
-    for word in state:
-        legs = word.reshape_dim(3, (radix, stage.count * stride))
-        legs = legs[:, :, :, :, quarter * size : (quarter + 1) * size].permute((0, 1, 3, 2, 4))
-        low.append(legs[:, :, 0 : radix // 2])
-        high.append(legs[:, :, radix // 2 : radix])
-    for leg in range(radix):
-        output = []
-        for word in result:
-            run = word[:, :, :, quarter * radix * size : (quarter + 1) * radix * size]
-            output.append(run.reshape_dim(3, (each, radix, stride))[:, :, :, :, leg])
-        outputs.append(output)
-    if radix == 4:
-        crossed = [crossed_outputs(result, stage, quarter, 1)]
-        crossed.append(crossed_outputs(result, stage, quarter, 3))
-        radix_4(low, high, outputs, crossed, columns)
-    else:
-        add(leg_of(low, 0), leg_of(high, 0), outputs[0], nl.add)
-        add(leg_of(low, 0), leg_of(high, 0), outputs[1], nl.subtract)
+def butterflies(legs: Words, tables: Tables, put: Put) -> None:
+    """Put the sums over k of w_r^(k k') leg k, of legs [P, 2 parts, r, ...].
 
-
-def crossed_outputs(result: Any, stage: Stage, quarter: int, leg: int) -> Any:
-    """Return views of output ``leg`` (1 or 3), real part, with the other's imaginary part."""
-    partitions, _, rows, n = result[0].shape
-    stride, each = stage.stride, run_of_p(stage)
-    crossing = rows * n + (4 - 2 * leg) * stride  # from the one to the other
-    pattern = [[2 * rows * n, partitions], [crossing, 2], [n, rows]]
-    pattern = pattern + [[4 * stride, each], [1, stride]]
-    views = []
-    for word in result:
-        views.append(word.ap(pattern, offset=(quarter * each * 4 + leg) * stride))
-    return views
-
-
-def radix_4(low: Any, high: Any, outputs: Any, crossed: Any, columns: Any) -> None:
-    """Set outputs[k'] = sum over k of (-+i)^(k k') leg[k], with the legs in pairs: 0, 1 and 2, 3.
-
-    Words of ``low`` and ``high`` are [partitions, 2 parts, 2 legs, ...], words of outputs are
-    [partitions, 2 parts, ...]. ScalarE multiplies the difference of legs 1 and 3 by -+i. crossed:
-    an empty list, or views of the real part of output 1 with the imaginary part of output 3, and of
-    the real part of output 3 with the imaginary part of output 1.
+    ScalarE multiplies the difference of legs 1 and 3 by -+i.
     """
-    partitions = low[0].shape[0]
-    differences, sums, turned = [], [], []
-    for _ in range(len(outputs[0])):
-        differences.append(sbuf(low[0].shape))
-        sums.append(sbuf(low[0].shape))
-        turned.append(sbuf(leg_of(low, 1)[0].shape))
-    add(low, high, differences, nl.subtract)
-    sign = columns[0:partitions, SIGN : SIGN + 1]
-    for index in range(len(turned)):
-        for part in range(2):
-            nisa.activation(
-                dst=turned[index][:, part],
-                op=nl.copy,
-                data=differences[index][:, 1 - part, 1],
-                scale=sign,
-            )
-    add(low, high, sums, nl.add)
-    add(leg_of(sums, 0), leg_of(sums, 1), outputs[0], nl.add)
-    add(leg_of(sums, 0), leg_of(sums, 1), outputs[2], nl.subtract)
-    even = leg_of(differences, 0)
-    # -+i (a + ib) = +-(b - ia): the real part is added where the imaginary part is subtracted.
-    if len(crossed) > 0:
-        add(even, turned, crossed[0], nl.add)
-        add(even, turned, crossed[1], nl.subtract)
+    half = legs.shape[2] // 2
+    low, high = legs[:, :, 0:half], legs[:, :, half:]
+    if half == 1:
+        put(0, 0, low[:, :, 0], high[:, :, 0], nl.add)
+        put(1, 1, low[:, :, 0], high[:, :, 0], nl.subtract)
         return
-    add(part_of(even, 0), part_of(turned, 0), part_of(outputs[1], 0), nl.add)
-    add(part_of(even, 1), part_of(turned, 1), part_of(outputs[1], 1), nl.subtract)
-    add(part_of(even, 0), part_of(turned, 0), part_of(outputs[3], 0), nl.subtract)
-    add(part_of(even, 1), part_of(turned, 1), part_of(outputs[3], 1), nl.add)
+    differences, sums = (fresh(low.shape, tables.compensated) for _ in range(2))
+    differences.become(low, high, nl.subtract)
+    turned = differences.map(lambda tile: tables.turned(tile[:, :, 1]))
+    sums.become(low, high, nl.add)
+    put(0, 0, sums[:, :, 0], sums[:, :, 1], nl.add)
+    put(2, 2, sums[:, :, 0], sums[:, :, 1], nl.subtract)
+    # -+i (a + ib) = +-(b - ia): the real part is added where the imaginary part is subtracted.
+    put(1, 3, differences[:, :, 0], turned, nl.add)
+    put(3, 1, differences[:, :, 0], turned, nl.subtract)
 
 
-def table_entries(stage: Stage, compensated: bool) -> int:
-    """Return how many entries of a stage's table are loaded at once."""
-    most = _COMPENSATED_ENTRIES if compensated else _ENTRIES
-    return min(most, run_of_p(stage) * stage.outputs)
+def _into(result: Words, stage: Stage, first: int) -> Put:
+    """Return the put into the outputs of a quarter, which begins with p = ``first``."""
+    partitions, _, rows, n = result.shape
+    stride, run = stage.stride, stage.radix * stage.stride
+
+    def put(real: int, imaginary: int, a: Words, b: Words, op: Any) -> None:
+        parts = rows * n + (imaginary - real) * stride  # from the one to the other
+        pattern = [[2 * rows * n, partitions], [parts, 2], [n, rows], [run, stage.run], [1, stride]]
+        offset = first * run + real * stride
+        result.map(lambda word: word.ap(pattern, offset)).become(a, b, op)
+
+    return put
 
 
-def multiply_by_table(result: Any, stage: Stage, quarter: int, tables: Tables, pieces: Any) -> None:
-    """Multiply a quarter of a stage's outputs by its table, loaded into two tiles in turn."""
-    rows = result[0].shape[2]
-    outputs, each = stage.outputs, run_of_p(stage)
-    step = pieces[0].shape[2] // outputs
-    for first in range(quarter * each, (quarter + 1) * each, step):
-        piece = pieces[first // step % 2]
-        load_factors(piece, tables, stage.place + first * outputs)
-        views = factor_views(piece, 1, [[0, rows], [outputs, step], [1, outputs - 1]])
-        finish_twiddle(begin_twiddle(twiddled(result, stage, first, step), views))
-
-
-def constant_factors(stage: Stage, quarter: int, tables: Tables, words: Any) -> Factors:
-    """Return the columns of constants that multiply the outputs of a quarter."""
-    rows = tables.rows
-    total = (tables.columns.shape[1] - FIRST_CONSTANT) // rows
-    width = stage.outputs - 1
-    views = []
-    for row in range(rows):
-        first = FIRST_CONSTANT + row * total + stage.place + (quarter - 1) * width
-        views.append(tables.columns[0 : words[0].shape[0], first : first + width])
-    return Factors(views, stage.block)
-
-
-def twiddled(result: Any, stage: Stage, first: int, count: int) -> Any:
+def _twiddled(result: Words, stage: Stage, first: int, count: int) -> Words:
     """Return views [partitions, 2, R, p, (K, q)] of the outputs of ``count`` values of p.
 
     K = 0 is left out, because its twiddle is 1.
     """
-    partitions, _, rows, n = result[0].shape
-    run = stage.outputs * stage.block
-    pattern = [[2 * rows * n, partitions], [rows * n, 2], [n, rows]]
-    pattern = pattern + [[run, count], [1, run - stage.block]]
-    views = []
-    for word in result:
-        views.append(word.ap(pattern, offset=first * run + stage.block))
-    return views
+    partitions, _, rows, n = result.shape
+    block, run = stage.block, stage.outputs * stage.block
+    pattern = [[2 * rows * n, partitions], [rows * n, 2], [n, rows], [run, count], [1, run - block]]
+    return result.map(lambda word: word.ap(pattern, first * run + block))

@@ -1,134 +1,133 @@
 """Sums and products of numbers that are one word or, in the compensated mode, two: hi + lo.
 
-A list of one or two tiles holds the words of all numbers. butterfly.py has the mathematics.
+butterfly.py has the mathematics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..engines import sbuf
 from ..isa import nisa, nl
+from ..pipeline import Task
+from ..tensor import Tensor
 from .butterfly_tables import HIGH_BITS
 
-
-class Factors(nl.NKIObject):
-    """Twiddles beside the data that they multiply."""
-
-    # views of cos and sin; compensated: of their 12 high bits, of what these leave, and of the
-    # whole
-    rows: Any
-    # numbers that each column of the views multiplies, or 0 where the views are as large as the
-    # data
-    run: int
+# The product of a tile with one row of the factors, in a fresh tile. The rows are cos and sin;
+# compensated, of their 12 high bits, of what these leave, and of the whole.
+Times = Callable[[Tensor, int], Tensor]
 
 
-class Products(nl.NKIObject):
-    """The products of a complex multiplication, before they are added."""
+@dataclass(frozen=True)
+class Words:
+    """Numbers hi + lo in two tiles, or in the one tile hi."""
 
-    # words of both parts times cos; compensated with a third word, which is added to lo
-    by_cos: Any
-    by_sin: Any  # the same times sin
-    out: Any  # words for the sums
+    hi: Tensor
+    lo: Tensor | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each tile."""
+        return self.hi.shape
 
-def sbuf(shape: Any) -> Any:
-    """Allocate a float32 tile in SBUF."""
-    return nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    def map(self, of: Callable[[Tensor], Tensor]) -> Words:
+        """Return the words that a function makes of each tile, such as views."""
+        return Words(of(self.hi), None if self.lo is None else of(self.lo))
 
+    def __getitem__(self, key: Any) -> Words:
+        return self.map(lambda tile: tile[key])
 
-def part_of(words: Any, part: int) -> Any:
-    """Return the real or the imaginary part of every word (hi, lo)."""
-    found = []
-    for word in words:
-        found.append(word[:, part])
-    return found
-
-
-def leg_of(words: Any, leg: int) -> Any:
-    """Return one of the two legs in every word [partitions, parts, legs, ...]."""
-    found = []
-    for word in words:
-        found.append(word[:, :, leg])
-    return found
-
-
-def add(a: Any, b: Any, out: Any, op: Any) -> None:
-    """Set out = a + b or a - b for words [hi] or [hi, lo]; a missing lo of a and b is zero."""
-    nisa.tensor_tensor(dst=out[0], data1=a[0], data2=b[0], op=op)
-    if len(out) == 1:
-        return
-    # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
-    # rounding lost.
-    opposite = nl.add if op == nl.subtract else nl.subtract
-    kept = sbuf(a[0].shape)
-    nisa.tensor_tensor(dst=kept, data1=out[0], data2=a[0], op=nl.subtract)
-    nisa.tensor_tensor(dst=out[1], data1=out[0], data2=kept, op=nl.subtract)
-    nisa.tensor_tensor(dst=out[1], data1=a[0], data2=out[1], op=nl.subtract)
-    nisa.tensor_tensor(dst=kept, data1=b[0], data2=kept, op=opposite)
-    nisa.tensor_tensor(dst=out[1], data1=out[1], data2=kept, op=op)
-    if len(a) > 1:
-        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=a[1], op=nl.add)
-        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=b[1], op=op)
+    def become(self, a: Words, b: Words, op: Any) -> None:
+        """Turn into a + b or a - b; a missing lo of a and b is zero."""
+        combine(self.hi, a.hi, b.hi, op)
+        if self.lo is None:
+            return
+        # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
+        # rounding lost.
+        kept = sbuf(a.shape)
+        combine(kept, self.hi, a.hi, nl.subtract)
+        combine(self.lo, self.hi, kept, nl.subtract)
+        combine(self.lo, a.hi, self.lo, nl.subtract)
+        combine(kept, b.hi, kept, nl.add if op == nl.subtract else nl.subtract)
+        combine(self.lo, self.lo, kept, op)
+        if a.lo is not None and b.lo is not None:
+            combine(self.lo, self.lo, a.lo, nl.add)
+            combine(self.lo, self.lo, b.lo, op)
 
 
-def begin_twiddle(words: Any, factors: Factors) -> Products:
-    """Multiply words [partitions, 2 parts, ...] by cos and sin, for ``finish_twiddle`` to add."""
-    terms = words
-    if len(words) > 1:
-        terms = split_words(words)
-    return Products(multiply(terms, factors, 0), multiply(terms, factors, 1), words)
+def fresh(shape: Sequence[int], compensated: bool) -> Words:
+    """Allocate tiles for numbers."""
+    return Words(sbuf(shape), sbuf(shape) if compensated else None)
 
 
-def finish_twiddle(products: Products) -> None:
-    """Write re cos - im sin and re sin + im cos to the places of re and im."""
-    by_cos, by_sin, out = products.by_cos, products.by_sin, products.out
-    for words in [by_cos, by_sin]:
-        if len(words) > 1:
-            nisa.tensor_tensor(dst=words[1], data1=words[1], data2=words[2], op=nl.add)
-    by_cos, by_sin = by_cos[0:2], by_sin[0:2]
-    add(part_of(by_cos, 0), part_of(by_sin, 1), part_of(out, 0), nl.subtract)
-    add(part_of(by_sin, 0), part_of(by_cos, 1), part_of(out, 1), nl.add)
+def combine(dst: Tensor, a: Tensor, b: Tensor, op: Any) -> None:
+    """Set dst to a op b, rounded, on VectorE."""
+    nisa.tensor_tensor(dst=dst, data1=a, data2=b, op=op)
 
 
-def split_words(words: Any) -> Any:
-    """Split hi + lo into the 12 high bits of hi, and the rest."""
-    high, rest = sbuf(words[0].shape), sbuf(words[0].shape)
+def twiddle(x: Words, times: Times) -> Task:
+    """Multiply numbers [P, 2 parts, ...] by cos + i sin, in their places."""
+    by_cos, by_sin = _products(x, times)
+    yield
+    x_re, x_im = x[:, 0], x[:, 1]
+    for words in (by_cos, by_sin):
+        for term in words[2:]:
+            combine(words[1], words[1], term, nl.add)
+    cos, sin = Words(*by_cos[:2]), Words(*by_sin[:2])
+    x_re.become(cos[:, 0], sin[:, 1], nl.subtract)
+    x_im.become(sin[:, 0], cos[:, 1], nl.add)
+
+
+def _products(x: Words, times: Times) -> list[list[Tensor]]:
+    """Return the terms of both parts times cos, and times sin, of which all but the first are lo.
+
+    Of (x1 + x2) w the terms are the exact x1 w1, then x1 w2 and x2 w.
+    """
+    if x.lo is None:
+        return [[times(x.hi, row)] for row in range(2)]
+    high, rest = sbuf(x.shape), sbuf(x.shape)
     nisa.tensor_scalar(
         dst=high.view(nl.int32),
-        data=words[0].view(nl.int32),
+        data=x.hi.view(nl.int32),
         op0=nl.bitwise_and,
         operand0=HIGH_BITS,
     )
-    nisa.tensor_tensor(dst=rest, data1=words[0], data2=high, op=nl.subtract)
-    nisa.tensor_tensor(dst=rest, data1=rest, data2=words[1], op=nl.add)
-    return [high, rest]
+    combine(rest, x.hi, high, nl.subtract)
+    combine(rest, rest, x.lo, nl.add)
+    return [[times(high, row), times(high, 2 + row), times(rest, 4 + row)] for row in range(2)]
 
 
-def multiply(terms: Any, factors: Factors, index: int) -> Any:
-    """Return x cos (index 0) or x sin (index 1) as a list of words.
+def by_table(table: Tensor, pattern: Sequence[Sequence[int]], first: int = 0) -> Times:
+    """Return products, on VectorE, with factors that are as many as the numbers of a part.
 
-    One word has one product. Of (x1 + x2) w the words are the exact x1 w1, then x1 w2 and x2 w.
+    table: a whole tile [P, 2 or 6 rows, size]. pattern: [stride, count] in a row of the table for
+    each dimension of the data after the part. first: the first entry.
     """
-    if len(terms) == 1:
-        return [product(terms[0], factors, index)]
-    exact = product(terms[0], factors, index)
-    first = product(terms[0], factors, 2 + index)
-    return [exact, first, product(terms[1], factors, 4 + index)]
+    partitions, rows, size = table.shape
+
+    def times(data: Tensor, row: int) -> Tensor:
+        product = sbuf(data.shape)
+        factor = table.ap([[rows * size, partitions], [0, 2], *pattern], row * size + first)
+        combine(product, data, factor, nl.multiply)
+        return product
+
+    return times
 
 
-def product(data: Any, factors: Factors, row: int) -> Any:
-    """Return data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
-    result = sbuf(data.shape)
-    factor = factors.rows[row]
-    if factors.run == 0:
-        nisa.tensor_tensor(dst=result, data1=data, data2=factor, op=nl.multiply)
-        return result
-    for index in range(factor.shape[1]):
-        low, high = index * factors.run, (index + 1) * factors.run
-        nisa.activation(
-            dst=result[:, :, :, :, low:high],
-            op=nl.copy,
-            data=data[:, :, :, :, low:high],
-            scale=factor[:, index : index + 1],
-        )
-    return result
+def by_columns(columns: Sequence[Tensor], run: int) -> Times:
+    """Return products, on ScalarE, with factors each of which multiplies ``run`` numbers.
+
+    columns: [P, count] for each row of the factors. The numbers are the last dimension.
+    """
+
+    def times(data: Tensor, row: int) -> Tensor:
+        product = sbuf(data.shape)
+        for index in range(columns[row].shape[1]):
+            part = slice(index * run, (index + 1) * run)
+            factor = columns[row][:, index : index + 1]
+            nisa.activation(dst=product[..., part], op=nl.copy, data=data[..., part], scale=factor)
+        return product
+
+    return times
