@@ -26,11 +26,13 @@ point takes 2 log2 N additions. Constant twiddles are columns, so ScalarE multip
 -+i, while VectorE adds. For this a stage proceeds by quarters, and the products are a quarter ahead
 of their sums. VectorE multiplies only by the tables.
 
-Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo. In butterfly_words.py, numbers
-are therefore a list of one or two tiles ("words"). An addition is Knuth's TwoSum of the hi, whose
-exact error is added to lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2
-by a mask, w = w1 + w2 on the host; then x1 w1 is exact, and x1 w2 + x2 w is added to lo. Roundings
-of lo are 2**-12 below a rounding of hi; hi + lo is rounded once at the end.
+Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, so that it has two words in
+place of one (butterfly_words.py). An addition is Knuth's TwoSum of the hi, whose exact error is
+added to lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2 by a mask, w =
+w1 + w2 on the host; then x1 w1 is exact, and x1 w2 + x2 w is added to lo. Roundings of lo are
+2**-12 below a rounding of hi; hi + lo is rounded once at the end. Both modes are the same stages.
+With one word the kernel is faster than others for N = 2 and 4 only; with two it is more accurate
+than any other.
 """
 
 from __future__ import annotations
@@ -47,12 +49,12 @@ from ..isa import nki
 from ..launch import Rows, blocks_of, for_rows, load_rows, part_of_rows, store_rows
 from ..pipeline import TURN, Block, Order, pipeline
 from ..tensor import Tensor
-from .butterfly_stages import Put, Tables, butterflies, transform
+from .butterfly_stages import Tables, butterflies, scale, transform
 from .butterfly_tables import RUN, Geometry
 from .butterfly_words import Words, by_table, fresh, twiddle
 
 _PIECE = 256  # points of each quarter of a long row that are loaded at once
-_STORED = 2048  # points of a long row that are stored at once
+_STORED = 512  # the same, of results that are stored at once
 
 
 @nki.jit
@@ -84,26 +86,19 @@ class Butterflies:
     """What all blocks of rows share."""
 
     x: Sequence[Tensor]  # HBM [B, N], real and imaginary part
-    y: Sequence[Tensor]  # the same for the result
+    y: Sequence[Tensor]  # the same of the results
     geometry: Geometry
-    packed: Tensor  # HBM
-    places: Any
+    packed: Tensor  # HBM, all tables
+    places: Any  # of the tables
 
     def __post_init__(self) -> None:
-        self.stages = self.geometry.stages
-        points = self.geometry.points
-        self.inputs = (
-            []
-            if self.geometry.is_long
-            else [sbuf((PARTITIONS, 2 * points)) for _ in range(RUN // points)]
-        )
+        run = self.geometry.points
+        tiles = 0 if self.geometry.is_long else RUN // run
+        self.inputs = [sbuf((PARTITIONS, 2 * run)) for _ in range(tiles)]
 
     def setup(self) -> None:
-        """Load the columns of the tables onto every partition."""
-        (low, (_, count), _), (first, (rows, length), _) = self.places
-        columns = sbuf((PARTITIONS, count))
-        transfer(columns, self.packed.ap([[0, PARTITIONS], [1, count]], low))
-        self.tables = Tables(columns, self.packed, first, rows, length)
+        """Load the columns of the tables."""
+        self.tables = Tables(self.packed, self.places)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
@@ -117,61 +112,49 @@ class Butterflies:
         for part in range(2):
             load_rows(state[:, part], self.x[part], rows, n)
         yield TURN
-        results = transform(Words(state), self.stages, self.tables)
+        results = transform(Words(state), self.geometry.stages, self.tables)
         for part in range(2):
             result = sbuf((rows.partitions, rows.each, n))
-            self.tables.scale(result, results[:, part])
+            scale(result, results[:, part], self.tables)
             store_rows(self.y[part], result, rows, n)
 
     def _transform_long(self, rows: Rows) -> None:
-        """Transform rows that exceed a state, one a partition: a stage, then four of N/4."""
+        """Transform rows that exceed a state, one a partition: by a stage, then four of N/4."""
         length = self.geometry.length
         each = self.geometry.points // length
         shape = (rows.partitions, 2, each, length)
         states = [fresh(shape, self.geometry.compensated) for _ in range(4 // each)]
         self._split(rows, states)
-        for index in range(len(states)):
-            states[index] = transform(states[index], self.stages, self.tables)
-        size = _STORED // 4
-        for first in range(0, length, size):
-            legs = _legs(states, first, size)
+        for _ in range(len(states)):
+            states.append(transform(states.pop(0), self.geometry.stages, self.tables))
+        for first in range(0, length, _STORED):
+            legs = _legs(states, first, _STORED)
             for part in range(2):
-                row = sbuf((rows.partitions, size, 4))
-                for leg in range(4):
-                    self.tables.scale(row[:, :, leg], legs[leg][:, part])
-                target = part_of_rows(self.y[part], rows, 0, 1, 4 * first, 4 * first + _STORED)
-                transfer(target, row.reshape((rows.partitions, 1, _STORED)), rows.base)
+                row = sbuf((rows.partitions, _STORED, 4))
+                for leg, words in enumerate(legs):
+                    scale(row[:, :, leg], words[:, part], self.tables)
+                place = part_of_rows(self.y[part], rows, 0, 1, 4 * first, 4 * (first + _STORED))
+                transfer(place, row.reshape((rows.partitions, 1, 4 * _STORED)), rows.base)
 
     def _split(self, rows: Rows, states: Sequence[Words]) -> None:
         """Run the radix-4 stage of long rows, from HBM to the states of four transforms."""
         n, length = self.geometry.n, self.geometry.length
-        tiles = [sbuf((rows.partitions, 2, 4, 1, _PIECE)) for _ in range(2)]
+        tiles = [sbuf((rows.partitions, 2, 4, _PIECE)) for _ in range(2)]
         pieces = [sbuf((rows.partitions, self.tables.rows, _PIECE)) for _ in range(3)]
+        pattern = [[n, rows.partitions], [length, 4], [1, _PIECE]]
         for first in range(0, length, _PIECE):
-            tile, legs = tiles[first // _PIECE % 2], _legs(states, first, _PIECE)
-            pattern = [[n, rows.partitions], [length, 4], [1, _PIECE]]
+            tile = tiles[first // _PIECE % 2]
             for part, x in enumerate(self.x):
                 source = x.ap(pattern, rows.first * n + first, scalar_offset=rows.base)
-                transfer(tile[:, part, :, 0], source, rows.base)
-            butterflies(Words(tile), self.tables, _into(legs))
-            for leg in range(1, 4):
-                piece = pieces[leg - 1]
-                self.tables.load(piece, (leg - 1) * length + first)
-                pipeline([twiddle(legs[leg], by_table(piece, [[1, _PIECE]]))])
-
-
-def _into(legs: Sequence[Words]) -> Put:
-    """Return the put into numbers [P, 2 parts, size] of four legs."""
-
-    def put(real: int, imaginary: int, a: Words, b: Words, op: Any) -> None:
-        for part, leg in enumerate((real, imaginary)):
-            legs[leg][:, part].become(a[:, part], b[:, part], op)
-
-    return put
+                transfer(tile[:, part], source, rows.base)
+            legs = _legs(states, first, _PIECE)
+            butterflies(Words(tile), legs, self.tables)
+            for leg, piece in enumerate(pieces):
+                factors = self.tables.factors(piece, leg * length + first, [[1, _PIECE]])
+                pipeline([twiddle(legs[1 + leg], factors, by_table)])
 
 
 def _legs(states: Sequence[Words], first: int, size: int) -> list[Words]:
     """Return numbers [P, 2 parts, size] of each of four transforms, from the first on."""
-    return [
-        state[:, :, row, first : first + size] for state in states for row in range(state.shape[2])
-    ]
+    each, last = states[0].shape[2], first + size
+    return [state[:, :, row, first:last] for state in states for row in range(each)]

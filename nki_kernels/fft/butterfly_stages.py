@@ -2,78 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from nki_sim.hardware import PARTITIONS
 
 from ..engines import sbuf, transfer
 from ..isa import nisa, nl
-from ..pipeline import Task, pipeline
+from ..pipeline import pipeline
 from ..tensor import Tensor
-from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGN, Stage
+from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGNS, Stage
 from .butterfly_words import Words, by_columns, by_table, combine, fresh, twiddle
 
 _ENTRIES = 512  # entries of a table that are loaded at once
-_COMPENSATED_ENTRIES = 256  # the same in the compensated mode
-
-# Takes a sum or difference out of a butterfly: the leg to which its real part belongs, that of its
-# imaginary part, the two terms and the operation.
-Put = Callable[[int, int, Words, Words, Any], None]
 
 
-@dataclass(frozen=True)
 class Tables:
-    """The kernel's tables."""
+    """The kernel's tables, of which the columns are loaded onto every partition."""
 
-    columns: Tensor  # SBUF [128, C], alike on all partitions: sign of w_4, scale, constant twiddles
-    packed: Tensor  # HBM, all tables, whole, because `ap` of a view may be read in two ways
-    first: int  # the number of ``packed`` with which the twiddles [rows, length] begin
-    rows: int  # 2, or 6 in the compensated mode
-    length: int  # entries of a row
+    def __init__(self, packed: Tensor, places: Any) -> None:
+        (low, (_, count), _), (self.first, (self.rows, self.length), _) = places
+        self.compensated = self.rows == 6
+        self.packed = packed  # HBM, whole, because `ap` of a view may be read in two ways
+        self.columns = sbuf((PARTITIONS, count))
+        transfer(self.columns, packed.ap([[0, PARTITIONS], [1, count]], low))
 
-    @property
-    def compensated(self) -> bool:
-        """Whether the tables are those of the compensated mode."""
-        return self.rows == 6
-
-    def load(self, tile: Tensor, first: int) -> None:
-        """Load the twiddles from ``first`` on onto every partition of a tile [P, rows, size]."""
-        partitions, rows, size = tile.shape
-        pattern = [[0, partitions], [self.length, rows], [1, size]]
-        transfer(tile, self.packed.ap(pattern, self.first + first))
-
-    @property
-    def most(self) -> int:
-        """Entries of a stage's table that are loaded at once."""
-        return _COMPENSATED_ENTRIES if self.compensated else _ENTRIES
-
-    def tiles(self, partitions: int, size: int) -> list[Tensor]:
-        """Allocate two tiles, for ``load`` in turn."""
-        return [sbuf((partitions, self.rows, size)) for _ in range(2)]
+    def column(self, index: int, partitions: int, count: int = 1) -> Tensor:
+        """Return columns, [P, count]."""
+        return self.columns[0:partitions, index : index + count]
 
     def constants(self, stage: Stage, quarter: int, partitions: int) -> list[Tensor]:
-        """Return the columns that multiply the outputs of a quarter, for each row of factors."""
+        """Return the factors of a quarter's outputs as columns, [P, K' - 1] a row."""
         each = (self.columns.shape[1] - FIRST_CONSTANT) // self.rows
         width = stage.outputs - 1
-        place = FIRST_CONSTANT + stage.place + (quarter - 1) * width
-        lows = [place + row * each for row in range(self.rows)]
-        return [self.columns[0:partitions, low : low + width] for low in lows]
+        first = FIRST_CONSTANT + stage.place + (quarter - 1) * width
+        return [self.column(first + row * each, partitions, width) for row in range(self.rows)]
 
-    def turned(self, x: Tensor) -> Tensor:
-        """Return +-(b + ia) in a fresh tile for a + ib in x [P, 2 parts, ...]."""
-        result, sign = sbuf(x.shape), self.columns[0 : x.shape[0], SIGN : SIGN + 1]
-        for part in range(2):
-            nisa.activation(dst=result[:, part], op=nl.copy, data=x[:, 1 - part], scale=sign)
-        return result
+    def factors(self, tile: Tensor, first: int, pattern: Any, skipped: int = 0) -> list[Tensor]:
+        """Load entries from ``first`` on into SBUF [P, rows, size]; return factors of both parts.
 
-    def scale(self, dst: Tensor, x: Words) -> None:
-        """Set dst to scale * (hi + lo)."""
-        total = x.hi
-        if x.lo is not None:
-            total = sbuf(x.shape)
-            combine(total, x.hi, x.lo, nl.add)
-        scale = self.columns[0 : x.shape[0], SCALE : SCALE + 1]
-        nisa.activation(dst=dst, op=nl.copy, data=total, scale=scale)
+        pattern: [stride, count] for each of the data's dimensions after the part, behind the
+        entries that are skipped.
+        """
+        partitions, rows, size = tile.shape
+        source = [[0, partitions], [self.length, rows], [1, size]]
+        transfer(tile, self.packed.ap(source, self.first + first))
+        whole = [[rows * size, partitions], [0, 2], *pattern]
+        return [tile.ap(whole, row * size + skipped) for row in range(rows)]
+
+
+def scale(dst: Tensor, x: Words, tables: Tables) -> None:
+    """Set dst = scale * (hi + lo)."""
+    total = x.hi
+    if x.lo is not None:
+        total = sbuf(x.shape)
+        combine(total, x.hi, x.lo, nl.add)
+    nisa.activation(dst=dst, op=nl.copy, data=total, scale=tables.column(SCALE, x.shape[0]))
 
 
 def transform(state: Words, stages: Sequence[Stage], tables: Tables) -> Words:
@@ -84,88 +68,79 @@ def transform(state: Words, stages: Sequence[Stage], tables: Tables) -> Words:
 
 
 def _transform_stage(state: Words, stage: Stage, tables: Tables) -> Words:
-    """Run one stage by up to four equal runs of p, called quarters.
+    """Run one stage, quarter by quarter.
 
     ScalarE's products are a quarter ahead of their sums. The quarter without twiddles comes last.
     """
     result = fresh(state.shape, tables.compensated)
-    step = min(stage.run, tables.most // stage.outputs)  # values of p of a piece of the table
-    pieces = tables.tiles(state.shape[0], step * stage.outputs) if stage.has_table else []
-    size = stage.run * stage.stride
     legs = state.map(lambda word: word.reshape_dim(3, (stage.radix, stage.count * stage.stride)))
     legs = legs.map(lambda word: word.permute((0, 1, 3, 2, 4)))
-    before: Iterator[None] = iter(())
+    size = stage.run * stage.stride
+    step = min(stage.run, _ENTRIES // stage.outputs)  # values of p of a piece of the table
+    shape = (state.shape[0], tables.rows, step * stage.outputs)
+    pieces = [sbuf(shape) for _ in range(2)] if stage.has_table else []
+    before: Iterator[None] = iter(())  # the twiddles of the quarter before
     for quarter in (*range(1, stage.following), 0):
-        put = _into(result, stage, quarter * stage.run)
-        butterflies(legs[..., quarter * size : (quarter + 1) * size], tables, put)
+        whole = _outputs(result, stage, quarter * stage.run, stage.run)
+        ends = range(0, whole.shape[4], stage.stride)
+        outputs = [whole[..., end : end + stage.stride] for end in ends]
+        butterflies(legs[..., quarter * size : (quarter + 1) * size], outputs, tables)
         next(before, None)
-        before = _twiddles(result, stage, quarter, tables, pieces)
-        next(before, None)
+        if stage.has_table:
+            _multiply_by_table(result, stage, quarter, tables, pieces)
+        elif quarter > 0:
+            columns = tables.constants(stage, quarter, state.shape[0])
+            before = twiddle(whole[..., stage.block :], columns, by_columns)
+            next(before)
     next(before, None)
     return result
 
 
-def _twiddles(
+def _outputs(result: Words, stage: Stage, first: int, count: int) -> Words:
+    """Return [P, 2 parts, R, p, (K, q)], the outputs of ``count`` values of p."""
+    each = stage.radix * stage.stride
+    result = result[..., first * each : (first + count) * each]
+    return result.map(lambda word: word.reshape_dim(3, (count, each)))
+
+
+def _multiply_by_table(
     result: Words, stage: Stage, quarter: int, tables: Tables, pieces: Sequence[Tensor]
-) -> Task:
-    """Multiply outputs of a quarter by constants, as a task, or by a table that passes ``pieces``."""
-    first = quarter * stage.run
-    if stage.has_table:
-        step = pieces[0].shape[2] // stage.outputs
-        for number, p in enumerate(range(first, first + stage.run, step)):
-            piece = pieces[number % 2]
-            tables.load(piece, stage.place + p * stage.outputs)
-            pattern = [[0, result.shape[2]], [stage.outputs, step], [1, stage.outputs - 1]]
-            pipeline([twiddle(_twiddled(result, stage, p, step), by_table(piece, pattern, 1))])
-    elif quarter > 0:
-        columns = tables.constants(stage, quarter, result.shape[0])
-        yield from twiddle(
-            _twiddled(result, stage, first, stage.run), by_columns(columns, stage.block)
-        )
+) -> None:
+    """Multiply the outputs of a quarter by the stage's table, loaded into two tiles in turn."""
+    step = pieces[0].shape[2] // stage.outputs
+    pattern = [[0, result.shape[2]], [stage.outputs, step], [1, stage.outputs - 1]]
+    for first in range(quarter * stage.run, (quarter + 1) * stage.run, step):
+        place = stage.place + first * stage.outputs
+        factors = tables.factors(pieces[first // step % 2], place, pattern, 1)
+        x = _outputs(result, stage, first, step)[..., stage.block :]
+        pipeline([twiddle(x, factors, by_table)])
 
 
-def butterflies(legs: Words, tables: Tables, put: Put) -> None:
-    """Put the sums over k of w_r^(k k') leg k, of legs [P, 2 parts, r, ...].
+def butterflies(legs: Words, outputs: Sequence[Words], tables: Tables) -> None:
+    """Set outputs[k'] to the sum over k of w_r^(k k') leg k, with legs [P, 2 parts, r, ...].
 
     ScalarE multiplies the difference of legs 1 and 3 by -+i.
     """
-    half = legs.shape[2] // 2
+    half = len(outputs) // 2
     low, high = legs[:, :, 0:half], legs[:, :, half:]
     if half == 1:
-        put(0, 0, low[:, :, 0], high[:, :, 0], nl.add)
-        put(1, 1, low[:, :, 0], high[:, :, 0], nl.subtract)
+        outputs[0].become(low[:, :, 0], high[:, :, 0], nl.add)
+        outputs[1].become(low[:, :, 0], high[:, :, 0], nl.subtract)
         return
     differences, sums = (fresh(low.shape, tables.compensated) for _ in range(2))
     differences.become(low, high, nl.subtract)
-    turned = differences.map(lambda tile: tables.turned(tile[:, :, 1]))
+    turned = differences.map(lambda tile: _turned(tile[:, :, 1], tables))
     sums.become(low, high, nl.add)
-    put(0, 0, sums[:, :, 0], sums[:, :, 1], nl.add)
-    put(2, 2, sums[:, :, 0], sums[:, :, 1], nl.subtract)
-    # -+i (a + ib) = +-(b - ia): the real part is added where the imaginary part is subtracted.
-    put(1, 3, differences[:, :, 0], turned, nl.add)
-    put(3, 1, differences[:, :, 0], turned, nl.subtract)
+    outputs[0].become(sums[:, :, 0], sums[:, :, 1], nl.add)
+    outputs[2].become(sums[:, :, 0], sums[:, :, 1], nl.subtract)
+    outputs[1].become(differences[:, :, 0], turned, nl.add)
+    outputs[3].become(differences[:, :, 0], turned, nl.subtract)
 
 
-def _into(result: Words, stage: Stage, first: int) -> Put:
-    """Return the put into the outputs of a quarter, which begins with p = ``first``."""
-    partitions, _, rows, n = result.shape
-    stride, run = stage.stride, stage.radix * stage.stride
-
-    def put(real: int, imaginary: int, a: Words, b: Words, op: Any) -> None:
-        parts = rows * n + (imaginary - real) * stride  # from the one to the other
-        pattern = [[2 * rows * n, partitions], [parts, 2], [n, rows], [run, stage.run], [1, stride]]
-        offset = first * run + real * stride
-        result.map(lambda word: word.ap(pattern, offset)).become(a, b, op)
-
-    return put
-
-
-def _twiddled(result: Words, stage: Stage, first: int, count: int) -> Words:
-    """Return views [partitions, 2, R, p, (K, q)] of the outputs of ``count`` values of p.
-
-    K = 0 is left out, because its twiddle is 1.
-    """
-    partitions, _, rows, n = result.shape
-    block, run = stage.block, stage.outputs * stage.block
-    pattern = [[2 * rows * n, partitions], [rows * n, 2], [n, rows], [run, count], [1, run - block]]
-    return result.map(lambda word: word.ap(pattern, first * run + block))
+def _turned(x: Tensor, tables: Tables) -> Tensor:
+    """Return -+i (a + ib) = +-(b - ia) in a fresh tile, for a tile [P, 2 parts, ...]."""
+    turned = sbuf(x.shape)
+    for part in range(2):
+        sign = tables.column(SIGNS + part, x.shape[0])
+        nisa.activation(dst=turned[:, part], op=nl.copy, data=x[:, 1 - part], scale=sign)
+    return turned

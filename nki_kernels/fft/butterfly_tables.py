@@ -15,7 +15,7 @@ RUN = 4096  # points a partition of a state, and of the tiles for input
 _COMPENSATED_RUN = 2048
 _ONE_STAGE_RUN = 1024  # for lengths that DMA limits: while one tile is worked on, others are filled
 _BLOCK = 3  # stages between two tables
-SIGN, SCALE, FIRST_CONSTANT = 0, 1, 2  # columns of the first table
+SIGNS, SCALE, FIRST_CONSTANT = 0, 2, 3  # columns of the first table
 HIGH_BITS = -4096  # 0xFFFFF000: sign, exponent and 12 significant bits of a float32
 
 Array = np.ndarray[Any, Any]
@@ -44,71 +44,46 @@ class Stage:
 
     @property
     def run(self) -> int:
-        """Values of p in one of the parts, as many as ``following``, in which it proceeds."""
+        """Values of p in a quarter: the stage proceeds by as many parts as ``following``."""
         return self.count // self.following
 
     @property
     def powers(self) -> Array:
-        """Exponents p K of its twiddles: [m, K'], or of constants [r - 1, K' - 1], without 0."""
+        """Exponents p K of the twiddles; of constants without p = 0 and K = 0."""
         if self.has_table:
             return np.outer(np.arange(self.count), np.arange(self.outputs))
         return np.outer(np.arange(1, self.following), np.arange(1, self.outputs))
 
-    def twiddles(self, inverse: bool) -> Array:
-        """Return the roots of unity with these exponents."""
-        count = self.count if self.has_table else self.following
-        return roots(self.powers, count * self.outputs, inverse)  # type: ignore[no-any-return]
 
-
-@dataclass(frozen=True)
 class Geometry:
-    """How rows of N points are transformed."""
+    """How rows of ``n`` points are transformed."""
 
-    n: int
-    compensated: bool
-
-    @property
-    def points(self) -> int:
-        """Points a partition of a state."""
-        if self.compensated:
-            return _COMPENSATED_RUN
-        return _ONE_STAGE_RUN if self.n <= 4 else RUN
-
-    @property
-    def is_long(self) -> bool:
-        """Whether a row exceeds a state, and begins with a radix-4 stage of its own."""
-        return self.n > self.points
-
-    @property
-    def length(self) -> int:
-        """Points of the transforms that the stages compute."""
-        return self.n // 4 if self.is_long else self.n
-
-    @property
-    def powers(self) -> Array:
-        """Exponents of the first entries: the twiddles of a long row's own stage, or 0."""
-        return np.outer([1, 2, 3], np.arange(self.length)) if self.is_long else np.zeros(1, int)
-
-    @property
-    def stages(self) -> list[Stage]:
-        """The stages of the transforms."""
-        stages: list[Stage] = []
+    def __init__(self, n: int, compensated: bool) -> None:
+        self.n, self.compensated = n, compensated
+        # Points a partition of a state.
+        self.points = _COMPENSATED_RUN if compensated else _ONE_STAGE_RUN if n <= 4 else RUN
+        self.is_long = n > self.points  # a row begins with a radix-4 stage of its own
+        self.length = n // 4 if self.is_long else n  # of the transforms by stages
+        # Exponents of the twiddles of a long row's own stage, with which the entries begin.
+        own = np.outer([1, 2, 3], np.arange(self.length)) if self.is_long else np.zeros(1, int)
+        self.powers: Array = own
+        self.stages: list[Stage] = []
+        self.entries, self.constants = own.size, 0  # how many twiddles there are
         stride = block = 1
-        entries, constants = self.powers.size, 0
         for left in range(self.length.bit_length() // 2, 0, -1):
             radix = min(4, self.length // stride)
+            count = self.length // (stride * radix)
             if left % _BLOCK == 0:
                 block = stride
-            has_table = left > 1 and left % _BLOCK == 1
-            place = entries if has_table else constants
-            stage = Stage(radix, stride, self.length // (stride * radix), block, has_table, place)
-            stages.append(stage)
+            has_table = left % _BLOCK == 1 and count > 1
+            place = self.entries if has_table else self.constants
+            stage = Stage(radix, stride, count, block, has_table, place)
             if has_table:
-                entries += stage.powers.size
+                self.entries += stage.powers.size
             else:
-                constants += stage.powers.size
+                self.constants += stage.powers.size
+            self.stages.append(stage)
             stride *= radix
-        return stages
 
 
 def butterfly_tables(
@@ -116,8 +91,8 @@ def butterfly_tables(
 ) -> tuple[Array, ...]:
     """Return the tables of ``butterfly``: columns and twiddle factors.
 
-    The columns are the sign of w_4, the scale, and the constant twiddles. The tables are computed
-    in float64 with exponents reduced exactly, and rounded once.
+    The columns are the signs of b and a in w_4 (a + ib) = +-(b - ia), the scale, and the constant
+    twiddles. The tables are computed in float64 with exponents reduced exactly, and rounded once.
 
     Args:
         n: length of the transform, a power of two from 2 to 16384 (4096 compensated).
@@ -138,19 +113,21 @@ def butterfly_tables(
     geometry = Geometry(n, compensated)
     constants, entries = [np.ones(0)], [roots(geometry.powers, n, inverse)]
     for stage in geometry.stages:
-        (entries if stage.has_table else constants).append(stage.twiddles(inverse))
-    columns = [[-1 if inverse else 1, scale], _factors(constants, compensated).ravel()]
-    return np.concatenate(columns).astype(np.float32)[None], _factors(entries, compensated)
+        if stage.has_table:
+            entries.append(roots(stage.powers, stage.count * stage.outputs, inverse))
+        else:
+            constants.append(roots(stage.powers, stage.following * stage.outputs, inverse))
+    sign = -1.0 if inverse else 1.0
+    first = np.array([sign, -sign, scale])
+    columns = np.concatenate([first, _factors(constants, compensated).ravel()])
+    return columns.astype(np.float32)[None], _factors(entries, compensated)
 
 
 def butterfly_specs(n: int, compensated: bool = False) -> tuple[Any, Any]:
     """Return the (shape, dtype) of each of ``butterfly_tables(n, ..., compensated=...)``."""
-    geometry = Geometry(n, compensated)
-    sizes = {True: geometry.powers.size, False: 0}
-    for stage in geometry.stages:
-        sizes[stage.has_table] += stage.powers.size
-    rows = 6 if compensated else 2
-    return ((1, FIRST_CONSTANT + rows * sizes[False]), "float32"), ((rows, sizes[True]), "float32")
+    geometry, rows = Geometry(n, compensated), 6 if compensated else 2
+    columns = FIRST_CONSTANT + rows * geometry.constants
+    return ((1, columns), "float32"), ((rows, geometry.entries), "float32")
 
 
 def _factors(pieces: list[Array], compensated: bool) -> Array:

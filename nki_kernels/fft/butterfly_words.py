@@ -15,10 +15,6 @@ from ..pipeline import Task
 from ..tensor import Tensor
 from .butterfly_tables import HIGH_BITS
 
-# The product of a tile with one row of the factors, in a fresh tile. The rows are cos and sin;
-# compensated, of their 12 high bits, of what these leave, and of the whole.
-Times = Callable[[Tensor, int], Tensor]
-
 
 @dataclass(frozen=True)
 class Words:
@@ -67,67 +63,54 @@ def combine(dst: Tensor, a: Tensor, b: Tensor, op: Any) -> None:
     nisa.tensor_tensor(dst=dst, data1=a, data2=b, op=op)
 
 
-def twiddle(x: Words, times: Times) -> Task:
+# Products. Factors are rows: cos and sin; compensated, of their 12 high bits, of what these leave,
+# and of the whole. ``Times`` returns the product of a tile with one row, in a fresh tile.
+Times = Callable[[Tensor, Tensor], Tensor]
+
+
+def twiddle(x: Words, factors: Sequence[Tensor], times: Times) -> Task:
     """Multiply numbers [P, 2 parts, ...] by cos + i sin, in their places."""
-    by_cos, by_sin = _products(x, times)
+    terms = _split(x)
+    # (x1 + x2) w is the exact x1 w1, and x1 w2 + x2 w; these products are of words 0, 0 and 1.
+    products = [
+        [times(terms[row // 4], factors[row]) for row in range(part, len(factors), 2)]
+        for part in range(2)
+    ]
     yield
-    x_re, x_im = x[:, 0], x[:, 1]
-    for words in (by_cos, by_sin):
-        for term in words[2:]:
-            combine(words[1], words[1], term, nl.add)
-    cos, sin = Words(*by_cos[:2]), Words(*by_sin[:2])
-    x_re.become(cos[:, 0], sin[:, 1], nl.subtract)
-    x_im.become(sin[:, 0], cos[:, 1], nl.add)
+    for words in products:
+        for least in words[2:]:
+            combine(words[1], words[1], least, nl.add)
+    cos, sin = (Words(*words[:2]) for words in products)
+    x[:, 0].become(cos[:, 0], sin[:, 1], nl.subtract)
+    x[:, 1].become(sin[:, 0], cos[:, 1], nl.add)
 
 
-def _products(x: Words, times: Times) -> list[list[Tensor]]:
-    """Return the terms of both parts times cos, and times sin, of which all but the first are lo.
-
-    Of (x1 + x2) w the terms are the exact x1 w1, then x1 w2 and x2 w.
-    """
+def _split(x: Words) -> list[Tensor]:
+    """Return the 12 high bits of hi, and the rest of hi + lo; or hi, where it is all."""
     if x.lo is None:
-        return [[times(x.hi, row)] for row in range(2)]
+        return [x.hi]
     high, rest = sbuf(x.shape), sbuf(x.shape)
-    nisa.tensor_scalar(
-        dst=high.view(nl.int32),
-        data=x.hi.view(nl.int32),
-        op0=nl.bitwise_and,
-        operand0=HIGH_BITS,
-    )
+    bits = high.view(nl.int32)
+    nisa.tensor_scalar(bits, x.hi.view(nl.int32), nl.bitwise_and, HIGH_BITS)
     combine(rest, x.hi, high, nl.subtract)
     combine(rest, rest, x.lo, nl.add)
-    return [[times(high, row), times(high, 2 + row), times(rest, 4 + row)] for row in range(2)]
+    return [high, rest]
 
 
-def by_table(table: Tensor, pattern: Sequence[Sequence[int]], first: int = 0) -> Times:
-    """Return products, on VectorE, with factors that are as many as the numbers of a part.
-
-    table: a whole tile [P, 2 or 6 rows, size]. pattern: [stride, count] in a row of the table for
-    each dimension of the data after the part. first: the first entry.
-    """
-    partitions, rows, size = table.shape
-
-    def times(data: Tensor, row: int) -> Tensor:
-        product = sbuf(data.shape)
-        factor = table.ap([[rows * size, partitions], [0, 2], *pattern], row * size + first)
-        combine(product, data, factor, nl.multiply)
-        return product
-
-    return times
+def by_table(data: Tensor, factor: Tensor) -> Tensor:
+    """Return the product with as many factors, on VectorE."""
+    product = sbuf(data.shape)
+    combine(product, data, factor, nl.multiply)
+    return product
 
 
-def by_columns(columns: Sequence[Tensor], run: int) -> Times:
-    """Return products, on ScalarE, with factors each of which multiplies ``run`` numbers.
-
-    columns: [P, count] for each row of the factors. The numbers are the last dimension.
-    """
-
-    def times(data: Tensor, row: int) -> Tensor:
-        product = sbuf(data.shape)
-        for index in range(columns[row].shape[1]):
-            part = slice(index * run, (index + 1) * run)
-            factor = columns[row][:, index : index + 1]
-            nisa.activation(dst=product[..., part], op=nl.copy, data=data[..., part], scale=factor)
-        return product
-
-    return times
+def by_columns(data: Tensor, factor: Tensor) -> Tensor:
+    """Return the product of equal parts of the last dimension with columns, on ScalarE."""
+    product = sbuf(data.shape)
+    count = factor.shape[1]
+    run = data.shape[-1] // count
+    for index in range(count):
+        part = slice(index * run, (index + 1) * run)
+        column = factor[:, index : index + 1]
+        nisa.activation(dst=product[..., part], op=nl.copy, data=data[..., part], scale=column)
+    return product
