@@ -17,6 +17,7 @@ class Butterfly(LengthAlgorithm):
 
     kernel = butterfly.butterfly
     shortest = 2
+    takes = "powers of two"
     ahead = Ahead(8192, 1, "trn3")
 
     def __init__(self, compensated: bool) -> None:
