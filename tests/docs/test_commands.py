@@ -6,7 +6,6 @@ import importlib.util
 import os
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
