@@ -24,7 +24,9 @@ and pieces of the tables, repeated over the partitions.
 Why it is fast.  VectorE is the limit. It needs two cycles for every addition of two tiles, and each
 point takes 2 log2 N additions. Constant twiddles are columns, so ScalarE multiplies by them, and by
 -+i, while VectorE adds. For this a stage proceeds by quarters, and the products are a quarter ahead
-of their sums. VectorE multiplies only by the tables.
+of their sums. VectorE multiplies only by the tables. It reads an operand in PSUM and one in SBUF at
+the same time, so that the intermediate results of a compensated addition are in PSUM, where it has
+10 cycles a number in place of 16.
 
 Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, so that it has two words in
 place of one (butterfly_words.py). An addition is Knuth's TwoSum of the hi, whose exact error is

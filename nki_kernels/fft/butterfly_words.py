@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..engines import sbuf
+from ..engines import PSUM_BANK, element_count, psum, sbuf
 from ..isa import nisa, nl
 from ..pipeline import Task
 from ..tensor import Tensor
@@ -41,16 +41,19 @@ class Words:
         if self.lo is None:
             return
         # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
-        # rounding lost.
-        kept = sbuf(a.shape)
-        combine(kept, self.hi, a.hi, nl.subtract)
-        combine(self.lo, self.hi, kept, nl.subtract)
-        combine(self.lo, a.hi, self.lo, nl.subtract)
-        combine(kept, b.hi, kept, nl.add if op == nl.subtract else nl.subtract)
-        combine(self.lo, self.lo, kept, op)
-        if a.lo is not None and b.lo is not None:
-            combine(self.lo, self.lo, a.lo, nl.add)
-            combine(self.lo, self.lo, b.lo, op)
+        # rounding lost. VectorE reads an operand in PSUM and one in SBUF at the same time.
+        place = psum if element_count(a.shape[1:]) <= PSUM_BANK else sbuf
+        of_b, lost, kept = place(a.shape), place(a.shape), sbuf(a.shape)
+        combine(of_b, self.hi, a.hi, nl.subtract)
+        combine(lost, self.hi, of_b, nl.subtract)
+        combine(lost, a.hi, lost, nl.subtract)
+        combine(kept, b.hi, of_b, nl.add if op == nl.subtract else nl.subtract)
+        if a.lo is None or b.lo is None:
+            combine(self.lo, lost, kept, op)
+            return
+        combine(lost, lost, kept, op)
+        combine(lost, lost, a.lo, nl.add)
+        combine(self.lo, lost, b.lo, op)
 
 
 def fresh(shape: Sequence[int], compensated: bool) -> Words:
