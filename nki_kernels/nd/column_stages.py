@@ -1,0 +1,270 @@
+"""Parts of transforms along columns: input by pieces, the first stage, transposed slabs, results.
+
+strided_stockham.py has the mathematics and the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, chain, cycle, pairwise
+
+from nki_sim.hardware import PARTITIONS
+
+from ..engines import (
+    HALF,
+    PSUM_BANK,
+    clear,
+    columns_read,
+    evacuate,
+    multiply,
+    psum,
+    sbuf,
+    transfer,
+    transpose,
+)
+from ..isa import nisa, nl
+from ..pipeline import Task
+from ..row_guard import marks_of, set_rows_aside
+from ..tables import load_identity
+from ..tensor import Tensor
+from .columns import ColumnBlock, Columns, HbmColumns, Loads
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a transform, and their tables in SBUF."""
+
+    radix: int  # r, or 1 where there is only the second stage
+    left: int  # M
+    closing: Tensor  # table of the second stage
+    opening: Tensor | None = None  # table of the first stage
+    identity: Tensor | None = None  # for the transpositions between both
+
+    @property
+    def n(self) -> int:
+        """Length of the transform."""
+        return self.radix * self.left
+
+    @property
+    def rows(self) -> int:
+        """Partitions of a part of the input: (j, s), or m without a first stage."""
+        return self.left if self.opening is None else self.opening.shape[0] // 2
+
+    @property
+    def length(self) -> int:
+        """Rows of N on a partition of the input: M / g, or 1 without a first stage."""
+        return self.n // self.rows
+
+
+def stages_of(radices: tuple[int, ...], tables: Sequence[Tensor]) -> Stages:
+    """Return the stages, with tables that are in SBUF."""
+    if len(radices) == 1:
+        return Stages(1, radices[0], tables[0])
+    return Stages(*radices, tables[1], tables[0], load_identity())
+
+
+# Input and the first stage.
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the input may take of SBUF, in numbers of a partition."""
+
+    piece: int  # numbers that are loaded at a time
+    ring: int  # numbers that are loaded and not yet used
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of every slab of a block, which are loaded together."""
+
+    block: ColumnBlock
+    first: int  # the first row of each slab
+    count: int  # rows of each slab
+    tile: Tensor  # SBUF [128, numbers] of the ring
+
+
+class Input:
+    """The input of blocks, which is loaded piece by piece into a ring of tiles."""
+
+    def __init__(
+        self,
+        source: Sequence[HbmColumns],
+        stages: Stages,
+        blocks: Sequence[ColumnBlock],
+        room: Room,
+    ) -> None:
+        self._source, self._stages = source, stages
+        steps = [self._rows_of(block, room.piece) for block in blocks]
+        size = max(block.place.count * step for block, step in zip(blocks, steps, strict=True))
+        size += HALF  # operands of few columns read numbers behind their own
+        count = min(sum(-(-stages.length // step) for step in steps), room.ring // size)
+        ring = [sbuf((PARTITIONS, size)) for _ in range(count)]
+        tiles = cycle(ring)
+        self.pieces = [
+            [
+                Piece(block, first, min(step, stages.length - first), next(tiles))
+                for first in range(0, stages.length, step)
+            ]
+            for block, step in zip(blocks, steps, strict=True)
+        ]
+        loads = [partial(self._load, piece) for piece in chain(*self.pieces)]
+        self._loads = Loads(loads, count)
+
+    def _rows_of(self, block: ColumnBlock, numbers: int) -> int:
+        """Return how many rows of each slab a piece has, of so many numbers a partition."""
+        length = self._stages.length
+        pieces = -(-length // max(1, numbers // block.place.count))
+        return -(-length // pieces)
+
+    def _load(self, piece: Piece) -> None:
+        """Load SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
+        stages, block, place = self._stages, piece.block, piece.block.place
+        rows, size = 2 * stages.rows, piece.count * place.count
+        tile = piece.tile[0:rows, 0:size]
+        if self._source[0].n // stages.length < stages.rows:
+            clear(tile)
+        if stages.opening is not None and block.is_narrow():
+            clear(piece.tile[0:rows, size : size + HALF])
+        tile = tile.reshape((rows, place.members, piece.count, place.columns))
+        for data, held in block.rows(self._source, tile, stages.length, piece.first):
+            transfer(held, data, block.base)
+
+    def use(self, piece: Piece, run: Callable[[], None]) -> Task:
+        """Do the work on a piece, and load another one into its tile."""
+        run()
+        self._loads.issue()
+        yield
+
+    def open(self, piece: Piece, states: Sequence[Tensor]) -> Task:
+        """Run the first stage of a piece, into the states of all groups of its block."""
+        return self.use(piece, partial(_open_piece, piece, states, self._stages))
+
+
+def new_states(block: ColumnBlock, stages: Stages, least: int = 0) -> list[Tensor]:
+    """Allocate SBUF [columns, (K, part, m)] for each group of a block.
+
+    Zeros follow, which stationary operands read, up to at least so many numbers.
+    """
+    used = 2 * stages.n
+    size = max(used + columns_read(2 * stages.left) - 2 * stages.left, least)
+    states = [sbuf((group.count, size)) for group in block.groups()]
+    for state in states:
+        if size > used:
+            clear(state[:, used:size], nisa.engine.gpsimd)
+    return states
+
+
+def _open_piece(piece: Piece, states: Sequence[Tensor], stages: Stages) -> None:
+    """Run the first stage of a piece."""
+    operand = _operands(piece, stages)
+    rows, length = 2 * stages.rows, stages.length
+    step = min(piece.count, PSUM_BANK // rows)
+    for group, state in zip(piece.block.groups(), states, strict=True):
+        results = state[:, 0 : 2 * stages.n].reshape((group.count, rows, length))
+        for first in range(0, piece.count, step):
+            count = min(step, piece.count - first)
+            bank = psum((columns_read(group.count), rows, count))
+            for index in range(count):
+                multiply(bank[:, :, index], operand(group, first + index), stages.opening, False)
+            at = piece.first + first
+            evacuate(bank[0 : group.count], results[:, :, at : at + count])
+
+
+def _operands(piece: Piece, stages: Stages) -> Callable[[Columns, int], Tensor]:
+    """Return a function that returns a row of a group's columns, one run: [(part, j, s), columns].
+
+    GpSimdE brings the rows into an order in which this is one run.
+    """
+    block, place, rows = piece.block, piece.block.place, 2 * stages.rows
+    data, of_member, of_row = piece.tile, piece.count * place.columns, place.columns
+    if place.members > 1 and piece.count > 1 and 2 * place.columns <= PARTITIONS:
+        size, of_member, of_row = piece.count * place.count, place.columns, place.count
+        data = sbuf((rows, size + HALF))
+        if block.is_narrow():
+            clear(data[:, size:])
+        loaded = piece.tile[0:rows, 0:size]
+        loaded = loaded.reshape((rows, place.members, piece.count, place.columns))
+        moved = data[:, 0:size].reshape((rows, piece.count, place.members, place.columns))
+        moved = moved.permute((0, 2, 1, 3))
+        nisa.tensor_copy(dst=moved, src=loaded, engine=nisa.engine.gpsimd)
+
+    def operand(group: Columns, row: int) -> Tensor:
+        low = group.member * of_member + row * of_row + group.low
+        return data[0:rows, low : low + columns_read(group.count)]
+
+    return operand
+
+
+# Slabs, which the Tensor engine brings back from columns on partitions, and results.
+
+
+def transposed(
+    slabs: Sequence[Sequence[Tensor]], rows: int, columns: int, stages: Stages, is_scalar: bool
+) -> Tensor:
+    """Transpose slabs, each a tile [columns, numbers] of every group, to [rows, slab, columns].
+
+    is_scalar: whether ScalarE evacuates them, else VectorE.
+    """
+    bank = psum((slabs[0][0].shape[1], len(slabs), columns))
+    ends = [0, *accumulate(tile.shape[0] for tile in slabs[0][:-1]), columns]
+    for index, slab in enumerate(slabs):
+        for tile, (low, high) in zip(slab, pairwise(ends), strict=True):
+            transpose(bank[:, index, low:high], tile, stages.identity)
+    return evacuate(bank[0:rows], is_scalar=is_scalar)
+
+
+def set_columns_aside(state: Tensor, stages: Stages, growth: int) -> Tensor:
+    """Write zeros to columns that would spoil others; return marks, SBUF [columns, 1]."""
+    rows = state[:, 0 : 2 * stages.n].reshape((state.shape[0], 1, 2 * stages.n))
+    return set_rows_aside(rows, float(growth))
+
+
+def turned_marks(marks: Sequence[Tensor], rows: int, stages: Stages) -> Tensor:
+    """Bring marks of columns, [columns, 1] of every group, to the free axis: [rows, columns]."""
+    width, ones = columns_read(rows), list[Tensor]()
+    for mark in marks:
+        # The operand has ones, and zeros where a NaN would spoil the transposition.
+        good = sbuf((mark.shape[0], width))
+        nisa.tensor_scalar(
+            dst=good,
+            data=mark.ap([[1, mark.shape[0]], [0, width]]),
+            op0=nl.equal,
+            operand0=0.0,
+            engine=nisa.engine.vector,
+        )
+        ones.append(good)
+    columns = sum(mark.shape[0] for mark in marks)
+    return marks_of(transposed([ones], rows, columns, stages, False)[:, 0])
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results of a block, SBUF [(part, p), members, rows, columns]."""
+
+    block: ColumnBlock
+    tile: Tensor
+
+    def put(
+        self, bank: Tensor, place: Columns, first: int, marks: Sequence[Tensor], is_scalar: bool
+    ) -> None:
+        """Evacuate PSUM [(part, p), rows from ``first`` on, columns] of a place in the block.
+
+        marks: none, or marks [(part, p), columns] that VectorE adds.
+        """
+        rows, count, columns = bank.shape
+        bank = bank.reshape((rows, count, place.members, place.columns))
+        here = self.tile[:, place.member : place.member + place.members, first : first + count]
+        here = here[..., place.low : place.low + place.columns].permute((0, 2, 1, 3))
+        if not marks:
+            evacuate(bank, here, is_scalar=is_scalar)
+            return
+        pattern = [[columns, rows], [0, count], [place.columns, place.members], [1, place.columns]]
+        nisa.tensor_tensor(dst=here, data1=bank, data2=marks[0].ap(pattern), op=nl.add)
+
+    def store(self, target: Sequence[HbmColumns]) -> None:
+        """Store the rows that the target holds."""
+        for place, data in self.block.rows(target, self.tile, self.tile.shape[2]):
+            transfer(place, data, self.block.base)
