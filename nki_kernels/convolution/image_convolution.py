@@ -314,7 +314,7 @@ class _Convolution:
             yield at_once(partial(self._set_aside, flight))
         yield from self._change(flight.state, self.stages.closing)
         for piece in factors:
-            yield After(partial(self._multiply, flight.state, piece, loads))
+            yield self._multiply(flight.state, piece, loads)
         if mixes:
             yield After(partial(self._set_aside, flight))
         yield TURN
@@ -362,8 +362,9 @@ class _Convolution:
         made = bank[0 : state.shape[0]].flatten_dims(1, 2)
         evacuate(made, state[:, slabs.start * left : slabs.stop * left])
 
-    def _multiply(self, state: Tensor, piece: _FilterPiece, loads: Loads) -> None:
+    def _multiply(self, state: Tensor, piece: _FilterPiece, loads: Loads) -> Task:
         """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
+        yield  # the products before are issued first, so that they wait for no other group
         columns, stages, length = state.shape[0], self.stages, piece.tile.shape[2]
         slabs = state[:, 0 : 2 * stages.n].reshape((columns, stages.radix, 2, stages.left))
         step = max(1, _MULTIPLIED // stages.left)

@@ -193,23 +193,27 @@ def for_columns(x: HbmColumns, work: Work, size: Size, order: Order) -> None:
     if side.least >= 2 * step:
         with counted() as count:
             run(None, 0, step)
+        most = max(1, size.instructions // count.instructions)  # steps of an iteration
         period = size.period if along == 0 else 1
-        step *= max(1, size.instructions // count.instructions)
-        share = _looped(side, step, period, x.members) or share
+        share = _looped(side, step * most, step, period, x.members) or share
     if share.trips > 0:
         nl.fori_loop(share.first, share.end, lambda base: run(base, 0, share.step), share.step)
     if share.rest > 0:
         run(None, share.end, share.rest)
 
 
-def _looped(side: _Side, step: int, period: int, members: int) -> Share | None:
-    """Return a loop in steps of whole periods, or None where it would not pay."""
+def _looped(side: _Side, most: int, unit: int, period: int, members: int) -> Share | None:
+    """Return a loop over up to ``most`` members or columns each, or None with less than two."""
+    if side.least < 2 * most:
+        return None
     first, end = side.first // period * period, side.first + side.count
     if end < members:
         end = end // period * period
-    step = period * max(1, step // period)
+    unit = -(-unit // period) * period
+    units, most = side.least // period * period // unit, max(1, most // unit)
+    step = units // -(-units // most) * unit
     trips = side.least // period * period // step
-    return Share(first, step, trips, end - first - trips * step) if trips > 1 else None
+    return Share(first, step, trips, end - first - trips * step)
 
 
 def _sides(members: int, columns: int) -> list[_Side]:
