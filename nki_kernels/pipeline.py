@@ -146,12 +146,6 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
     finish(0)
 
 
-def at_once(run: Callable[[], None]) -> Task:
-    """Return a task that does all of its work in its first half."""
-    run()
-    yield
-
-
 def _task_count(items: Iterable[Task | After]) -> int:
     """Return how many tasks there are."""
     return sum(not isinstance(item, After) for item in items)

@@ -53,17 +53,17 @@ from ..launch import meet
 from ..nd.axes import Part, Pass, parts_of, run_rows
 from ..nd.column_stages import (
     Input,
-    Piece,
+    Loads,
     Results,
-    Room,
     Stages,
     new_states,
+    open_piece,
     set_columns_aside,
     stages_of,
     transposed,
     turned_marks,
 )
-from ..nd.columns import ColumnBlock, Columns, HbmColumns, Loads, Size, for_columns
+from ..nd.columns import ColumnBlock, Columns, HbmColumns, for_columns
 from ..nd.strided_stockham import (
     radix_pairs,
     slabs_together,
@@ -71,7 +71,7 @@ from ..nd.strided_stockham import (
     strided_stockham_tables,
 )
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Task, at_once
+from ..pipeline import TURN, After, Block, Order, Task
 from ..tables import load_tables
 from ..tensor import Tensor
 
@@ -81,7 +81,8 @@ _TOGETHER = 2**16  # points of a block of several images
 _MULTIPLIED = 512  # numbers of each part that are multiplied at a time
 _SHORT = 2560  # points of a column, up to which SBUF holds three groups
 _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
-_ROOM = Room(1536, 6144)  # for images
+# numbers a partition of images that are loaded at a time, and those loaded and not yet used
+_ROOM = 1536, 6144
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
@@ -190,7 +191,9 @@ def convolve_columns(
     convolution = _Convolution(source, target, stages, reopening, restoring, filters)
     # Three groups are in progress where SBUF has room, so that none waits for its own results.
     order = Order(3 if stages.n <= _SHORT else 1, 0)
-    for_columns(source[0], convolution.blocks, convolution.size, order)
+    loaded = _ROOM[1] // stages.length
+    size = min(PSUM_BANK, _POINTS // stages.n, loaded), min(_TOGETHER // stages.n, loaded)
+    for_columns(source[0], convolution.blocks, size, _INSTRUCTIONS, order, filters.period)
 
 
 # Filters.
@@ -280,13 +283,6 @@ class _Convolution:
     restoring: Tensor  # SBUF table of the inverse of the first stage, [2 g r, at least 64]
     filters: _Filters
 
-    @property
-    def size(self) -> Size:
-        """The size of blocks."""
-        n, loaded = self.stages.n, _ROOM.ring // self.stages.length
-        most, together = min(PSUM_BANK, _POINTS // n, loaded), min(_TOGETHER // n, loaded)
-        return Size(most, together, _INSTRUCTIONS, self.filters.period)
-
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield a block of tasks for every group; loads run as far ahead as there are tiles."""
         stages, left = self.stages, self.stages.left
@@ -298,7 +294,8 @@ class _Convolution:
             rows, place = 2 * stages.rows, block.place
             tile = sbuf((rows, place.members, stages.length, place.columns))
             states = new_states(block, stages, columns_read(rows) * stages.length)
-            tasks: Block = (source.open(piece, states) for piece in pieces)
+            work = partial(open_piece, stages, states)
+            tasks: Block = (source.use(piece, work) for piece in pieces)
             for group, state in zip(block.groups(), states, strict=True):
                 flight = _Flight(group, state, Results(block, tile))
                 is_last = state is states[-1]
@@ -311,13 +308,13 @@ class _Convolution:
         """Transform a group of columns, multiply its spectrum, and transform it back."""
         mixes = transposes_mix_rows() and flight.group.members > 1
         if mixes:
-            yield at_once(partial(self._set_aside, flight))
+            yield self._set_aside(flight)
         yield from self._change(flight.state, self.stages.closing)
         for piece in factors:
             yield self._multiply(flight.state, piece, loads)
-        if mixes:
-            yield After(partial(self._set_aside, flight))
         yield TURN
+        if mixes:
+            yield self._set_aside(flight)
         yield from self._change(flight.state, self.reopening)
         yield TURN
         if mixes:
@@ -328,9 +325,10 @@ class _Convolution:
         if is_last:
             yield After(partial(flight.results.store, self.target))
 
-    def _set_aside(self, flight: _Flight) -> None:
+    def _set_aside(self, flight: _Flight) -> Task:
         """Write zeros to bad columns, which transposes would mix with columns of other images."""
         flight.marks.append(set_columns_aside(flight.state, self.stages, self.stages.n))
+        yield
 
     def _turn_marks(self, flight: _Flight) -> Task:
         """Bring the marks of a group's columns to the free axis, [(part, j, s), columns]."""

@@ -5,10 +5,10 @@ strided_stockham.py has the mathematics and the layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, cycle, pairwise
+from itertools import accumulate, chain, cycle, islice, pairwise
 
 from nki_sim.hardware import PARTITIONS
 
@@ -29,7 +29,7 @@ from ..pipeline import Task
 from ..row_guard import marks_of, set_rows_aside
 from ..tables import load_identity
 from ..tensor import Tensor
-from .columns import ColumnBlock, Columns, HbmColumns, Loads
+from .columns import ColumnBlock, Columns, HbmColumns
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,24 @@ def stages_of(radices: tuple[int, ...], tables: Sequence[Tensor]) -> Stages:
     """Return the stages, with tables that are in SBUF."""
     if len(radices) == 1:
         return Stages(1, radices[0], tables[0])
-    return Stages(*radices, tables[1], tables[0], load_identity())
+    radix, left = radices
+    return Stages(radix, left, tables[1], tables[0], load_identity())
 
 
 # Input and the first stage.
 
 
-@dataclass(frozen=True)
-class Room:
-    """What the input may take of SBUF, in numbers of a partition."""
+class Loads:
+    """Loads in the order of their use, as many ahead as there are tiles for them."""
 
-    piece: int  # numbers that are loaded at a time
-    ring: int  # numbers that are loaded and not yet used
+    def __init__(self, loads: Iterable[Callable[[], None]], ahead: int) -> None:
+        self._left = iter(loads)
+        self.issue(ahead)
+
+    def issue(self, count: int = 1) -> None:
+        """Issue the next loads, as many as are left; the tiles for them have become free."""
+        for load in islice(self._left, count):
+            load()
 
 
 @dataclass(frozen=True)
@@ -94,30 +100,24 @@ class Input:
         source: Sequence[HbmColumns],
         stages: Stages,
         blocks: Sequence[ColumnBlock],
-        room: Room,
+        room: tuple[int, int],
     ) -> None:
+        """Begin to load; room: numbers a partition of a piece, and of the ring."""
         self._source, self._stages = source, stages
-        steps = [self._rows_of(block, room.piece) for block in blocks]
-        size = max(block.place.count * step for block, step in zip(blocks, steps, strict=True))
-        size += HALF  # operands of few columns read numbers behind their own
-        count = min(sum(-(-stages.length // step) for step in steps), room.ring // size)
-        ring = [sbuf((PARTITIONS, size)) for _ in range(count)]
-        tiles = cycle(ring)
+        length, columns = stages.length, max(block.place.count for block in blocks)
+        count = -(-length // max(1, room[0] // columns))  # pieces of a block
+        step = -(-length // count)
+        size = columns * step + HALF  # operands of few columns read numbers behind their own
+        ahead = min(len(blocks) * -(-length // step), room[1] // size)
+        tiles = cycle([sbuf((PARTITIONS, size)) for _ in range(ahead)])
         self.pieces = [
             [
-                Piece(block, first, min(step, stages.length - first), next(tiles))
-                for first in range(0, stages.length, step)
+                Piece(block, first, min(step, length - first), next(tiles))
+                for first in range(0, length, step)
             ]
-            for block, step in zip(blocks, steps, strict=True)
+            for block in blocks
         ]
-        loads = [partial(self._load, piece) for piece in chain(*self.pieces)]
-        self._loads = Loads(loads, count)
-
-    def _rows_of(self, block: ColumnBlock, numbers: int) -> int:
-        """Return how many rows of each slab a piece has, of so many numbers a partition."""
-        length = self._stages.length
-        pieces = -(-length // max(1, numbers // block.place.count))
-        return -(-length // pieces)
+        self._loads = Loads([partial(self._load, each) for each in chain(*self.pieces)], ahead)
 
     def _load(self, piece: Piece) -> None:
         """Load SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
@@ -132,15 +132,11 @@ class Input:
         for data, held in block.rows(self._source, tile, stages.length, piece.first):
             transfer(held, data, block.base)
 
-    def use(self, piece: Piece, run: Callable[[], None]) -> Task:
+    def use(self, piece: Piece, run: Callable[[Piece], None]) -> Task:
         """Do the work on a piece, and load another one into its tile."""
-        run()
+        run(piece)
         self._loads.issue()
         yield
-
-    def open(self, piece: Piece, states: Sequence[Tensor]) -> Task:
-        """Run the first stage of a piece, into the states of all groups of its block."""
-        return self.use(piece, partial(_open_piece, piece, states, self._stages))
 
 
 def new_states(block: ColumnBlock, stages: Stages, least: int = 0) -> list[Tensor]:
@@ -157,8 +153,9 @@ def new_states(block: ColumnBlock, stages: Stages, least: int = 0) -> list[Tenso
     return states
 
 
-def _open_piece(piece: Piece, states: Sequence[Tensor], stages: Stages) -> None:
-    """Run the first stage of a piece."""
+def open_piece(stages: Stages, states: Sequence[Tensor], piece: Piece) -> None:
+    """Run the first stage of a piece, into the states of all groups of its block."""
+    assert stages.opening is not None
     operand = _operands(piece, stages)
     rows, length = 2 * stages.rows, stages.length
     step = min(piece.count, PSUM_BANK // rows)
@@ -208,6 +205,7 @@ def transposed(
 
     is_scalar: whether ScalarE evacuates them, else VectorE.
     """
+    assert stages.identity is not None
     bank = psum((slabs[0][0].shape[1], len(slabs), columns))
     ends = [0, *accumulate(tile.shape[0] for tile in slabs[0][:-1]), columns]
     for index, slab in enumerate(slabs):

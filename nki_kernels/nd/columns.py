@@ -8,9 +8,8 @@ is the stationary operand of one product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
@@ -41,11 +40,6 @@ class HbmColumns:
         """N of [A, N, C]."""
         return self.tensor.shape[self.axis]
 
-    @property
-    def pitch(self) -> int:
-        """Numbers from one row to the next."""
-        return element_count(self.tensor.shape[self.axis + 1 :])
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -71,7 +65,7 @@ class Columns:
         ]
 
     def groups(self) -> list[Columns]:
-        """Return the groups of a chunk, each the stationary operand of one product."""
+        """Return the groups of a chunk."""
         return self.cut(max(1, PARTITIONS // self.columns), _group_width(self.columns))
 
 
@@ -85,10 +79,9 @@ class ColumnBlock:
 
     def chunks(self) -> list[Columns]:
         """Return chunks, counted within the block: whole members or parts of one."""
-        columns = self.place.columns
+        columns, width = self.place.columns, _group_width(self.place.columns)
         whole = Columns(0, self.place.members, 0, columns)
         if columns > PSUM_BANK:
-            width = _group_width(columns)
             return whole.cut(1, width * (PSUM_BANK // width))
         if 2 * columns <= PARTITIONS:  # one product takes several members
             return whole.cut(PSUM_BANK // PARTITIONS * (PARTITIONS // columns), columns)
@@ -105,13 +98,10 @@ class ColumnBlock:
     def rows(
         self, parts: Sequence[HbmColumns], tile: Tensor, run: int, first: int = 0
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield rows of the block in HBM with their places in a tile, those rows that there are.
+        """Yield the block's rows in HBM with their places in a tile, those rows that there are.
 
-        Args:
-            parts: the real and the imaginary part in HBM.
-            tile: SBUF [(part, p), members, count, columns], where p has ``count`` rows of its run.
-            run: consecutive rows of each p.
-            first: the first of these rows, counted within each run.
+        tile: SBUF [(part, p), members, count, columns]; p has ``count`` rows from the ``first`` of
+        its run on. run: consecutive rows of each p.
         """
         count = tile.shape[2]
         for part, x in enumerate(parts):
@@ -125,7 +115,7 @@ class ColumnBlock:
 
     def _in_hbm(self, x: HbmColumns, first: int, partitions: int, run: int, count: int) -> Tensor:
         """Return a view of rows in HBM, [partitions, members, count, columns]."""
-        place, pitch = self.place, x.pitch
+        place, pitch = self.place, element_count(x.tensor.shape[x.axis + 1 :])
         pattern = [[run * pitch, partitions], [x.n * pitch, place.members]]
         pattern += [[pitch, count], [1, place.columns]]
         offset = (place.member * x.n + first) * pitch + place.low
@@ -140,120 +130,95 @@ def _group_width(columns: int) -> int:
     return -(-columns // -(-columns // PARTITIONS))
 
 
-# The blocks of a launch.
-
-
-@dataclass(frozen=True)
-class Size:
-    """The size of blocks, and of the body of a loop over them."""
-
-    most: int  # columns of a block from one member, at most, though at least 128
-    together: int  # columns of a block from several members, at most
-    instructions: int  # instructions of an iteration
-    period: int = 1  # iterations begin with a member whose number is a multiple of this
-
-
 # What a launch does with blocks that follow each other: blocks of tasks.
 Work = Callable[[Sequence[ColumnBlock]], Iterator[Block]]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The members, or the columns, of this program."""
-
-    first: int
-    count: int
-    least: int  # how many any program has at least
-    most: int  # how many any program has at most
-
-
-def for_columns(x: HbmColumns, work: Work, size: Size, order: Order) -> None:
+def for_columns(
+    x: HbmColumns,
+    work: Work,
+    size: tuple[int, int],
+    instructions: int,
+    order: Order,
+    period: int = 1,
+) -> None:
     """Run the blocks of all columns of this program; a loop runs along the side with more blocks.
 
     Args:
         x: where the columns are, for their number.
-        work: what to do with them.
-        size: the size of blocks and iterations.
+        work: what to do with them; what blocks share is loaded.
+        size: columns of a block, at most: of one member, though at least 128, and of several.
+        instructions: instructions of an iteration, at most.
         order: how the blocks of tasks follow each other.
+        period: iterations begin with a member whose number is a multiple of this.
     """
-    sides = _sides(x.members, x.columns)
-    steps = _block_size(sides, size)
-    counts = [-(-side.most // step) for side, step in zip(sides, steps, strict=True)]
-    along = 0 if counts[0] >= counts[1] else 1
+    totals = x.members, x.columns
+    programs = _programs(*totals)
+    spans, leasts, mosts = zip(*map(_span, totals, programs), strict=True)
+    steps = _block_size(*mosts, *size)
+    blocks = [-(-most // step) for most, step in zip(mosts, steps, strict=True)]
+    along = 0 if blocks[0] >= blocks[1] else 1
 
     def run(base: Any, first: int, count: int) -> None:
-        spans = [(side.first, side.count) for side in sides]
-        spans[along] = first, count
-        places = Columns(*spans[0], *spans[1]).cut(*steps)
-        blocks = [ColumnBlock(base, along, place) for place in places]
-        pipeline(in_turn(work(blocks), order))
+        members, columns = ((first, count), spans[1]) if along == 0 else (spans[0], (first, count))
+        places = Columns(*members, *columns).cut(*steps)
+        pipeline(in_turn(work([ColumnBlock(base, along, place) for place in places]), order))
 
-    side, step = sides[along], steps[along]
-    share = Share(side.first, step, 0, side.count)
-    if side.least >= 2 * step:
-        with counted() as count:
+    (first, count), least, step = spans[along], leasts[along], steps[along]
+    share = Share(first, step, 0, count)
+    if least >= 2 * step:
+        with counted() as found:
             run(None, 0, step)
-        most = max(1, size.instructions // count.instructions)  # steps of an iteration
-        period = size.period if along == 0 else 1
-        share = _looped(side, step * most, step, period, x.members) or share
+        most = step * max(1, instructions // found.instructions)
+        period = period if along == 0 else 1
+        share = _looped(share, least, most, period, totals[along])
     if share.trips > 0:
         nl.fori_loop(share.first, share.end, lambda base: run(base, 0, share.step), share.step)
     if share.rest > 0:
         run(None, share.end, share.rest)
 
 
-def _looped(side: _Side, most: int, unit: int, period: int, members: int) -> Share | None:
-    """Return a loop over up to ``most`` members or columns each, or None with less than two."""
-    if side.least < 2 * most:
-        return None
-    first, end = side.first // period * period, side.first + side.count
-    if end < members:
+def _looped(share: Share, least: int, most: int, period: int, total: int) -> Share:
+    """Return a share with a loop of equal iterations, if there are two or more.
+
+    least: members or columns of any program, at least. most: those of an iteration, at most.
+    """
+    unit = share.step if period == 1 else period
+    units, together = least // unit, max(1, most // unit)
+    if units < 2 * together:
+        return share
+    first, end = share.first // period * period, share.first + share.rest
+    if end < total:
         end = end // period * period
-    unit = -(-unit // period) * period
-    units, most = side.least // period * period // unit, max(1, most // unit)
-    step = units // -(-units // most) * unit
-    trips = side.least // period * period // step
-    return Share(first, step, trips, end - first - trips * step)
+    each = units // -(-units // together)
+    trips = units // each
+    return Share(first, each * unit, trips, end - first - trips * each * unit)
 
 
-def _sides(members: int, columns: int) -> list[_Side]:
-    """Return this program's members and its columns.
+def _programs(members: int, columns: int) -> tuple[int, int]:
+    """Return how many programs share the members, and how many the columns.
 
     Programs share the members, or the columns where one program would have much less than the
     other.
     """
     programs = nl.num_programs()
     if members % programs == 0 or members >= 8 * programs or columns < PARTITIONS // 2:
-        return [_side(members, programs), _side(columns, 1)]
-    return [_side(members, 1), _side(columns, programs)]
+        return programs, 1
+    return 1, programs
 
 
-def _side(total: int, programs: int) -> _Side:
-    """Return this program's share of ``total`` members or columns among ``programs``."""
+def _span(total: int, programs: int) -> tuple[tuple[int, int], int, int]:
+    """Return (first, count) of this program, the least count of any program, and the largest."""
     program = nl.program_id(0) % programs
     first = total * program // programs
     count = total * (program + 1) // programs - first
-    return _Side(first, count, total // programs, -(-total // programs))
+    return (first, count), total // programs, -(-total // programs)
 
 
-def _block_size(sides: Sequence[_Side], size: Size) -> tuple[int, int]:
+def _block_size(members: int, columns: int, most: int, together: int) -> tuple[int, int]:
     """Return members and columns of a block: columns of one member, or several whole members."""
-    members, columns = sides[0].most, sides[1].most
-    if columns > max(PARTITIONS, size.most):
+    if columns > max(PARTITIONS, most):
         width = _group_width(columns)
-        return 1, width * max(1, size.most // width)
+        return 1, width * max(1, most // width)
     each = max(1, PARTITIONS // columns)
-    return min(members, each * max(1, size.together // (each * columns))), columns
-
-
-class Loads:
-    """Loads in the order of their use, as many ahead as there are tiles for them."""
-
-    def __init__(self, loads: Iterable[Callable[[], None]], ahead: int) -> None:
-        self._left = iter(loads)
-        self.issue(ahead)
-
-    def issue(self, count: int = 1) -> None:
-        """Issue the next loads, as many as are left; the tiles for them have become free."""
-        for load in islice(self._left, count):
-            load()
+    return min(members, each * max(1, together // (each * columns))), columns

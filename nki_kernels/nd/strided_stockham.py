@@ -58,15 +58,15 @@ from .column_stages import (
     Input,
     Piece,
     Results,
-    Room,
     Stages,
     new_states,
+    open_piece,
     set_columns_aside,
     stages_of,
     transposed,
     turned_marks,
 )
-from .columns import ColumnBlock, Columns, HbmColumns, Size, for_columns
+from .columns import ColumnBlock, Columns, HbmColumns, for_columns
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
@@ -76,8 +76,9 @@ _POINTS = 2**19
 _TOGETHER = 2**16  # points of a block of several members
 _HELD = 2**13  # numbers a partition of a block's results
 _COLUMNS = 2048  # columns of a block, at most
-_ROOM = Room(2816, 11520)
-_SHARED_ROOM = Room(2816, 4608)  # where passes precede or follow, whose loads may run at once
+# numbers a partition of input that are loaded at a time, and those loaded and not yet used
+_ROOM = 2816, 11520
+_SHARED_ROOM = 2816, 4608  # where passes precede or follow, whose loads may run at once
 
 Array = np.ndarray[Any, Any]
 
@@ -188,8 +189,20 @@ def transform_columns(
     passes: passes of the launch, which share its instructions and what DMA may write.
     """
     room = _ROOM if passes == 1 else _SHARED_ROOM
-    transform = _Transform(source, target, stages_of(radices, load_tables(tables)), room)
-    for_columns(source[0], transform.blocks, transform.size(passes), Order(1, 0))
+    stages = stages_of(radices, load_tables(tables))
+    transform = _Transform(source, target, stages, room)
+    size = _block_size(stages, room)
+    for_columns(source[0], transform.blocks, size, _INSTRUCTIONS // passes, Order(1, 0))
+
+
+def _block_size(stages: Stages, room: tuple[int, int]) -> tuple[int, int]:
+    """Return how many columns a block has at most, of one member and of several."""
+    piece, ring = room
+    most, n = _COLUMNS, stages.n
+    if stages.opening is not None:
+        loaded = (ring - piece // 4) // stages.length
+        most = min(PSUM_BANK, loaded, _HELD // stages.radix, _POINTS // (n * nl.num_programs()))
+    return most, min(_TOGETHER // n, _COLUMNS, _HELD // stages.radix)
 
 
 @dataclass(frozen=True)
@@ -199,21 +212,7 @@ class _Transform:
     source: Sequence[HbmColumns]
     target: Sequence[HbmColumns]
     stages: Stages
-    room: Room
-
-    def size(self, passes: int) -> Size:
-        """Return the size of blocks."""
-        stages, n = self.stages, self.stages.n
-        most = _COLUMNS
-        if stages.opening is not None:
-            most = min(
-                (self.room.ring - self.room.piece // 4) // stages.length,
-                PSUM_BANK,
-                _HELD // stages.radix,
-                _POINTS // (n * nl.num_programs()),
-            )
-        together = min(_TOGETHER // n, _COLUMNS, _HELD // stages.radix)
-        return Size(most, together, _INSTRUCTIONS // passes)
+    room: tuple[int, int]
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield blocks of tasks; loads run as far ahead as the ring of pieces reaches."""
@@ -225,21 +224,21 @@ class _Transform:
         """One block, from HBM to HBM."""
         stages, place = self.stages, block.place
         tile = sbuf((2 * stages.left, place.members, stages.radix, place.columns))
-        results = Results(block, tile)
-        if stages.opening is None:
-            for piece in pieces:
-                yield source.use(piece, partial(self._close_piece, piece, results))
-        else:
+        results, states = Results(block, tile), list[Tensor]()
+        work = partial(self._close_piece, results)
+        if stages.opening is not None:
             states = new_states(block, stages)
-            for piece in pieces:
-                yield source.open(piece, states)
-            yield TURN
+            work = partial(open_piece, stages, states)
+        for piece in pieces:
+            yield source.use(piece, work)
+        yield TURN
+        if stages.opening is not None:
             left = iter(states)
             for chunk in block.chunks():
                 yield from self._close(chunk, list(islice(left, len(chunk.groups()))), results)
         yield After(partial(results.store, self.target))
 
-    def _close_piece(self, piece: Piece, results: Results) -> None:
+    def _close_piece(self, results: Results, piece: Piece) -> None:
         """Run the second stage on rows that are its operands as they are loaded."""
         low = 0
         for number, chunk in enumerate(piece.block.chunks()):
