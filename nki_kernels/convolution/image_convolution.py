@@ -28,7 +28,7 @@ Why it is fast.  The full spectrum of the image never leaves SBUF, and half of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, cycle
 from typing import Any
@@ -60,6 +60,7 @@ from ..nd.column_stages import (
     open_piece,
     set_columns_aside,
     stages_of,
+    store,
     transposed,
     turned_marks,
 )
@@ -261,17 +262,6 @@ class _Filters:
 # The pass along columns.
 
 
-@dataclass
-class _Flight:
-    """A group of columns on its way through the pass."""
-
-    group: Columns  # counted within its block
-    state: Tensor  # SBUF [columns, (K, part, q)], and what a stationary operand reads beyond
-    results: Results  # of the whole block, [(part, j, s), images, M / (r g), columns]
-    # none where no column is set aside, else marks to be added to the results of columns
-    marks: list[Tensor] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class _Convolution:
     """What all blocks of columns share."""
@@ -285,56 +275,56 @@ class _Convolution:
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield a block of tasks for every group; loads run as far ahead as there are tiles."""
-        stages, left = self.stages, self.stages.left
-        source, filters = Input(self.source, stages, blocks, _ROOM), self.filters
-        factors = filters.pieces(blocks, stages)
-        loads = Loads([partial(filters.load, piece, left) for piece in chain(*factors)], 2)
+        stages, filters = self.stages, self.filters
+        source, factors = Input(self.source, stages, blocks, _ROOM), filters.pieces(blocks, stages)
+        loads = Loads([partial(filters.load, each, stages.left) for each in chain(*factors)], 2)
         of_group = iter(factors)
         for block, pieces in zip(blocks, source.pieces, strict=True):
-            rows, place = 2 * stages.rows, block.place
+            rows, place, groups = 2 * stages.rows, block.place, block.groups()
             tile = sbuf((rows, place.members, stages.length, place.columns))
             states = new_states(block, stages, columns_read(rows) * stages.length)
             work = partial(open_piece, stages, states)
-            tasks: Block = (source.use(piece, work) for piece in pieces)
-            for group, state in zip(block.groups(), states, strict=True):
-                flight = _Flight(group, state, Results(block, tile))
-                is_last = state is states[-1]
-                yield chain(tasks, self._group(flight, next(of_group), loads, is_last))
-                tasks = iter(())
+            for number, (group, state) in enumerate(zip(groups, states, strict=True)):
+                opening = [source.use(piece, work) for piece in pieces if number == 0]
+                tasks = self._group(state, Results(tile, group, []), next(of_group), loads)
+                is_last = number + 1 == len(groups)
+                closing = [After(partial(store, block, tile, self.target))] if is_last else []
+                yield chain(opening, tasks, closing)
 
     def _group(
-        self, flight: _Flight, factors: Sequence[_FilterPiece], loads: Loads, is_last: bool
+        self, state: Tensor, results: Results, factors: Sequence[_FilterPiece], loads: Loads
     ) -> Block:
-        """Transform a group of columns, multiply its spectrum, and transform it back."""
-        mixes = transposes_mix_rows() and flight.group.members > 1
-        if mixes:
-            yield self._set_aside(flight)
-        yield from self._change(flight.state, self.stages.closing)
-        for piece in factors:
-            yield self._multiply(flight.state, piece, loads)
-        yield TURN
-        if mixes:
-            yield self._set_aside(flight)
-        yield from self._change(flight.state, self.reopening)
-        yield TURN
-        if mixes:
-            yield self._turn_marks(flight)
-        length, step = self.stages.length, max(1, PSUM_BANK // flight.state.shape[0])
-        for first in range(0, length, step):
-            yield self._restore(flight, range(first, min(first + step, length)))
-        if is_last:
-            yield After(partial(flight.results.store, self.target))
+        """Transform a group of columns, multiply its spectrum, and transform it back.
 
-    def _set_aside(self, flight: _Flight) -> Task:
+        state: SBUF [columns, (K, part, q)], and what a stationary operand reads beyond.
+        """
+        mixes, marks = transposes_mix_rows() and results.place.members > 1, list[Tensor]()
+        if mixes:
+            yield self._set_aside(state, marks)
+        yield from self._change(state, self.stages.closing)
+        for piece in factors:
+            yield self._multiply(state, piece, loads)
+        yield TURN
+        if mixes:
+            yield self._set_aside(state, marks)
+        yield from self._change(state, self.reopening)
+        yield TURN
+        if mixes:
+            yield self._turn_marks(results, marks)
+        length, step = self.stages.length, max(1, PSUM_BANK // state.shape[0])
+        for first in range(0, length, step):
+            yield self._restore(state, results, range(first, min(first + step, length)))
+
+    def _set_aside(self, state: Tensor, marks: list[Tensor]) -> Task:
         """Write zeros to bad columns, which transposes would mix with columns of other images."""
-        flight.marks.append(set_columns_aside(flight.state, self.stages, self.stages.n))
+        marks.append(set_columns_aside(state, self.stages, self.stages.n))
         yield
 
-    def _turn_marks(self, flight: _Flight) -> Task:
-        """Bring the marks of a group's columns to the free axis, [(part, j, s), columns]."""
-        first, second = flight.marks
+    def _turn_marks(self, results: Results, marks: Sequence[Tensor]) -> Task:
+        """Mark the results of columns that were set aside before or after the multiplication."""
+        first, second = marks
         nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
-        flight.marks = [turned_marks([first], 2 * self.stages.rows, self.stages)]
+        results.marks.append(turned_marks([first], 2 * self.stages.rows, self.stages))
         yield
 
     def _change(self, state: Tensor, table: Tensor) -> Block:
@@ -376,13 +366,13 @@ class _Convolution:
             multiply_complex(x, x, [real, imaginary])
         loads.issue()
 
-    def _restore(self, flight: _Flight, numbers: range) -> Task:
+    def _restore(self, state: Tensor, results: Results, numbers: range) -> Task:
         """Run the last stage for some rows of every partition; ScalarE evacuates the results."""
-        rows, state = 2 * self.stages.rows, flight.state
-        length, read = self.stages.length, columns_read(rows)
+        rows, length = 2 * self.stages.rows, self.stages.length
+        read = columns_read(rows)
         tiles = [[state[:, at : at + (read - 1) * length + 1 : length]] for at in numbers]
         data = transposed(tiles, rows, state.shape[0], self.stages, True)
         yield
         bank = psum((read, *data.shape[1:]))
         multiply(bank, self.restoring, data, False)
-        flight.results.put(bank[0:rows], flight.group, numbers.start, flight.marks, True)
+        results.put(bank[0:rows], numbers.start)

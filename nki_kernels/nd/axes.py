@@ -38,11 +38,7 @@ from .columns import HbmColumns
 from .strided_stockham import transform_columns
 
 # Kinds of passes, the first number of a pass in ``passes``.
-DFT_GEMM = 0
-STOCKHAM = 1
-STRIDED_STOCKHAM = 2
-REAL_DFT_GEMM = 3
-REAL_STOCKHAM = 4
+DFT_GEMM, STOCKHAM, STRIDED_STOCKHAM, REAL_DFT_GEMM, REAL_STOCKHAM = range(5)
 # The kind of pass by the name of the kernel that does the same to a whole array.
 PASS_NUMBERS = {
     "dft_gemm": DFT_GEMM,

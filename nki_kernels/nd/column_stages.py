@@ -105,8 +105,7 @@ class Input:
         """Begin to load; room: numbers a partition of a piece, and of the ring."""
         self._source, self._stages = source, stages
         length, columns = stages.length, max(block.place.count for block in blocks)
-        count = -(-length // max(1, room[0] // columns))  # pieces of a block
-        step = -(-length // count)
+        step = -(-length // -(-length // max(1, room[0] // columns)))
         size = columns * step + HALF  # operands of few columns read numbers behind their own
         ahead = min(len(blocks) * -(-length // step), room[1] // size)
         tiles = cycle([sbuf((PARTITIONS, size)) for _ in range(ahead)])
@@ -173,7 +172,7 @@ def open_piece(stages: Stages, states: Sequence[Tensor], piece: Piece) -> None:
 def _operands(piece: Piece, stages: Stages) -> Callable[[Columns, int], Tensor]:
     """Return a function that returns a row of a group's columns, one run: [(part, j, s), columns].
 
-    GpSimdE brings the rows into an order in which this is one run.
+    GpSimdE brings the rows of several members into an order in which this is one run.
     """
     block, place, rows = piece.block, piece.block.place, 2 * stages.rows
     data, of_member, of_row = piece.tile, piece.count * place.columns, place.columns
@@ -195,7 +194,7 @@ def _operands(piece: Piece, stages: Stages) -> Callable[[Columns, int], Tensor]:
     return operand
 
 
-# Slabs, which the Tensor engine brings back from columns on partitions, and results.
+# Slabs on their way back to the partitions, and results.
 
 
 def transposed(
@@ -222,17 +221,13 @@ def set_columns_aside(state: Tensor, stages: Stages, growth: int) -> Tensor:
 
 def turned_marks(marks: Sequence[Tensor], rows: int, stages: Stages) -> Tensor:
     """Bring marks of columns, [columns, 1] of every group, to the free axis: [rows, columns]."""
-    width, ones = columns_read(rows), list[Tensor]()
+    ones = list[Tensor]()
     for mark in marks:
         # The operand has ones, and zeros where a NaN would spoil the transposition.
-        good = sbuf((mark.shape[0], width))
-        nisa.tensor_scalar(
-            dst=good,
-            data=mark.ap([[1, mark.shape[0]], [0, width]]),
-            op0=nl.equal,
-            operand0=0.0,
-            engine=nisa.engine.vector,
-        )
+        good = sbuf((mark.shape[0], columns_read(rows)))
+        marked = mark.ap([[1, good.shape[0]], [0, good.shape[1]]])
+        vector = nisa.engine.vector
+        nisa.tensor_scalar(dst=good, data=marked, op0=nl.equal, operand0=0.0, engine=vector)
         ones.append(good)
     columns = sum(mark.shape[0] for mark in marks)
     return marks_of(transposed([ones], rows, columns, stages, False)[:, 0])
@@ -240,29 +235,28 @@ def turned_marks(marks: Sequence[Tensor], rows: int, stages: Stages) -> Tensor:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a block, SBUF [(part, p), members, rows, columns]."""
+    """Results in SBUF of some columns of a block."""
 
-    block: ColumnBlock
-    tile: Tensor
+    tile: Tensor  # of the whole block, [(part, p), members, rows, columns]
+    place: Columns  # those columns, counted within the block
+    # none or, once columns are set aside, one tile [(part, p), columns] that is added to results
+    marks: list[Tensor]
 
-    def put(
-        self, bank: Tensor, place: Columns, first: int, marks: Sequence[Tensor], is_scalar: bool
-    ) -> None:
-        """Evacuate PSUM [(part, p), rows from ``first`` on, columns] of a place in the block.
-
-        marks: none, or marks [(part, p), columns] that VectorE adds.
-        """
-        rows, count, columns = bank.shape
+    def put(self, bank: Tensor, first: int, is_scalar: bool = True) -> None:
+        """Evacuate PSUM [(part, p), rows from ``first`` on, columns]; VectorE adds marks."""
+        place, (rows, count, columns) = self.place, bank.shape
         bank = bank.reshape((rows, count, place.members, place.columns))
         here = self.tile[:, place.member : place.member + place.members, first : first + count]
         here = here[..., place.low : place.low + place.columns].permute((0, 2, 1, 3))
-        if not marks:
+        if not self.marks:
             evacuate(bank, here, is_scalar=is_scalar)
             return
         pattern = [[columns, rows], [0, count], [place.columns, place.members], [1, place.columns]]
-        nisa.tensor_tensor(dst=here, data1=bank, data2=marks[0].ap(pattern), op=nl.add)
+        marks = self.marks[0].ap(pattern)
+        nisa.tensor_tensor(dst=here, data1=bank, data2=marks, op=nl.add)
 
-    def store(self, target: Sequence[HbmColumns]) -> None:
-        """Store the rows that the target holds."""
-        for place, data in self.block.rows(target, self.tile, self.tile.shape[2]):
-            transfer(place, data, self.block.base)
+
+def store(block: ColumnBlock, tile: Tensor, target: Sequence[HbmColumns]) -> None:
+    """Store results [(part, p), members, rows, columns] in the rows that the target holds."""
+    for place, data in block.rows(target, tile, tile.shape[2]):
+        transfer(place, data, block.base)

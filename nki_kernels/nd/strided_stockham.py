@@ -63,10 +63,11 @@ from .column_stages import (
     open_piece,
     set_columns_aside,
     stages_of,
+    store,
     transposed,
     turned_marks,
 )
-from .columns import ColumnBlock, Columns, HbmColumns, for_columns
+from .columns import ColumnBlock, HbmColumns, for_columns
 
 MAX_STRIDED_RADIX = 64
 MAX_LENGTH = MAX_STRIDED_RADIX**2
@@ -222,80 +223,66 @@ class _Transform:
 
     def _block(self, block: ColumnBlock, pieces: Sequence[Piece], source: Input) -> Block:
         """One block, from HBM to HBM."""
-        stages, place = self.stages, block.place
+        stages, place, chunks = self.stages, block.place, block.chunks()
         tile = sbuf((2 * stages.left, place.members, stages.radix, place.columns))
-        results, states = Results(block, tile), list[Tensor]()
-        work = partial(self._close_piece, results)
-        if stages.opening is not None:
+        results = [Results(tile, chunk, []) for chunk in chunks]
+        if stages.opening is None:
+            for piece in pieces:
+                yield source.use(piece, partial(self._close_piece, results))
+        else:
             states = new_states(block, stages)
-            work = partial(open_piece, stages, states)
-        for piece in pieces:
-            yield source.use(piece, work)
-        yield TURN
-        if stages.opening is not None:
+            for piece in pieces:
+                yield source.use(piece, partial(open_piece, stages, states))
+            yield TURN
             left = iter(states)
-            for chunk in block.chunks():
-                yield from self._close(chunk, list(islice(left, len(chunk.groups()))), results)
-        yield After(partial(results.store, self.target))
+            for made in results:
+                yield from self._close(made, list(islice(left, len(made.place.groups()))))
+        yield After(partial(store, block, tile, self.target))
 
-    def _close_piece(self, results: Results, piece: Piece) -> None:
+    def _close_piece(self, results: Sequence[Results], piece: Piece) -> None:
         """Run the second stage on rows that are its operands as they are loaded."""
-        low = 0
-        for number, chunk in enumerate(piece.block.chunks()):
-            data = piece.tile[0 : 2 * self.stages.left, low : low + chunk.count].expand_dim(1)
-            self._outputs(data, 0, chunk, results, [], number % 2 == 0)
-            low += chunk.count
+        low, rows = 0, 2 * self.stages.left
+        for number, made in enumerate(results):
+            data = piece.tile[0:rows, low : low + made.place.count].expand_dim(1)
+            self._outputs(data, 0, made, number % 2 == 0)
+            low += made.place.count
 
-    def _close(self, chunk: Columns, states: Sequence[Tensor], results: Results) -> Block:
+    def _close(self, results: Results, states: Sequence[Tensor]) -> Block:
         """Run the second stage of a chunk, with a state for each group."""
-        stages, marks = self.stages, list[Tensor]()
-        if transposes_mix_rows() and chunk.members > 1 and 2 * chunk.columns <= PARTITIONS:
-            yield self._set_aside(states, marks)
-        step = min(stages.radix, PSUM_BANK // chunk.count)
-        for number, first in enumerate(range(0, stages.radix, step)):
-            slabs = range(first, min(first + step, stages.radix))
-            yield self._close_slabs(slabs, states, chunk, results, marks, number % 2 == 0)
+        place, radix = results.place, self.stages.radix
+        if transposes_mix_rows() and place.members > 1 and 2 * place.columns <= PARTITIONS:
+            yield self._set_aside(results, states)
+        step = min(radix, PSUM_BANK // place.count)
+        for number, first in enumerate(range(0, radix, step)):
+            slabs = range(first, min(first + step, radix))
+            yield self._close_slabs(results, states, slabs, number % 2 == 0)
 
-    def _set_aside(self, states: Sequence[Tensor], marks: list[Tensor]) -> Task:
-        """Add the marks of columns, [(part, q), columns], to ``marks``."""
+    def _set_aside(self, results: Results, states: Sequence[Tensor]) -> Task:
+        """Set columns aside that would spoil others, and mark their results."""
         left = self.stages.left
-        found = [set_columns_aside(state, self.stages, left) for state in states]
-        marks.append(turned_marks(found, 2 * left, self.stages))
+        marks = [set_columns_aside(state, self.stages, left) for state in states]
+        results.marks.append(turned_marks(marks, 2 * left, self.stages))
         yield
 
     def _close_slabs(
-        self,
-        slabs: range,
-        states: Sequence[Tensor],
-        chunk: Columns,
-        results: Results,
-        marks: Sequence[Tensor],
-        is_scalar: bool,
+        self, results: Results, states: Sequence[Tensor], slabs: range, is_scalar: bool
     ) -> Task:
         """Transpose some slabs of a chunk, and multiply them.
 
-        VectorE evacuates transposed slabs, and the two engines outputs in turn; VectorE adds marks
-        to outputs, while ScalarE evacuates transposed slabs.
+        VectorE evacuates transposed slabs or, where it adds marks to results, ScalarE.
         """
         left, read = 2 * self.stages.left, self.stages.closing.shape[2]
         tiles = [[state[:, K * left : K * left + read] for state in states] for K in slabs]
-        data = transposed(tiles, left, chunk.count, self.stages, bool(marks))
+        columns, marked = results.place.count, bool(results.marks)
+        data = transposed(tiles, left, columns, self.stages, marked)
         yield
-        self._outputs(data, slabs[0], chunk, results, marks, is_scalar)
+        self._outputs(data, slabs.start, results, is_scalar)
 
-    def _outputs(
-        self,
-        data: Tensor,
-        first: int,
-        chunk: Columns,
-        results: Results,
-        marks: Sequence[Tensor],
-        is_scalar: bool,
-    ) -> None:
-        """Multiply slabs K from ``first`` on, SBUF [(part, m), K, columns], into the results."""
+    def _outputs(self, data: Tensor, first: int, results: Results, is_scalar: bool) -> None:
+        """Multiply slabs K from ``first`` on, SBUF [(part, m), K, columns]."""
         closing = self.stages.closing
         rows, count, columns = data.shape
         bank = psum((closing.shape[2], count, columns))
         for index in range(count):
             multiply(bank[:, index], closing[:, first + index], data[:, index], False)
-        results.put(bank[0:rows], chunk, first, marks, is_scalar)
+        results.put(bank[0:rows], first, is_scalar)
