@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, cycle
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -52,19 +52,20 @@ from ..isa import nisa, nki, nl
 from ..launch import meet
 from ..nd.axes import Part, Pass, parts_of, run_rows
 from ..nd.column_stages import (
-    Input,
-    Loads,
+    Piece,
     Results,
+    Ring,
     Stages,
     new_states,
     open_piece,
+    ring_of_input,
     set_columns_aside,
     stages_of,
     store,
     transposed,
     turned_marks,
 )
-from ..nd.columns import ColumnBlock, Columns, HbmColumns, for_columns
+from ..nd.columns import ColumnBlock, HbmColumns, for_columns
 from ..nd.strided_stockham import (
     radix_pairs,
     slabs_together,
@@ -188,78 +189,14 @@ def convolve_columns(
     """Convolve columns of source [B, held, C] to target [B, kept, C], each of two parts."""
     opening, closing, reopening, restoring = load_tables(tables)
     stages = stages_of(radices, [opening, closing])
-    filters = _Filters(spectra, source[0].members)
-    convolution = _Convolution(source, target, stages, reopening, restoring, filters)
+    work = _Convolution(source, target, spectra, stages, reopening, restoring)
     # Three groups are in progress where SBUF has room, so that none waits for its own results.
     order = Order(3 if stages.n <= _SHORT else 1, 0)
     loaded = _ROOM[1] // stages.length
     size = min(PSUM_BANK, _POINTS // stages.n, loaded), min(_TOGETHER // stages.n, loaded)
-    for_columns(source[0], convolution.blocks, size, _INSTRUCTIONS, order, filters.period)
-
-
-# Filters.
-
-
-@dataclass(frozen=True)
-class _FilterPiece:
-    """Slabs of a group's filters, which are loaded together."""
-
-    block: ColumnBlock
-    group: Columns  # counted within the block
-    first: int  # the first slab
-    count: int  # number of slabs
-    tile: Tensor  # SBUF [128, 2, numbers]
-
-
-@dataclass(frozen=True)
-class _Filters:
-    """Spectra of filters, which the images use in turn."""
-
-    parts: Sequence[Tensor]  # the real and the imaginary part, HBM [F, N/2 + 1, M]
-    images: int
-
-    @property
-    def period(self) -> int:
-        """Images after which a loop's iterations have the same filters again, or 1."""
-        count = self.parts[0].shape[0]
-        return count if count < self.images else 1
-
-    def pieces(self, blocks: Sequence[ColumnBlock], stages: Stages) -> list[list[_FilterPiece]]:
-        """Return the pieces of every group, which are loaded into two tiles in turn."""
-        step = max(1, _FILTER // stages.left)
-        numbers = min(step, stages.radix) * stages.left
-        tiles = cycle([sbuf((PARTITIONS, 2, numbers)) for _ in range(2)])
-        return [
-            [
-                _FilterPiece(block, group, first, min(step, stages.radix - first), next(tiles))
-                for first in range(0, stages.radix, step)
-            ]
-            for block in blocks
-            for group in block.groups()
-        ]
-
-    def load(self, piece: _FilterPiece, left: int) -> None:
-        """Load a piece, SBUF [columns of the group, 2, numbers], image by image."""
-        block, group = piece.block, piece.group
-        filters, half, m = self.parts[0].shape
-        numbers = piece.count * left
-        # A loop along images has the same filters in every iteration, or a filter for each image.
-        base = block.base if block.dimension == 1 or filters == self.images else None
-        for part, spectrum in enumerate(self.parts):
-            for index in range(group.members):
-                image = (block.place.member + group.member + index) % filters
-                column = image * half + block.place.low + group.low
-                data = spectrum.ap(
-                    [[m, group.columns], [1, numbers]],
-                    column * m + piece.first * left,
-                    scalar_offset=base,
-                    indirect_dim=block.dimension,
-                )
-                at = index * group.columns
-                transfer(piece.tile[at : at + group.columns, part, 0:numbers], data, base)
-
-
-# The pass along columns.
+    filters = spectra[0].shape[0]
+    period = filters if filters < source[0].members else 1
+    for_columns(source[0], work.blocks, size, _INSTRUCTIONS, order, period)
 
 
 @dataclass(frozen=True)
@@ -268,31 +205,58 @@ class _Convolution:
 
     source: Sequence[HbmColumns]
     target: Sequence[HbmColumns]
+    spectra: Sequence[Tensor]  # of filters, HBM [F, N/2 + 1, M]; images use the filters in turn
     stages: Stages  # forward
     reopening: Tensor  # SBUF table of the inverse of the last stage, [2 q', r, 2 q']
     restoring: Tensor  # SBUF table of the inverse of the first stage, [2 g r, at least 64]
-    filters: _Filters
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield a block of tasks for every group; loads run as far ahead as there are tiles."""
-        stages, filters = self.stages, self.filters
-        source, factors = Input(self.source, stages, blocks, _ROOM), filters.pieces(blocks, stages)
-        loads = Loads([partial(filters.load, each, stages.left) for each in chain(*factors)], 2)
-        of_group = iter(factors)
+        stages, rows = self.stages, 2 * self.stages.rows
+        source, filters = ring_of_input(self.source, stages, blocks, _ROOM), self._filters(blocks)
+        factors = iter(filters.pieces)
         for block, pieces in zip(blocks, source.pieces, strict=True):
-            rows, place, groups = 2 * stages.rows, block.place, block.groups()
+            place, groups = block.place, block.groups()
             tile = sbuf((rows, place.members, stages.length, place.columns))
             states = new_states(block, stages, columns_read(rows) * stages.length)
             work = partial(open_piece, stages, states)
             for number, (group, state) in enumerate(zip(groups, states, strict=True)):
                 opening = [source.use(piece, work) for piece in pieces if number == 0]
-                tasks = self._group(state, Results(tile, group, []), next(of_group), loads)
+                results = Results(tile, group, [])
+                tasks = self._group(state, results, next(factors), filters)
                 is_last = number + 1 == len(groups)
                 closing = [After(partial(store, block, tile, self.target))] if is_last else []
                 yield chain(opening, tasks, closing)
 
+    def _filters(self, blocks: Sequence[ColumnBlock]) -> Ring:
+        """Begin to load the filters of every group."""
+        left, radix = self.stages.left, self.stages.radix
+        step = min(max(1, _FILTER // left), radix)  # slabs of a piece
+        groups = [block.of_group(group) for block in blocks for group in block.groups()]
+        tiles = [sbuf((PARTITIONS, 2, step * left)) for _ in range(2)]
+        return Ring(groups, (radix, step), tiles, self._load_filter)
+
+    def _load_filter(self, piece: Piece) -> None:
+        """Load slabs of a group's filters, SBUF [columns, 2, numbers], image by image."""
+        block, place, left = piece.block, piece.block.place, self.stages.left
+        filters, half, m = self.spectra[0].shape
+        # A loop along images has the same filters in every iteration, or a filter for each image.
+        is_apart = block.dimension == 1 or filters == self.source[0].members
+        base = block.base if is_apart else None
+        pattern = [[m, place.columns], [1, piece.count * left]]
+        for part, spectrum in enumerate(self.spectra):
+            for index in range(place.members):
+                column = (place.member + index) % filters * half + place.low
+                offset = column * m + piece.first * left
+                data = spectrum.ap(
+                    pattern, offset, scalar_offset=base, indirect_dim=block.dimension
+                )
+                at = index * place.columns
+                here = piece.tile[at : at + place.columns, part, 0 : piece.count * left]
+                transfer(here, data, base)
+
     def _group(
-        self, state: Tensor, results: Results, factors: Sequence[_FilterPiece], loads: Loads
+        self, state: Tensor, results: Results, factors: Sequence[Piece], filters: Ring
     ) -> Block:
         """Transform a group of columns, multiply its spectrum, and transform it back.
 
@@ -303,7 +267,7 @@ class _Convolution:
             yield self._set_aside(state, marks)
         yield from self._change(state, self.stages.closing)
         for piece in factors:
-            yield self._multiply(state, piece, loads)
+            yield self._multiply(state, piece, filters)
         yield TURN
         if mixes:
             yield self._set_aside(state, marks)
@@ -350,7 +314,7 @@ class _Convolution:
         made = bank[0 : state.shape[0]].flatten_dims(1, 2)
         evacuate(made, state[:, slabs.start * left : slabs.stop * left])
 
-    def _multiply(self, state: Tensor, piece: _FilterPiece, loads: Loads) -> Task:
+    def _multiply(self, state: Tensor, piece: Piece, filters: Ring) -> Task:
         """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
         yield  # the products before are issued first, so that they wait for no other group
         columns, stages, length = state.shape[0], self.stages, piece.tile.shape[2]
@@ -364,7 +328,7 @@ class _Convolution:
             real = piece.tile.ap(pattern, first * stages.left)
             imaginary = piece.tile.ap(pattern, length + first * stages.left)
             multiply_complex(x, x, [real, imaginary])
-        loads.issue()
+        filters.load_next()
 
     def _restore(self, state: Tensor, results: Results, numbers: range) -> Task:
         """Run the last stage for some rows of every partition; ScalarE evacuates the results."""

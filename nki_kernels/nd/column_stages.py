@@ -5,7 +5,7 @@ strided_stockham.py has the mathematics and the layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, cycle, islice, pairwise
@@ -69,73 +69,78 @@ def stages_of(radices: tuple[int, ...], tables: Sequence[Tensor]) -> Stages:
 # Input and the first stage.
 
 
-class Loads:
-    """Loads in the order of their use, as many ahead as there are tiles for them."""
-
-    def __init__(self, loads: Iterable[Callable[[], None]], ahead: int) -> None:
-        self._left = iter(loads)
-        self.issue(ahead)
-
-    def issue(self, count: int = 1) -> None:
-        """Issue the next loads, as many as are left; the tiles for them have become free."""
-        for load in islice(self._left, count):
-            load()
-
-
 @dataclass(frozen=True)
 class Piece:
-    """Rows of every slab of a block, which are loaded together."""
+    """A part of every slab of a block, which is loaded at a time."""
 
     block: ColumnBlock
-    first: int  # the first row of each slab
-    count: int  # rows of each slab
-    tile: Tensor  # SBUF [128, numbers] of the ring
+    first: int  # its first number, counted within each slab
+    count: int
+    tile: Tensor  # of a ring
 
 
-class Input:
-    """The input of blocks, which is loaded piece by piece into a ring of tiles."""
+class Ring:
+    """Data of blocks, loaded piece by piece into a few tiles in turn."""
 
     def __init__(
         self,
-        source: Sequence[HbmColumns],
-        stages: Stages,
         blocks: Sequence[ColumnBlock],
-        room: tuple[int, int],
+        cut: tuple[int, int],
+        tiles: Sequence[Tensor],
+        load: Callable[[Piece], None],
     ) -> None:
-        """Begin to load; room: numbers a partition of a piece, and of the ring."""
-        self._source, self._stages = source, stages
-        length, columns = stages.length, max(block.place.count for block in blocks)
-        step = -(-length // -(-length // max(1, room[0] // columns)))
-        size = columns * step + HALF  # operands of few columns read numbers behind their own
-        ahead = min(len(blocks) * -(-length // step), room[1] // size)
-        tiles = cycle([sbuf((PARTITIONS, size)) for _ in range(ahead)])
+        """Begin to load; cut: numbers of a slab, and of a piece."""
+        length, step = cut
+        ring = cycle(tiles)
         self.pieces = [
             [
-                Piece(block, first, min(step, length - first), next(tiles))
+                Piece(block, first, min(step, length - first), next(ring))
                 for first in range(0, length, step)
             ]
             for block in blocks
         ]
-        self._loads = Loads([partial(self._load, each) for each in chain(*self.pieces)], ahead)
+        self._left, self._load = chain(*self.pieces), load
+        self.load_next(len(tiles))
 
-    def _load(self, piece: Piece) -> None:
-        """Load SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
-        stages, block, place = self._stages, piece.block, piece.block.place
-        rows, size = 2 * stages.rows, piece.count * place.count
-        tile = piece.tile[0:rows, 0:size]
-        if self._source[0].n // stages.length < stages.rows:
-            clear(tile)
-        if stages.opening is not None and block.is_narrow():
-            clear(piece.tile[0:rows, size : size + HALF])
-        tile = tile.reshape((rows, place.members, piece.count, place.columns))
-        for data, held in block.rows(self._source, tile, stages.length, piece.first):
-            transfer(held, data, block.base)
+    def load_next(self, count: int = 1) -> None:
+        """Load the next pieces, as many as are left; the tiles for them have become free."""
+        for piece in islice(self._left, count):
+            self._load(piece)
 
     def use(self, piece: Piece, run: Callable[[Piece], None]) -> Task:
         """Do the work on a piece, and load another one into its tile."""
         run(piece)
-        self._loads.issue()
+        self.load_next()
         yield
+
+
+def ring_of_input(
+    source: Sequence[HbmColumns],
+    stages: Stages,
+    blocks: Sequence[ColumnBlock],
+    room: tuple[int, int],
+) -> Ring:
+    """Begin to load the input of blocks; room: numbers a partition of a piece, and of the ring."""
+    length, columns = stages.length, max(block.place.count for block in blocks)
+    step = -(-length // -(-length // max(1, room[0] // columns)))
+    size = columns * step + HALF  # operands of few columns read numbers behind their own
+    count = min(len(blocks) * -(-length // step), room[1] // size)
+    tiles = [sbuf((PARTITIONS, size)) for _ in range(count)]
+    return Ring(blocks, (length, step), tiles, partial(_load_input, source, stages))
+
+
+def _load_input(source: Sequence[HbmColumns], stages: Stages, piece: Piece) -> None:
+    """Load SBUF [(part, j, s), members, rows of the piece, columns], with zeros after the data."""
+    block, place = piece.block, piece.block.place
+    rows, size = 2 * stages.rows, piece.count * place.count
+    tile = piece.tile[0:rows, 0:size]
+    if source[0].n // stages.length < stages.rows:
+        clear(tile)
+    if stages.opening is not None and block.is_narrow():
+        clear(piece.tile[0:rows, size : size + HALF])
+    tile = tile.reshape((rows, place.members, piece.count, place.columns))
+    for data, held in block.rows(source, tile, stages.length, piece.first):
+        transfer(held, data, block.base)
 
 
 def new_states(block: ColumnBlock, stages: Stages, least: int = 0) -> list[Tensor]:

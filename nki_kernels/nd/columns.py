@@ -9,7 +9,7 @@ is the stationary operand of one product.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
@@ -91,6 +91,11 @@ class ColumnBlock:
         """Return the groups of all chunks."""
         return [group for chunk in self.chunks() for group in chunk.groups()]
 
+    def of_group(self, group: Columns) -> ColumnBlock:
+        """Return the block of a group alone."""
+        member, low = self.place.member + group.member, self.place.low + group.low
+        return replace(self, place=Columns(member, group.members, low, group.columns))
+
     def is_narrow(self) -> bool:
         """Return whether a group is too narrow for a stationary operand."""
         return any(group.count <= NARROW for group in self.groups())
@@ -155,7 +160,7 @@ def for_columns(
     totals = x.members, x.columns
     programs = _programs(*totals)
     spans, leasts, mosts = zip(*map(_span, totals, programs), strict=True)
-    steps = _block_size(*mosts, *size)
+    steps = _block_size(mosts, size)
     blocks = [-(-most // step) for most, step in zip(mosts, steps, strict=True)]
     along = 0 if blocks[0] >= blocks[1] else 1
 
@@ -215,8 +220,9 @@ def _span(total: int, programs: int) -> tuple[tuple[int, int], int, int]:
     return (first, count), total // programs, -(-total // programs)
 
 
-def _block_size(members: int, columns: int, most: int, together: int) -> tuple[int, int]:
+def _block_size(counts: Sequence[int], size: tuple[int, int]) -> tuple[int, int]:
     """Return members and columns of a block: columns of one member, or several whole members."""
+    (members, columns), (most, together) = counts, size
     if columns > max(PARTITIONS, most):
         width = _group_width(columns)
         return 1, width * max(1, most // width)

@@ -55,12 +55,13 @@ from ..table_terms import table_spec
 from ..tables import load_tables
 from ..tensor import Tensor
 from .column_stages import (
-    Input,
     Piece,
     Results,
+    Ring,
     Stages,
     new_states,
     open_piece,
+    ring_of_input,
     set_columns_aside,
     stages_of,
     store,
@@ -217,11 +218,11 @@ class _Transform:
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield blocks of tasks; loads run as far ahead as the ring of pieces reaches."""
-        source = Input(self.source, self.stages, blocks, self.room)
+        source = ring_of_input(self.source, self.stages, blocks, self.room)
         for block, pieces in zip(blocks, source.pieces, strict=True):
             yield self._block(block, pieces, source)
 
-    def _block(self, block: ColumnBlock, pieces: Sequence[Piece], source: Input) -> Block:
+    def _block(self, block: ColumnBlock, pieces: Sequence[Piece], source: Ring) -> Block:
         """One block, from HBM to HBM."""
         stages, place, chunks = self.stages, block.place, block.chunks()
         tile = sbuf((2 * stages.left, place.members, stages.radix, place.columns))
