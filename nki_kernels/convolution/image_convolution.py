@@ -28,7 +28,6 @@ Why it is fast.  The full spectrum of the image never leaves SBUF, and half of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -51,20 +50,7 @@ from ..engines import (
 from ..isa import nisa, nki, nl
 from ..launch import meet
 from ..nd.axes import Part, Pass, parts_of, run_rows
-from ..nd.column_stages import (
-    Piece,
-    Results,
-    Ring,
-    Stages,
-    new_states,
-    open_piece,
-    ring_of_input,
-    set_columns_aside,
-    stages_of,
-    store,
-    transposed,
-    turned_marks,
-)
+from ..nd.column_pass import ColumnPass, Piece, Results, Ring
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns
 from ..nd.strided_stockham import (
     radix_pairs,
@@ -73,7 +59,7 @@ from ..nd.strided_stockham import (
     strided_stockham_tables,
 )
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Task
+from ..pipeline import TURN, After, Block, Item, Order, Task
 from ..tables import load_tables
 from ..tensor import Tensor
 
@@ -187,50 +173,49 @@ def convolve_columns(
     radices: tuple[int, int],
 ) -> None:
     """Convolve columns of source [B, held, C] to target [B, kept, C], each of two parts."""
-    opening, closing, reopening, restoring = load_tables(tables)
-    stages = stages_of(radices, [opening, closing])
-    work = _Convolution(source, target, spectra, stages, reopening, restoring)
+    work = _Convolution(source, target, radices, load_tables(tables), spectra)
     # Three groups are in progress where SBUF has room, so that none waits for its own results.
-    order = Order(3 if stages.n <= _SHORT else 1, 0)
-    loaded = _ROOM[1] // stages.length
-    size = min(PSUM_BANK, _POINTS // stages.n, loaded), min(_TOGETHER // stages.n, loaded)
+    order = Order(3 if work.n <= _SHORT else 1, 0)
+    loaded = _ROOM[1] // work.length
+    size = min(PSUM_BANK, _POINTS // work.n, loaded), min(_TOGETHER // work.n, loaded)
     filters = spectra[0].shape[0]
     period = filters if filters < source[0].members else 1
     for_columns(source[0], work.blocks, size, _INSTRUCTIONS, order, period)
 
 
-@dataclass(frozen=True)
-class _Convolution:
+class _Convolution(ColumnPass):
     """What all blocks of columns share."""
 
-    source: Sequence[HbmColumns]
-    target: Sequence[HbmColumns]
-    spectra: Sequence[Tensor]  # of filters, HBM [F, N/2 + 1, M]; images use the filters in turn
-    stages: Stages  # forward
-    reopening: Tensor  # SBUF table of the inverse of the last stage, [2 q', r, 2 q']
-    restoring: Tensor  # SBUF table of the inverse of the first stage, [2 g r, at least 64]
+    def __init__(
+        self,
+        source: Sequence[HbmColumns],
+        target: Sequence[HbmColumns],
+        radices: tuple[int, int],
+        tables: Sequence[Tensor],
+        spectra: Sequence[Tensor],
+    ) -> None:
+        """tables: those of ``column_tables`` in SBUF. spectra: those of filters in HBM."""
+        opening, closing, self.reopening, self.restoring = tables
+        super().__init__(source, target, radices, [opening, closing], _ROOM)
+        self.spectra = spectra
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield a block of tasks for every group; loads run as far ahead as there are tiles."""
-        stages, rows = self.stages, 2 * self.stages.rows
-        source, filters = ring_of_input(self.source, stages, blocks, _ROOM), self._filters(blocks)
-        factors = iter(filters.pieces)
-        for block, pieces in zip(blocks, source.pieces, strict=True):
-            place, groups = block.place, block.groups()
-            tile = sbuf((rows, place.members, stages.length, place.columns))
-            states = new_states(block, stages, columns_read(rows) * stages.length)
-            work = partial(open_piece, stages, states)
-            for number, (group, state) in enumerate(zip(groups, states, strict=True)):
-                opening = [source.use(piece, work) for piece in pieces if number == 0]
-                results = Results(tile, group, [])
-                tasks = self._group(state, results, next(factors), filters)
-                is_last = number + 1 == len(groups)
-                closing = [After(partial(store, block, tile, self.target))] if is_last else []
-                yield chain(opening, tasks, closing)
+        ring, filters = self.ring(blocks), self._filters(blocks)
+        factors, rows = iter(filters.pieces), 2 * self.rows
+        for block, pieces in zip(blocks, ring.pieces, strict=True):
+            tile = sbuf((rows, block.place.members, self.length, block.place.columns))
+            states = self.new_states(block, columns_read(rows) * self.length)
+            # The block is opened with its first group, and stored with its last one.
+            opening: Block = (ring.use(piece, partial(self.open, states)) for piece in pieces)
+            storing: list[Item] = [After(partial(self.store, block, tile))]
+            for group, state in zip(block.groups(), states, strict=True):
+                tasks = self._group(state, Results(tile, group, []), next(factors), filters)
+                yield chain(opening, tasks, storing if state is states[-1] else [])
 
     def _filters(self, blocks: Sequence[ColumnBlock]) -> Ring:
         """Begin to load the filters of every group."""
-        left, radix = self.stages.left, self.stages.radix
+        left, radix = self.left, self.radix
         step = min(max(1, _FILTER // left), radix)  # slabs of a piece
         groups = [block.of_group(group) for block in blocks for group in block.groups()]
         tiles = [sbuf((PARTITIONS, 2, step * left)) for _ in range(2)]
@@ -238,7 +223,7 @@ class _Convolution:
 
     def _load_filter(self, piece: Piece) -> None:
         """Load slabs of a group's filters, SBUF [columns, 2, numbers], image by image."""
-        block, place, left = piece.block, piece.block.place, self.stages.left
+        block, place, left = piece.block, piece.block.place, self.left
         filters, half, m = self.spectra[0].shape
         # A loop along images has the same filters in every iteration, or a filter for each image.
         is_apart = block.dimension == 1 or filters == self.source[0].members
@@ -265,7 +250,7 @@ class _Convolution:
         mixes, marks = transposes_mix_rows() and results.place.members > 1, list[Tensor]()
         if mixes:
             yield self._set_aside(state, marks)
-        yield from self._change(state, self.stages.closing)
+        yield from self._change(state, self.closing)
         for piece in factors:
             yield self._multiply(state, piece, filters)
         yield TURN
@@ -275,25 +260,25 @@ class _Convolution:
         yield TURN
         if mixes:
             yield self._turn_marks(results, marks)
-        length, step = self.stages.length, max(1, PSUM_BANK // state.shape[0])
+        length, step = self.length, max(1, PSUM_BANK // state.shape[0])
         for first in range(0, length, step):
             yield self._restore(state, results, range(first, min(first + step, length)))
 
     def _set_aside(self, state: Tensor, marks: list[Tensor]) -> Task:
         """Write zeros to bad columns, which transposes would mix with columns of other images."""
-        marks.append(set_columns_aside(state, self.stages, self.stages.n))
+        marks.append(self.set_aside(state, self.n))
         yield
 
     def _turn_marks(self, results: Results, marks: Sequence[Tensor]) -> Task:
         """Mark the results of columns that were set aside before or after the multiplication."""
         first, second = marks
         nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
-        results.marks.append(turned_marks([first], 2 * self.stages.rows, self.stages))
+        results.marks.append(self.turned_marks([first], 2 * self.rows))
         yield
 
     def _change(self, state: Tensor, table: Tensor) -> Block:
         """Run a stage within each slab K of q' numbers, in place."""
-        radix, step = self.stages.radix, min(4, PSUM_BANK // (2 * self.stages.left))
+        radix, step = self.radix, min(4, PSUM_BANK // (2 * self.left))
         for first in range(0, radix, step):
             yield self._change_slabs(state, table, range(first, min(first + step, radix)))
 
@@ -302,11 +287,11 @@ class _Convolution:
 
         Only ScalarE moves results out of PSUM, while VectorE multiplies the previous group.
         """
-        left, columns = 2 * self.stages.left, state.shape[0]
+        left, columns = 2 * self.left, state.shape[0]
         if transposes_mix_rows():  # where a transpose is a product, also with columns of zeros
             columns = columns_read(columns)
         tiles = [[state[:, K * left : K * left + columns_read(left)]] for K in slabs]
-        data = transposed(tiles, left, columns, self.stages, True)
+        data = self.transposed(tiles, left, columns, True)
         yield
         bank = psum((columns, len(slabs), left))
         for index, K in enumerate(slabs):
@@ -317,25 +302,25 @@ class _Convolution:
     def _multiply(self, state: Tensor, piece: Piece, filters: Ring) -> Task:
         """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
         yield  # the products before are issued first, so that they wait for no other group
-        columns, stages, length = state.shape[0], self.stages, piece.tile.shape[2]
-        slabs = state[:, 0 : 2 * stages.n].reshape((columns, stages.radix, 2, stages.left))
-        step = max(1, _MULTIPLIED // stages.left)
+        columns, left, length = state.shape[0], self.left, piece.tile.shape[2]
+        slabs = state[:, 0 : 2 * self.n].reshape((columns, self.radix, 2, left))
+        step = max(1, _MULTIPLIED // left)
         for first in range(0, piece.count, step):
             count = min(step, piece.count - first)
             at = piece.first + first
             x = slabs[:, at : at + count].permute((0, 2, 1, 3))
-            pattern = [[2 * length, columns], [0, 2], [stages.left, count], [1, stages.left]]
-            real = piece.tile.ap(pattern, first * stages.left)
-            imaginary = piece.tile.ap(pattern, length + first * stages.left)
+            pattern = [[2 * length, columns], [0, 2], [left, count], [1, left]]
+            real = piece.tile.ap(pattern, first * left)
+            imaginary = piece.tile.ap(pattern, length + first * left)
             multiply_complex(x, x, [real, imaginary])
         filters.load_next()
 
     def _restore(self, state: Tensor, results: Results, numbers: range) -> Task:
         """Run the last stage for some rows of every partition; ScalarE evacuates the results."""
-        rows, length = 2 * self.stages.rows, self.stages.length
+        rows, length = 2 * self.rows, self.length
         read = columns_read(rows)
         tiles = [[state[:, at : at + (read - 1) * length + 1 : length]] for at in numbers]
-        data = transposed(tiles, rows, state.shape[0], self.stages, True)
+        data = self.transposed(tiles, rows, state.shape[0], True)
         yield
         bank = psum((read, *data.shape[1:]))
         multiply(bank, self.restoring, data, False)

@@ -62,11 +62,6 @@ class Pass:
     radices: tuple[int, ...]
     tables: Sequence[Tensor]  # tables of the pass's kernel, in HBM
 
-    @property
-    def is_real(self) -> bool:
-        """Whether the pass makes half spectra of real numbers, or real numbers of those."""
-        return self.kind in (REAL_DFT_GEMM, REAL_STOCKHAM)
-
 
 @dataclass(frozen=True)
 class Part:
@@ -149,13 +144,15 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
 def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) -> list[Tensor]:
     """Run the passes on the one or two parts of an array in HBM; return the parts they make."""
     todo = [
-        Pass(*numbers, unpack(tables, place)) for numbers, place in zip(passes, places, strict=True)
+        Pass(kind, axis, n, kept, radices, unpack(tables, place))
+        for (kind, axis, n, kept, radices), place in zip(passes, places, strict=True)
     ]
     source = [Part(part, part.shape) for part in inputs]
     for index, item in enumerate(todo):
         shape = source[0].shape
         shape = (*shape[: item.axis], item.kept, *shape[item.axis + 1 :])
-        count = 1 if item.is_real and len(source) == 2 else 2
+        is_real = item.kind in (REAL_DFT_GEMM, REAL_STOCKHAM)
+        count = 1 if is_real and len(source) == 2 else 2
         is_last = index + 1 == len(todo)
         target = parts_of(shape, count, shape[-1] if is_last else row_pitch(shape, todo))
         if index > 0:

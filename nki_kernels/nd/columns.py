@@ -165,8 +165,9 @@ def for_columns(
     along = 0 if blocks[0] >= blocks[1] else 1
 
     def run(base: Any, first: int, count: int) -> None:
-        members, columns = ((first, count), spans[1]) if along == 0 else (spans[0], (first, count))
-        places = Columns(*members, *columns).cut(*steps)
+        sides = list(spans)
+        sides[along] = first, count
+        places = Columns(*sides[0], *sides[1]).cut(*steps)
         pipeline(in_turn(work([ColumnBlock(base, along, place) for place in places]), order))
 
     (first, count), least, step = spans[along], leasts[along], steps[along]

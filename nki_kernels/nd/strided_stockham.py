@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -54,20 +53,7 @@ from ..roots import roots
 from ..table_terms import table_spec
 from ..tables import load_tables
 from ..tensor import Tensor
-from .column_stages import (
-    Piece,
-    Results,
-    Ring,
-    Stages,
-    new_states,
-    open_piece,
-    ring_of_input,
-    set_columns_aside,
-    stages_of,
-    store,
-    transposed,
-    turned_marks,
-)
+from .column_pass import ColumnPass, Piece, Results, Ring
 from .columns import ColumnBlock, HbmColumns, for_columns
 
 MAX_STRIDED_RADIX = 64
@@ -191,66 +177,55 @@ def transform_columns(
     passes: passes of the launch, which share its instructions and what DMA may write.
     """
     room = _ROOM if passes == 1 else _SHARED_ROOM
-    stages = stages_of(radices, load_tables(tables))
-    transform = _Transform(source, target, stages, room)
-    size = _block_size(stages, room)
-    for_columns(source[0], transform.blocks, size, _INSTRUCTIONS // passes, Order(1, 0))
+    transform = _Transform(source, target, radices, load_tables(tables), room)
+    for_columns(source[0], transform.blocks, transform.size(), _INSTRUCTIONS // passes, Order(1, 0))
 
 
-def _block_size(stages: Stages, room: tuple[int, int]) -> tuple[int, int]:
-    """Return how many columns a block has at most, of one member and of several."""
-    piece, ring = room
-    most, n = _COLUMNS, stages.n
-    if stages.opening is not None:
-        loaded = (ring - piece // 4) // stages.length
-        most = min(PSUM_BANK, loaded, _HELD // stages.radix, _POINTS // (n * nl.num_programs()))
-    return most, min(_TOGETHER // n, _COLUMNS, _HELD // stages.radix)
+class _Transform(ColumnPass):
+    """What all blocks of a transform share."""
 
-
-@dataclass(frozen=True)
-class _Transform:
-    """What all blocks share."""
-
-    source: Sequence[HbmColumns]
-    target: Sequence[HbmColumns]
-    stages: Stages
-    room: tuple[int, int]
+    def size(self) -> tuple[int, int]:
+        """Return how many columns a block has at most, of one member and of several."""
+        most, held = _COLUMNS, _HELD // self.radix
+        if self.radix > 1:
+            loaded = (self.room[1] - self.room[0] // 4) // self.length
+            most = min(PSUM_BANK, loaded, held, _POINTS // (self.n * nl.num_programs()))
+        return most, min(_TOGETHER // self.n, _COLUMNS, held)
 
     def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
         """Yield blocks of tasks; loads run as far ahead as the ring of pieces reaches."""
-        source = ring_of_input(self.source, self.stages, blocks, self.room)
-        for block, pieces in zip(blocks, source.pieces, strict=True):
-            yield self._block(block, pieces, source)
+        ring = self.ring(blocks)
+        for block, pieces in zip(blocks, ring.pieces, strict=True):
+            yield self._block(block, pieces, ring)
 
-    def _block(self, block: ColumnBlock, pieces: Sequence[Piece], source: Ring) -> Block:
+    def _block(self, block: ColumnBlock, pieces: Sequence[Piece], ring: Ring) -> Block:
         """One block, from HBM to HBM."""
-        stages, place, chunks = self.stages, block.place, block.chunks()
-        tile = sbuf((2 * stages.left, place.members, stages.radix, place.columns))
-        results = [Results(tile, chunk, []) for chunk in chunks]
-        if stages.opening is None:
+        tile = sbuf((2 * self.left, block.place.members, self.radix, block.place.columns))
+        results = [Results(tile, chunk, []) for chunk in block.chunks()]
+        if self.radix == 1:
             for piece in pieces:
-                yield source.use(piece, partial(self._close_piece, results))
+                yield ring.use(piece, partial(self._close_piece, results))
         else:
-            states = new_states(block, stages)
+            states = self.new_states(block)
             for piece in pieces:
-                yield source.use(piece, partial(open_piece, stages, states))
+                yield ring.use(piece, partial(self.open, states))
             yield TURN
             left = iter(states)
             for made in results:
                 yield from self._close(made, list(islice(left, len(made.place.groups()))))
-        yield After(partial(store, block, tile, self.target))
+        yield After(partial(self.store, block, tile))
 
     def _close_piece(self, results: Sequence[Results], piece: Piece) -> None:
         """Run the second stage on rows that are its operands as they are loaded."""
-        low, rows = 0, 2 * self.stages.left
+        low = 0
         for number, made in enumerate(results):
-            data = piece.tile[0:rows, low : low + made.place.count].expand_dim(1)
+            data = piece.tile[0 : 2 * self.left, low : low + made.place.count].expand_dim(1)
             self._outputs(data, 0, made, number % 2 == 0)
             low += made.place.count
 
     def _close(self, results: Results, states: Sequence[Tensor]) -> Block:
         """Run the second stage of a chunk, with a state for each group."""
-        place, radix = results.place, self.stages.radix
+        place, radix = results.place, self.radix
         if transposes_mix_rows() and place.members > 1 and 2 * place.columns <= PARTITIONS:
             yield self._set_aside(results, states)
         step = min(radix, PSUM_BANK // place.count)
@@ -260,9 +235,8 @@ class _Transform:
 
     def _set_aside(self, results: Results, states: Sequence[Tensor]) -> Task:
         """Set columns aside that would spoil others, and mark their results."""
-        left = self.stages.left
-        marks = [set_columns_aside(state, self.stages, left) for state in states]
-        results.marks.append(turned_marks(marks, 2 * left, self.stages))
+        marks = [self.set_aside(state, self.left) for state in states]
+        results.marks.append(self.turned_marks(marks, 2 * self.left))
         yield
 
     def _close_slabs(
@@ -272,18 +246,16 @@ class _Transform:
 
         VectorE evacuates transposed slabs or, where it adds marks to results, ScalarE.
         """
-        left, read = 2 * self.stages.left, self.stages.closing.shape[2]
+        left, read = 2 * self.left, self.closing.shape[2]
         tiles = [[state[:, K * left : K * left + read] for state in states] for K in slabs]
-        columns, marked = results.place.count, bool(results.marks)
-        data = transposed(tiles, left, columns, self.stages, marked)
+        data = self.transposed(tiles, left, results.place.count, bool(results.marks))
         yield
         self._outputs(data, slabs.start, results, is_scalar)
 
     def _outputs(self, data: Tensor, first: int, results: Results, is_scalar: bool) -> None:
         """Multiply slabs K from ``first`` on, SBUF [(part, m), K, columns]."""
-        closing = self.stages.closing
         rows, count, columns = data.shape
-        bank = psum((closing.shape[2], count, columns))
+        bank = psum((self.closing.shape[2], count, columns))
         for index in range(count):
-            multiply(bank[:, index], closing[:, first + index], data[:, index], False)
+            multiply(bank[:, index], self.closing[:, first + index], data[:, index], False)
         results.put(bank[0:rows], first, is_scalar)
