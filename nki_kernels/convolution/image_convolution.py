@@ -219,7 +219,7 @@ class _Convolution(ColumnPass):
         step = min(max(1, _FILTER // left), radix)  # slabs of a piece
         groups = [block.of_group(group) for block in blocks for group in block.groups()]
         tiles = [sbuf((PARTITIONS, 2, step * left)) for _ in range(2)]
-        return Ring(groups, (radix, step), tiles, self._load_filter)
+        return Ring(groups, radix, [step] * len(groups), tiles, self._load_filter)
 
     def _load_filter(self, piece: Piece) -> None:
         """Load slabs of a group's filters, SBUF [columns, 2, numbers], image by image."""

@@ -21,7 +21,7 @@ read and write everything twice, and the Tensor engine would take as long for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,18 +78,6 @@ class Part:
     def columns(self, axis: int) -> HbmColumns:
         """Return columns [A, N, C], where N is the size of ``axis``."""
         return HbmColumns(self.tensor, axis, element_count(self.shape[axis + 1 :]))
-
-
-# How rows are transformed, by the kind of a pass and by how many parts its source has.
-_Rows = Callable[[Sequence[HbmRows], Sequence[HbmRows], Pass], None]
-_ROWS: dict[tuple[int, int], _Rows] = {
-    (DFT_GEMM, 2): lambda x, y, p: dft_gemm_rows(x, y, p.n, p.tables[0]),
-    (STOCKHAM, 2): lambda x, y, p: stockham_rows(x, y, p.radices, p.tables),
-    (REAL_DFT_GEMM, 1): lambda x, y, p: real_dft_gemm_rows(x[0], y, p.n, p.tables[0]),
-    (REAL_DFT_GEMM, 2): lambda x, y, p: inverse_real_dft_gemm_rows(x, y[0], p.n, p.tables[0]),
-    (REAL_STOCKHAM, 1): lambda x, y, p: real_stockham_rows(x[0], y, p.radices, p.tables),
-    (REAL_STOCKHAM, 2): lambda x, y, p: inverse_real_stockham_rows(x, y[0], p.radices, p.tables),
-}
 
 
 @nki.jit
@@ -169,8 +157,17 @@ def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) 
 
 def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None:
     """Run a pass along the last axis."""
-    run = _ROWS[item.kind, len(source)]
-    run([part.rows() for part in source], [part.rows() for part in target], item)
+    x, y = [part.rows() for part in source], [part.rows() for part in target]
+    n, radices, tables = item.n, item.radices, item.tables
+    run = {  # by the kind of the pass, and by how many parts its source has
+        (DFT_GEMM, 2): lambda: dft_gemm_rows(x, y, n, tables[0]),
+        (STOCKHAM, 2): lambda: stockham_rows(x, y, radices, tables),
+        (REAL_DFT_GEMM, 1): lambda: real_dft_gemm_rows(x[0], y, n, tables[0]),
+        (REAL_DFT_GEMM, 2): lambda: inverse_real_dft_gemm_rows(x, y[0], n, tables[0]),
+        (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, radices, tables),
+        (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], radices, tables),
+    }
+    run[item.kind, len(source)]()
 
 
 def parts_of(shape: Sequence[int], count: int = 2, pitch: int = 0) -> list[Part]:

@@ -48,18 +48,19 @@ class Ring:
     def __init__(
         self,
         blocks: Sequence[ColumnBlock],
-        cut: tuple[int, int],
+        length: int,
+        steps: Sequence[int],
         tiles: Sequence[Tensor],
         load: Callable[[Piece], None],
     ) -> None:
-        """Begin to load; cut: the lengths of a slab and of a piece."""
-        (length, step), ring = cut, cycle(tiles)
+        """Begin to load; length: that of a slab. steps: the lengths of each block's pieces."""
+        ring = cycle(tiles)
         self.pieces = [
             [
                 Piece(block, first, min(step, length - first), next(ring))
                 for first in range(0, length, step)
             ]
-            for block in blocks
+            for block, step in zip(blocks, steps, strict=True)
         ]
         self._left, self._load = chain(*self.pieces), load
         self.load_next(len(tiles))
@@ -127,12 +128,13 @@ class ColumnPass:
 
     def ring(self, blocks: Sequence[ColumnBlock]) -> Ring:
         """Begin to load the input of blocks."""
-        columns = max(block.place.count for block in blocks)
-        step = -(-self.length // -(-self.length // max(1, self.room[0] // columns)))
-        size = columns * step + HALF  # operands of few columns read numbers behind their own
-        count = min(len(blocks) * -(-self.length // step), self.room[1] // size)
-        tiles = [sbuf((PARTITIONS, size)) for _ in range(count)]
-        return Ring(blocks, (self.length, step), tiles, self._load)
+        columns, (piece, held) = [block.place.count for block in blocks], self.room
+        counts = [-(-self.length // max(1, piece // count)) for count in columns]  # of pieces
+        steps = [-(-self.length // count) for count in counts]
+        # Operands of few columns read numbers behind their own.
+        size = max(count * step for count, step in zip(columns, steps, strict=True)) + HALF
+        tiles = [sbuf((PARTITIONS, size)) for _ in range(min(sum(counts), held // size))]
+        return Ring(blocks, self.length, steps, tiles, self._load)
 
     def _load(self, piece: Piece) -> None:
         """Load SBUF [(part, j, s), members, rows of the piece, columns], zeros after the data."""
