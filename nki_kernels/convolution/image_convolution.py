@@ -50,7 +50,7 @@ from ..engines import (
 from ..isa import nisa, nki, nl
 from ..launch import meet
 from ..nd.axes import Part, Pass, parts_of, run_rows
-from ..nd.column_pass import ColumnPass, Piece, Results, Ring
+from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns
 from ..nd.strided_stockham import (
     radix_pairs,
@@ -232,7 +232,7 @@ class _Convolution(ColumnPass):
         for part, spectrum in enumerate(self.spectra):
             for index in range(place.members):
                 column = (place.member + index) % filters * half + place.low
-                offset = column * m + piece.first * left
+                offset = column * m + piece.part.start * left
                 data = spectrum.ap(
                     pattern, offset, scalar_offset=base, indirect_dim=block.dimension
                 )
@@ -260,9 +260,8 @@ class _Convolution(ColumnPass):
         yield TURN
         if mixes:
             yield self._turn_marks(results, marks)
-        length, step = self.length, max(1, PSUM_BANK // state.shape[0])
-        for first in range(0, length, step):
-            yield self._restore(state, results, range(first, min(first + step, length)))
+        for numbers in in_parts(self.length, max(1, PSUM_BANK // state.shape[0])):
+            yield self._restore(state, results, numbers)
 
     def _set_aside(self, state: Tensor, marks: list[Tensor]) -> Task:
         """Write zeros to bad columns, which transposes would mix with columns of other images."""
@@ -278,9 +277,8 @@ class _Convolution(ColumnPass):
 
     def _change(self, state: Tensor, table: Tensor) -> Block:
         """Run a stage within each slab K of q' numbers, in place."""
-        radix, step = self.radix, min(4, PSUM_BANK // (2 * self.left))
-        for first in range(0, radix, step):
-            yield self._change_slabs(state, table, range(first, min(first + step, radix)))
+        for slabs in in_parts(self.radix, min(4, PSUM_BANK // (2 * self.left))):
+            yield self._change_slabs(state, table, slabs)
 
     def _change_slabs(self, state: Tensor, table: Tensor, slabs: range) -> Task:
         """Transpose some slabs, and multiply them.
@@ -304,14 +302,12 @@ class _Convolution(ColumnPass):
         yield  # the products before are issued first, so that they wait for no other group
         columns, left, length = state.shape[0], self.left, piece.tile.shape[2]
         slabs = state[:, 0 : 2 * self.n].reshape((columns, self.radix, 2, left))
-        step = max(1, _MULTIPLIED // left)
-        for first in range(0, piece.count, step):
-            count = min(step, piece.count - first)
-            at = piece.first + first
-            x = slabs[:, at : at + count].permute((0, 2, 1, 3))
-            pattern = [[2 * length, columns], [0, 2], [left, count], [1, left]]
-            real = piece.tile.ap(pattern, first * left)
-            imaginary = piece.tile.ap(pattern, length + first * left)
+        slabs = slabs[:, piece.part.start : piece.part.stop]
+        for part in in_parts(piece.count, max(1, _MULTIPLIED // left)):
+            x = slabs[:, part.start : part.stop].permute((0, 2, 1, 3))
+            pattern = [[2 * length, columns], [0, 2], [left, len(part)], [1, left]]
+            real = piece.tile.ap(pattern, part.start * left)
+            imaginary = piece.tile.ap(pattern, length + part.start * left)
             multiply_complex(x, x, [real, imaginary])
         filters.load_next()
 

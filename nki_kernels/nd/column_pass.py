@@ -37,9 +37,18 @@ class Piece:
     """A part of every slab of a block, which is loaded at a time."""
 
     block: ColumnBlock
-    first: int  # where it begins, counted within each slab
-    count: int
+    part: range  # of each slab
     tile: Tensor  # of a ring
+
+    @property
+    def count(self) -> int:
+        """How much of each slab it has."""
+        return len(self.part)
+
+
+def in_parts(length: int, step: int) -> list[range]:
+    """Return parts of a length, of up to ``step``."""
+    return [range(first, min(first + step, length)) for first in range(0, length, step)]
 
 
 class Ring:
@@ -56,10 +65,7 @@ class Ring:
         """Begin to load; length: that of a slab. steps: the lengths of each block's pieces."""
         ring = cycle(tiles)
         self.pieces = [
-            [
-                Piece(block, first, min(step, length - first), next(ring))
-                for first in range(0, length, step)
-            ]
+            [Piece(block, part, next(ring)) for part in in_parts(length, step)]
             for block, step in zip(blocks, steps, strict=True)
         ]
         self._left, self._load = chain(*self.pieces), load
@@ -146,7 +152,7 @@ class ColumnPass:
         if self.radix > 1 and block.is_narrow():
             clear(piece.tile[0:rows, size : size + HALF])
         tile = tile.reshape((rows, place.members, piece.count, place.columns))
-        for data, held in block.rows(self.source, tile, self.length, piece.first):
+        for data, held in block.rows(self.source, tile, self.length, piece.part.start):
             transfer(held, data, block.base)
 
     def store(self, block: ColumnBlock, tile: Tensor) -> None:
@@ -173,14 +179,12 @@ class ColumnPass:
         step = min(piece.count, PSUM_BANK // rows)
         for group, state in zip(piece.block.groups(), states, strict=True):
             results = state[:, 0 : 2 * self.n].reshape((group.count, rows, self.length))
-            for first in range(0, piece.count, step):
-                count = min(step, piece.count - first)
-                bank = psum((columns_read(group.count), rows, count))
-                for index in range(count):
-                    data = operand(group, first + index)
-                    multiply(bank[:, :, index], data, self.opening, False)
-                at = piece.first + first
-                evacuate(bank[0 : group.count], results[:, :, at : at + count])
+            for numbers in in_parts(piece.count, step):
+                bank = psum((columns_read(group.count), rows, len(numbers)))
+                for index, row in enumerate(numbers):
+                    multiply(bank[:, :, index], operand(group, row), self.opening, False)
+                at = piece.part.start + numbers.start
+                evacuate(bank[0 : group.count], results[:, :, at : at + len(numbers)])
 
     def _operands(self, piece: Piece) -> Callable[[Columns, int], Tensor]:
         """Return a function for a row of a group's columns, one run: [(part, j, s), columns].

@@ -135,13 +135,9 @@ def _group_width(columns: int) -> int:
     return -(-columns // -(-columns // PARTITIONS))
 
 
-# What a launch does with blocks that follow each other: blocks of tasks.
-Work = Callable[[Sequence[ColumnBlock]], Iterator[Block]]
-
-
 def for_columns(
     x: HbmColumns,
-    work: Work,
+    work: Callable[[Sequence[ColumnBlock]], Iterator[Block]],
     size: tuple[int, int],
     instructions: int,
     order: Order,
@@ -151,7 +147,7 @@ def for_columns(
 
     Args:
         x: where the columns are, for their number.
-        work: what to do with them; what blocks share is loaded.
+        work: what to do with blocks that follow each other, as blocks of tasks.
         size: columns of a block, at most: of one member, though at least 128, and of several.
         instructions: instructions of an iteration, at most.
         order: how the blocks of tasks follow each other.

@@ -25,8 +25,7 @@ reads columns beyond its own.
 
 The input may have fewer than N rows: zeros follow, which are neither stored in HBM nor loaded. The
 output may have fewer rows, too: the others are not stored. A long batch is a loop on the device,
-over members or over blocks of columns, and two programs share it in the same way
-(columns.py).
+over members or over blocks of columns, and two programs share it in the same way (columns.py).
 
 Why it is fast.  It makes three passes of the Tensor engine instead of the four of two Stockham
 stages, and DMA moves runs of up to 8 KiB.
@@ -53,7 +52,7 @@ from ..roots import roots
 from ..table_terms import table_spec
 from ..tables import load_tables
 from ..tensor import Tensor
-from .column_pass import ColumnPass, Piece, Results, Ring
+from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from .columns import ColumnBlock, HbmColumns, for_columns
 
 MAX_STRIDED_RADIX = 64
@@ -211,17 +210,17 @@ class _Transform(ColumnPass):
                 yield ring.use(piece, partial(self.open, states))
             yield TURN
             left = iter(states)
-            for made in results:
-                yield from self._close(made, list(islice(left, len(made.place.groups()))))
+            for result in results:
+                yield from self._close(result, list(islice(left, len(result.place.groups()))))
         yield After(partial(self.store, block, tile))
 
     def _close_piece(self, results: Sequence[Results], piece: Piece) -> None:
         """Run the second stage on rows that are its operands as they are loaded."""
         low = 0
-        for number, made in enumerate(results):
-            data = piece.tile[0 : 2 * self.left, low : low + made.place.count].expand_dim(1)
-            self._outputs(data, 0, made, number % 2 == 0)
-            low += made.place.count
+        for number, result in enumerate(results):
+            data = piece.tile[0 : 2 * self.left, low : low + result.place.count].expand_dim(1)
+            self._outputs(data, 0, result, number % 2 == 0)
+            low += result.place.count
 
     def _close(self, results: Results, states: Sequence[Tensor]) -> Block:
         """Run the second stage of a chunk, with a state for each group."""
@@ -229,8 +228,7 @@ class _Transform(ColumnPass):
         if transposes_mix_rows() and place.members > 1 and 2 * place.columns <= PARTITIONS:
             yield self._set_aside(results, states)
         step = min(radix, PSUM_BANK // place.count)
-        for number, first in enumerate(range(0, radix, step)):
-            slabs = range(first, min(first + step, radix))
+        for number, slabs in enumerate(in_parts(radix, step)):
             yield self._close_slabs(results, states, slabs, number % 2 == 0)
 
     def _set_aside(self, results: Results, states: Sequence[Tensor]) -> Task:
