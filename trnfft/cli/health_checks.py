@@ -26,8 +26,7 @@ import torch
 import nki_sim
 import trnfft
 from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import distributions, hardware
 from nki_sim.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
