@@ -101,7 +101,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(in_turn(blocks(row, 0, share.step), order))
+        pipeline(in_turn(blocks(row, 0, share.step), order), order.begun)
 
     if share.trips > 0:
         work.setup()
@@ -113,7 +113,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
                 load_identity(dtype)
             return
         rest = chain([_with_setup(next(rest), work)], rest)
-    pipeline(in_turn(rest, order))
+    pipeline(in_turn(rest, order), order.begun)
 
 
 def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:

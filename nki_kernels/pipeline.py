@@ -58,11 +58,15 @@ class Order:
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
+    apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
+    begun before the first of them is finished, and one more.
     """
 
     depth: int
     ahead: int = 1
     spread: bool = False
+    apart: int = 1
+    begun: int = 2
 
 
 @dataclass
@@ -71,6 +75,7 @@ class _Round:
 
     tasks: list[tuple[float, int, _Running, Task | After]]
     beside: list[Beside]
+    blocks: list[_Running]  # those of the work beside tasks
 
 
 @dataclass(eq=False)
@@ -88,22 +93,32 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     TURN is left where tasks of the same block would follow each other.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
-    before: _Running | None = None  # the block whose task came last
+    before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
+    turns = order.apart  # since a block was opened
     while True:
-        if not running and before is not None:
+        if not running and before:
             yield TURN  # nothing of the next block is done before this one has ended
-        if len(running) < order.depth + order.ahead:
+        if not running or (len(running) < order.depth + order.ahead and turns >= order.apart):
             running[:0] = map(_Running, islice(waiting, 1))
+            turns = 0
+        turns += 1
         if not running:
             return
         this = _round(running, order)
-        beside = iter(this.beside)
+        beside, fresh = iter(this.beside), list(running)
+        if any(block in before for block in this.blocks):
+            yield TURN
+            before.clear()
         yield from islice(beside, 1)
-        for index, (_, _, block, task) in enumerate(this.tasks):
-            if index == 0 and block is before:
-                yield TURN
+        for _, _, block, task in this.tasks:
+            if not isinstance(task, After):
+                if block in fresh and block in before:
+                    yield TURN
+                    before.clear()
+                if block in fresh:
+                    fresh.remove(block)
+                before.append(block)
             yield task
-            before = block
             yield from islice(beside, 1)
         yield from beside
         running = [block for block in running if not block.has_ended]
@@ -111,14 +126,16 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
 
 def _round(running: list[_Running], order: Order) -> _Round:
     """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
-    this = _Round([], [])
+    this = _Round([], [], [])
     going = [block for block in running if block.is_opened][-order.depth :]
     for number, block in enumerate(running):
         if not block.is_opened or block in going:
             block.is_opened = True
             mine = _take(this, block)
-            for index, item in enumerate(mine):
-                place = (index + 1) / len(mine) if order.spread else number
+            count, done = _task_count(mine), 0
+            for item in mine:
+                place = done / max(1, count) if order.spread else number
+                done += not isinstance(item, After)
                 this.tasks.append((place, number, block, item))
     this.tasks.sort(key=lambda task: task[:2])
     return this
@@ -132,6 +149,7 @@ def _take(this: _Round, block: _Running) -> list[Task | After]:
             return mine
         if isinstance(item, Beside):
             this.beside.append(item)
+            this.blocks.append(block)
         else:
             mine.append(item)
     block.has_ended = True

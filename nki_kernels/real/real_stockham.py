@@ -43,8 +43,7 @@ sets rows aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -111,7 +110,7 @@ def real_stockham_rows(
     Zeros follow rows of fewer than N numbers. tables: those of ``real_stockham_tables``, in HBM.
     The target keeps as many numbers of a spectrum as it has columns.
     """
-    Forward([source], target, Geometry(*radices), tables).run()
+    Forward([source], target, Geometry(*radices)).run(tables)
 
 
 @nki.jit
@@ -138,63 +137,85 @@ def inverse_real_stockham_rows(
     source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
 ) -> None:
     """Write real rows from half spectra, the two parts of source, to up to N columns."""
-    Inverse(source, [target], Geometry(*radices), tables).run()
+    Inverse(source, [target], Geometry(*radices)).run(tables)
 
 
-@dataclass
-class RealRows:
-    """What all rows of a launch share, for either direction."""
+class RealWork:
+    """What all blocks of a launch share."""
 
-    source: Sequence[HbmRows]
-    target: Sequence[HbmRows]
-    geometry: Geometry
-    tables: Sequence[Tensor]  # in HBM
-
-    def __post_init__(self) -> None:
-        self.each, self.blocks = blocks_of_rows(self.geometry, row_count(self.source[0].tensor))
-        self.is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
-
-    def run(self) -> None:
-        """Transform all rows of this program: a loop on the device, then the remainder."""
-        if transposes_mix_rows():
-            prepare_guard()
-        size = self.ring_size()
-        self.ring = new_ring(size, min(_TILES, _RING // size))
-        pairs_rows = self.each > 1 and self.geometry.pairs_rows
-        self.stages = Stages(
-            self.geometry, self.tables, self.is_inverse, pairs_rows, load_identity()
-        )
-        # While a block is in its second stage, the next one is in its first, or else prepared.
-        order = Order(3, 1, spread=True) if self.is_interleaved else Order(2, 0, apart=2)
-        batch = row_count(self.source[0].tensor)
-        for_rows(batch, self, PARTITIONS * self.each, self.split, order)
+    def __init__(
+        self, source: Sequence[HbmRows], target: Sequence[HbmRows], geometry: Geometry
+    ) -> None:
+        self.source, self.target, self.geometry = source, target, geometry
+        self.batch = row_count(source[0].tensor)
+        least, share = self.batch // nl.num_programs(), -(-self.batch // nl.num_programs())
+        # Two long rows on a partition are for row tiles, where enough blocks remain to overlap.
+        pair = 2 if least >= _PAIRED and geometry.pairs_rows else 1
+        # The rows of a partition at once, at most, and a program's blocks of them.
+        self.each = min(max(pair, DMA_RUN // geometry.n), -(-share // PARTITIONS))
+        self.blocks = len(self.split(None, 0, share))
+        self.identity = load_identity()
 
     def split(self, base: object, first: int, count: int) -> list[Rows]:
         """Return rows as blocks."""
         return blocks_of(base, first, count, self.each)
+
+    def open_ring(self, size: int, tiles: int) -> None:
+        """Allocate tiles of ``size`` numbers, which DMA writes in turn."""
+        if transposes_mix_rows():
+            prepare_guard()
+        self.ring = [sbuf((PARTITIONS, size)) for _ in range(max(1, tiles))]
+
+    def stages(self, tables: Sequence[Tensor], is_inverse: bool) -> Stages:
+        """Return the stages of one direction; tables: in HBM."""
+        pairs_rows = self.each > 1 and self.geometry.pairs_rows
+        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity)
+
+    def load_real(self, rows: Rows, number: int) -> FlatRows:
+        """Load real rows into the tile of the ring whose turn it is."""
+        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
+        x = flat_rows(tile[:, 0 : real_size(self.geometry, rows.each)], rows.each, self.geometry.n)
+        load_rows(x.each, self.source[0].tensor, rows, self.source[0].columns)
+        return x
 
     def store(self, y: Tensor, rows: Rows) -> None:
         """Store results [P, part, row, n]."""
         for part, target in enumerate(self.target):
             store_rows(target.tensor, y[:, part], rows, target.columns)
 
+
+class Transform(RealWork):
+    """What all blocks share in either direction."""
+
+    is_inverse: bool
+
+    def run(self, tables: Sequence[Tensor]) -> None:
+        """Transform all rows of this program; tables: in HBM."""
+        size = self.ring_size()
+        self.open_ring(size, min(_TILES, _RING // size))
+        self.both = self.stages(tables, self.is_inverse)
+        # While a block is in its second stage, the next one is in its first, or else prepared.
+        is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
+        order = Order(3, 1, spread=True, begun=3) if is_interleaved else Order(2, 0, apart=2)
+        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order)
+
     def setup(self) -> None:
         """Load the tables."""
-        self.stages.load()
+        self.both.load()
 
 
-class Forward(RealRows):
+class Forward(Transform):
     """From real rows to half spectra."""
 
     is_inverse = False
 
     def ring_size(self) -> int:
         """Return the numbers of a tile that DMA writes."""
-        return self.each * self.geometry.n + real_tail(self.geometry)
+        return real_size(self.geometry, self.each)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
-        x = load_real(self.ring[number % len(self.ring)], self.source[0], rows, self.geometry)
+        x = self.load_real(rows, number)
         yield TURN
         if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
             loaded, x = x, new_rows(self.geometry, rows)
@@ -204,19 +225,19 @@ class Forward(RealRows):
         yield from guard.steps()
         yield TURN
         marks = guard.marks
-        state = new_state(self.stages, rows.partitions, rows.each)
-        tasks = slab_tasks(self.stages, x, state.each)
-        del x, guard
+        state = new_state(self.both, rows.partitions, rows.each)
+        tasks = slab_tasks(self.both, x, state.each)
+        del x, guard  # A tile lives as long as it has a name here.
         yield from tasks
         yield TURN
         y = sbuf((rows.partitions, 2, rows.each, self.geometry.length))
         for row in range(rows.each):
-            put = into_spectrum(self.stages, y[:, :, row], mark_of(marks, row))
-            yield from slot_tasks(self.stages, state, row, put)
+            put = into_spectrum(self.both, y[:, :, row], mark_of(marks, row))
+            yield from slot_tasks(self.both, state, row, put)
         yield After(partial(self.store, y, rows))
 
 
-class Inverse(RealRows):
+class Inverse(Transform):
     """From half spectra to real rows."""
 
     is_inverse = True
@@ -227,7 +248,7 @@ class Inverse(RealRows):
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
-        data = load_spectra(self.ring[number % len(self.ring)], self.source, rows, self.geometry)
+        data = self.load_spectra(rows, number)
         yield TURN
         guard = guarded(data, 2 * self.geometry.n)
         yield from guard.steps()
@@ -235,66 +256,47 @@ class Inverse(RealRows):
         yield from lay_out(data, spectra.each, self.geometry)
         del data
         yield TURN
-        marks = guard.marks
-        del guard
-        state = new_state(self.stages, rows.partitions, rows.each)
-        for row in range(rows.each):
-            put = into_slots(self.stages, state.each[:, row], self.geometry.state_place)
-            yield from slot_tasks(self.stages, spectra, row, put)
-        del spectra
-        yield TURN
-        y = sbuf((rows.partitions, 1, rows.each, self.geometry.n))
-        yield from slab_tasks(self.stages, state, y[:, 0], marks)
-        del state
-        yield After(partial(self.store, y, rows))
+        stages = to_real(self.both, spectra, guard.marks, partial(self.store, rows=rows))
+        del spectra, guard
+        yield from stages
+
+    def load_spectra(self, rows: Rows, number: int) -> Tensor:
+        """Load half spectra into a tile of the ring, part by part; return [P, row, part, n]."""
+        length = self.geometry.length
+        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
+        data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
+        for part, source in enumerate(self.source):
+            load_rows(data[:, part], source.tensor, rows, source.columns)
+        return data.permute((0, 2, 1, 3))
 
 
-# Rows of a launch, and how their data lies in SBUF.
+# Parts of blocks.
 
 
-def blocks_of_rows(geometry: Geometry, batch: int) -> tuple[int, int]:
-    """Return how many rows of a batch a partition takes at once, and a program's blocks of them.
+def to_real(
+    stages: Stages, spectra: FlatRows, marks: Tensor | None, store: Callable[[Tensor], None]
+) -> Block:
+    """Yield the inverse stages of spectra by slots; store: stores real rows [P, 1, rows, n]."""
+    state = new_state(stages, spectra.tile.shape[0], spectra.rows)
+    for row in range(state.rows):
+        put = into_slots(stages, state.each[:, row], stages.geometry.state_place)
+        yield from slot_tasks(stages, spectra, row, put)
+    del spectra
+    yield TURN
+    y = sbuf((state.tile.shape[0], 1, state.rows, stages.geometry.n))
+    yield from slab_tasks(stages, state, y[:, 0], marks)
+    yield After(partial(store, y))
 
-    Two long rows are for row tiles, where enough blocks remain to overlap.
-    """
-    share = -(-batch // nl.num_programs())
-    is_long = batch // nl.num_programs() >= _PAIRED
-    most = max(2 if is_long and geometry.pairs_rows else 1, DMA_RUN // geometry.n)
-    return min(most, -(-share // PARTITIONS)), len(blocks_of(None, 0, share, most))
 
-
-def new_ring(size: int, tiles: int) -> list[Tensor]:
-    """Allocate tiles of ``size`` numbers, which DMA writes in turn."""
-    return [sbuf((PARTITIONS, size)) for _ in range(max(1, tiles))]
-
-
-def real_tail(geometry: Geometry) -> int:
-    """Return how many zeros follow real rows, of which the forward stage takes slabs."""
-    return tail_of(geometry.slabs * geometry.radix, geometry.left // geometry.slabs)
+def real_size(geometry: Geometry, rows: int) -> int:
+    """Return the numbers of so many real rows, and of zeros behind them for their slabs."""
+    count, step = geometry.slabs * geometry.radix, geometry.left // geometry.slabs
+    return rows * geometry.n + tail_of(count, step)
 
 
 def new_rows(geometry: Geometry, rows: Rows) -> FlatRows:
     """Allocate real rows."""
-    numbers = rows.each * geometry.n + real_tail(geometry)
-    return flat_rows(sbuf((rows.partitions, numbers)), rows.each, geometry.n)
-
-
-def load_real(tile: Tensor, source: HbmRows, rows: Rows, geometry: Geometry) -> FlatRows:
-    """Load real rows into a tile of the ring."""
-    numbers = rows.each * geometry.n + real_tail(geometry)
-    x = flat_rows(tile[0 : rows.partitions, 0:numbers], rows.each, geometry.n)
-    load_rows(x.each, source.tensor, rows, source.columns)
-    return x
-
-
-def load_spectra(tile: Tensor, source: Sequence[HbmRows], rows: Rows, geometry: Geometry) -> Tensor:
-    """Load half spectra into a tile of the ring, part by part; return [P, row, part, n]."""
-    length = geometry.length
-    data = tile[0 : rows.partitions, 0 : 2 * rows.each * length]
-    data = data.reshape_dim(1, (2, rows.each, length))
-    for part, held in enumerate(source):
-        load_rows(data[:, part], held.tensor, rows, held.columns)
-    return data.permute((0, 2, 1, 3))
+    return flat_rows(sbuf((rows.partitions, real_size(geometry, rows.each))), rows.each, geometry.n)
 
 
 def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry) -> Iterator[Beside]:
