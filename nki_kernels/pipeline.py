@@ -73,7 +73,7 @@ class Order:
 class _Round:
     """What blocks do from one turn to the next: tasks with their places, and work beside them."""
 
-    tasks: list[tuple[float, int, _Running, Task | After]]
+    tasks: list[tuple[tuple[float, int], _Running, Task | After]]
     beside: list[Beside]
     blocks: list[_Running]  # those of the work beside tasks
 
@@ -110,7 +110,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             yield TURN
             before.clear()
         yield from islice(beside, 1)
-        for _, _, block, task in this.tasks:
+        for _, block, task in this.tasks:
             if not isinstance(task, After):
                 if block in fresh and block in before:
                     yield TURN
@@ -128,16 +128,20 @@ def _round(running: list[_Running], order: Order) -> _Round:
     """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
     this = _Round([], [], [])
     going = [block for block in running if block.is_opened][-order.depth :]
-    for number, block in enumerate(running):
+    taken = list[tuple[_Running, list[Task | After]]]()
+    for block in running:
         if not block.is_opened or block in going:
             block.is_opened = True
-            mine = _take(this, block)
-            count, done = _task_count(mine), 0
-            for item in mine:
-                place = done / max(1, count) if order.spread else number
-                done += not isinstance(item, After)
-                this.tasks.append((place, number, block, item))
-    this.tasks.sort(key=lambda task: task[:2])
+            if mine := _take(this, block):
+                taken.append((block, mine))
+    for number, (block, mine) in enumerate(taken):
+        # Of tasks that are spread, the latest block's come first, and the oldest block's last.
+        count, done = _task_count(mine), number / max(1, len(taken) - 1) - 1
+        for item in mine:
+            done += not isinstance(item, After)
+            place = (done / max(1, count), -number) if order.spread else (number, 0)
+            this.tasks.append((place, block, item))
+    this.tasks.sort(key=lambda task: task[0])
     return this
 
 

@@ -43,9 +43,9 @@ sets rows aside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ..chip import transposes_mix_rows
 from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
@@ -216,14 +216,14 @@ class Forward(Transform):
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
         x = self.load_real(rows, number)
-        yield TURN
+        steps = list[Beside]()
         if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
             loaded, x = x, new_rows(self.geometry, rows)
-            yield Beside(partial(copy_aside, x.each, loaded.each))
+            steps.append(Beside(partial(copy_aside, x.each, loaded.each)))
             del loaded
         guard = guarded(x.each, self.geometry.n)
-        yield from guard.steps()
-        yield TURN
+        yield from prepared(number, chain(steps, guard.steps()))
+        del steps
         marks = guard.marks
         state = new_state(self.both, rows.partitions, rows.each)
         tasks = slab_tasks(self.both, x, state.each)
@@ -249,13 +249,11 @@ class Inverse(Transform):
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
         data = self.load_spectra(rows, number)
-        yield TURN
         guard = guarded(data, 2 * self.geometry.n)
-        yield from guard.steps()
         spectra = new_spectra(self.geometry, rows.partitions, rows.each)
-        yield from lay_out(data, spectra.each, self.geometry)
-        del data
-        yield TURN
+        steps = chain(guard.steps(), lay_out(data, spectra.each, self.geometry))
+        yield from prepared(number, steps)
+        del data, steps
         stages = to_real(self.both, spectra, guard.marks, partial(self.store, rows=rows))
         del spectra, guard
         yield from stages
@@ -271,6 +269,17 @@ class Inverse(Transform):
 
 
 # Parts of blocks.
+
+
+def prepared(number: int, steps: Iterable[Beside]) -> Block:
+    """Yield the steps that prepare a block beside tasks of others, or at once if there are none."""
+    if number == 0:
+        for step in steps:
+            step.run()
+        steps = ()
+    yield TURN
+    yield from steps
+    yield TURN
 
 
 def to_real(
