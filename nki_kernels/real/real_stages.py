@@ -29,6 +29,8 @@ from ..tables import load_tables
 from ..tensor import Tensor
 from .real_stockham_tables import GROUP, Geometry
 
+_SLOTS = 8  # matrices of slots that are loaded at a time, so that the first ones are soon there
+
 
 @dataclass
 class Stages:
@@ -39,7 +41,7 @@ class Stages:
     is_inverse: bool
     pairs_rows: bool  # whether row tiles take two rows in the stage on real numbers
     identity: Tensor
-    # Tables in SBUF: of the stage on real numbers, of slot 0, and of the other slots.
+    # Tables in SBUF: of the stage on real numbers, of slot 0, and of other slots, some in each.
     held: tuple[Tensor, ...] = ()
 
     @property
@@ -56,20 +58,23 @@ class Stages:
         """Load the tables into SBUF, in the order in which they are needed."""
         self.held = ()  # the tiles of an earlier call
         real = self.tables[-1 if self.pairs_rows else 0]
-        spectrum = self.tables[1 : 2 if self.geometry.slots == 1 else 3]
+        spectrum = [self.tables[1]]
+        if self.geometry.slots > 1:
+            count = self.tables[2].shape[1]
+            starts = range(0, count, _SLOTS)
+            spectrum += [self.tables[2][:, low : min(low + _SLOTS, count)] for low in starts]
         if self.is_inverse:
-            *others, first = load_tables([*spectrum, real])
+            *others, first = load_tables([*spectrum, real], tiles=3)
         else:
-            first, *others = load_tables([real, *spectrum])
+            first, *others = load_tables([real, *spectrum], tiles=3)
         self.held = first, *others
 
     def matrices(self, slots: range) -> list[Tensor]:
         """Return the matrices of slots; where slots are paired, those of both slots."""
         if slots[0] == 0:
             return [self.held[1]]
-        if self.geometry.pairs_slots:
-            return [self.held[2][:, slot // 2] for slot in slots]
-        return [self.held[2][:, slot - 1] for slot in slots]
+        places = [slot // 2 if self.geometry.pairs_slots else slot - 1 for slot in slots]
+        return [self.held[2 + place // _SLOTS][:, place % _SLOTS] for place in places]
 
 
 # Rows between the stages.
