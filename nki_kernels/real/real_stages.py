@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..chip import transposes_mix_rows
 from ..engines import (
     NARROW,
     WHOLE_RADIX,
@@ -41,6 +40,7 @@ class Stages:
     is_inverse: bool
     pairs_rows: bool  # whether row tiles take two rows in the stage on real numbers
     identity: Tensor
+    is_scalar: bool  # whether ScalarE, not VectorE, evacuates transposes
     # Tables in SBUF: of the stage on real numbers, of slot 0, and of other slots, some in each.
     held: tuple[Tensor, ...] = ()
 
@@ -191,14 +191,14 @@ def parted(matrix: Tensor, outputs: Sequence[Tensor], mark: Tensor | None) -> Pr
     return Products([matrix], (matrix.shape[1],), lambda bank, _: bank, put)
 
 
-def products(data: Sequence[Tensor], tiles: Sequence[Products], identity: Tensor) -> Task:
+def products(stages: Stages, data: Sequence[Tensor], tiles: Sequence[Products]) -> Task:
     """Transpose runs of data [P, K or more]; multiply each, in the array or in its row tiles."""
     partitions, rows = data[0].shape
     depth = rows if len(tiles) > 1 else tiles[0].matrices[0].shape[0]
     bank = psum((rows, len(data), padded_columns(partitions, depth)))
     for index, run in enumerate(data):
-        transpose(bank[:, index], run, identity)
-    moved = evacuate(bank, is_scalar=transposes_mix_rows())
+        transpose(bank[:, index], run, stages.identity)
+    moved = evacuate(bank, is_scalar=stages.is_scalar)
     del bank
     yield
     banks = [psum((moved.shape[2], *tile.shape)) for tile in tiles]
@@ -242,7 +242,7 @@ def slab_tasks(
                 by_column(matrices, target[:, each, :, first:last], mark_of(marks, each))
                 for each in mine
             ]
-            yield products(data, made, stages.identity)
+            yield products(stages, data, made)
 
 
 def slot_tasks(
@@ -260,7 +260,7 @@ def slot_tasks(
         for slot in tiles[0]:
             first = place(slot)
             data.append(source.run(row, first, place(slot + len(tiles)) - first, 1))
-        yield products(data, [put(slots) for slots in tiles], stages.identity)
+        yield products(stages, data, [put(slots) for slots in tiles])
 
 
 def into_spectrum(stages: Stages, y: Tensor, mark: Tensor | None) -> Callable[[range], Products]:

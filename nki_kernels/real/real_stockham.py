@@ -143,6 +143,8 @@ def inverse_real_stockham_rows(
 class RealWork:
     """What all blocks of a launch share."""
 
+    is_scalar = True  # whether ScalarE, not VectorE, evacuates transposes
+
     def __init__(
         self, source: Sequence[HbmRows], target: Sequence[HbmRows], geometry: Geometry
     ) -> None:
@@ -169,7 +171,9 @@ class RealWork:
     def stages(self, tables: Sequence[Tensor], is_inverse: bool) -> Stages:
         """Return the stages of one direction; tables: in HBM."""
         pairs_rows = self.each > 1 and self.geometry.pairs_rows
-        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity)
+        return Stages(
+            self.geometry, tables, is_inverse, pairs_rows, self.identity, self.is_scalar
+        )
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
         """Load real rows into the tile of the ring whose turn it is."""
@@ -188,6 +192,10 @@ class Transform(RealWork):
     """What all blocks share in either direction."""
 
     is_inverse: bool
+
+    @property
+    def is_scalar(self) -> bool:
+        return transposes_mix_rows()
 
     def run(self, tables: Sequence[Tensor]) -> None:
         """Transform all rows of this program; tables: in HBM."""
