@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
@@ -42,7 +43,7 @@ from ..real.real_stages import (
     slab_tasks,
     slot_tasks,
 )
-from ..real.real_stockham import RealWork, lay_out, real_size, to_real
+from ..real.real_stockham import RealWork, lay_out, prepared, real_size, to_real
 from ..real.real_stockham_tables import (
     Geometry,
     inverse_real_stockham_specs,
@@ -129,10 +130,9 @@ class Convolution(RealWork):
         """Load the tables and, if all rows have the same, the filter."""
         self.forward.load()
         self.spectrum = None  # the tile of an earlier call
-        loaded = self.load_filter(Rows(None, 0, PARTITIONS, 1)) if self.is_shared else None
+        if self.is_shared:
+            self.spectrum = self.by_slots(self.load_filter(Rows(None, 0, PARTITIONS, 1)))
         self.inverse.load()
-        if loaded is not None:
-            self.spectrum = self.by_slots(loaded)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
@@ -141,11 +141,8 @@ class Convolution(RealWork):
         if is_late:
             yield TURN  # the block before has to leave the only tile
         x = self.load_real(rows, number)
-        if not is_late:
-            yield TURN
         guard = guarded(x.each, geometry.n)
-        yield from guard.steps()
-        yield TURN
+        yield from chain(guard.steps(), [TURN]) if is_late else prepared(number, guard.steps())
         marks = guard.marks
         state = new_state(self.forward, rows.partitions, rows.each)
         tasks = slab_tasks(self.forward, x, state.each)
@@ -186,7 +183,7 @@ class Convolution(RealWork):
     def by_slots(self, loaded: Tensor) -> FlatRows:
         """Return H, as ``load_filter`` returned it, in the order of slots."""
         spectra = new_spectra(self.geometry, *loaded.shape[0:2])
-        for step in lay_out(loaded, spectra.each, self.geometry):
+        for step in lay_out(loaded, spectra.each, self.geometry, is_scalar=False):
             step.run()
         return spectra
 

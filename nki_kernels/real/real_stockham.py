@@ -164,16 +164,14 @@ class RealWork:
 
     def open_ring(self, size: int, tiles: int) -> None:
         """Allocate tiles of ``size`` numbers, which DMA writes in turn."""
-        if transposes_mix_rows():
+        if transposes_mix_rows() and self.batch > 1:
             prepare_guard()
         self.ring = [sbuf((PARTITIONS, size)) for _ in range(max(1, tiles))]
 
     def stages(self, tables: Sequence[Tensor], is_inverse: bool) -> Stages:
         """Return the stages of one direction; tables: in HBM."""
         pairs_rows = self.each > 1 and self.geometry.pairs_rows
-        return Stages(
-            self.geometry, tables, is_inverse, pairs_rows, self.identity, self.is_scalar
-        )
+        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, self.is_scalar)
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
         """Load real rows into the tile of the ring whose turn it is."""
@@ -259,7 +257,7 @@ class Inverse(Transform):
         data = self.load_spectra(rows, number)
         guard = guarded(data, 2 * self.geometry.n)
         spectra = new_spectra(self.geometry, rows.partitions, rows.each)
-        steps = chain(guard.steps(), lay_out(data, spectra.each, self.geometry))
+        steps = chain(guard.steps(), lay_out(data, spectra.each, self.geometry, is_scalar=True))
         yield from prepared(number, steps)
         del data, steps
         stages = to_real(self.both, spectra, guard.marks, partial(self.store, rows=rows))
@@ -316,16 +314,18 @@ def new_rows(geometry: Geometry, rows: Rows) -> FlatRows:
     return flat_rows(sbuf((rows.partitions, real_size(geometry, rows.each))), rows.each, geometry.n)
 
 
-def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry) -> Iterator[Beside]:
-    """Yield steps that lay out spectra [P, row, part, n] by slots in SBUF [P, row, ...]."""
+def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry, is_scalar: bool) -> Iterator[Beside]:
+    """Yield steps that lay out spectra [P, row, part, n] by slots in SBUF [P, row, ...].
+
+    GpSimdE and another engine copy slots in turn: ScalarE if ``is_scalar``, else VectorE.
+    """
     radix, run, slots = geometry.radix, geometry.run, geometry.slots
 
     def edge() -> None:
         *pairs, real = edge_outputs(geometry, data)
         count = geometry.edge - geometry.own
         for outputs in pairs:
-            dst = spectra[:, :, 0:count].reshape_dim(2, (2, count // 2))
-            copy_aside(dst, outputs)
+            copy_aside(spectra[:, :, 0:count].reshape_dim(2, (2, count // 2)), outputs)
         copy_aside(spectra[:, :, count : geometry.edge], real[:, :, 0])
 
     def others(mine: range) -> None:
@@ -333,7 +333,11 @@ def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry) -> Iterator[Besid
         for slot in mine:
             low = geometry.slot_place(slot)
             both = runs[:, :, :, :, slot : radix - slot + 1 : radix - 2 * slot]
-            copy_aside(spectra[:, :, low : low + 4 * run], both, is_scalar=slot % 2 == 0)
+            place = spectra[:, :, low : low + 4 * run]
+            if slot % 2 == 0:
+                evacuate(both, place, is_scalar=is_scalar)
+            else:
+                copy_aside(place, both)
 
     yield Beside(edge)
     ends = [1 + (slots - 1) * piece // _PIECES for piece in range(_PIECES + 1)]
@@ -341,9 +345,6 @@ def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry) -> Iterator[Besid
         yield Beside(partial(others, range(first, last)))
 
 
-def copy_aside(dst: Tensor, src: Tensor, is_scalar: bool = False) -> None:
-    """Copy within SBUF, on GpSimdE or ScalarE, which have time."""
-    if is_scalar:
-        evacuate(src, dst)
-    else:
-        nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)
+def copy_aside(dst: Tensor, src: Tensor) -> None:
+    """Copy within SBUF, on GpSimdE."""
+    nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)
