@@ -109,7 +109,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         if any(block in before for block in this.blocks):
             yield TURN
             before.clear()
-        yield from islice(beside, 1)
+        # One beside each task, or several where there are more of them than tasks.
+        most = -(-len(this.beside) // (len(this.tasks) + 1))
+        yield from islice(beside, most)
         for _, block, task in this.tasks:
             if not isinstance(task, After):
                 if block in fresh and block in before:
@@ -119,7 +121,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
                     fresh.remove(block)
                 before.append(block)
             yield task
-            yield from islice(beside, 1)
+            yield from islice(beside, most)
         yield from beside
         running = [block for block in running if not block.has_ended]
 

@@ -79,7 +79,7 @@ _INTERLEAVED = 4096  # numbers of a row, up to which SBUF has room for the stage
 _FEWEST = 3  # blocks, from which on their stages take turns
 _TILES = 3  # tiles into which DMA loads data in turn
 _RING = 12544  # numbers a partition of these tiles, at most
-_PIECES = 6  # parts in which spectra are laid out by slots
+_PIECES = 2  # parts in which spectra are laid out by slots
 
 
 @nki.jit
