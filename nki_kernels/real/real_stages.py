@@ -113,7 +113,7 @@ def flat_rows(tile: Tensor, rows: int, size: int) -> FlatRows:
     """Return rows in SBUF [P, L], with zeros behind them."""
     end = rows * size
     if end < tile.shape[1]:
-        clear(tile[:, end:], nisa.engine.gpsimd)
+        clear(tile[:, end:])
     return FlatRows(tile, rows, size)
 
 
