@@ -59,7 +59,7 @@ class Order:
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
-    begun before the first of them is finished, and one more.
+    begun when the first of them is finished, as for ``pipeline``.
     """
 
     depth: int
@@ -69,11 +69,21 @@ class Order:
     begun: int = 2
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """A task of a round, or what follows one."""
+
+    place: tuple[float, int]  # where it comes in the round
+    block: _Running
+    item: Task | After
+    is_first: bool  # whether no task of this block comes before
+
+
 @dataclass
 class _Round:
-    """What blocks do from one turn to the next: tasks with their places, and work beside them."""
+    """What blocks do from one turn to the next: tasks in their order, and work beside them."""
 
-    tasks: list[tuple[tuple[float, int], _Running, Task | After]]
+    tasks: list[_Placed]
     beside: list[Beside]
     blocks: list[_Running]  # those of the work beside tasks
 
@@ -90,7 +100,7 @@ class _Running:
 def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     """Yield the tasks of blocks, from one TURN to the next of each.
 
-    TURN is left where tasks of the same block would follow each other.
+    TURN is left where a block would go on before its last tasks are finished.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
     before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
@@ -105,22 +115,19 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         if not running:
             return
         this = _round(running, order)
-        beside, fresh = iter(this.beside), list(running)
         if any(block in before for block in this.blocks):
             yield TURN
             before.clear()
         # One beside each task, or several where there are more of them than tasks.
-        most = -(-len(this.beside) // (len(this.tasks) + 1))
+        beside, most = iter(this.beside), -(-len(this.beside) // (len(this.tasks) + 1))
         yield from islice(beside, most)
-        for _, block, task in this.tasks:
-            if not isinstance(task, After):
-                if block in fresh and block in before:
+        for task in this.tasks:
+            if not isinstance(task.item, After):
+                if task.is_first and task.block in before:
                     yield TURN
                     before.clear()
-                if block in fresh:
-                    fresh.remove(block)
-                before.append(block)
-            yield task
+                before.append(task.block)
+            yield task.item
             yield from islice(beside, most)
         yield from beside
         running = [block for block in running if not block.has_ended]
@@ -138,12 +145,12 @@ def _round(running: list[_Running], order: Order) -> _Round:
                 taken.append((block, mine))
     for number, (block, mine) in enumerate(taken):
         # Of tasks that are spread, the latest block's come first, and the oldest block's last.
-        count, done = _task_count(mine), number / max(1, len(taken) - 1) - 1
+        count, done, last = max(1, _task_count(mine)), 0, number / max(1, len(taken) - 1) - 1
         for item in mine:
             done += not isinstance(item, After)
-            place = (done / max(1, count), -number) if order.spread else (number, 0)
-            this.tasks.append((place, block, item))
-    this.tasks.sort(key=lambda task: task[0])
+            place = ((done + last) / count, -number) if order.spread else (number, 0)
+            this.tasks.append(_Placed(place, block, item, done == 1))
+    this.tasks.sort(key=lambda task: task.place)
     return this
 
 

@@ -31,7 +31,7 @@ from typing import Any
 from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
 from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
-from ..launch import HbmRows, Rows, for_rows, load_rows
+from ..launch import HbmRows, Rows, load_rows
 from ..packing import unpack
 from ..pipeline import TURN, Beside, Block, Order
 from ..real.real_stages import (
@@ -104,14 +104,14 @@ def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore
     y = hbm((batch, kept))
     filters = [HbmRows(h_re, half), HbmRows(h_im, half)]
     work = Convolution([HbmRows(x, held)], [HbmRows(y, kept)], Geometry(*radices))
-    work.run(filters, unpack(tables, places))
+    work.convolve(filters, unpack(tables, places))
     return y
 
 
 class Convolution(RealWork):
     """What all blocks of a launch share."""
 
-    def run(self, filters: Sequence[HbmRows], tables: Sequence[Tensor]) -> None:
+    def convolve(self, filters: Sequence[HbmRows], tables: Sequence[Tensor]) -> None:
         """Convolve all rows of this program; filters: the real and the imaginary part of H."""
         self.filters = filters
         self.is_shared = filters[0].tensor.shape[0] == 1  # whether all rows have the same filter
@@ -121,10 +121,9 @@ class Convolution(RealWork):
         is_alone = size >= _LONG and not self.is_shared
         self.open_ring(size, 1 if is_alone or size > _LONG else 2)
         half = len(tables) // 2
-        self.forward = self.stages(tables[:half], is_inverse=False)
-        self.inverse = self.stages(tables[half:], is_inverse=True)
-        order = Order(4, 0, spread=True, apart=2, begun=3)
-        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order)
+        self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
+        self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
+        self.run(self, Order(4, 0, spread=True, apart=2, begun=3))
 
     def setup(self) -> None:
         """Load the tables and, if all rows have the same, the filter."""

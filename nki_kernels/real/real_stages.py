@@ -22,7 +22,6 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..isa import nisa
 from ..pipeline import Task
 from ..tables import load_tables
 from ..tensor import Tensor

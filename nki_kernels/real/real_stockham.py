@@ -51,7 +51,7 @@ from ..chip import transposes_mix_rows
 from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
 from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
-from ..launch import HbmRows, Rows, blocks_of, for_rows, load_rows, row_count, store_rows
+from ..launch import HbmRows, Rows, Work, blocks_of, for_rows, load_rows, row_count, store_rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Beside, Block, Order
 from ..row_guard import prepare_guard
@@ -110,7 +110,8 @@ def real_stockham_rows(
     Zeros follow rows of fewer than N numbers. tables: those of ``real_stockham_tables``, in HBM.
     The target keeps as many numbers of a spectrum as it has columns.
     """
-    Forward([source], target, Geometry(*radices)).run(tables)
+    work = Forward([source], target, Geometry(*radices))
+    work.transform(work, tables, False, real_size(work.geometry, work.each))
 
 
 @nki.jit
@@ -137,13 +138,12 @@ def inverse_real_stockham_rows(
     source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
 ) -> None:
     """Write real rows from half spectra, the two parts of source, to up to N columns."""
-    Inverse(source, [target], Geometry(*radices)).run(tables)
+    work = Inverse(source, [target], Geometry(*radices))
+    work.transform(work, tables, True, 2 * work.each * work.geometry.length)
 
 
 class RealWork:
-    """What all blocks of a launch share."""
-
-    is_scalar = True  # whether ScalarE, not VectorE, evacuates transposes
+    """What all blocks of a launch share: rows, and tiles into which DMA loads them in turn."""
 
     def __init__(
         self, source: Sequence[HbmRows], target: Sequence[HbmRows], geometry: Geometry
@@ -157,28 +157,42 @@ class RealWork:
         self.each = min(max(pair, DMA_RUN // geometry.n), -(-share // PARTITIONS))
         self.blocks = len(self.split(None, 0, share))
         self.identity = load_identity()
+        self.ring: list[Tensor] = []
 
     def split(self, base: object, first: int, count: int) -> list[Rows]:
         """Return rows as blocks."""
         return blocks_of(base, first, count, self.each)
 
     def open_ring(self, size: int, tiles: int) -> None:
-        """Allocate tiles of ``size`` numbers, which DMA writes in turn."""
+        """Allocate tiles of ``size`` numbers for loads."""
         if transposes_mix_rows() and self.batch > 1:
             prepare_guard()
         self.ring = [sbuf((PARTITIONS, size)) for _ in range(max(1, tiles))]
 
-    def stages(self, tables: Sequence[Tensor], is_inverse: bool) -> Stages:
-        """Return the stages of one direction; tables: in HBM."""
+    def stages(self, tables: Sequence[Tensor], is_inverse: bool, is_scalar: bool) -> Stages:
+        """Return the stages of one direction, which have tables in HBM."""
         pairs_rows = self.each > 1 and self.geometry.pairs_rows
-        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, self.is_scalar)
+        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, is_scalar)
+
+    def run(self, work: Work, order: Order) -> None:
+        """Run the blocks of all rows of this program."""
+        for_rows(self.batch, work, PARTITIONS * self.each, self.split, order)
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
-        """Load real rows into the tile of the ring whose turn it is."""
+        """Load real rows into the tile whose turn it is."""
         tile = self.ring[number % len(self.ring)][0 : rows.partitions]
         x = flat_rows(tile[:, 0 : real_size(self.geometry, rows.each)], rows.each, self.geometry.n)
         load_rows(x.each, self.source[0].tensor, rows, self.source[0].columns)
         return x
+
+    def load_spectra(self, rows: Rows, number: int) -> Tensor:
+        """Load half spectra, part by part; return them as [P, row, part, n]."""
+        length = self.geometry.length
+        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
+        data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
+        for part, source in enumerate(self.source):
+            load_rows(data[:, part], source.tensor, rows, source.columns)
+        return data.permute((0, 2, 1, 3))
 
     def store(self, y: Tensor, rows: Rows) -> None:
         """Store results [P, part, row, n]."""
@@ -189,21 +203,14 @@ class RealWork:
 class Transform(RealWork):
     """What all blocks share in either direction."""
 
-    is_inverse: bool
-
-    @property
-    def is_scalar(self) -> bool:
-        return transposes_mix_rows()
-
-    def run(self, tables: Sequence[Tensor]) -> None:
-        """Transform all rows of this program; tables: in HBM."""
-        size = self.ring_size()
+    def transform(self, work: Work, tables: Sequence[Tensor], is_inverse: bool, size: int) -> None:
+        """Transform all rows of this program; size: numbers of a tile for loads."""
         self.open_ring(size, min(_TILES, _RING // size))
-        self.both = self.stages(tables, self.is_inverse)
+        self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
         # While a block is in its second stage, the next one is in its first, or else prepared.
         is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
         order = Order(3, 1, spread=True, begun=3) if is_interleaved else Order(2, 0, apart=2)
-        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order)
+        self.run(work, order)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -213,27 +220,21 @@ class Transform(RealWork):
 class Forward(Transform):
     """From real rows to half spectra."""
 
-    is_inverse = False
-
-    def ring_size(self) -> int:
-        """Return the numbers of a tile that DMA writes."""
-        return real_size(self.geometry, self.each)
-
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
         x = self.load_real(rows, number)
         steps = list[Beside]()
         if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
-            loaded, x = x, new_rows(self.geometry, rows)
+            tile = sbuf((rows.partitions, real_size(self.geometry, rows.each)))
+            loaded, x = x, flat_rows(tile, rows.each, self.geometry.n)
             steps.append(Beside(partial(copy_aside, x.each, loaded.each)))
-            del loaded
+            del loaded, tile
         guard = guarded(x.each, self.geometry.n)
         yield from prepared(number, chain(steps, guard.steps()))
-        del steps
         marks = guard.marks
         state = new_state(self.both, rows.partitions, rows.each)
         tasks = slab_tasks(self.both, x, state.each)
-        del x, guard  # A tile lives as long as it has a name here.
+        del x, guard, steps  # A tile lives as long as it has a name here.
         yield from tasks
         yield TURN
         y = sbuf((rows.partitions, 2, rows.each, self.geometry.length))
@@ -246,32 +247,16 @@ class Forward(Transform):
 class Inverse(Transform):
     """From half spectra to real rows."""
 
-    is_inverse = True
-
-    def ring_size(self) -> int:
-        """Return the numbers of a tile that DMA writes."""
-        return 2 * self.each * self.geometry.length
-
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
         data = self.load_spectra(rows, number)
         guard = guarded(data, 2 * self.geometry.n)
         spectra = new_spectra(self.geometry, rows.partitions, rows.each)
-        steps = chain(guard.steps(), lay_out(data, spectra.each, self.geometry, is_scalar=True))
-        yield from prepared(number, steps)
-        del data, steps
+        steps = lay_out(data, spectra.each, self.geometry, is_scalar=True)
+        yield from prepared(number, chain(guard.steps(), steps))
         stages = to_real(self.both, spectra, guard.marks, partial(self.store, rows=rows))
-        del spectra, guard
+        del data, guard, spectra, steps  # A tile lives as long as it has a name here.
         yield from stages
-
-    def load_spectra(self, rows: Rows, number: int) -> Tensor:
-        """Load half spectra into a tile of the ring, part by part; return [P, row, part, n]."""
-        length = self.geometry.length
-        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
-        data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
-        for part, source in enumerate(self.source):
-            load_rows(data[:, part], source.tensor, rows, source.columns)
-        return data.permute((0, 2, 1, 3))
 
 
 # Parts of blocks.
@@ -307,11 +292,6 @@ def real_size(geometry: Geometry, rows: int) -> int:
     """Return the numbers of so many real rows, and of zeros behind them for their slabs."""
     count, step = geometry.slabs * geometry.radix, geometry.left // geometry.slabs
     return rows * geometry.n + tail_of(count, step)
-
-
-def new_rows(geometry: Geometry, rows: Rows) -> FlatRows:
-    """Allocate real rows."""
-    return flat_rows(sbuf((rows.partitions, real_size(geometry, rows.each))), rows.each, geometry.n)
 
 
 def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry, is_scalar: bool) -> Iterator[Beside]:

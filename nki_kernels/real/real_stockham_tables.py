@@ -97,7 +97,7 @@ class Geometry:
         return 2 * self.left * slot
 
     def slot_place(self, slot: int) -> int:
-        """Return where a slot begins in a spectrum by slots: slot 0, then (part, q, run) of each."""
+        """Return where a slot begins in a spectrum by slots, each of the others (part, q, run)."""
         return 0 if slot == 0 else self.edge + (slot - 1) * 4 * self.run
 
     def slot_groups(self) -> Iterator[list[range]]:

@@ -105,7 +105,7 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
         nki_sim.simulate(ALGORITHMS["stockham"].kernel)[cores](zeros, zeros, *arguments)
     price = cost.price(recipe, batch, TRN2, cores)
     assert price.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
-    assert price.instructions < timeline.instructions / 4
+    assert price.instructions < timeline.instructions / 3
 
 
 @pytest.mark.parametrize("cores", [1, 2])
