@@ -35,6 +35,7 @@ loaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,7 @@ from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
 from ..table_terms import table_spec
+from ..tables import load_tables
 from ..tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines
 
@@ -162,19 +164,36 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
         (y_re, y_im), float32 HBM [B, R, C].
     """
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    Images([x_re, x_im], [y_re, y_im], unpack(tables, places), 1, 2).transform()
+    Images([x_re, x_im], [y_re, y_im], unpack(tables, places)).transform()
     return y_re, y_im
 
 
 class Images(ResidentArrays):
     """Images [R, C], one a block."""
 
+    def __init__(
+        self, source: Sequence[Tensor], target: Sequence[Tensor], tables: Sequence[Tensor]
+    ) -> None:
+        super().__init__(source, target, tables[0:2], together=1, vector_turn=2)
+        self._last_in_hbm = tables[2:]
+        _, rows, self.width = source[0].shape
+        self.rows, self.columns = rows // ROW_RADIX, self.width // COLUMN_RADIX  # r2 and c2
+
     def transform(self) -> None:
         """Transform all of them."""
-        _, rows, self.width = self.source[0].shape
-        self.rows, self.columns = rows // ROW_RADIX, self.width // COLUMN_RADIX  # r2 and c2
         piece = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
         self.run(piece, self.rows // 4, max(1, _LOADED // (16 * self.width)))
+
+    def setup(self) -> None:
+        """Load tables, those of the last stages only where no rows are on their way."""
+        super().setup()
+        if self.ring.is_idle:
+            self._load_last_tables()
+
+    def _load_last_tables(self) -> None:
+        """Load the tables of the last stages, which come after the rows of the first image."""
+        if len(self.tables) == 2:
+            self.tables += load_tables(self._last_in_hbm)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One image, from HBM to HBM."""
@@ -187,7 +206,7 @@ class Images(ResidentArrays):
         for first, piece in zip(firsts, pieces, strict=True):
             yield from self._open(products, piece, first, slabs)
             yield TURN
-        self.load_last_tables()
+        self._load_last_tables()
         for block in range(ROW_RADIX * self.rows // PARTITIONS):
             yield self._close(products, rows, block, slabs)
 

@@ -168,16 +168,9 @@ class ResidentArrays:
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Load tables, those of the last stages only where no rows are on their way."""
+        """Load the identity and the tables."""
         self._identity = load_identity()
-        self.tables = load_tables(self._in_hbm[0:2])
-        if self.ring.is_idle:
-            self.load_last_tables()
-
-    def load_last_tables(self) -> None:
-        """Load the tables of the last stages, which come after the rows of the first array."""
-        if len(self.tables) == 2:
-            self.tables += load_tables(self._in_hbm[2:])
+        self.tables = load_tables(self._in_hbm)
 
     def products(self) -> Products:
         """Return what makes the products of one block."""

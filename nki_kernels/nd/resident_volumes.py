@@ -192,8 +192,7 @@ class Volumes(ResidentArrays):
             for low in range(0, self.count, TOGETHER * PARTITIONS // self.n2):
                 yield self._open(products, piece, low, state[..., first + low :])
             yield After(partial(self.ring.release, piece))
-        yield TURN
-        self.load_last_tables()
+            yield TURN
         numbers = range(self.kept * self.n1)
         counts = [len(numbers[low : low + PARTITIONS]) for low in numbers[::PARTITIONS]]
         slabs = [sbuf((count, 2, width)) for count in counts]  # [(k2, n1), part, (member, k0)]
