@@ -35,7 +35,7 @@ loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -47,9 +47,8 @@ from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
 from ..table_terms import table_spec
-from ..tables import load_tables
 from ..tensor import Tensor
-from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines
+from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines, real_matrices
 
 ROW_RADIX = 64  # r1
 COLUMN_RADIX = 32  # c1
@@ -103,18 +102,17 @@ def resident_planes_tables(
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
     sign = 2j * np.pi * (1 if inverse else -1)
+    i, j = np.arange(COLUMN_RADIX), np.arange(ROW_RADIX)
     r2, c2 = rows // ROW_RADIX, columns // COLUMN_RADIX
-    i = np.arange(COLUMN_RADIX)
-    opening = _parts(scale * np.exp(sign / COLUMN_RADIX * (np.outer(i, i) % COLUMN_RADIX)))
-    opening = opening.reshape(2 * COLUMN_RADIX, -1)
-    j, slabs = np.arange(ROW_RADIX), slabs_in_half(r2)
-    order = (np.arange(r2)[:, None] + r2 * np.arange(slabs)).reshape(-1)
-    row_table = _parts(np.exp(sign / ROW_RADIX * (np.outer(j, order) % ROW_RADIX)))
-    row_table = row_table.transpose(1, 0, 2, 3).reshape(ROW_RADIX, 2, -1)
-    firsts = np.arange(COLUMN_RADIX).reshape(-1, 2, slabs_in_half(c2))
-    column_table = _twiddled(sign, firsts, c2, COLUMN_RADIX)
-    closing = _twiddled(sign, order.reshape(-1, 2, slabs), r2, ROW_RADIX)
-    tables = np.tile(opening, (2, 1))[:, None], np.tile(row_table, (2, 1, 1)), column_table, closing
+    opening = scale * np.exp(sign / COLUMN_RADIX * (np.outer(i, i) % COLUMN_RADIX))
+    order = (np.arange(r2)[:, None] + r2 * np.arange(slabs_in_half(r2))).reshape(-1)
+    row_table = np.exp(sign / ROW_RADIX * (np.outer(j, order) % ROW_RADIX))
+    tables = (
+        np.tile(real_matrices(opening).swapaxes(0, 1).reshape(HALF, 1, -1), (2, 1, 1)),
+        np.tile(real_matrices(row_table).reshape(HALF, 2, -1), (2, 1, 1)),
+        _twiddled(sign, i.reshape(-1, 2, slabs_in_half(c2)), c2, COLUMN_RADIX),
+        _twiddled(sign, order.reshape(-1, 2, slabs_in_half(r2)), r2, ROW_RADIX),
+    )
     return tuple(table.astype(np.float32) for table in tables)
 
 
@@ -124,23 +122,11 @@ def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[A
     Its outputs are K + radix k, with K in ``firsts`` [blocks, half, slab]. Rows are (half, slab, m
     < left), columns (part, k, slab).
     """
-    n, slabs = radix * left, firsts.shape[2]
-    m = np.arange(left)
+    n, m = radix * left, np.arange(left)
     outputs = firsts[..., None] + radix * m  # [block, half, slab, k]
     w = np.exp(sign / n * (m[:, None, None, None, None] * outputs % n))  # [m, block, half, slab, k]
-    table = np.einsum("ambhskp,st->hsmbapkt", _parts_around(w), np.eye(slabs))
+    table = np.einsum("mapbhsk,st->hsmbapkt", real_matrices(w), np.eye(firsts.shape[2]))
     return table.reshape(PARTITIONS, len(firsts), 2, PARTITIONS)
-
-
-def _parts(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return complex [i, o] as real [part, i, part', o]."""
-    return np.moveaxis(_parts_around(w), 3, 2)
-
-
-def _parts_around(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return complex [...] as real [part, ..., part']."""
-    real = np.stack([w.real, w.imag], -1)
-    return np.stack([real, np.stack([-w.imag, w.real], -1)])
 
 
 def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
@@ -164,71 +150,56 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
         (y_re, y_im), float32 HBM [B, R, C].
     """
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    Images([x_re, x_im], [y_re, y_im], unpack(tables, places)).transform()
+    Images([x_re, x_im], [y_re, y_im], unpack(tables, places)).run()
     return y_re, y_im
 
 
+@dataclass
 class Images(ResidentArrays):
     """Images [R, C], one a block."""
 
-    def __init__(
-        self, source: Sequence[Tensor], target: Sequence[Tensor], tables: Sequence[Tensor]
-    ) -> None:
-        super().__init__(source, target, tables[0:2], together=1, vector_turn=2)
-        self._last_in_hbm = tables[2:]
-        _, rows, self.width = source[0].shape
+    def __post_init__(self) -> None:
+        _, rows, self.width = self.source[0].shape
         self.rows, self.columns = rows // ROW_RADIX, self.width // COLUMN_RADIX  # r2 and c2
-
-    def transform(self) -> None:
-        """Transform all of them."""
-        piece = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
-        self.run(piece, self.rows // 4, max(1, _LOADED // (16 * self.width)))
-
-    def setup(self) -> None:
-        """Load tables, those of the last stages only where no rows are on their way."""
-        super().setup()
-        if self.ring.is_idle:
-            self._load_last_tables()
-
-    def _load_last_tables(self) -> None:
-        """Load the tables of the last stages, which come after the rows of the first image."""
-        if len(self.tables) == 2:
-            self.tables += load_tables(self._last_in_hbm)
+        self.early, self.together = 2, 1
+        self.shape = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
+        self.pieces, self.ahead = self.rows // 4, max(1, _LOADED // (16 * self.width))
 
     def block(self, rows: Rows, number: int) -> Block:
         """One image, from HBM to HBM."""
-        firsts = range(0, self.rows // 2, 2)
-        pieces = [Piece(partial(self._load, rows, first)) for first in firsts]
-        yield from self.ring.ask(pieces)
+        pieces = [Piece(rows, first) for first in range(0, self.rows // 2, 2)]
+        yield from self.ask(pieces)
+        products = Products(self.identity)
         shape = (PARTITIONS, 2, ROW_RADIX, self.rows)  # [(L, n), part, K, m]
-        products = self.products()
         slabs = [sbuf(shape) for _ in range(self.width // PARTITIONS)]
-        for first, piece in zip(firsts, pieces, strict=True):
-            yield from self._open(products, piece, first, slabs)
+        for piece in pieces:
+            yield from self._open(products, piece, slabs)
             yield TURN
-        self._load_last_tables()
+        self.load_late_tables()
         for block in range(ROW_RADIX * self.rows // PARTITIONS):
-            yield self._close(products, rows, block, slabs)
+            yield self._close(products, rows, slabs, block)
 
-    def _load(self, rows: Rows, first: int, tile: Tensor) -> None:
-        """Load two rows of each partition, from f = ``first`` on."""
+    def load(self, piece: Piece) -> None:
+        """Load two rows of each partition."""
         for part, source in enumerate(self.source):
             for half in range(2):
-                row = half * self.rows // 2 + first
-                data = lines(source, rows, 0, row, self.rows, (HALF, 2))
-                transfer(tile[half * HALF : (half + 1) * HALF, :, part], data, rows.base)
+                row = half * self.rows // 2 + piece.first
+                data = lines(source, piece.rows, 0, row, self.rows, (HALF, 2))
+                place = piece.tile[half * HALF : (half + 1) * HALF, :, part]
+                transfer(place, data, piece.rows.base)
 
-    def _open(self, products: Products, piece: Piece, first: int, slabs: list[Tensor]) -> Block:
-        """Run the first two stages of a piece, whose rows begin with f = ``first``."""
+    def _open(self, products: Products, piece: Piece, slabs: list[Tensor]) -> Block:
+        """Run the first two stages of a piece."""
         state = sbuf((PARTITIONS, 2, 2, COLUMN_RADIX, self.columns))  # [(half, j), part, f, L, n]
         for n in range(0, self.columns, TOGETHER):
             yield self._open_columns(products, piece, n, state)
-        yield After(partial(self.ring.release, piece))
+        yield After(partial(self.release, piece))
         runs = state.reshape((PARTITIONS, 2, 2, self.width))
         for index, slab in enumerate(slabs):
             for f in range(2):
                 run = runs[:, :, f, index * PARTITIONS : (index + 1) * PARTITIONS]
-                places = [slab[..., half * self.rows // 2 + first + f] for half in range(2)]
+                m = piece.first + f
+                places = [slab[..., m], slab[..., self.rows // 2 + m]]
                 yield products.task(places, run, self.tables[1], HALF)
 
     def _open_columns(self, products: Products, piece: Piece, first: int, state: Tensor) -> Task:
@@ -241,9 +212,9 @@ class Images(ResidentArrays):
         places = [state[:, :, f, :, first : first + TOGETHER] for f in range(2)]
         products.multiply(places, operands, self.tables[0], HALF)
 
-    def _close(self, products: Products, rows: Rows, block: int, slabs: list[Tensor]) -> Task:
+    def _close(self, products: Products, rows: Rows, slabs: list[Tensor], block: int) -> Task:
         """Run the last two stages of a block of 128 (K, m), and store its rows in HBM."""
-        columns = sbuf((PARTITIONS, 2, self.width))  # [(K, m), part, C]
+        columns = sbuf((PARTITIONS, 2, self.width))  # [(K, m), part, (l, L)]
         outputs = columns.reshape((PARTITIONS, 2, self.columns, COLUMN_RADIX))
         group = slabs_in_half(self.columns)
         for index, slab in enumerate(slabs):
@@ -257,8 +228,8 @@ class Images(ResidentArrays):
         result = sbuf((PARTITIONS, 2, self.width))  # [(part, k, s), half, C]
         step = min(self.width, PSUM_BANK)
         for low in range(0, self.width, step):
-            places = [result[:, half, low : low + step] for half in range(2)]
             moving = columns[:, :, low : low + step]
+            places = [result[:, half, low : low + step] for half in range(2)]
             products.multiply(places, [self.tables[3][:, block]], moving, HALF)
         for part, target in enumerate(self.target):
             place = lines(target, rows, 0, 2 * block, self.rows, (HALF, 2))

@@ -1,19 +1,21 @@
-"""What kernels share that keep an image or a volume in SBUF between the stages of its transform.
+"""What kernels share that keep images or volumes in SBUF between the stages of a transform.
 
-Rows are loaded in pieces, into a ring of a few tiles, while arrays before them are transformed.
-The first stage transposes runs of them. From then on the data itself is an operand of products: the
-partitions that a product makes are the free run of its stationary operand. A product contracts
-its partitions in one or two row tiles of the array at once, real and imaginary part one after the
-other. A sum of both has a PSUM bank of its own.
+Rows are loaded in pieces, into a ring of a few tiles, while arrays before them are transformed. The
+first stage transposes them. From then on the data itself is an operand of products: the partitions
+that a product makes are the free run of its stationary operand. A product contracts its partitions
+in one or two row tiles of the array at once, real and imaginary part one after the other. A sum of
+both has a PSUM bank of its own.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from ..chip import transposes_mix_rows
 from ..engines import (
@@ -26,9 +28,9 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..isa import nisa, nl
+from ..isa import nl
 from ..launch import Rows, for_rows
-from ..pipeline import TURN, Beside, Block, Item, Order, Task
+from ..pipeline import TURN, Beside, Block, Order, Task
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
@@ -39,49 +41,86 @@ TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 class Piece:
     """Rows that are loaded together."""
 
-    load: Callable[[Tensor], None]
+    rows: Rows  # the block
+    first: int  # the first row, as its kernel counts
     tile: Tensor = field(init=False)  # their place in SBUF, from when they are loaded
-    number: int = field(init=False)  # of the tile in its ring
+    number: int = field(init=False)  # of the tile
 
 
-class Ring:
-    """A few tiles for pieces, which are loaded in the order in which they are asked for."""
+@dataclass
+class ResidentArrays:
+    """Arrays of a launch, images or volumes, and what all of them share.
 
-    def __init__(self, tiles: Sequence[Tensor]) -> None:
-        self._tiles = tiles
-        self._free = list(range(len(tiles)))  # in this order once more at the end of a loop's body
+    A kernel's own class has the shapes, how a piece is loaded, and the stages.
+    """
+
+    source: Sequence[Tensor]  # HBM [B, ..., columns] of each part
+    target: Sequence[Tensor]
+    in_hbm: Sequence[Tensor]  # tables, in the order of the stages
+    early: int = field(init=False)  # tables that are not later than the rows of the first array
+    together: int = field(init=False)  # arrays of a block
+    shape: tuple[int, ...] = field(init=False)  # of a piece in SBUF
+    pieces: int = field(init=False)  # pieces of a block
+    ahead: int = field(init=False)  # pieces that are loaded and not yet used, at most
+
+    def run(self) -> None:
+        """Transform all arrays."""
+        batch = self.source[0].shape[0]
+        blocks = -(-batch // (self.together * nl.num_programs()))
+        self._ring = [sbuf(self.shape) for _ in range(min(self.ahead, self.pieces * blocks))]
+        self._free = list(range(len(self._ring)))  # a loop's body leaves them in the same order
         self._waiting = deque[Piece]()
+        for_rows(batch, self, self.together, self._split, Order(1))
 
-    def ask(self, pieces: Sequence[Piece]) -> Iterator[Item]:
+    def _split(self, base: Any, first: int, count: int) -> list[Rows]:
+        """Cut arrays into blocks, which count arrays in place of a partition's rows."""
+        step = self.together
+        return [Rows(base, first + low, 1, min(step, count - low)) for low in range(0, count, step)]
+
+    def setup(self) -> None:
+        """Load the identity and tables, where no rows are on their way all of them."""
+        self.identity = load_identity()
+        self.tables = load_tables(self.in_hbm[: self.early])
+        if not self._waiting and len(self._free) == len(self._ring):
+            self.load_late_tables()
+
+    def load_late_tables(self) -> None:
+        """Load the tables that are not there yet."""
+        self.tables += load_tables(self.in_hbm[len(self.tables) :])
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Return the block of ``rows.each`` arrays."""
+        raise NotImplementedError
+
+    def load(self, piece: Piece) -> None:
+        """Load a piece into its tile."""
+        raise NotImplementedError
+
+    def ask(self, pieces: Sequence[Piece]) -> Block:
         """Load pieces as far as there are tiles: the first one now, the others beside tasks."""
         self._waiting.extend(pieces)
-        self.load(1)
-        yield Beside(self.load)
+        self._load_next(1)
+        yield Beside(self._load_next)
         yield TURN
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is loaded, or waits for it."""
-        return len(self._free) == len(self._tiles) and not self._waiting
-
-    def load(self, most: int = PARTITIONS) -> None:
-        """Load up to so many pieces into the free tiles."""
+    def _load_next(self, most: int = PARTITIONS) -> None:
+        """Load up to so many pieces into the free tiles, in the order of ``ask``."""
         for _ in range(min(most, len(self._free), len(self._waiting))):
             piece = self._waiting.popleft()
             piece.number = self._free.pop(0)
-            piece.tile = self._tiles[piece.number]
-            piece.load(piece.tile)
+            piece.tile = self._ring[piece.number]
+            self.load(piece)
 
     def release(self, piece: Piece) -> None:
         """Load the next piece into the tile of one that has been used."""
         insort(self._free, piece.number)
-        self.load()
+        self._load_next()
 
 
 class Products:
     """Transposes and products of a block, which ScalarE and VectorE move out of PSUM in turn."""
 
-    def __init__(self, identity: Tensor, vector_turn: int) -> None:
+    def __init__(self, identity: Tensor, vector_turn: int = 2) -> None:
         self._identity, self._turns = identity, Turns(vector_turn)
 
     def transpose(self, dst: Tensor, runs: Sequence[Tensor], members: int = 1) -> None:
@@ -95,17 +134,10 @@ class Products:
             if members == 1 or not transposes_mix_rows():
                 transpose(bank[:, index], run, self._identity)
                 continue
-            for low in range(0, PARTITIONS, HALF):
+            for low in (0, HALF):
                 half = slice(low, low + HALF)
-                nisa.nc_matmul(
-                    dst=bank[:, index, half],
-                    stationary=run[half],
-                    moving=self._identity[half, half],
-                    is_moving_onezero=True,
-                    accumulate=False,
-                    tile_position=(low, 0),
-                    tile_size=(HALF, PARTITIONS),
-                )
+                place, one = bank[:, index, half], self._identity[half, half]
+                multiply_row_tile(place, run[half], one, low, HALF, False, is_onezero=True)
         self._turns.evacuate(bank, dst)
 
     def multiply(
@@ -116,70 +148,21 @@ class Products:
         stationary: operands [K, part, M] whose products lie side by side in a PSUM bank; moving:
         [K, part, N]. A place has the numbers of [M, N, operand], and any dimensions after M.
         """
-        columns = stationary[0].shape[2]
-        banks = [psum((columns, moving.shape[2], len(stationary))) for _ in places]
+        shape = (stationary[0].shape[2], moving.shape[2], len(stationary))
+        banks = [psum(shape) for _ in places]
         for index, operand in enumerate(stationary):
             for part in range(operand.shape[1]):
                 for tile, bank in enumerate(banks):
-                    rows = slice(tile * size, (tile + 1) * size)
-                    held, moved = operand[rows, part], moving[rows, part]
-                    multiply_row_tile(
-                        bank[:, :, index], held, moved, tile * size, size, accumulate=part > 0
-                    )
+                    low = tile * size
+                    held, moved = operand[low : low + size, part], moving[low : low + size, part]
+                    multiply_row_tile(bank[:, :, index], held, moved, low, size, part > 0)
         for place, bank in zip(places, banks, strict=True):
             self._turns.evacuate(bank.reshape(place.shape), place)
 
     def task(self, places: Sequence[Tensor], stationary: Tensor, moving: Tensor, size: int) -> Task:
-        """Return the task of one operand's products, behind what has been begun before."""
+        """Return the task of one operand's products."""
         yield
         self.multiply(places, [stationary], moving, size)
-
-
-class ResidentArrays:
-    """Arrays of a launch, images or volumes, and what all of them share.
-
-    A kernel's own class has the blocks, each with up to ``together`` arrays.
-    """
-
-    def __init__(
-        self,
-        source: Sequence[Tensor],
-        target: Sequence[Tensor],
-        tables: Sequence[Tensor],
-        together: int,
-        vector_turn: int,
-    ) -> None:
-        self.source, self.target = source, target  # HBM [B, ..., columns] of each part
-        self.together = together
-        self._in_hbm, self._vector_turn = tables, vector_turn
-
-    def run(self, piece: Sequence[int], pieces: int, ahead: int) -> None:
-        """Transform all arrays, a block of which has so many pieces of this shape.
-
-        ahead: pieces that are loaded and not yet used, at most.
-        """
-        batch = self.source[0].shape[0]
-        blocks = -(-batch // (self.together * nl.num_programs()))
-        self.ring = Ring([sbuf(piece) for _ in range(min(ahead, pieces * blocks))])
-        for_rows(batch, self, self.together, self._split, Order(1))
-
-    def block(self, rows: Rows, number: int) -> Block:
-        """Return the block of ``rows.each`` arrays."""
-        raise NotImplementedError
-
-    def setup(self) -> None:
-        """Load the identity and the tables."""
-        self._identity = load_identity()
-        self.tables = load_tables(self._in_hbm)
-
-    def products(self) -> Products:
-        """Return what makes the products of one block."""
-        return Products(self._identity, self._vector_turn)
-
-    def _split(self, base: Any, first: int, count: int) -> list[Rows]:
-        """Cut arrays into blocks, which count arrays in place of a partition's rows."""
-        step = self.together
-        return [Rows(base, first + low, 1, min(step, count - low)) for low in range(0, count, step)]
 
 
 def lines(
@@ -189,8 +172,13 @@ def lines(
 
     shape: (count, each): from row ``first`` on, ``each`` rows of every ``apart`` rows.
     """
-    count, each = shape
     columns = x.shape[-1]
     offset = (rows.first + member) * element_count(x.shape[1:]) + first * columns
-    pattern = [[apart * columns, count], [columns, each], [1, columns]]
+    pattern = [[apart * columns, shape[0]], [columns, shape[1]], [1, columns]]
     return x.ap(pattern, offset, scalar_offset=rows.base)
+
+
+def real_matrices(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return complex [input, ...] as real [input, part, part', ...]."""
+    rows = [np.stack([w.real, w.imag], 1), np.stack([-w.imag, w.real], 1)]
+    return np.stack(rows, 1)

@@ -28,7 +28,8 @@ much, in runs of one row of a half spectrum. Real data has half the work from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,7 +43,7 @@ from ..pipeline import TURN, After, Block, Task
 from ..roots import roots
 from ..table_terms import table_spec
 from ..tensor import Tensor
-from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines
+from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines, real_matrices
 
 SIZES = (HALF, PARTITIONS)  # sizes of an axis
 MAX_STATE = 65 * 128  # numbers k2 n1 of a part; the smallest chip holds two states
@@ -94,12 +95,15 @@ def resident_volumes_tables(
     if reason := check_shape(shape, is_real):
         raise ValueError(f"shape {shape}: the kernel {reason}")
     n0, n1, n2 = shape
-    opening = _matrix(n2, inverse, scale)[:, : 1 if is_real else 2, :, : outputs(shape, is_real)]
-    last = _matrix(n1, inverse)[:HALF]
+    kept = outputs(shape, is_real)
+    last = real_matrices(_matrix(n1, inverse)[:HALF])
     if n1 > HALF:
         last = np.concatenate([last[..., 0::2], last[..., 1::2]])
-    last = last.reshape(-1, 2, 2, _STEPS, _PRODUCED).swapaxes(2, 3)
-    found = (opening, _matrix(n0, inverse), last)
+    found = (
+        real_matrices(scale * _matrix(n2, inverse))[:, : 1 if is_real else 2, :, :kept],
+        real_matrices(_matrix(n0, inverse)),
+        last.reshape(-1, 2, 2, _STEPS, _PRODUCED).swapaxes(2, 3),
+    )
     return tuple(
         np.tile(table.reshape(*table.shape[:2], -1), (PARTITIONS // len(table), 1, 1)).astype(
             np.float32
@@ -108,13 +112,10 @@ def resident_volumes_tables(
     )
 
 
-def _matrix(n: int, inverse: bool, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """Return the DFT matrix as real [input, part, part', output]."""
+def _matrix(n: int, inverse: bool) -> Any:
+    """Return the DFT matrix, complex [input, output]."""
     i = np.arange(n)
-    w = scale * roots(np.outer(i, i), n, inverse)
-    real, imaginary = w.real, w.imag
-    rows = [np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]
-    return np.stack(rows, 1)
+    return roots(np.outer(i, i), n, inverse)
 
 
 def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[Any, ...]:
@@ -159,111 +160,109 @@ def transform_volumes(source: Sequence[Tensor], tables: Sequence[Tensor]) -> tup
     kept = tables[0].shape[2] // 2
     shape = (*source[0].shape[:3], kept)
     target = hbm(shape), hbm(shape)
-    Volumes(source, target, tables).transform()
+    Volumes(source, target, tables).run()
     return target
 
 
+@dataclass
 class Volumes(ResidentArrays):
     """Volumes [n0, n1, n2], as many a block as fit the partitions."""
 
-    def __init__(
-        self, source: Sequence[Tensor], target: Sequence[Tensor], tables: Sequence[Tensor]
-    ) -> None:
-        _, self.n0, self.n1, self.n2 = source[0].shape
-        self.parts, self.kept = len(source), target[0].shape[3]
+    def __post_init__(self) -> None:
+        _, self.n0, self.n1, self.n2 = self.source[0].shape
+        self.parts, self.kept = len(self.source), self.target[0].shape[3]
         self.count = min(self.n1, _PIECE // (self.parts * self.n2))  # rows n1 of a piece
-        # VectorE has the sums and differences, too.
-        vector_turn = 2 if self.n1 == HALF else 3
-        super().__init__(source, target, tables, PARTITIONS // self.n0, vector_turn)
-
-    def transform(self) -> None:
-        """Transform all of them."""
-        shape = (PARTITIONS, self.parts, self.count, self.n2)  # [(member, n0), part, n1, n2]
-        self.run(shape, self.n1 // self.count, _RING // element_count(shape[1:]))
+        self.early, self.together = len(self.in_hbm), PARTITIONS // self.n0
+        self.shape = (PARTITIONS, self.parts, self.count, self.n2)  # [(member, n0), part, n1, n2]
+        self.pieces, self.ahead = self.n1 // self.count, _RING // element_count(self.shape[1:])
 
     def block(self, rows: Rows, number: int) -> Block:
         """Some volumes, from HBM to HBM."""
-        firsts = range(0, self.n1, self.count)
-        pieces = [Piece(partial(self._load, rows, first)) for first in firsts]
-        yield from self.ring.ask(pieces)
-        products, width = self.products(), rows.each * self.n0
+        pieces = [Piece(rows, first) for first in range(0, self.n1, self.count)]
+        yield from self.ask(pieces)
+        # Where n1 = 128, VectorE has the sums and differences, too.
+        products = Products(self.identity, 2 if self.n1 == HALF else 3)
+        width, numbers = rows.each * self.n0, self.kept * self.n1
         state = sbuf((width, 2, self.kept, self.n1))  # [(member, n0), part, k2, n1]
-        for first, piece in zip(firsts, pieces, strict=True):
+        for piece in pieces:
             for low in range(0, self.count, TOGETHER * PARTITIONS // self.n2):
-                yield self._open(products, piece, low, state[..., first + low :])
-            yield After(partial(self.ring.release, piece))
+                yield self._open(products, piece, low, state)
+            yield After(partial(self.release, piece))
             yield TURN
-        numbers = range(self.kept * self.n1)
-        counts = [len(numbers[low : low + PARTITIONS]) for low in numbers[::PARTITIONS]]
+        counts = [min(PARTITIONS, numbers - low) for low in range(0, numbers, PARTITIONS)]
         slabs = [sbuf((count, 2, width)) for count in counts]  # [(k2, n1), part, (member, k0)]
         for k2 in range(0, self.kept, _SPLIT):
-            first, some = k2 * self.n1 // PARTITIONS, state[:, :, k2 : min(k2 + _SPLIT, self.kept)]
-            yield self._transform_first(products, some, slabs[first:])
-        del some
+            yield self._transform_first(products, state, k2, slabs)
         del state
         for step in range(_STEPS):
             yield from self._close(products, rows, slabs, step)
 
-    def _load(self, rows: Rows, first: int, tile: Tensor) -> None:
-        """Load rows n1 from ``first`` on, of every member and part."""
-        for part, source in enumerate(self.source):
-            for member in range(rows.each):
-                data = lines(source, rows, member, first, self.n1, (self.n0, self.count))
-                place = tile[member * self.n0 : (member + 1) * self.n0, part]
-                transfer(place, data, rows.base)
+    def load(self, piece: Piece) -> None:
+        """Load a piece's rows n1 of every member and part."""
+        for data, place in self._members(self.source, piece.rows, piece.first, piece.tile):
+            transfer(place, data, piece.rows.base)
 
-    def _open(self, products: Products, piece: Piece, first: int, state: Tensor) -> Task:
-        """Transform n2 in runs of a piece, whose rows begin with ``first``, to the first n1."""
+    def _store(self, rows: Rows, first: int, result: Tensor) -> None:
+        """Store the outputs k1 from ``first`` on, of every member and part, in HBM."""
+        for place, data in self._members(self.target, rows, first, result):
+            transfer(place, data, rows.base)
+
+    def _members(
+        self, parts: Sequence[Tensor], rows: Rows, first: int, tile: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield where rows from ``first`` on are in HBM and in SBUF [(member, n0), part, ...]."""
+        for part, x in enumerate(parts):
+            for member in range(rows.each):
+                low, shape = member * self.n0, (self.n0, tile.shape[2])
+                yield lines(x, rows, member, first, self.n1, shape), tile[low : low + self.n0, part]
+
+    def _open(self, products: Products, piece: Piece, low: int, state: Tensor) -> Task:
+        """Transform n2 in four runs of a piece, from its row ``low`` on."""
         width, each = state.shape[0], PARTITIONS // self.n2
         data = piece.tile[0:width].reshape((width, self.parts, self.count // each, PARTITIONS))
         turned = sbuf((PARTITIONS, self.parts, TOGETHER, width))  # [(n1, n2), part, run, ...]
         for part in range(self.parts):
-            runs = [data[:, part, first // each + index] for index in range(TOGETHER)]
+            runs = [data[:, part, low // each + index] for index in range(TOGETHER)]
             products.transpose(turned[:, part], runs, width // self.n0)
         yield
         # A sum of two parts has a bank of its own. Single products share one.
         fits = 2 * TOGETHER * self.kept <= PSUM_BANK
         together = 1 if self.parts == 2 else TOGETHER if fits else TOGETHER // 2
-        for low in range(0, TOGETHER, together):
-            operands = [turned[:, :, low + index] for index in range(together)]
-            rows = state[..., low * each : (low + together) * each]
+        for run in range(0, TOGETHER, together):
+            operands = [turned[:, :, run + index] for index in range(together)]
+            n1 = piece.first + low + run * each
+            rows = state[..., n1 : n1 + together * each]
             places = [rows[..., half::each] for half in range(each)]
             products.multiply(places, operands, self.tables[0], self.n2)
 
-    def _transform_first(self, products: Products, state: Tensor, slabs: Sequence[Tensor]) -> Task:
-        """Transform n0 for some k2, of which a state is given, to the first slabs."""
-        runs = (_sums(state) if self.n1 > HALF else state).flatten_dims(2, 3)
-        del state
+    def _transform_first(
+        self, products: Products, state: Tensor, first: int, slabs: list[Tensor]
+    ) -> Task:
+        """Transform n0 for some k2 from ``first`` on."""
+        some = state[:, :, first : min(first + _SPLIT, self.kept)]
+        runs = (some if self.n1 == HALF else _sums(some)).flatten_dims(2, 3)
+        del state, some
         yield
-        for low, slab in zip(range(0, runs.shape[2], PARTITIONS), slabs, strict=False):
-            places = [
-                slab[..., first : first + self.n0] for first in range(0, slab.shape[2], self.n0)
-            ]
+        for low in range(0, runs.shape[2], PARTITIONS):
+            slab = slabs[(first * self.n1 + low) // PARTITIONS]
+            firsts = range(0, slab.shape[2], self.n0)
+            places = [slab[..., low : low + self.n0] for low in firsts]
             run = runs[:, :, low : low + slab.shape[0]]
             products.multiply(places, [run], self.tables[1], self.n0)
 
-    def _close(self, products: Products, rows: Rows, slabs: Sequence[Tensor], step: int) -> Block:
+    def _close(self, products: Products, rows: Rows, slabs: list[Tensor], step: int) -> Block:
         """Transform n1 for a part of its outputs, and store them in HBM."""
-        count = _PRODUCED * self.n1 // HALF  # k1 of the part
+        count, columns = _PRODUCED * self.n1 // HALF, 2 * _PRODUCED  # k1 of the part; of a product
         result = sbuf((rows.each * self.n0, 2, count, self.kept))
-        columns = 2 * _PRODUCED
         table = self.tables[2][:, :, step * columns : (step + 1) * columns]
         for index, slab in enumerate(slabs):
-            # A half has a k2 of its own or, where n1 = 128, every second k1.
-            places = [
-                result[..., 2 * index + half] if self.n1 == HALF else result[:, :, half::2, index]
-                for half in range(slab.shape[0] // HALF)
-            ]
+            if self.n1 == HALF:  # a half has a k2 of its own
+                halves = slab.shape[0] // HALF
+                places = [result[..., 2 * index + half] for half in range(halves)]
+            else:  # a half has every second k1
+                places = [result[:, :, half::2, index] for half in range(2)]
             yield products.task(places, slab, table, HALF)
-        yield After(partial(self._store, rows, result, step * count))
-
-    def _store(self, rows: Rows, result: Tensor, first: int) -> None:
-        """Store the outputs k1 from ``first`` on, of every member, in HBM."""
-        for part, target in enumerate(self.target):
-            for member in range(rows.each):
-                data = lines(target, rows, member, first, self.n1, (self.n0, result.shape[2]))
-                place = result[member * self.n0 : (member + 1) * self.n0, part]
-                transfer(data, place, rows.base)
+        yield After(partial(self._store, rows, step * count, result))
 
 
 def _sums(state: Tensor) -> Tensor:
