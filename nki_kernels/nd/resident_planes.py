@@ -35,6 +35,7 @@ loaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -47,8 +48,9 @@ from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
 from ..table_terms import table_spec
+from ..tables import load_identity, load_tables
 from ..tensor import Tensor
-from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines, real_matrices
+from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 ROW_RADIX = 64  # r1
 COLUMN_RADIX = 32  # c1
@@ -150,36 +152,50 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
         (y_re, y_im), float32 HBM [B, R, C].
     """
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    Images([x_re, x_im], [y_re, y_im], unpack(tables, places)).run()
+    for_arrays(x_re, Images([x_re, x_im], [y_re, y_im], unpack(tables, places)), 1)
     return y_re, y_im
 
 
 @dataclass
-class Images(ResidentArrays):
-    """Images [R, C], one a block."""
+class Images:
+    """What the images [R, C] of a launch share; a block has one."""
+
+    source: Sequence[Tensor]  # HBM [B, R, C] of each part
+    target: Sequence[Tensor]
+    in_hbm: Sequence[Tensor]  # tables in the order of the stages
 
     def __post_init__(self) -> None:
         _, rows, self.width = self.source[0].shape
         self.rows, self.columns = rows // ROW_RADIX, self.width // COLUMN_RADIX  # r2 and c2
-        self.early, self.together = 2, 1
-        self.shape = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
-        self.pieces, self.ahead = self.rows // 4, max(1, _LOADED // (16 * self.width))
+        shape = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
+        self.ring = Ring(self._load, shape, max(1, _LOADED // (16 * self.width)))
+
+    def setup(self) -> None:
+        """Load tables, those of the last two stages only if no rows are on their way."""
+        self.identity, self.tables = load_identity(), load_tables(self.in_hbm[0:2])
+        if self.ring.is_idle:
+            self._load_last_tables()
+
+    def _load_last_tables(self) -> None:
+        """Load the tables of the last two stages, which come after the rows of the first image."""
+        if len(self.tables) == 2:
+            self.tables += load_tables(self.in_hbm[2:4])
 
     def block(self, rows: Rows, number: int) -> Block:
         """One image, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.rows // 2, 2)]
-        yield from self.ask(pieces)
+        yield from self.ring.ask(pieces)
         products = Products(self.identity)
         shape = (PARTITIONS, 2, ROW_RADIX, self.rows)  # [(L, n), part, K, m]
         slabs = [sbuf(shape) for _ in range(self.width // PARTITIONS)]
         for piece in pieces:
             yield from self._open(products, piece, slabs)
             yield TURN
-        self.load_late_tables()
+        self._load_last_tables()
         for block in range(ROW_RADIX * self.rows // PARTITIONS):
             yield self._close(products, rows, slabs, block)
 
-    def load(self, piece: Piece) -> None:
+    def _load(self, piece: Piece) -> None:
         """Load two rows of each partition."""
         for part, source in enumerate(self.source):
             for half in range(2):
@@ -193,7 +209,7 @@ class Images(ResidentArrays):
         state = sbuf((PARTITIONS, 2, 2, COLUMN_RADIX, self.columns))  # [(half, j), part, f, L, n]
         for n in range(0, self.columns, TOGETHER):
             yield self._open_columns(products, piece, n, state)
-        yield After(partial(self.release, piece))
+        yield After(partial(self.ring.release, piece))
         runs = state.reshape((PARTITIONS, 2, 2, self.width))
         for index, slab in enumerate(slabs):
             for f in range(2):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +28,8 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..isa import nl
-from ..launch import Rows, for_rows
+from ..launch import Rows, Work, for_rows
 from ..pipeline import TURN, Beside, Block, Order, Task
-from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
 TOGETHER = 4  # operands of 128 columns that share a PSUM bank
@@ -44,57 +42,21 @@ class Piece:
     rows: Rows  # the block
     first: int  # the first row, as its kernel counts
     tile: Tensor = field(init=False)  # their place in SBUF, from when they are loaded
-    number: int = field(init=False)  # of the tile
+    number: int = field(init=False)  # of the tile in its ring
 
 
-@dataclass
-class ResidentArrays:
-    """Arrays of a launch, images or volumes, and what all of them share.
+class Ring:
+    """A few tiles in SBUF for pieces, which are loaded in the order in which they are asked for."""
 
-    A kernel's own class has the shapes, how a piece is loaded, and the stages.
-    """
-
-    source: Sequence[Tensor]  # HBM [B, ..., columns] of each part
-    target: Sequence[Tensor]
-    in_hbm: Sequence[Tensor]  # tables, in the order of the stages
-    early: int = field(init=False)  # tables that are not later than the rows of the first array
-    together: int = field(init=False)  # arrays of a block
-    shape: tuple[int, ...] = field(init=False)  # of a piece in SBUF
-    pieces: int = field(init=False)  # pieces of a block
-    ahead: int = field(init=False)  # pieces that are loaded and not yet used, at most
-
-    def run(self) -> None:
-        """Transform all arrays."""
-        batch = self.source[0].shape[0]
-        blocks = -(-batch // (self.together * nl.num_programs()))
-        self._ring = [sbuf(self.shape) for _ in range(min(self.ahead, self.pieces * blocks))]
-        self._free = list(range(len(self._ring)))  # a loop's body leaves them in the same order
+    def __init__(self, load: Callable[[Piece], None], shape: Sequence[int], count: int) -> None:
+        self._load, self._tiles = load, [sbuf(shape) for _ in range(count)]
+        self._free = list(range(count))  # a device loop's body leaves them in the same order
         self._waiting = deque[Piece]()
-        for_rows(batch, self, self.together, self._split, Order(1))
 
-    def _split(self, base: Any, first: int, count: int) -> list[Rows]:
-        """Cut arrays into blocks, which count arrays in place of a partition's rows."""
-        step = self.together
-        return [Rows(base, first + low, 1, min(step, count - low)) for low in range(0, count, step)]
-
-    def setup(self) -> None:
-        """Load the identity and tables, where no rows are on their way all of them."""
-        self.identity = load_identity()
-        self.tables = load_tables(self.in_hbm[: self.early])
-        if not self._waiting and len(self._free) == len(self._ring):
-            self.load_late_tables()
-
-    def load_late_tables(self) -> None:
-        """Load the tables that are not there yet."""
-        self.tables += load_tables(self.in_hbm[len(self.tables) :])
-
-    def block(self, rows: Rows, number: int) -> Block:
-        """Return the block of ``rows.each`` arrays."""
-        raise NotImplementedError
-
-    def load(self, piece: Piece) -> None:
-        """Load a piece into its tile."""
-        raise NotImplementedError
+    @property
+    def is_idle(self) -> bool:
+        """Whether no piece is loaded or waits."""
+        return not self._waiting and len(self._free) == len(self._tiles)
 
     def ask(self, pieces: Sequence[Piece]) -> Block:
         """Load pieces as far as there are tiles: the first one now, the others beside tasks."""
@@ -103,18 +65,18 @@ class ResidentArrays:
         yield Beside(self._load_next)
         yield TURN
 
-    def _load_next(self, most: int = PARTITIONS) -> None:
-        """Load up to so many pieces into the free tiles, in the order of ``ask``."""
-        for _ in range(min(most, len(self._free), len(self._waiting))):
-            piece = self._waiting.popleft()
-            piece.number = self._free.pop(0)
-            piece.tile = self._ring[piece.number]
-            self.load(piece)
-
     def release(self, piece: Piece) -> None:
         """Load the next piece into the tile of one that has been used."""
         insort(self._free, piece.number)
         self._load_next()
+
+    def _load_next(self, most: int = PARTITIONS) -> None:
+        """Load up to so many pieces into the free tiles."""
+        for _ in range(min(most, len(self._free), len(self._waiting))):
+            piece = self._waiting.popleft()
+            piece.number = self._free.pop(0)
+            piece.tile = self._tiles[piece.number]
+            self._load(piece)
 
 
 class Products:
@@ -163,6 +125,19 @@ class Products:
         """Return the task of one operand's products."""
         yield
         self.multiply(places, [stationary], moving, size)
+
+
+def for_arrays(x: Tensor, work: Work, together: int) -> None:
+    """Run the blocks of all arrays of HBM x [B, ...], each with up to ``together`` of them.
+
+    ``Rows.first`` and ``Rows.each`` count arrays.
+    """
+
+    def split(base: Any, first: int, count: int) -> list[Rows]:
+        lows = range(0, count, together)
+        return [Rows(base, first + low, 1, min(together, count - low)) for low in lows]
+
+    for_rows(x.shape[0], work, together, split, Order(1))
 
 
 def lines(

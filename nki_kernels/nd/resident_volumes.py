@@ -42,8 +42,9 @@ from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
 from ..roots import roots
 from ..table_terms import table_spec
+from ..tables import load_identity, load_tables
 from ..tensor import Tensor
-from .resident_products import TOGETHER, Piece, Products, ResidentArrays, lines, real_matrices
+from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 SIZES = (HALF, PARTITIONS)  # sizes of an axis
 MAX_STATE = 65 * 128  # numbers k2 n1 of a part; the smallest chip holds two states
@@ -157,29 +158,35 @@ def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
 
 def transform_volumes(source: Sequence[Tensor], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Transform HBM source, one part or two, by tables in HBM; return both parts of the result."""
-    kept = tables[0].shape[2] // 2
-    shape = (*source[0].shape[:3], kept)
+    shape = (*source[0].shape[:3], tables[0].shape[2] // 2)
     target = hbm(shape), hbm(shape)
-    Volumes(source, target, tables).run()
+    for_arrays(source[0], Volumes(source, target, tables), PARTITIONS // shape[1])
     return target
 
 
 @dataclass
-class Volumes(ResidentArrays):
-    """Volumes [n0, n1, n2], as many a block as fit the partitions."""
+class Volumes:
+    """What the volumes [n0, n1, n2] of a launch share; a block has as many as fit the partitions."""
+
+    source: Sequence[Tensor]  # HBM [B, n0, n1, n2] of each part
+    target: Sequence[Tensor]
+    in_hbm: Sequence[Tensor]  # tables of n2, n0 and n1
 
     def __post_init__(self) -> None:
         _, self.n0, self.n1, self.n2 = self.source[0].shape
         self.parts, self.kept = len(self.source), self.target[0].shape[3]
         self.count = min(self.n1, _PIECE // (self.parts * self.n2))  # rows n1 of a piece
-        self.early, self.together = len(self.in_hbm), PARTITIONS // self.n0
-        self.shape = (PARTITIONS, self.parts, self.count, self.n2)  # [(member, n0), part, n1, n2]
-        self.pieces, self.ahead = self.n1 // self.count, _RING // element_count(self.shape[1:])
+        shape = (PARTITIONS, self.parts, self.count, self.n2)  # [(member, n0), part, n1, n2]
+        self.ring = Ring(self._load, shape, _RING // element_count(shape[1:]))
+
+    def setup(self) -> None:
+        """Load the tables."""
+        self.identity, self.tables = load_identity(), load_tables(self.in_hbm)
 
     def block(self, rows: Rows, number: int) -> Block:
         """Some volumes, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.n1, self.count)]
-        yield from self.ask(pieces)
+        yield from self.ring.ask(pieces)
         # Where n1 = 128, VectorE has the sums and differences, too.
         products = Products(self.identity, 2 if self.n1 == HALF else 3)
         width, numbers = rows.each * self.n0, self.kept * self.n1
@@ -187,17 +194,17 @@ class Volumes(ResidentArrays):
         for piece in pieces:
             for low in range(0, self.count, TOGETHER * PARTITIONS // self.n2):
                 yield self._open(products, piece, low, state)
-            yield After(partial(self.release, piece))
+            yield After(partial(self.ring.release, piece))
             yield TURN
-        counts = [min(PARTITIONS, numbers - low) for low in range(0, numbers, PARTITIONS)]
-        slabs = [sbuf((count, 2, width)) for count in counts]  # [(k2, n1), part, (member, k0)]
+        ends = range(numbers, 0, -PARTITIONS)
+        slabs = [sbuf((min(PARTITIONS, end), 2, width)) for end in ends]  # [(k2, n1), part, ...]
         for k2 in range(0, self.kept, _SPLIT):
             yield self._transform_first(products, state, k2, slabs)
         del state
         for step in range(_STEPS):
             yield from self._close(products, rows, slabs, step)
 
-    def load(self, piece: Piece) -> None:
+    def _load(self, piece: Piece) -> None:
         """Load a piece's rows n1 of every member and part."""
         for data, place in self._members(self.source, piece.rows, piece.first, piece.tile):
             transfer(place, data, piece.rows.base)
