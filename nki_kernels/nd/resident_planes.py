@@ -54,7 +54,7 @@ from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, line
 
 ROW_RADIX = 64  # r1
 COLUMN_RADIX = 32  # c1
-MAX_POINTS = 2**20  # points of an image, whose state the smallest chip holds twice
+MAX_POINTS = 2**20  # points of an image, which take 64 KiB of a partition
 ROWS = (256, 4096)  # least and most rows of an image
 COLUMNS = (128, 2048)  # least and most columns of an image
 _LOADED = 48 << 10  # bytes a partition of rows that are loaded ahead
@@ -133,11 +133,9 @@ def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[A
 
 def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``resident_planes_tables(rows, columns, ...)``."""
-    r2, c2 = rows // ROW_RADIX, columns // COLUMN_RADIX
-    blocks = [COLUMN_RADIX // (2 * slabs_in_half(c2)), ROW_RADIX // (2 * slabs_in_half(r2))]
-    shapes: list[Any] = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
-    shapes += [(PARTITIONS, count, 2, PARTITIONS) for count in blocks]
-    return tuple(table_spec(shape) for shape in shapes)
+    first = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
+    last = [(PARTITIONS, size // PARTITIONS, 2, PARTITIONS) for size in (columns, rows)]
+    return tuple(table_spec(shape) for shape in (*first, *last))
 
 
 @nki.jit

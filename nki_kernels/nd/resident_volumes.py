@@ -166,7 +166,7 @@ def transform_volumes(source: Sequence[Tensor], tables: Sequence[Tensor]) -> tup
 
 @dataclass
 class Volumes:
-    """What the volumes [n0, n1, n2] of a launch share; a block has as many as fit the partitions."""
+    """What the volumes [n0, n1, n2] of a launch share; a block has one or, if n0 = 64, two."""
 
     source: Sequence[Tensor]  # HBM [B, n0, n1, n2] of each part
     target: Sequence[Tensor]
