@@ -23,7 +23,7 @@ from . import chip
 from .counting import Count, counted
 from .engines import clear, element_count, transfer
 from .isa import nisa, nl
-from .pipeline import Block, Order, in_turn, pipeline
+from .pipeline import TURN, Block, Item, Order, in_turn, pipeline
 from .tables import load_identity
 from .tensor import Tensor
 
@@ -83,7 +83,9 @@ class Work(Protocol):
         """Return the block of these rows, the ``number``-th of an iteration."""
 
 
-def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> None:
+def for_rows(
+    batch: int, work: Work, most: int, split: Split, order: Order | None, times: int = 1
+) -> None:
     """Run the blocks of all rows of this program.
 
     What blocks share is loaded behind the first block's loads, or else before a loop.
@@ -93,15 +95,17 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
         work: what to do with them.
         most: rows of a block, at most.
         split: how rows are cut into blocks.
-        order: how blocks follow each other.
+        order: how blocks follow each other; None: each ends before the next one begins, and may
+            itself consist of blocks in turn.
+        times: how often the launch does such work, whose loops therefore have shorter bodies.
     """
-    share = share_rows(batch, most, work, split)
+    share = share_rows(batch, most, work, split, times)
 
     def blocks(base: Any, first: int, count: int) -> Iterator[Block]:
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(in_turn(blocks(row, 0, share.step), order))
+        pipeline(_items(blocks(row, 0, share.step), order))
 
     if share.trips > 0:
         work.setup()
@@ -113,10 +117,20 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
                 load_identity(dtype)
             return
         rest = chain([_with_setup(next(rest), work)], rest)
-    pipeline(in_turn(rest, order))
+    pipeline(_items(rest, order))
 
 
-def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
+def _items(blocks: Iterator[Block], order: Order | None) -> Iterator[Item]:
+    """Yield the items of blocks in their order."""
+    if order is not None:
+        yield from in_turn(blocks, order)
+        return
+    for block in blocks:
+        yield from block
+        yield TURN
+
+
+def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) -> Share:
     """Return this program's share of a batch, with a loop where its blocks are many."""
     programs, program = nl.num_programs(), nl.program_id(0)
     first = batch * program // programs
@@ -124,8 +138,8 @@ def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
     trips, step, least = 0, most, batch // programs
     if least >= 2 * most:
         instructions = count_of(work, split(None, 0, most)[0]).instructions
-        if instructions * least > 2 * BODY_INSTRUCTIONS * most:
-            step *= max(1, round(BODY_INSTRUCTIONS / instructions))
+        if times * instructions * least > 2 * BODY_INSTRUCTIONS * most:
+            step *= max(1, round(BODY_INSTRUCTIONS / (times * instructions)))
             trips = least // step
     if trips < 2:
         trips = 0
@@ -150,6 +164,16 @@ def _with_setup(block: Block, work: Work) -> Block:
 
 
 # Blocks of rows on partitions.
+
+
+def whole(base: Any, first: int, count: int) -> list[Rows]:
+    """Return all rows as one block."""
+    return [Rows(base, first, 1, count)] if count > 0 else []
+
+
+def singles(base: Any, first: int, count: int) -> list[Rows]:
+    """Return each row as a block."""
+    return [Rows(base, row, 1, 1) for row in range(first, first + count)]
 
 
 def on_partitions(each: int, together: int = 2) -> Split:

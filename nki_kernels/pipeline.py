@@ -58,11 +58,13 @@ class Order:
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
+    is_settled: whether all tasks up to a turn end before any block goes on, as scarce memory asks.
     """
 
     depth: int
     ahead: int = 1
     spread: bool = False
+    is_settled: bool = False
 
 
 @dataclass
@@ -106,6 +108,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             before = block
             yield from islice(beside, 1)
         yield from beside
+        if order.is_settled:
+            yield TURN
         running = [block for block in running if not block.has_ended]
 
 
