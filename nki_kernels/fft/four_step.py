@@ -144,8 +144,7 @@ class FourStep:
             self._twiddles = Twiddles(stages[-1], self._table.reshape(shape))
         self._is_once = is_once and spread.length >= _STREAMED_ONCE
         self._results: list[Tensor] = []
-        self._passed = -1  # the block whose last stage began last
-        self._turn = 0
+        self._is_busy = False  # whether a block is on its way to the last stage
 
     @property
     def order(self) -> Order:
@@ -226,31 +225,30 @@ class FourStep:
         source: Lines,
         target: Lines,
         rows: Rows,
-        number: int,
         before: Factors | None = None,
         weigh: Weigh | None = None,
     ) -> Block:
-        """Transform some lines of the source into those of the target, the ``number``-th block.
+        """Transform some lines of the source into those of the target.
 
         before: factors of the inputs. weigh: what multiplies the results.
         """
         chunks = self.inputs.chunks(source, rows, before)
         yield TURN
-        if number == 0:
-            self._passed = -1
-        while self.spread.is_long and self._passed < number - 1:
+        while self.spread.is_long and self._is_busy:
             yield TURN  # SBUF holds two long states: the block before has to leave the stages
+        self._is_busy = True
         sums, columns, length = Sums(), self.spread.columns, self.spread.length
         if self.stages:
             state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)
             tasks = self._openings(chunks, state, sums)
             yield from tasks
             yield TURN
-            moving = self._stages(state, rows, number, sums)
+            moving = self._stages(state, rows, sums)
             del state, tasks
             results = yield from moving
             del moving
         else:
+            self._is_busy = False
             results = sbuf((columns, 2, rows.each, length))
             yield from self._openings(chunks, results, sums)
         if self.spread.is_long:
@@ -363,9 +361,7 @@ class FourStep:
 
     # Stockham's stages, and the twiddles.
 
-    def _stages(
-        self, state: Tensor, rows: Rows, number: int, sums: Sums
-    ) -> Generator[Item, None, Tensor]:
+    def _stages(self, state: Tensor, rows: Rows, sums: Sums) -> Generator[Item, None, Tensor]:
         """Yield the other stages of a block; return its results [C, 2, rows, A], times twiddles."""
         for tabled, after in pairwise(self.stages):
             following = new_state(after.stage, self.spread.columns, rows.each, nl.float32)
@@ -375,8 +371,10 @@ class FourStep:
             yield from tasks
             yield TURN
             del following, put, tasks
-        self._passed, last = number, self.stages[-1]
+        self._is_busy, last = False, self.stages[-1]
         results = sbuf((self.spread.columns, 2, rows.each, self.spread.length))
+        if self._tools.stream is not None:
+            self._tools.stream.restart()
         put = into_twiddled(last.stage, results, self._twiddles, sums)
         tasks = transform([last], state, rows.each, self._tools, put)
         del state, put
@@ -421,8 +419,8 @@ class FourStep:
         """Return a tile for results that are stored together, [C, 2, rows, n]."""
         if not self._results:
             return sbuf((self.spread.columns, 2, store.rows, store.size))
-        self._turn = (self._turn + 1) % len(self._results)
-        return self._results[self._turn][:, :, :, 0 : store.size]
+        turn = store.place.low // PSUM_BANK % len(self._results)
+        return self._results[turn][:, :, :, 0 : store.size]
 
 
 @dataclass(frozen=True)
@@ -473,7 +471,7 @@ class Transforms:
     def block(self, rows: Rows, number: int) -> Block:
         """Transform some lines."""
         source, target = replace(self.source, base=rows.base), replace(self.target, base=rows.base)
-        return self.kernel.block(source, target, rows, number, weigh=self.weigh)
+        return self.kernel.block(source, target, rows, weigh=self.weigh)
 
 
 def _runs(low: int, end: int, run: int, most: int) -> Iterator[tuple[int, int]]:

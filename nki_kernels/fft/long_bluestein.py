@@ -148,13 +148,10 @@ class Convolution:
     ) -> Iterator[Item]:
         """Transform ``count`` lines, with factors of the inputs."""
         kernel, rows = self.kernel, self.kernel.spread.blocks(None, 0, count)
-        blocks = (
-            kernel.block(source, target, some, number, before, weigh)
-            for number, some in enumerate(rows)
-        )
+        blocks = (kernel.block(source, target, some, before, weigh) for some in rows)
         return in_turn(blocks, kernel.order)
 
     def _weigh(self, results: Tensor, place: Place) -> None:
         """Multiply results [C, 2, rows, n] by the chirp."""
-        tile = self.closing.load(place.low, results.shape[3])
+        tile = self.closing.load(place.low, results.shape[3], 0)
         multiply_complex(results, results, factor_views(tile, 0, results.shape))

@@ -256,7 +256,8 @@ class Convolution(SplitRows):
         """Multiply results [C, 2, rows, n] by the filter's spectrum, in which lines differ."""
         numbers = results.flatten_dims(2, 3)
         size = numbers.shape[2]
-        factors = self.spectrum.load(place.row * place.pitch + place.low, size)
+        low = place.row * place.pitch + place.low
+        factors = self.spectrum.load(low, size, low // size)
         multiply_through_psum(numbers, numbers, factors[0 : numbers.shape[0], :, 0:size])
 
 

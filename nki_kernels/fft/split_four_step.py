@@ -505,8 +505,10 @@ def load_matrices(
     """
     _, height, _, columns = table.shape
     rows = rows or height
-    pattern = [[2 * columns, rows], [columns, 2], [1, columns]]
-    source = table.ap(pattern, index * height * 2 * columns, scalar_offset=base)
+    source = table[index, 0:rows]
+    if base is not None:
+        pattern = [[2 * columns, rows], [columns, 2], [1, columns]]
+        source = table.ap(pattern, index * height * 2 * columns, scalar_offset=base)
     tile = sbuf((PARTITIONS, 3, columns))
     held = tile[low : low + rows]
     transfer(held[:, 0:2], source, base)

@@ -191,12 +191,14 @@ class Factors:
     """Factors of numbers, which come from HBM [P, 2, L] into tiles [128, 2, n] in turn."""
 
     def __init__(self, table: Tensor, tiles: Sequence[Tensor]) -> None:
-        self.table, self._tiles, self._turn = table, tiles, 0
+        self.table, self._tiles = table, tiles
 
-    def load(self, low: int, size: int) -> Tensor:
-        """Load ``size`` factors of each partition from ``low`` on, into the tile returned."""
-        tile = self._tiles[self._turn % len(self._tiles)]
-        self._turn += 1
+    def load(self, low: int, size: int, number: int) -> Tensor:
+        """Load ``size`` factors of each partition from ``low`` on, into the tile returned.
+
+        number: how many loads have been before.
+        """
+        tile = self._tiles[number % len(self._tiles)]
         rows = self.table.shape[0]
         transfer(tile[0:rows, :, 0:size], self.table[:, :, low : low + size])
         return tile
@@ -239,6 +241,8 @@ class Inputs:
     def release(self) -> None:
         """The oldest chunk has been read."""
         self._free += 1
+        if self._free == len(self.tiles):
+            self._turn = 0  # so that every iteration of a loop begins with the first tile
         self._start()
 
     def each(self, rows: Rows) -> int:
@@ -261,10 +265,10 @@ class Inputs:
             chunk = self._waiting.popleft()
             self._free -= 1
             chunk.tile = self.tiles[self._turn]
-            self._turn = (self._turn + 1) % len(self.tiles)
             self._load(chunk, chunk.tile)
             if chunk.before is not None:
-                chunk.factors = chunk.before.load(chunk.low, chunk.size)
+                chunk.factors = chunk.before.load(chunk.low, chunk.size, self._turn)
+            self._turn = (self._turn + 1) % len(self.tiles)
 
     def _load(self, chunk: Chunk, tile: Tensor) -> None:
         """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""

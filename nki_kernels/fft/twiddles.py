@@ -91,7 +91,11 @@ class Twiddles:
         self._set_piece(_PIECE)
         columns, _, width = self._table.shape
         self._tiles = [sbuf((columns, self._each, width)) for _ in range(2)]
-        self._is_streamed, self._piece = True, None
+        self._is_streamed = True
+
+    def restart(self) -> None:
+        """Begin with the first piece again."""
+        self._piece = None
 
     def factors(self, results: Results) -> list[Tensor]:
         """Return real and imaginary twiddles of results, each for both of their parts."""
@@ -125,6 +129,7 @@ class Twiddles:
 
 def into_twiddled(stage: Stage, state: Tensor, twiddles: Twiddles, sums: Sums) -> Put:
     """Return the put of a last stage into state [C, 2, row, A], times twiddles."""
+    twiddles.restart()
 
     def put(results: Results) -> None:
         place = natural_places(stage, state[:, :, results.row], results.K, results.bank.shape[3])
