@@ -121,8 +121,10 @@ def _round(running: list[_Running], order: Order) -> _Round:
         if not block.is_opened or block in going:
             block.is_opened = True
             mine = _take(this, block)
-            for index, item in enumerate(mine):
-                place = (index + 1) / len(mine) if order.spread else number
+            begun, tasks = 0, max(1, _task_count(mine))
+            for item in mine:
+                begun += not isinstance(item, After)  # which stays with the task before it
+                place = begun / tasks if order.spread else number
                 this.tasks.append((place, number, block, item))
     this.tasks.sort(key=lambda task: task[:2])
     return this

@@ -255,6 +255,7 @@ class FourStep:
             yield After(partial(finish_sums, sums))
         yield TURN
         yield After(partial(finish_sums, sums))  # behind the twiddles of another block
+        yield TURN
         tasks = self._closings(results, target, rows, weigh)
         del results
         yield from tasks
@@ -402,7 +403,6 @@ class FourStep:
 
     def _closed(self, state: Tensor, store: Store, row: int, low: int) -> Task:
         """Compute the DFT over the partitions of [C, 2, rows, k_a], as many as a bank holds."""
-        yield  # the sums before
         if store.tile is None:
             store.tile = self._result_tile(store)
         _, _, rows, size = state.shape
@@ -414,6 +414,7 @@ class FourStep:
                 multiply(bank, matrix, state[:, term], term > 0)
             place = store.tile[:, part, row : row + rows, low : low + size]
             evacuate(bank[0 : self.spread.columns], place)
+        yield
 
     def _result_tile(self, store: Store) -> Tensor:
         """Return a tile for results that are stored together, [C, 2, rows, n]."""
