@@ -100,12 +100,13 @@ def for_rows(
         times: how often the launch does such work, whose loops therefore have shorter bodies.
     """
     share = share_rows(batch, most, work, split, times)
+    begun = 2 if order is None else order.begun
 
     def blocks(base: Any, first: int, count: int) -> Iterator[Block]:
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(_items(blocks(row, 0, share.step), order))
+        pipeline(_items(blocks(row, 0, share.step), order), begun)
 
     if share.trips > 0:
         work.setup()
@@ -117,7 +118,7 @@ def for_rows(
                 load_identity(dtype)
             return
         rest = chain([_with_setup(next(rest), work)], rest)
-    pipeline(_items(rest, order))
+    pipeline(_items(rest, order), begun)
 
 
 def _items(blocks: Iterator[Block], order: Order | None) -> Iterator[Item]:

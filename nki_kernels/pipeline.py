@@ -59,12 +59,14 @@ class Order:
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
     is_settled: whether all tasks up to a turn end before any block goes on, as scarce memory asks.
+    begun: tasks that begin before the first of them ends.
     """
 
     depth: int
     ahead: int = 1
     spread: bool = False
     is_settled: bool = False
+    begun: int = 2
 
 
 @dataclass

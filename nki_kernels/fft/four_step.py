@@ -93,6 +93,7 @@ from .twiddles import Sums, Twiddles, finish_sums, into_twiddled, twiddle
 _WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
 _STREAMED = 32 << 10  # bytes of a partition for pieces of streamed tables
 _STREAMED_ONCE = 512  # A, from which on the tables of a single transform are streamed
+_CHUNK = 1024  # numbers a partition of a streamed table that are loaded at a time
 _RESULTS = 4  # tiles for results of a long block
 
 # What multiplies results [C, 2, rows, n], in place, before they are stored at their place.
@@ -136,7 +137,7 @@ class FourStep:
         self.spread, self.inputs = spread, inputs
         self._ends = [tables[0], tables[-1]]
         stages = inner_stages(spread.radices)
-        self.stages = [Tabled(*each) for each in zip(stages, tables[1:-2], strict=True)]
+        self.stages = [Tabled(*each, None, _CHUNK) for each in zip(stages, tables[1:-2], strict=True)]
         self._table = tables[-2]
         if stages:
             count = stages[-1].products
@@ -155,7 +156,7 @@ class FourStep:
         """
         if self.spread.is_long:
             return Order(2, 0, is_settled=True)
-        return Order(5 + len(self.stages), spread=True)
+        return Order(5 + len(self.stages), spread=True, begun=3)
 
     def keep_results(self) -> None:
         """Let results of long blocks take turns in a few tiles, where SBUF has room for these.
@@ -237,6 +238,7 @@ class FourStep:
         while self.spread.is_long and self._is_busy:
             yield TURN  # SBUF holds two long states: the block before has to leave the stages
         self._is_busy = True
+        self.inputs.start()
         sums, columns, length = Sums(), self.spread.columns, self.spread.length
         if self.stages:
             state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)

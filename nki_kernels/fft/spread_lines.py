@@ -229,13 +229,13 @@ class Inputs:
         self._waiting = deque[Chunk]()
 
     def chunks(self, lines: Lines, rows: Rows, before: Factors | None) -> list[Chunk]:
-        """Return the chunks of a block, and load them as soon as tiles are free."""
+        """Return the chunks of a block, and load one; the others follow when it is read."""
         size, step = self.spread.size, self.spread.step
         chunks = [
             Chunk(lines, rows, low, min(step, size - low), before) for low in range(0, size, step)
         ]
         self._waiting.extend(chunks)
-        self._start()
+        self.start(1)
         return chunks
 
     def release(self) -> None:
@@ -243,7 +243,7 @@ class Inputs:
         self._free += 1
         if self._free == len(self.tiles):
             self._turn = 0  # so that every iteration of a loop begins with the first tile
-        self._start()
+        self.start()
 
     def each(self, rows: Rows) -> int:
         """Return how many rows of a block lie on the same partitions."""
@@ -259,9 +259,9 @@ class Inputs:
         numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
         multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
 
-    def _start(self) -> None:
-        """Issue the loads of chunks that have free tiles."""
-        while self._free > 0 and self._waiting:
+    def start(self, most: int = PARTITIONS) -> None:
+        """Issue the loads of the next chunks, as far as tiles are free."""
+        for _ in range(min(most, self._free, len(self._waiting))):
             chunk = self._waiting.popleft()
             self._free -= 1
             chunk.tile = self.tiles[self._turn]
