@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, count, islice
 
 Task = Generator[None, None, None]
 
@@ -89,12 +89,12 @@ class _Running:
 def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     """Yield the tasks of blocks, from one TURN to the next of each.
 
-    TURN is left where tasks of the same block would follow each other.
+    TURN is left where a block goes on before its tasks have ended.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
-    before: _Running | None = None  # the block whose task came last
-    while True:
-        if not running and before is not None:
+    begun = _Begun()
+    for number in count():
+        if not running and number > 0:
             yield TURN  # nothing of the next block is done before this one has ended
         if len(running) < order.depth + order.ahead:
             running[:0] = map(_Running, islice(waiting, 1))
@@ -103,15 +103,18 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         this = _round(running, order)
         beside = iter(this.beside)
         yield from islice(beside, 1)
-        for index, (_, _, block, task) in enumerate(this.tasks):
-            if index == 0 and block is before:
+        for _, _, block, task in this.tasks:
+            if begun.holds(block, number):
                 yield TURN
+                begun = _Begun()
             yield task
-            before = block
+            begun.add(task, block, number)
+            deque(begun.ending(order.begun - 1), maxlen=0)
             yield from islice(beside, 1)
         yield from beside
         if order.is_settled:
             yield TURN
+            begun = _Begun()
         running = [block for block in running if not block.has_ended]
 
 
@@ -146,28 +149,46 @@ def _take(this: _Round, block: _Running) -> list[Task | After]:
     return mine
 
 
+class _Begun:
+    """Tasks that have begun and not ended, and what follows them."""
+
+    def __init__(self) -> None:
+        self._items = deque[tuple[Task | After, _Running | None, int]]()
+
+    def add(self, item: Task | After, block: _Running | None = None, number: int = 0) -> None:
+        """Add an item of a block, of the ``number``-th round."""
+        self._items.append((item, block, number))
+
+    def holds(self, block: _Running, number: int) -> bool:
+        """Return whether items of a block are left from rounds before this one."""
+        return any(one is block and its < number for _, one, its in self._items)
+
+    def ending(self, most: int) -> Iterator[Task | After]:
+        """Yield what ends so that so many tasks are left."""
+        while self._items and (isinstance(self._items[0][0], After) or self._tasks() > most):
+            yield self._items.popleft()[0]
+
+    def _tasks(self) -> int:
+        """Return how many tasks there are."""
+        return _task_count([item for item, _, _ in self._items])
+
+
 def pipeline(items: Iterable[Item], depth: int = 2) -> None:
     """Run tasks: the first half of each before the second half of the one ``depth - 1`` before."""
-    begun = deque[Task | After]()
-
-    def finish(most: int) -> None:
-        while begun and (isinstance(begun[0], After) or _task_count(begun) > most):
-            item = begun.popleft()
-            if isinstance(item, After):
-                item.run()
-            else:
-                next(item, None)
-
-    for item in items:
+    begun = _Begun()
+    for item in chain(items, [TURN]):
         if isinstance(item, Beside):
             item.run()
             continue
         if not isinstance(item, Turn):
-            begun.append(item)
+            begun.add(item)
             if not isinstance(item, After):
                 next(item)
-        finish(0 if isinstance(item, Turn) else depth - 1)
-    finish(0)
+        for one in begun.ending(0 if isinstance(item, Turn) else depth - 1):
+            if isinstance(one, After):
+                one.run()
+            else:
+                next(one, None)
 
 
 def _task_count(items: Iterable[Task | After]) -> int:

@@ -137,7 +137,9 @@ class FourStep:
         self.spread, self.inputs = spread, inputs
         self._ends = [tables[0], tables[-1]]
         stages = inner_stages(spread.radices)
-        self.stages = [Tabled(*each, None, _CHUNK) for each in zip(stages, tables[1:-2], strict=True)]
+        self.stages = [
+            Tabled(*each, None, _CHUNK) for each in zip(stages, tables[1:-2], strict=True)
+        ]
         self._table = tables[-2]
         if stages:
             count = stages[-1].products
@@ -253,10 +255,9 @@ class FourStep:
             self._is_busy = False
             results = sbuf((columns, 2, rows.each, length))
             yield from self._openings(chunks, results, sums)
-        if self.spread.is_long:
-            yield After(partial(finish_sums, sums))
-        yield TURN
-        yield After(partial(finish_sums, sums))  # behind the twiddles of another block
+        if not self.spread.is_long:
+            yield TURN  # the sums follow twiddles of another block, and have time
+        yield After(partial(finish_sums, sums))
         yield TURN
         tasks = self._closings(results, target, rows, weigh)
         del results

@@ -240,12 +240,11 @@ class Convolution(SplitRows):
         back = Middle(kernel, second.swapped(), first)
         opening = OpeningPass(shared, self.opening, source, first)
         closing = ClosingPass(shared, self.closing, self.matrices, first, target)
-        ahead = 1 if len(shared.inputs.tiles) >= _INPUTS else 0
         return [
             Pass(opening, pairs, 1, singles, Order(1), first.parts[0]),
             Pass(spectra, count, most, rows_of, kernel.order),
             Pass(back, count, most, rows_of, kernel.order, first.parts[0]),
-            Pass(closing, pairs, 1, singles, Order(1, ahead)),
+            Pass(closing, pairs, 1, singles, Order(1, 0)),
         ]
 
     def may_loop(self) -> bool:
