@@ -84,7 +84,13 @@ class Work(Protocol):
 
 
 def for_rows(
-    batch: int, work: Work, most: int, split: Split, order: Order | None, times: int = 1
+    batch: int,
+    work: Work,
+    most: int,
+    split: Split,
+    order: Order | None,
+    times: int = 1,
+    unit: int = 1,
 ) -> None:
     """Run the blocks of all rows of this program.
 
@@ -98,6 +104,7 @@ def for_rows(
         order: how blocks follow each other; None: each ends before the next one begins, and may
             itself consist of blocks in turn.
         times: how often the launch does such work, whose loops therefore have shorter bodies.
+        unit: what the register of a loop counts for each row.
     """
     share = share_rows(batch, most, work, split, times)
     begun = 2 if order is None else order.begun
@@ -110,7 +117,7 @@ def for_rows(
 
     if share.trips > 0:
         work.setup()
-        nl.fori_loop(share.first, share.end, body, share.step)
+        nl.fori_loop(share.first * unit, share.end * unit, body, share.step * unit)
     rest = blocks(None, share.end, share.rest)
     if share.trips == 0:
         if share.rest == 0:

@@ -127,6 +127,16 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     return y_re, y_im
 
 
+@dataclass
+class Held:
+    """Tables in SBUF that the first, the other, and the last steps use."""
+
+    first: Tensor  # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
+    last: Tensor  # Wr, Wi and -Wi: [C, 3, columns], with zeros from column C on
+    factors: Tensor | None = None  # twiddles [C, 2, A], where no stage follows the first one
+    tools: Tools | None = None
+
+
 class FourStep:
     """Four-step transforms: what their blocks share, and what a block does."""
 
@@ -146,8 +156,15 @@ class FourStep:
             shape = (spread.columns, count, 2 * spread.length // count)
             self._twiddles = Twiddles(stages[-1], self._table.reshape(shape))
         self._is_once = is_once and spread.length >= _STREAMED_ONCE
+        self._held: Held | None = None
         self._results: list[Tensor] = []
         self._is_busy = False  # whether a block is on its way to the last stage
+
+    @property
+    def held(self) -> Held:
+        """The tables in SBUF, after ``setup``."""
+        assert self._held is not None
+        return self._held
 
     @property
     def order(self) -> Order:
@@ -174,40 +191,33 @@ class FourStep:
 
         Tables are streamed that do not fit, or that only one block reads.
         """
-        self._drop()
-        self._first, self._last = load_tables(self._ends)
+        self._held = None  # if it is of a count, whose tables take no room any more
+        first, last = load_tables(self._ends)
+        self._held = Held(first, last)
         if not self.stages:
             (factors,) = load_tables([self._table])
-            self._factors = factors.reshape((self.spread.columns, 2, self.spread.length))
+            self._held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
             return
-        spread = self.spread
+        for tabled in self.stages:
+            tabled.held = None
+        self._twiddles.hold([])
         wanted = [piece for tabled in self.stages[:-1] for piece in tabled.pieces()]
-        last = self.stages[-1]
-        tables = [2 * spread.length, last.width * last.table.shape[1]]
-        is_held = self._fitting(wanted, [4 * numbers for numbers in tables])
-        self._tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
-        if is_held[1]:
-            wanted += last.pieces()
-        else:
-            self._tools.stream = Stream(last.chunk * last.width, nl.float32)
-        pieces = self._twiddles.pieces() if is_held[0] else []
-        loaded = iter(load_tables(wanted + pieces))
-        for tabled in self.stages if is_held[1] else self.stages[:-1]:
+        final = self.stages[-1]
+        sizes = 8 * self.spread.length, 4 * final.width * final.table.shape[1]
+        has_twiddles, has_final = self._fitting(wanted, sizes)
+        self._held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
+        if not has_final:
+            self._held.tools.stream = Stream(final.chunk * final.width, nl.float32)
+        wanted += final.pieces() if has_final else []
+        loaded = iter(load_tables(wanted + (self._twiddles.pieces() if has_twiddles else [])))
+        for tabled in self.stages if has_final else self.stages[:-1]:
             tabled.held = tabled.by_piece([next(loaded) for _ in tabled.pieces()])
-        if is_held[0]:
+        if has_twiddles:
             self._twiddles.hold(list(loaded))
         else:
             self._twiddles.stream()
 
-    def _drop(self) -> None:
-        """Forget tables that were loaded while instructions were counted."""
-        self._first = self._last = self._factors = self._tools = None
-        for tabled in self.stages:
-            tabled.held = None
-        if self.stages:
-            self._twiddles.hold([])
-
-    def _fitting(self, wanted: list[Tensor], sizes: list[int]) -> list[bool]:
+    def _fitting(self, wanted: list[Tensor], sizes: Sequence[int]) -> list[bool]:
         """Return which tables stay in SBUF, of so many bytes, beside those that have to."""
         spread = self.spread
         room = SMALLEST_SBUF - _WORKING - 4 * spread.loaded * spread.tiles
@@ -324,7 +334,8 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                twiddle(target, bank, factor_views(self._factors, 0, target.shape), sums)
+                assert self.held.factors is not None
+                twiddle(target, bank, factor_views(self.held.factors, 0, target.shape), sums)
         if self.stages:
             yield
 
@@ -348,7 +359,7 @@ class FourStep:
 
     def _contract(self, dst: Tensor, chunk: Chunk, place: int, row: int, digit: int) -> None:
         """Multiply one a' of one row, into PSUM [columns, part, k1]."""
-        spread, tile, first = self.spread, chunk.tile, self._first
+        spread, tile, first = self.spread, chunk.tile, self.held.first
         assert tile is not None
         radix, whole = spread.first, columns_read(spread.columns)
         at = column_of(spread, chunk, row, digit, 0)
@@ -367,22 +378,24 @@ class FourStep:
 
     def _stages(self, state: Tensor, rows: Rows, sums: Sums) -> Generator[Item, None, Tensor]:
         """Yield the other stages of a block; return its results [C, 2, rows, A], times twiddles."""
+        tools = self.held.tools
+        assert tools is not None
         for tabled, after in pairwise(self.stages):
             following = new_state(after.stage, self.spread.columns, rows.each, nl.float32)
             put = into_state(tabled.stage, after.stage, following, rows.each)
-            tasks = transform([tabled], state, rows.each, self._tools, put)
+            tasks = transform([tabled], state, rows.each, tools, put)
             state = following
             yield from tasks
             yield TURN
             del following, put, tasks
         self._is_busy, last = False, self.stages[-1]
         results = sbuf((self.spread.columns, 2, rows.each, self.spread.length))
-        if self._tools.stream is not None:
-            self._tools.stream.restart()
         put = into_twiddled(last.stage, results, self._twiddles, sums)
-        tasks = transform([last], state, rows.each, self._tools, put)
+        tasks = transform([last], state, rows.each, tools, put)
         del state, put
         yield from tasks
+        if tools.stream is not None:
+            tools.stream.restart()
         return results
 
     # The DFTs over c.
@@ -410,10 +423,10 @@ class FourStep:
             store.tile = self._result_tile(store)
         _, _, rows, size = state.shape
         for part in range(2):
-            bank = psum((self._last.shape[2], rows, size))
+            bank = psum((self.held.last.shape[2], rows, size))
             # W is symmetric.
             for term in range(2):
-                matrix = self._last[:, SPLIT_TERMS[part][term]]
+                matrix = self.held.last[:, SPLIT_TERMS[part][term]]
                 multiply(bank, matrix, state[:, term], term > 0)
             place = store.tile[:, part, row : row + rows, low : low + size]
             evacuate(bank[0 : self.spread.columns], place)

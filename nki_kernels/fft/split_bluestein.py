@@ -41,15 +41,11 @@ from ..engines import (
     HALF,
     PARTITIONS,
     PSUM_BANK,
-    SPLIT_TERMS,
     WHOLE_RADIX,
     clear,
     hbm,
-    multiply,
     multiply_banks,
-    multiply_row_tile,
     multiply_through_psum,
-    psum,
     sbuf,
     transfer,
 )
@@ -62,14 +58,17 @@ from ..tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
+    FirstPass,
     Middle,
     Pass,
+    PieceByPiece,
     Shared,
     SplitRows,
     checked_geometry,
     lanes_of,
     line_of,
     load_matrices,
+    multiply_split,
     split_matrices,
     split_twiddles,
 )
@@ -233,13 +232,13 @@ class Convolution(SplitRows):
         """Return the passes of a convolution; the transforms back read rows of this program."""
         shared, geometry = self.shared, self.shared.geometry
         source, target = line_of(self.source, rows), line_of(self.target, rows)
-        first, second = (shared.scratch(is_shared) for _ in range(2))
+        first, second = shared.scratch(is_shared)
         pairs, count, kernel = (geometry.pieces + 1) // 2, geometry.count, shared.kernel
         most, rows_of = kernel.spread.rows, kernel.spread.blocks
         spectra = Middle(kernel, first, second, self._filter)
         back = Middle(kernel, second.swapped(), first)
-        opening = OpeningPass(shared, self.opening, source, first)
-        closing = ClosingPass(shared, self.closing, self.matrices, first, target)
+        opening = OpeningPass(shared, source, first, self.opening)
+        closing = ClosingPass(shared, first, target, self.closing, self.matrices)
         return [
             Pass(opening, pairs, 1, singles, Order(1), first.parts[0]),
             Pass(spectra, count, most, rows_of, kernel.order),
@@ -261,21 +260,15 @@ class Convolution(SplitRows):
 
 
 @dataclass
-class OpeningPass:
+class OpeningPass(FirstPass):
     """The chirp, the DFTs over p and the twiddles of pairs of pieces, into the scratch."""
 
-    shared: Shared
     chirp: Chirp
-    source: Lines
-    target: Lines
-
-    def setup(self) -> None:
-        """Do nothing: the tables are loaded before all passes."""
 
     def block(self, rows: Rows, number: int) -> Block:
         """Open one pair; VectorE applies its chirp while the pair before is multiplied."""
-        shared, geometry, sides = self.shared, self.shared.geometry, self.chirp.sides(rows.first)
-        tile = shared.tile(number)[0 : sides[-1].held.stop]
+        sides = self.chirp.sides(rows.first)
+        tile = self.shared.tile(number)[0 : sides[-1].held.stop]
         for side in sides:
             for part in range(2):
                 half = tile[side.held, part].expand_dim(1)
@@ -284,47 +277,19 @@ class OpeningPass:
         yield TURN
         for side in sides:
             low = side.held.start
-            matrices = load_matrices(shared.matrices, side.piece, None, self.chirp.rows, low)
-            result = sbuf((geometry.lanes, 2, geometry.piece))
-            for start in range(0, geometry.piece, PSUM_BANK):
-                columns = slice(start, min(start + PSUM_BANK, geometry.piece))
-                yield self._products(tile[:, :, columns], matrices, result, (side, columns))
-            yield After(partial(self._store, result, side.piece))
-
-    def _products(
-        self, x: Tensor, matrices: Tensor, result: Tensor, where: tuple[Side, slice]
-    ) -> Task:
-        """Multiply rows of half of the array by their matrix, and by the twiddles."""
-        (side, columns), held = where, self.shared.held
-        banks = [psum((matrices.shape[2], x.shape[2])) for _ in range(2)]
-        for part, bank in enumerate(banks):
-            for term in range(2):
-                matrix = matrices[side.held, SPLIT_TERMS[part][term]]
-                data = x[side.held, term]
-                multiply_row_tile(bank, matrix, data, side.held.start, HALF, term > 0)
-        yield
-        assert held is not None
-        multiply_banks(result[:, :, columns], banks, held.twiddle[:, :, columns])
-
-    def _store(self, result: Tensor, piece: int) -> None:
-        """Store a piece [L, 2, W]."""
-        for part in range(2):
-            place = lanes_of(self.target, part, Rows(None, piece, 1, 1), self.shared.geometry)
-            transfer(place, result[:, part])
+            matrices = load_matrices(
+                self.shared.matrices[side.piece, 0 : self.chirp.rows], None, low
+            )
+            piece = Rows(None, side.piece, 1, 1)
+            yield from self.products(tile[side.held], matrices[side.held], piece, low)
 
 
 @dataclass
-class ClosingPass:
+class ClosingPass(PieceByPiece):
     """Twiddles, DFTs over k_p and the chirp of pairs of pieces, into the results."""
 
-    shared: Shared
     chirp: Chirp
     matrices: Tensor
-    source: Lines
-    target: Lines
-
-    def setup(self) -> None:
-        """Do nothing: the tables are loaded before all passes."""
 
     def block(self, rows: Rows, number: int) -> Block:
         """Close one pair."""
@@ -336,7 +301,7 @@ class ClosingPass:
                 view = lanes_of(self.source, part, Rows(None, side.piece, 1, 1), geometry)
                 transfer(tile[:, part], view)
             pieces.append(tile)
-            matrices.append(load_matrices(self.matrices, side.piece))
+            matrices.append(load_matrices(self.matrices[side.piece]))
         chirp = self.chirp.load(rows.first, number)
         yield TURN
         result = sbuf((sides[-1].held.stop, 2, geometry.piece))
@@ -355,16 +320,9 @@ class ClosingPass:
         columns: slice,
     ) -> Task:
         """Multiply columns of pieces by twiddles and matrices, add them, and apply the chirp."""
-        held = self.shared.held
-        assert held is not None
         for piece in pieces:
-            multiply_through_psum(piece, piece, held.twiddle[:, :, columns])
-        banks = [psum((PARTITIONS, pieces[0].shape[2])) for _ in range(2)]
-        for part, bank in enumerate(banks):
-            for side, (piece, some) in enumerate(zip(pieces, matrices, strict=True)):
-                for term in range(2):
-                    matrix = some[0 : piece.shape[0], SPLIT_TERMS[part][term]]
-                    multiply(bank, matrix, piece[:, term], side + term > 0)
+            multiply_through_psum(piece, piece, self.shared.held.twiddle[:, :, columns])
+        banks = multiply_split(pieces, matrices)
         yield  # VectorE applies twiddles to the next columns while the Tensor engine has these
         banks = [bank[0 : result.shape[0]] for bank in banks]
         multiply_banks(result[:, :, columns], banks, chirp[:, :, columns])

@@ -51,15 +51,16 @@ import numpy as np
 
 from ..counting import counted
 from ..engines import (
+    HALF,
     NARROW,
     PARTITIONS,
     PSUM_BANK,
     SPLIT_TERMS,
-    element_count,
     evacuate,
     hbm,
     multiply,
     multiply_banks,
+    multiply_row_tile,
     psum,
     sbuf,
     transfer,
@@ -165,7 +166,8 @@ def split_four_step_tables(
 ) -> tuple[Any, ...]:
     """Return the tables of ``split_four_step``: (matrices, twiddles, *those of four_step).
 
-    matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g). twiddles are [L, 2, W].
+    matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g), in the layout of ``_by_column``.
+    twiddles are [L, 2, W].
 
     Args:
         n: length of the transform.
@@ -182,7 +184,24 @@ def split_four_step_tables(
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
     sign = 1 if inverse else -1
-    return split_matrices(geometry, sign), split_twiddles(geometry, sign), *plan
+    matrices = _by_column(split_matrices(geometry, sign), geometry)
+    return matrices, split_twiddles(geometry, sign), *plan
+
+
+def _by_column(matrices: Array, geometry: Geometry) -> Array:
+    """Return matrices as [pieces W, numbers]: a piece's begin in the row of its first column.
+
+    So a register that counts columns of a vector's lanes counts the vector's matrices, too.
+    """
+    pieces, each = len(matrices), _column_numbers(geometry)
+    rows = np.zeros((pieces, geometry.piece * each), np.float32)
+    rows[:, : matrices[0].size] = matrices.reshape(pieces, -1)
+    return rows.reshape(pieces * geometry.piece, each)
+
+
+def _column_numbers(geometry: Geometry) -> int:
+    """Return how many numbers of a matrix belong to each of a piece's columns."""
+    return -(-2 * geometry.lanes * geometry.lanes // geometry.piece)
 
 
 def split_matrices(geometry: Geometry, sign: int) -> Array:
@@ -213,7 +232,7 @@ def split_twiddles(geometry: Geometry, sign: int) -> Array:
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
     geometry = checked_geometry(math.prod(radices), radices)
-    matrices = table_spec((geometry.pieces, geometry.lanes, 2, geometry.lanes))
+    matrices = table_spec((geometry.columns, _column_numbers(geometry)))
     twiddles = table_spec((geometry.lanes, 2, geometry.piece))
     return matrices, twiddles, *four_step_specs(radices[1:])
 
@@ -231,11 +250,13 @@ def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ign
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    n = x_re.shape[1]
-    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
+    batch, n = x_re.shape
+    # A register counts columns of the P results; each column has P numbers here.
+    shape = (batch, n // radices[0], radices[0])
+    y_re, y_im = hbm(shape), hbm(shape)
     shared = Shared(radices, [matrices, *unpack(tables, places)])
     SplitRows(shared, Lines([x_re, x_im], n), Lines([y_re, y_im], n)).run()
-    return y_re, y_im
+    return y_re.reshape((batch, n)), y_im.reshape((batch, n))
 
 
 class Shared:
@@ -250,25 +271,44 @@ class Shared:
         self.inputs = Inputs(spread, min(tiles, spread.tiles))
         self.kernel = FourStep(spread, tables[2:], self.inputs)
         self.matrices, self._twiddle_table = tables[:2]
-        self.held: Held | None = None
+        self._held: Held | None = None
+        self._scratch: dict[bool, list[Lines]] = {}
 
     def setup(self) -> None:
         """Load the tables that stay in SBUF."""
-        self.held = None
-        self.held = Held(load_tables([self._twiddle_table])[0], load_identity())
+        self._held = None  # if it is of a count, whose tables take no room any more
+        self._held = Held(load_tables([self._twiddle_table])[0], load_identity())
         self.kernel.setup()
+
+    @property
+    def held(self) -> Held:
+        """The tables in SBUF, after ``setup``."""
+        assert self._held is not None
+        return self._held
 
     def tile(self, number: int) -> Tensor:
         """Return the tile of the ``number``-th piece, [128, 2, W]; tiles take turns."""
         tiles, width = self.inputs.tiles, self.geometry.piece
         return tiles[number % len(tiles)][:, 0 : 2 * width].reshape_dim(1, (2, width))
 
-    def scratch(self, is_shared: bool) -> Lines:
-        """Return scratch for P rows of Q numbers, which both programs write, or only this one."""
-        buffer = nl.shared_hbm if is_shared else nl.private_hbm
-        rows, pitch = self.geometry.count, self.geometry.size + self.geometry.gap
-        tensor = nl.ndarray((2 * rows, pitch), dtype=nl.float32, buffer=buffer)
-        return Lines([tensor, tensor], self.geometry.size, starts=(0, rows * pitch))
+    def piece_matrices(self, rows: Rows) -> Tensor:
+        """Return a view of Wr and Wi of a piece in HBM, [L, 2, L]."""
+        lanes, at = self.geometry.lanes, rows.first * self.geometry.piece
+        pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
+        table = self.matrices
+        return table.ap(pattern, at * table.shape[1], scalar_offset=rows.base)
+
+    def scratch(self, is_shared: bool) -> list[Lines]:
+        """Return two scratches of P rows of Q numbers, which both programs write, or only this."""
+        if is_shared not in self._scratch:
+            buffer = nl.shared_hbm if is_shared else nl.private_hbm
+            rows, pitch = self.geometry.count, self.geometry.size + self.geometry.gap
+            tensors = [nl.ndarray((2 * rows, pitch), nl.float32, buffer) for _ in range(2)]
+            self._scratch[is_shared] = [
+                Lines([tensor, tensor], self.geometry.size, starts=(0, rows * pitch))
+                for tensor in tensors
+            ]
+        return self._scratch[is_shared]
 
 
 @dataclass(frozen=True)
@@ -289,6 +329,7 @@ class Pass:
     split: Split
     order: Order
     result: Tensor | None = None  # in HBM, which the next pass reads
+    unit: int = 1  # what the register of a loop counts for each
 
     def items(self, is_shared: bool) -> Iterator[Item]:
         """Yield the tasks of all blocks, or of this program's share."""
@@ -302,7 +343,7 @@ class Pass:
 
     def loop(self, times: int) -> None:
         """Run the pass as a loop on the device, in which programs share the blocks."""
-        for_rows(self.count, self.work, self.most, self.split, self.order, times)
+        for_rows(self.count, self.work, self.most, self.split, self.order, times, self.unit)
         if self.result is not None:
             meet(self.result)
 
@@ -365,15 +406,15 @@ class SplitRows:
         """Return the passes of a transform, with scratch between them."""
         shared = self.shared
         source, target = line_of(self.source, rows), line_of(self.target, rows)
-        first, second = (shared.scratch(is_shared) for _ in range(2))
+        first, second = shared.scratch(is_shared)
         geometry, kernel = shared.geometry, shared.kernel
         middle = Middle(kernel, first, second)
         pieces, rows_of = geometry.pieces, kernel.spread.blocks
-        order, most = Order(1), kernel.spread.rows
+        order, most, (a, b) = Order(1), kernel.spread.rows, (first.parts[0], second.parts[0])
         return [
-            Pass(FirstPass(shared, source, first), pieces, 1, singles, order, first.parts[0]),
-            Pass(middle, geometry.count, most, rows_of, kernel.order, second.parts[0]),
-            Pass(LastPass(shared, second, target), pieces, 1, singles, order),
+            Pass(FirstPass(shared, source, first), pieces, 1, singles, order, a, geometry.piece),
+            Pass(middle, geometry.count, most, rows_of, kernel.order, b),
+            Pass(LastPass(shared, second, target), pieces, 1, singles, order, None, geometry.piece),
         ]
 
 
@@ -385,8 +426,8 @@ class Middle(Transforms):
 
 
 @dataclass
-class FirstPass:
-    """The DFTs over p and the twiddles, piece by piece, into the scratch."""
+class PieceByPiece:
+    """A pass from lines into lines, whose blocks are pieces or pairs of them."""
 
     shared: Shared
     source: Lines
@@ -395,27 +436,41 @@ class FirstPass:
     def setup(self) -> None:
         """Do nothing: the tables are loaded before all passes."""
 
+
+class FirstPass(PieceByPiece):
+    """The DFTs over p and the twiddles, piece by piece, into the scratch."""
+
     def block(self, rows: Rows, number: int) -> Block:
         """Transform one piece."""
-        shared, geometry, index = self.shared, self.shared.geometry, rows.first
-        source = by_piece(self.source, rows.base, geometry.piece)
+        shared, geometry = self.shared, self.shared.geometry
+        source = by_piece(self.source, rows.base)
         tile = shared.tile(number)[0 : geometry.lanes]
-        place = Place(0, index * geometry.piece, geometry.columns)
+        place = Place(0, rows.first * geometry.piece, geometry.columns)
         for part in range(2):
             load_lines(tile[:, part].expand_dim(1), source, part, place)
-        matrices = load_matrices(shared.matrices, index, rows.base)
+        matrices = load_matrices(shared.piece_matrices(rows), rows.base)
         yield TURN
-        result = sbuf(tile.shape)
+        yield from self.products(tile, matrices, rows)
+
+    def products(self, x: Tensor, matrices: Tensor, rows: Rows, half: int | None = None) -> Block:
+        """Multiply a piece by its matrix and by the twiddles, and store it.
+
+        half: the first partition of the half of the array that does it, else all of the array.
+        """
+        geometry = self.shared.geometry
+        result = sbuf((geometry.lanes, 2, geometry.piece))
         for low in range(0, geometry.piece, PSUM_BANK):
             columns = slice(low, min(low + PSUM_BANK, geometry.piece))
-            yield self._products(tile[:, :, columns], matrices, result, columns)
+            yield self._twiddled(x[:, :, columns], matrices, result, (columns, half))
         yield After(partial(self._store, result, rows))
 
-    def _products(self, x: Tensor, matrices: Tensor, result: Tensor, columns: slice) -> Task:
+    def _twiddled(
+        self, x: Tensor, matrices: Tensor, result: Tensor, where: tuple[slice, int | None]
+    ) -> Task:
         """Multiply columns by the matrix, and by the twiddles."""
-        banks = multiply_split(x, matrices)
+        columns, half = where
+        banks = multiply_split([x], [matrices], half)
         yield
-        assert self.shared.held is not None
         multiply_banks(result[:, :, columns], banks, self.shared.held.twiddle[:, :, columns])
 
     def _store(self, result: Tensor, rows: Rows) -> None:
@@ -425,16 +480,8 @@ class FirstPass:
             transfer(place, result[:, part], rows.base)
 
 
-@dataclass
-class LastPass:
+class LastPass(PieceByPiece):
     """The interleaving of the P results of the scratch, piece by piece."""
-
-    shared: Shared
-    source: Lines
-    target: Lines
-
-    def setup(self) -> None:
-        """Do nothing: the tables are loaded before all passes."""
 
     def block(self, rows: Rows, number: int) -> Block:
         """Interleave one piece."""
@@ -453,13 +500,12 @@ class LastPass:
 
     def _interleaved(self, tile: Tensor, columns: range, result: Tensor) -> Task:
         """Rearrange columns i of SBUF [(k_p, g), (j, i)] to SBUF [j, g, i, k_p]."""
-        geometry, held = self.shared.geometry, self.shared.held
-        assert held is not None
+        geometry = self.shared.geometry
         rows, each = geometry.rows, geometry.piece // geometry.rows
         bank = psum((rows, len(columns), geometry.lanes), transposed_dtype(nl.float32))
         for index, column in enumerate(columns):
             data = tile[:, column : column + (rows - 1) * each + 1 : each]
-            transpose(bank[:, index], data, held.identity)
+            transpose(bank[:, index], data, self.shared.held.identity)
         yield
         numbers = bank.reshape_dim(2, (geometry.count, geometry.blocks)).permute((0, 3, 1, 2))
         evacuate(numbers, result[:, :, columns.start : columns.stop])
@@ -470,7 +516,7 @@ class LastPass:
         step = geometry.piece * geometry.count  # results of a piece in a block g
         run = step // geometry.rows
         pattern = [[run, geometry.rows], [geometry.columns * geometry.count, geometry.blocks]]
-        target = by_piece(self.target, rows.base, step)
+        target = by_piece(self.target, rows.base)
         place = target.view(part, [*pattern, [1, run]], rows.first * step)
         transfer(place, result.flatten_dims(2, 3), target.base)
 
@@ -480,35 +526,23 @@ def line_of(lines: Lines, rows: Rows) -> Lines:
     return replace(lines, base=rows.base, skip=lines.skip + rows.first * lines.held)
 
 
-def by_piece(lines: Lines, base: Any, numbers: int) -> Lines:
-    """Return a line for a loop over pieces, whose register counts ``numbers`` as one."""
-    if base is None:
-        return lines
-    parts = [part.reshape((element_count(part.shape) // numbers, numbers)) for part in lines.parts]
-    return replace(lines, parts=parts, base=base)
+def by_piece(lines: Lines, base: Any) -> Lines:
+    """Return a line for a loop over pieces, whose register counts the columns of its tensors."""
+    return lines if base is None else replace(lines, base=base, dimension=1)
 
 
 def lanes_of(lines: Lines, part: int, rows: Rows, geometry: Geometry) -> Tensor:
     """Return a view of a piece of one part of a scratch, [L, W]."""
     pattern = [[geometry.columns + geometry.gap, geometry.lanes], [1, geometry.piece]]
-    at = rows.first * geometry.piece
-    return by_piece(lines, rows.base, geometry.piece).view(part, pattern, at)
+    return by_piece(lines, rows.base).view(part, pattern, rows.first * geometry.piece)
 
 
-def load_matrices(
-    table: Tensor, index: int, base: Any = None, rows: int = 0, low: int = 0
-) -> Tensor:
-    """Load a piece's Wr and Wi from HBM [pieces, K, 2, M], make -Wi: SBUF [128, 3, M].
+def load_matrices(source: Tensor, base: Any = None, low: int = 0) -> Tensor:
+    """Load Wr and Wi from HBM [K, 2, M], and make -Wi: SBUF [128, 3, M], from partition ``low`` on.
 
-    base: the register in the source's address, or None. rows: of the K, or 0 for all; they lie from
-    partition ``low`` on.
+    base: the register in the source's address, or None.
     """
-    _, height, _, columns = table.shape
-    rows = rows or height
-    source = table[index, 0:rows]
-    if base is not None:
-        pattern = [[2 * columns, rows], [columns, 2], [1, columns]]
-        source = table.ap(pattern, index * height * 2 * columns, scalar_offset=base)
+    rows, _, columns = source.shape
     tile = sbuf((PARTITIONS, 3, columns))
     held = tile[low : low + rows]
     transfer(held[:, 0:2], source, base)
@@ -516,11 +550,20 @@ def load_matrices(
     return tile
 
 
-def multiply_split(x: Tensor, matrices: Tensor) -> list[Tensor]:
-    """Multiply split complex SBUF [K, 2, n] by the matrix; return a PSUM bank for each part."""
-    banks = [psum((matrices.shape[2], x.shape[2])) for _ in range(2)]
+def multiply_split(
+    x: Sequence[Tensor], matrices: Sequence[Tensor], half: int | None = None
+) -> list[Tensor]:
+    """Return sums of split complex SBUF [K, 2, n] times matrices, a PSUM bank for each part.
+
+    half: the first partition of the half of the array that does it, else all of the array.
+    """
+    banks = [psum((matrices[0].shape[2], x[0].shape[2])) for _ in range(2)]
     for part, bank in enumerate(banks):
-        for term in range(2):
-            matrix = matrices[0 : x.shape[0], SPLIT_TERMS[part][term]]
-            multiply(bank, matrix, x[:, term], term > 0)
+        for index, (one, matrix) in enumerate(zip(x, matrices, strict=True)):
+            for term in range(2):
+                stationary = matrix[0 : one.shape[0], SPLIT_TERMS[part][term]]
+                if half is None:
+                    multiply(bank, stationary, one[:, term], index + term > 0)
+                else:
+                    multiply_row_tile(bank, stationary, one[:, term], half, HALF, term > 0)
     return banks

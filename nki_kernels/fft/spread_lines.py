@@ -131,9 +131,10 @@ class Lines:
 
     parts: Sequence[Tensor]  # [B, ...], whole: real and imaginary part, or both parts twice
     held: int  # numbers that are there; zeros follow
-    base: Any = None  # register with the row at which a device loop's iteration begins, or None
+    base: Any = None  # register with the place at which a device loop's iteration begins, or None
     skip: int = 0  # numbers before the first line
     starts: tuple[int, int] = (0, 0)  # the number of each tensor with which its part begins
+    dimension: int = 0  # dimension of the tensors that the register counts
 
     def swapped(self) -> Lines:
         """Return the same lines with real and imaginary part swapped."""
@@ -145,6 +146,7 @@ class Lines:
             pattern,
             self.starts[part] + self.skip + offset,
             scalar_offset=self.base,
+            indirect_dim=self.dimension,
         )
 
 
