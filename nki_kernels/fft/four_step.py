@@ -15,23 +15,23 @@ lie on the partitions one after the other, and one product contracts both. For r
 transforms are contracted at once, each on half of the array. For r1 > 64 one part is contracted
 after the other. The data is the stationary operand, C neighbouring numbers at a time, so that the
 products arrive with c on partitions. They form Stockham's state of C transforms after one stage:
-Stockham's stages do the rest of A, and the last of these stages also applies the twiddles
-(twiddled_stage.py). The last DFT has its matrix as the stationary operand and k_a as the moving
-columns. Its result [k_c, k_a] is y in natural order, N / C contiguous numbers a line.
+Stockham's stages (stage.py) do the rest of A. The results of the last of these stages are
+multiplied by the twiddles on their way out of PSUM (twiddles.py). The last DFT has its matrix as
+the stationary operand and k_a as the moving columns. Its result [k_c, k_a] is y in natural order,
+N / C contiguous numbers a line.
 
     HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-A bundle contains at most as many transforms as one tile of inputs holds. Three bundles are in
-progress at a time. While one bundle is opened, which means its first stage (four_step_opening.py),
-the bundle before it passes the other stages (four_step_middle.py), and an earlier bundle is closed
-by its last DFT (four_step_closing.py). Their instructions alternate, so that VectorE's twiddles and
-the Tensor engine's products overlap. Of a long transform, SBUF holds only two states; such a
-transform is closed after the next one has been opened. Inputs are loaded into a few tiles in turn
-(spread_lines.py), because only a small part of SBUF may be written by DMA; where several long
-transforms follow each other, one tile holds all that the partitions have of a transform. Tables of
-the last stage and twiddles are streamed where they do not fit, or where only one transform reads
-them (four_step_shared.py). A long batch is a loop on the device, and two cores share its
-transforms.
+A block contains at most as many transforms as one tile of inputs holds. Several blocks are in
+progress at a time: while one block is opened, which means its first stage, the block before it
+passes the other stages, and an earlier block is closed by its last DFT. Their tasks are spread over
+each other, so that VectorE's twiddles and the Tensor engine's products overlap. Of a long
+transform, SBUF holds only two states; such a transform is closed while the next one is opened.
+Inputs are loaded into a few tiles in turn (spread_lines.py), because only a small part of SBUF may
+be written by DMA; where several long transforms follow each other, one tile holds all that the
+partitions have of a transform. Twiddles and the tables of the last stage are streamed where they do
+not fit, or where only one block reads them. A long batch is a loop on the device, and two cores
+share its transforms.
 
 Transforms are different columns or partitions in every product and never meet, so the values of one
 transform cannot spoil another.

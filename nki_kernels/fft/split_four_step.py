@@ -27,12 +27,11 @@ Tables pass through SBUF in pieces, so that only HBM has to grow with N. Where P
 has a gap after each row: rows that are a power of two apart are moved more slowly on
 NeuronCore-v2.
 
-A batch is a loop on the device with one transform in an iteration, so that the scratch holds one
-transform. Where a transform has too many instructions for the body of a loop, its passes are loops,
-and the batch is unrolled. Two cores each take half of the batch. They share the last transform of
-an odd batch, and all transforms whose passes are loops: each core takes half of the pieces and half
-of the P transforms, and the cores wait for each other before a pass reads what the other core
-wrote.
+A batch is a loop on the device whose transforms use the same scratch, one after the other. Where a
+transform has too many instructions for the body of a loop, its passes are loops, and the batch is
+unrolled. Two cores each take half of the batch. They share the last transform of an odd batch, and
+all transforms whose passes are loops: each core takes half of the pieces and half of the P
+transforms, and the cores wait for each other before a pass reads what the other core wrote.
 
 Why it is fast.  Three passes take three times the DMA floor. With P near 128 the transforms in
 between are short, of two radices for N <= 2^21, and every descriptor of the other passes moves up
