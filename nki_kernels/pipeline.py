@@ -104,7 +104,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         beside = iter(this.beside)
         yield from islice(beside, 1)
         for _, _, block, task in this.tasks:
-            if begun.holds(block, number):
+            if not isinstance(task, After) and begun.holds(block, number):
                 yield TURN
                 begun = _Begun()
             yield task

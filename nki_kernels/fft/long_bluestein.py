@@ -149,7 +149,7 @@ class Convolution:
         """Transform ``count`` lines, with factors of the inputs."""
         kernel, rows = self.kernel, self.kernel.spread.blocks(None, 0, count)
         blocks = (kernel.block(source, target, some, before, weigh) for some in rows)
-        return in_turn(blocks, kernel.order)
+        return in_turn(blocks, replace(kernel.order, begun=2))
 
     def _weigh(self, results: Tensor, place: Place) -> None:
         """Multiply results [C, 2, rows, n] by the chirp."""

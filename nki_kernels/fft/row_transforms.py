@@ -89,6 +89,7 @@ class RowTransforms:
         self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
         self.ahead = min(_AHEAD, _LOADED // self.size)
         self.resident = self._resident()
+        self.identity: Tensor | None = None  # where it comes before the data
         self.tools: Tools | None = None
 
     def run(self) -> None:
@@ -96,7 +97,7 @@ class RowTransforms:
         if transposes_mix_rows():
             prepare_guard()
         if not is_data_first(self.source[0], self.first.inputs):
-            self.tools = Tools(load_identity(self.dtype))
+            self.identity = load_identity(self.dtype)
         batch, split = row_count(self.source[0].tensor), on_partitions(self.each)
         blocks = len(split(None, 0, -(-batch // nl.num_programs())))
         self.inputs = [
@@ -109,8 +110,8 @@ class RowTransforms:
 
     def setup(self) -> None:
         """Load the identity and the tables that stay in SBUF."""
-        if self.tools is None:
-            self.tools = Tools(load_identity(self.dtype))
+        identity = load_identity(self.dtype) if self.identity is None else self.identity
+        self.tools = Tools(identity)
         resident = [tabled for tabled, fits in zip(self.stages, self.resident, strict=True) if fits]
         loaded = iter(load_tables([piece for tabled in resident for piece in tabled.pieces()]))
         for tabled in resident:

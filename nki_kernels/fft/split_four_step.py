@@ -335,7 +335,8 @@ class Pass:
         programs, program = (nl.num_programs(), nl.program_id(0)) if is_shared else (1, 0)
         first, end = (self.count * each // programs for each in (program, program + 1))
         blocks = enumerate(self.split(None, first, end - first))
-        yield from in_turn((self.work.block(rows, number) for number, rows in blocks), self.order)
+        order = replace(self.order, begun=2)
+        yield from in_turn((self.work.block(rows, number) for number, rows in blocks), order)
         yield TURN
         if is_shared and self.result is not None:
             meet(self.result)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nki_kernels.fft.stockham
-import nki_kernels.row_blocks
+import nki_kernels.launch
 import nki_sim
 from nki_kernels.fft.stage import MAX_LENGTH
 from nki_kernels.fft.stockham import stockham, stockham_tables
@@ -198,7 +198,7 @@ def test_loops_and_two_cores(monkeypatch, chip, radices):
         x = normal(batch, n)
         for cores in range(1, chip.programs_per_launch + 1):
             with monkeypatch.context() as context:
-                context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
+                context.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
                 result, _, exact = transform(x, radices, cores=cores)
             assert error(result, np.fft.fft(exact)) <= 6e-7
 
@@ -222,9 +222,7 @@ def test_rows_are_independent(chip, options):
 
 
 def test_a_large_batch_is_few_instructions_and_little_slower(monkeypatch, chip):
-    monkeypatch.setattr(
-        device_rules, "MANY_INSTRUCTIONS", nki_kernels.row_blocks.LAUNCH_INSTRUCTIONS
-    )
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", nki_kernels.launch.LAUNCH_INSTRUCTIONS)
     for radices in ((32, 32), (64, 64)):
         n = math.prod(radices)
         tables, times = stockham_tables(n, radices), []

@@ -17,6 +17,7 @@ REAL_PAIRS = 3  # pairs of radices for one length
 class RealStockham(LengthAlgorithm):
     """Two stages of half the numbers, from real data or to real data."""
 
+    takes = "products of one radix up to 128 and one up to 64"
     shortest, longest = 4, real_stockham.MAX_LENGTH
     ahead = Ahead(8192, 256, "trn1")
 
