@@ -107,7 +107,10 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
     cycles += 2 * len(radices)  # engines wait for each other after every stage
     if 4 * first <= hardware.PARTITIONS and math.prod(radices[:-1]) <= spread_lines.SIDE_BY_SIDE:
         cycles -= least / first / 2  # two transforms at once
-    for inner in four_step_tables.inner_stages(radices):
+    stages = four_step_tables.inner_stages(radices)
+    for index, inner in enumerate(stages, 1):
+        if index < len(stages):  # two row tiles gain more in these than evacuation can follow
+            inner = stage.stage_of(radices[:-1], index)
         rows = 2 * inner.slabs * inner.tiles * inner.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows // inner.tiles, least)) / (rows // 2)
