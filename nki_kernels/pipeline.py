@@ -84,6 +84,7 @@ class Order:
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
     begun when the first of them is finished, as for ``pipeline``. is_even: whether work beside
     tasks is spread evenly over them; else one comes beside each task, and the rest after the last.
+    is_settled: whether all tasks up to a turn end before any block goes on, as scarce memory asks.
     """
 
     depth: int
@@ -92,6 +93,7 @@ class Order:
     apart: int = 1
     begun: int = 2
     is_even: bool = False
+    is_settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             yield task.item
             yield from islice(beside, most)
         yield from beside
+        if order.is_settled:
+            yield TURN
+            before.clear()
         running = [block for block in running if not block.has_ended]
 
 
