@@ -210,7 +210,7 @@ class FoldedDft:
         # No sum exceeds sqrt(2 N) times the norm.
         guard = guarded(x.permute((0, 2, 1, 3)), 2.0 * self.n)
         yield TURN
-        yield After(guard.finish)
+        yield After(guard.finish)  # VectorE folds the block before first
         yield TURN
         folded: list[Folded] = []
         for chunk in self.chunks:

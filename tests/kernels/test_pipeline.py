@@ -58,9 +58,12 @@ def expected(blocks):
     st.integers(1, 4),
     st.integers(0, 2),
     st.booleans(),
+    st.booleans(),
 )
-def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, depth, ahead, spread):
-    log = issued(blocks, Order(depth, ahead, spread))
+def test_everything_is_issued_once_and_nothing_before_what_it_reads(
+    blocks, depth, ahead, spread, is_early
+):
+    log = issued(blocks, Order(depth, ahead, spread, is_early))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -95,11 +98,18 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
     assert firsts == [place for place in each for _ in range(2)]
 
 
-def test_tasks_are_spread_over_each_other():
-    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=True))
+@pytest.mark.parametrize(
+    ("is_early", "order"),
+    [
+        (False, [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]),
+        (True, [(1, 1), (0, 2), (0, 2), (1, 1), (0, 2), (0, 2)]),
+    ],
+)
+def test_tasks_are_spread_over_each_other(is_early, order):
+    blocks = [[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2
+    log = issued(blocks, Order(2, spread=True, is_early=is_early))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
-    together = firsts[2:8]  # two tasks of block 1 among four of block 0
-    assert together == [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]
+    assert firsts[2:8] == order  # two tasks of block 1 among four of block 0
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
