@@ -105,7 +105,7 @@ def for_rows(
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(in_turn(blocks(row, 0, share.step), order))
+        pipeline(in_turn(blocks(row, 0, share.step), order), order.begun)
 
     if share.trips > 0:
         work.setup()
@@ -119,7 +119,7 @@ def for_rows(
         first = [chain([next(block)], block) for block in islice(rest, opened)]
         work.setup()
         rest = chain(first, rest)
-    pipeline(in_turn(rest, order))
+    pipeline(in_turn(rest, order), order.begun)
 
 
 def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import TURN, After, Beside, Order, in_turn, pipeline
+from nki_kernels.pipeline import TURN, After, Beside, Order, by_age, early, late, in_turn, pipeline
 
 # Segments between the turns of a block: numbers of tasks and of work beside, and whether it stores.
 SEGMENTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=4)
@@ -57,13 +57,10 @@ def expected(blocks):
     st.lists(SEGMENTS, max_size=5),
     st.integers(1, 4),
     st.integers(0, 2),
-    st.booleans(),
-    st.booleans(),
+    st.sampled_from([None, early, late, by_age]),
 )
-def test_everything_is_issued_once_and_nothing_before_what_it_reads(
-    blocks, depth, ahead, spread, is_early
-):
-    log = issued(blocks, Order(depth, ahead, spread, is_early))
+def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, depth, ahead, spread):
+    log = issued(blocks, Order(depth, ahead, spread))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -98,18 +95,11 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
     assert firsts == [place for place in each for _ in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("is_early", "order"),
-    [
-        (False, [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]),
-        (True, [(1, 1), (0, 2), (0, 2), (1, 1), (0, 2), (0, 2)]),
-    ],
-)
-def test_tasks_are_spread_over_each_other(is_early, order):
-    blocks = [[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2
-    log = issued(blocks, Order(2, spread=True, is_early=is_early))
+def test_tasks_are_spread_over_each_other():
+    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=late))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
-    assert firsts[2:8] == order  # two tasks of block 1 among four of block 0
+    together = firsts[2:8]  # two tasks of block 1 among four of block 0
+    assert together == [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]
 
 
 @pytest.mark.parametrize("ahead", [0, 1])

@@ -43,7 +43,7 @@ class RealStockham(LengthAlgorithm):
         fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]
 
         def rank(pair: tuple[int, int]) -> tuple[bool, bool, int, int]:
-            is_paired = real_stockham_tables.pairs_slots(pair) and pair[0] >= 32
+            is_paired = real_stockham_tables.Geometry(*pair).pairs_slots and pair[0] >= 32
             return not is_paired, pair[1] < 40, pair[0] % 2, -pair[1]
 
         return sorted(fitting, key=rank)
