@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import TURN, After, Beside, Order, by_age, early, late, in_turn, pipeline
+from nki_kernels.pipeline import TURN, After, Beside, Order, by_age, early, in_turn, late, pipeline
 
 # Segments between the turns of a block: numbers of tasks and of work beside, and whether it stores.
 SEGMENTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=4)
