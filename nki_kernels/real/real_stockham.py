@@ -103,7 +103,7 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 
 def real_stockham_rows(
-    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, int], tables: Sequence[Tensor]
+    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write half spectra of source's rows to the two parts of target.
 
@@ -135,7 +135,7 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
 
 
 def inverse_real_stockham_rows(
-    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
+    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write real rows from half spectra, the two parts of source, to up to N columns."""
     work = Inverse(source, [target], Geometry(*radices))
