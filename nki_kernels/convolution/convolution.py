@@ -131,7 +131,7 @@ class Convolution(RealWork):
         self.spectrum = None  # the tile of an earlier call
         if self.is_shared:
             self.spectrum = self.by_slots(self.load_filter(Rows(None, 0, PARTITIONS, 1)))
-        self.inverse.load()
+        self.inverse.load(tiles=2)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""

@@ -34,7 +34,7 @@ def block_of(name, segments, log):
 def issued(blocks, order):
     log = []
     made = (block_of(name, segments, log) for name, segments in enumerate(blocks))
-    pipeline(in_turn(made, order))
+    pipeline(in_turn(made, order), order.begun)
     return log
 
 
@@ -58,9 +58,13 @@ def expected(blocks):
     st.integers(1, 4),
     st.integers(0, 2),
     st.booleans(),
+    st.integers(1, 3),
+    st.integers(2, 4),
 )
-def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, depth, ahead, spread):
-    log = issued(blocks, Order(depth, ahead, spread))
+def test_everything_is_issued_once_and_nothing_before_what_it_reads(
+    blocks, depth, ahead, spread, apart, begun
+):
+    log = issued(blocks, Order(depth, ahead, spread, apart, begun))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -68,6 +72,9 @@ def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, dept
             assert at[name, segment, "first", index] < place
         if what == "after":
             assert all(at[name, segment, "second", i] < place for i in range(index))
+        if what == "beside":
+            tasks = (e for e in at if e[0] == name and e[1] < segment and e[2] == "second")
+            assert all(at[event] < place for event in tasks)
         if what == "first":
             # A task follows those before it, and all that is before its block's last turn.
             assert index == 0 or at[name, segment, "first", index - 1] < place
@@ -96,10 +103,11 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
 
 
 def test_tasks_are_spread_over_each_other():
+    """Those of the latest block come first, and those of the oldest block come last."""
     log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=True))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
     together = firsts[2:8]  # two tasks of block 1 among four of block 0
-    assert together == [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]
+    assert together == [(1, 1), (0, 2), (0, 2), (1, 1), (0, 2), (0, 2)]
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
