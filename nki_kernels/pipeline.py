@@ -58,6 +58,9 @@ class Order:
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
     of the block before. spread: whether the tasks of blocks are spread over each other, because
     they keep different engines busy; else they follow each other, those of the latest block first.
+    is_early: whether each task that is spread comes at the beginning of its share of a turn, else
+    at the end. is_staggered: whether those of the latest block come at the beginning, and those of
+    the oldest block at the end.
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
     begun when the first of them is finished, as for ``pipeline``.
     """
@@ -65,6 +68,8 @@ class Order:
     depth: int
     ahead: int = 1
     spread: bool = False
+    is_early: bool = False
+    is_staggered: bool = False
     apart: int = 1
     begun: int = 2
 
@@ -144,12 +149,14 @@ def _round(running: list[_Running], order: Order) -> _Round:
             if mine := _take(this, block):
                 taken.append((block, mine))
     for number, (block, mine) in enumerate(taken):
-        # Of tasks that are spread, the latest block's come first, and the oldest block's last.
-        count, done, last = max(1, _task_count(mine)), 0, number / max(1, len(taken) - 1) - 1
+        early, tie = float(order.is_early), number
+        if order.is_staggered:
+            early, tie = 1 - number / max(1, len(taken) - 1), -number
+        begun, tasks = 0, max(1, _task_count(mine))
         for item in mine:
-            done += not isinstance(item, After)
-            place = ((done + last) / count, -number) if order.spread else (number, 0)
-            this.tasks.append(_Placed(place, block, item, done == 1))
+            begun += not isinstance(item, After)  # which stays with the task before it
+            place = (begun - early) / tasks if order.spread else number
+            this.tasks.append(_Placed((place, tie), block, item, begun == 1))
     this.tasks.sort(key=lambda task: task.place)
     return this
 

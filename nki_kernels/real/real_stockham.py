@@ -103,7 +103,7 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 
 def real_stockham_rows(
-    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, int], tables: Sequence[Tensor]
+    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write half spectra of source's rows to the two parts of target.
 
@@ -135,7 +135,7 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
 
 
 def inverse_real_stockham_rows(
-    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
+    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write real rows from half spectra, the two parts of source, to up to N columns."""
     work = Inverse(source, [target], Geometry(*radices))
@@ -209,7 +209,11 @@ class Transform(RealWork):
         self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
         # While a block is in its second stage, the next one is in its first, or else prepared.
         is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
-        order = Order(3, 1, spread=True, begun=3) if is_interleaved else Order(2, 0, apart=2)
+        order = (
+            Order(3, 1, spread=True, is_staggered=True, begun=3)
+            if is_interleaved
+            else Order(2, 0, apart=2)
+        )
         self.run(order)
 
     def setup(self) -> None:

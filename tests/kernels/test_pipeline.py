@@ -57,14 +57,15 @@ def expected(blocks):
     st.lists(SEGMENTS, max_size=5),
     st.integers(1, 4),
     st.integers(0, 2),
+    st.sampled_from([{}, {"is_early": True}, {"is_staggered": True}]),
     st.booleans(),
     st.integers(1, 3),
     st.integers(2, 4),
 )
 def test_everything_is_issued_once_and_nothing_before_what_it_reads(
-    blocks, depth, ahead, spread, apart, begun
+    blocks, depth, ahead, where, spread, apart, begun
 ):
-    log = issued(blocks, Order(depth, ahead, spread, apart, begun))
+    log = issued(blocks, Order(depth, ahead, spread, apart=apart, begun=begun, **where))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -102,12 +103,20 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
     assert firsts == [place for place in each for _ in range(2)]
 
 
-def test_tasks_are_spread_over_each_other():
-    """Those of the latest block come first, and those of the oldest block come last."""
-    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=True))
+@pytest.mark.parametrize(
+    ("where", "blocks"),
+    [
+        ({}, [0, 1, 0, 0, 1, 0]),
+        ({"is_early": True}, [1, 0, 0, 1, 0, 0]),
+        ({"is_staggered": True}, [1, 0, 0, 1, 0, 0]),
+    ],
+)
+def test_tasks_are_spread_over_each_other(where, blocks):
+    segments = [(0, 0, False), (2, 0, False), (4, 0, False)]
+    log = issued([segments] * 2, Order(2, spread=True, **where))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
-    together = firsts[2:8]  # two tasks of block 1 among four of block 0
-    assert together == [(1, 1), (0, 2), (0, 2), (1, 1), (0, 2), (0, 2)]
+    # Two tasks of block 1 among four of block 0.
+    assert firsts[2:8] == [(name, 2 - name) for name in blocks]
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
