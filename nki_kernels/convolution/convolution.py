@@ -123,7 +123,7 @@ class Convolution(RealWork):
         half = len(tables) // 2
         self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
         self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
-        self.run(Order(4, 0, spread=True, is_staggered=True, apart=2, begun=3))
+        self.run(Order(4, 0, spread=True, is_staggered=True, apart=2, begun=3), len(self.ring))
 
     def setup(self) -> None:
         """Load the tables and, if all rows have the same, the filter."""

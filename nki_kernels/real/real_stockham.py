@@ -174,9 +174,9 @@ class RealWork(Work):
         pairs_rows = self.each > 1 and self.geometry.pairs_rows
         return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, is_scalar)
 
-    def run(self, order: Order) -> None:
-        """Run the blocks of all rows of this program."""
-        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order)
+    def run(self, order: Order, opened: int = 1) -> None:
+        """Run the blocks of all rows of this program; opened: as for ``for_rows``."""
+        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order, opened)
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
         """Load real rows into the tile whose turn it is."""
