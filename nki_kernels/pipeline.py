@@ -62,7 +62,8 @@ class Order:
     at the end. is_staggered: whether those of the latest block come at the beginning, and those of
     the oldest block at the end.
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
-    begun when the first of them is finished, as for ``pipeline``.
+    begun when the first of them is finished, as for ``pipeline``. is_prompt: whether work beside
+    tasks that is more than they are is done several at a time, else the rest of it is done at last.
     """
 
     depth: int
@@ -72,6 +73,7 @@ class Order:
     is_staggered: bool = False
     apart: int = 1
     begun: int = 2
+    is_prompt: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         if any(block in before for block in this.blocks):
             yield TURN
             before.clear()
-        # One beside each task, or several where there are more of them than tasks.
-        beside, most = iter(this.beside), -(-len(this.beside) // (len(this.tasks) + 1))
+        beside, most = iter(this.beside), 1
+        if order.is_prompt:
+            most = -(-len(this.beside) // (len(this.tasks) + 1))
         yield from islice(beside, most)
         for task in this.tasks:
             if not isinstance(task.item, After):

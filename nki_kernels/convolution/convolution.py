@@ -123,7 +123,9 @@ class Convolution(RealWork):
         half = len(tables) // 2
         self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
         self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
-        self.run(Order(4, 0, spread=True, is_staggered=True, apart=2, begun=3), len(self.ring))
+        order = Order(4, 0, True, is_staggered=True, apart=2, begun=3, is_prompt=True)
+        # Two blocks of shorter rows are loaded before what blocks share.
+        self.run(order, opened=2 if size <= _LONG // 2 else 1)
 
     def setup(self) -> None:
         """Load the tables and, if all rows have the same, the filter."""

@@ -210,7 +210,7 @@ class Transform(RealWork):
         # While a block is in its second stage, the next one is in its first, or else prepared.
         is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
         order = (
-            Order(3, 1, spread=True, is_staggered=True, begun=3)
+            Order(3, 1, spread=True, is_staggered=True, begun=3, is_prompt=True)
             if is_interleaved
             else Order(2, 0, apart=2)
         )

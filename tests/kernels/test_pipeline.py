@@ -57,7 +57,7 @@ def expected(blocks):
     st.lists(SEGMENTS, max_size=5),
     st.integers(1, 4),
     st.integers(0, 2),
-    st.sampled_from([{}, {"is_early": True}, {"is_staggered": True}]),
+    st.sampled_from([{}, {"is_early": True}, {"is_staggered": True, "is_prompt": True}]),
     st.booleans(),
     st.integers(1, 3),
     st.integers(2, 4),
