@@ -208,12 +208,9 @@ class Transform(RealWork):
         self.open_ring(size, min(_TILES, _RING // size))
         self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
         # While a block is in its second stage, the next one is in its first, or else prepared.
-        is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
-        order = (
-            Order(3, 1, spread=True, is_staggered=True, begun=3, is_prompt=True)
-            if is_interleaved
-            else Order(2, 0, apart=2)
-        )
+        order = Order(2, 0, apart=2, is_prompt=True)
+        if self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST:
+            order = Order(3, 1, True, is_staggered=True, begun=3, is_prompt=True)
         self.run(order)
 
     def setup(self) -> None:
