@@ -50,30 +50,50 @@ Item = Task | Beside | After | Turn
 Block = Iterator[Item]
 
 
+# The place of a block's ``done``-th task of ``count`` in a round, from 0 to 1, by the age of the
+# block: 0 for the latest one, 1 for the oldest.
+Spread = Callable[[int, int, float], float]
+
+
+def early(done: int, count: int, _: float) -> float:
+    """Return the beginning of a task's share of the round."""
+    return (done - 1) / count
+
+
+def late(done: int, count: int, _: float) -> float:
+    """Return the end of a task's share of the round."""
+    return done / count
+
+
+def by_age(done: int, count: int, age: float) -> float:
+    """Return the beginning for the latest block and the end for the oldest one."""
+    return (done - 1 + age) / count - _TIE * age
+
+
+_TIE = 1e-9  # by which the older of two blocks comes first
+
+
 @dataclass(frozen=True)
 class Order:
     """How the blocks of a launch follow each other.
 
     depth: blocks whose tasks take turns. ahead: blocks that are opened while those run: what comes
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
-    of the block before. spread: whether the tasks of blocks are spread over each other, because
-    they keep different engines busy; else they follow each other, those of the latest block first.
-    is_early: whether each task that is spread comes at the beginning of its share of a turn, else
-    at the end. is_staggered: whether those of the latest block come at the beginning, and those of
-    the oldest block at the end.
+    of the block before. spread: how the tasks of blocks are spread over each other, because they
+    keep different engines busy; without it they follow each other, those of the latest block first.
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
-    begun when the first of them is finished, as for ``pipeline``. is_prompt: whether work beside
-    tasks that is more than they are is done several at a time, else the rest of it is done at last.
+    begun when the first of them is finished, as for ``pipeline``. is_even: whether work beside
+    tasks is spread evenly over them; else one comes beside each task, and the rest after the last.
+    is_settled: whether all tasks up to a turn end before any block goes on, as scarce memory asks.
     """
 
     depth: int
     ahead: int = 1
-    spread: bool = False
-    is_early: bool = False
-    is_staggered: bool = False
+    spread: Spread | None = None
     apart: int = 1
     begun: int = 2
-    is_prompt: bool = False
+    is_even: bool = False
+    is_settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +146,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             yield TURN
             before.clear()
         beside, most = iter(this.beside), 1
-        if order.is_prompt:
+        if order.is_even:
             most = -(-len(this.beside) // (len(this.tasks) + 1))
         yield from islice(beside, most)
         for task in this.tasks:
@@ -138,6 +158,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             yield task.item
             yield from islice(beside, most)
         yield from beside
+        if order.is_settled:
+            yield TURN
+            before.clear()
         running = [block for block in running if not block.has_ended]
 
 
@@ -152,14 +175,11 @@ def _round(running: list[_Running], order: Order) -> _Round:
             if mine := _take(this, block):
                 taken.append((block, mine))
     for number, (block, mine) in enumerate(taken):
-        early, tie = float(order.is_early), number
-        if order.is_staggered:
-            early, tie = 1 - number / max(1, len(taken) - 1), -number
-        begun, tasks = 0, max(1, _task_count(mine))
+        count, done, age = max(1, _task_count(mine)), 0, number / max(1, len(taken) - 1)
         for item in mine:
-            begun += not isinstance(item, After)  # which stays with the task before it
-            place = (begun - early) / tasks if order.spread else number
-            this.tasks.append(_Placed((place, tie), block, item, begun == 1))
+            done += not isinstance(item, After)  # which stays with the task before it
+            place = number if order.spread is None else order.spread(done, count, age)
+            this.tasks.append(_Placed((place, number), block, item, done == 1))
     this.tasks.sort(key=lambda task: task.place)
     return this
 

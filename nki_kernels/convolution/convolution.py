@@ -33,7 +33,7 @@ from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
 from ..launch import HbmRows, Rows, load_rows
 from ..packing import unpack
-from ..pipeline import TURN, Beside, Block, Order
+from ..pipeline import TURN, Beside, Block, Order, by_age
 from ..real.real_stages import (
     FlatRows,
     into_slots,
@@ -123,7 +123,7 @@ class Convolution(RealWork):
         half = len(tables) // 2
         self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
         self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
-        order = Order(4, 0, True, is_staggered=True, apart=2, begun=3, is_prompt=True)
+        order = Order(4, 0, by_age, apart=2, begun=3, is_even=True)
         # Two blocks of shorter rows are loaded before what blocks share.
         self.run(order, opened=2 if size <= _LONG // 2 else 1)
 

@@ -66,7 +66,7 @@ from ..engines import (
 from ..isa import nisa, nki, nl
 from ..launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Task
+from ..pipeline import TURN, After, Block, Order, Task, early
 from ..row_guard import guarded
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
@@ -188,7 +188,7 @@ class FoldedDft:
         self.inputs = [sbuf(shape) for _ in range(_INPUTS)]
         self.identity = load_identity()
         batch = self.source[0].tensor.shape[0]
-        order = Order(4, spread=True, is_early=True)
+        order = Order(4, spread=early)
         for_rows(batch, self, PARTITIONS * most, partial(blocks_of, most=most), order, opened=2)
 
     def setup(self) -> None:

@@ -53,7 +53,7 @@ from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
 from ..launch import HbmRows, Rows, Work, blocks_of, for_rows, load_rows, row_count, store_rows
 from ..packing import unpack
-from ..pipeline import TURN, After, Beside, Block, Order
+from ..pipeline import TURN, After, Beside, Block, Order, by_age
 from ..row_guard import prepare_guard
 from ..tables import load_identity
 from ..tensor import Tensor
@@ -176,7 +176,7 @@ class RealWork(Work):
 
     def run(self, order: Order, opened: int = 1) -> None:
         """Run the blocks of all rows of this program; opened: as for ``for_rows``."""
-        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order, opened)
+        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order, opened=opened)
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
         """Load real rows into the tile whose turn it is."""
@@ -208,9 +208,9 @@ class Transform(RealWork):
         self.open_ring(size, min(_TILES, _RING // size))
         self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
         # While a block is in its second stage, the next one is in its first, or else prepared.
-        order = Order(2, 0, apart=2, is_prompt=True)
+        order = Order(2, 0, apart=2, is_even=True)
         if self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST:
-            order = Order(3, 1, True, is_staggered=True, begun=3, is_prompt=True)
+            order = Order(3, 1, by_age, begun=3, is_even=True)
         self.run(order)
 
     def setup(self) -> None:

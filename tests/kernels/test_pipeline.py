@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import TURN, After, Beside, Order, in_turn, pipeline
+from nki_kernels.pipeline import TURN, After, Beside, Order, by_age, early, in_turn, late, pipeline
 
 # Segments between the turns of a block: numbers of tasks and of work beside, and whether it stores.
 SEGMENTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=4)
@@ -57,15 +57,14 @@ def expected(blocks):
     st.lists(SEGMENTS, max_size=5),
     st.integers(1, 4),
     st.integers(0, 2),
-    st.sampled_from([{}, {"is_early": True}, {"is_staggered": True, "is_prompt": True}]),
-    st.booleans(),
+    st.sampled_from([None, early, late, by_age]),
     st.integers(1, 3),
-    st.integers(2, 4),
+    st.integers(2, 3),
 )
 def test_everything_is_issued_once_and_nothing_before_what_it_reads(
-    blocks, depth, ahead, where, spread, apart, begun
+    blocks, depth, ahead, spread, apart, begun
 ):
-    log = issued(blocks, Order(depth, ahead, spread, apart=apart, begun=begun, **where))
+    log = issued(blocks, Order(depth, ahead, spread, apart, begun))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -77,7 +76,7 @@ def test_everything_is_issued_once_and_nothing_before_what_it_reads(
             tasks = (e for e in at if e[0] == name and e[1] < segment and e[2] == "second")
             assert all(at[event] < place for event in tasks)
         if what == "first":
-            # A task follows those before it, and all that is before its block's last turn.
+            # A task follows those before it, and what its block did before its last turn.
             assert index == 0 or at[name, segment, "first", index - 1] < place
             before = (e for e in at if e[0] == name and e[1] < segment and e[2] != "after")
             assert all(at[event] < place for event in before)
@@ -103,20 +102,11 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
     assert firsts == [place for place in each for _ in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("where", "blocks"),
-    [
-        ({}, [0, 1, 0, 0, 1, 0]),
-        ({"is_early": True}, [1, 0, 0, 1, 0, 0]),
-        ({"is_staggered": True}, [1, 0, 0, 1, 0, 0]),
-    ],
-)
-def test_tasks_are_spread_over_each_other(where, blocks):
-    segments = [(0, 0, False), (2, 0, False), (4, 0, False)]
-    log = issued([segments] * 2, Order(2, spread=True, **where))
+def test_tasks_are_spread_over_each_other():
+    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=late))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
-    # Two tasks of block 1 among four of block 0.
-    assert firsts[2:8] == [(name, 2 - name) for name in blocks]
+    together = firsts[2:8]  # two tasks of block 1 among four of block 0
+    assert together == [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
