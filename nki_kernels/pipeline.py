@@ -130,7 +130,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     TURN is left where a block would go on before its last tasks are finished.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
-    before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
+    # Tasks that may not be finished: the blocks of each, and of what follows it.
+    before = deque[set[_Running]](maxlen=order.begun - 1)
     turns = order.apart  # since a block was opened
     while True:
         if not running and before:
@@ -142,7 +143,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         if not running:
             return
         this = _round(running, order)
-        if any(block in before for block in this.blocks):
+        if any(_holds(before, block) for block in this.blocks):
             yield TURN
             before.clear()
         beside, most = iter(this.beside), 1
@@ -151,10 +152,12 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         yield from islice(beside, most)
         for task in this.tasks:
             if not isinstance(task.item, After):
-                if task.is_first and task.block in before:
+                if task.is_first and _holds(before, task.block):
                     yield TURN
                     before.clear()
-                before.append(task.block)
+                before.append({task.block})
+            elif before:
+                before[-1].add(task.block)
             yield task.item
             yield from islice(beside, most)
         yield from beside
@@ -162,6 +165,11 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             yield TURN
             before.clear()
         running = [block for block in running if not block.has_ended]
+
+
+def _holds(before: Iterable[set[_Running]], block: _Running) -> bool:
+    """Return whether one of these tasks is of a block, or something of the block follows it."""
+    return any(block in blocks for blocks in before)
 
 
 def _round(running: list[_Running], order: Order) -> _Round:
