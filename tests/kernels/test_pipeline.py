@@ -72,6 +72,9 @@ def test_everything_is_issued_once_and_nothing_before_what_it_reads(
             assert at[name, segment, "first", index] < place
         if what == "after":
             assert all(at[name, segment, "second", i] < place for i in range(index))
+        if what == "beside":
+            tasks = (e for e in at if e[0] == name and e[1] < segment and e[2] == "second")
+            assert all(at[event] < place for event in tasks)
         if what == "first":
             # A task follows those before it, and what its block did before its last turn.
             assert index == 0 or at[name, segment, "first", index - 1] < place
