@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..isa import nisa, nl
+from ..engines import PARTITIONS, PSUM_BANK, transfer
 from ..real.real_dft_gemm import contracted_half
-from ..tiles import PARTITIONS, PSUM_BANK
+from ..tensor import Tensor
 
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most
 STAGED = 1024  # the same for loads of the weight's spectra
 WIDE = 64  # columns that a stationary operand has at least
-PASSES = 3  # passes of a launch that may be as long as its budget allows; others are short
-BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
-GRID = 3  # instead of an axis: several axes at once, see circulant_grid
-NO_AXIS = -1
+# Axes of an area; TAKEN are blocks of x, where BLOCKS are those of y.
+BLOCKS, SLOTS, ROWS, TAKEN = range(4)
 _BLOCKS = 64  # blocks that a product takes, at most, with both parts
-
-
-class Tools(nl.NKIObject):
-    """What all passes of a launch use, in SBUF."""
-
-    k: int  # numbers of a block
-    identity: Any
-    there: Any  # transform of a slab to spectra, in pieces of at most 128 rows
-    back: Any  # its inverse, in such pieces
-    masks: Any  # signs of matrices, see product_masks
-    loaded: Any  # three tiles into which loads go in turn
-    staged: Any  # two tiles for loads of the weight's spectra
-
-
-class Area(nl.NKIObject):
-    """A box in spectra [blocks, slots, rows]; a loop's register may move it along one axis."""
-
-    base: Any  # the register, or None; in a grid, a register for each tensor
-    axis: int  # the axis along which the register counts, or GRID, or NO_AXIS
-    block: int  # the first block
-    blocks: int
-    slot: int  # the first slot
-    slots: int
-    row: int  # the first row
-    rows: int
-
-
-class Group(nl.NKIObject):
-    """Slots that are multiplied together: ``side`` runs of ``together`` consecutive slots."""
-
-    slot: int  # the first slot
-    side: int
-    together: int
-    is_first: bool  # whether it is slot 0, whose parts are two real frequencies
 
 
 def spectrum_rows(k: int) -> int:
@@ -75,72 +41,142 @@ def chunk_size(blocks: int) -> int:
     return -(-blocks // -(-blocks // _BLOCKS))
 
 
-def part_of(area: Any, axis: int, first: int, count: int) -> Any:
-    """Return ``count`` positions of an area along an axis, from ``first`` on."""
-    found = Area(
-        area.base, area.axis, area.block, area.blocks, area.slot, area.slots, area.row, area.rows
-    )
-    if axis == BLOCKS:
-        found.block += first
-        found.blocks = count
-    elif axis == SLOTS:
-        found.slot += first
-        found.slots = count
-    else:
-        found.row += first
-        found.rows = count
-    return found
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """A tensor in HBM, in which each position of an area has its place."""
+
+    tensor: Tensor
+    strides: tuple[int, int, int, int]  # numbers from one position of each axis to the next
+
+    def view(self, area: Area, pattern: Sequence[Sequence[int]], more: int = 0) -> Tensor:
+        """Return a view with a pattern, ``more`` numbers after an area's first position."""
+        steps = zip(area.first, self.strides, strict=True)
+        offset = more + sum(first * stride for first, stride in steps)
+        last = len(self.tensor.shape) - 1  # registers count numbers
+        base = area.bases.get(self)
+        return self.tensor.ap(pattern, offset, scalar_offset=base, indirect_dim=last)
+
+    def load(self, tile: Tensor, area: Area, source: Tensor) -> None:
+        """Load a view of this operand into SBUF."""
+        transfer(tile, source, area.bases.get(self))
+
+    def store(self, target: Tensor, area: Area, tile: Tensor) -> None:
+        """Store SBUF in a view of this operand."""
+        transfer(target, tile, area.bases.get(self))
 
 
-def moved_by(base: Any, area: Any, axis: int, count: int) -> Any:
-    """Return ``count`` positions of an area along an axis, from where register ``base`` points."""
-    found = part_of(area, axis, 0, count)
-    found.base = base
-    found.axis = axis
-    return found
+@dataclass(frozen=True)
+class Area:
+    """A box of positions along four axes; registers of a loop may move it."""
+
+    first: tuple[int, int, int, int]
+    sizes: tuple[int, int, int, int]
+    # for operands that an iteration moves, the register with the numbers by which it does so
+    bases: Mapping[Operand, Any] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.sizes[BLOCKS]
+
+    @property
+    def slots(self) -> int:
+        """Number of slots."""
+        return self.sizes[SLOTS]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.sizes[ROWS]
+
+    @property
+    def taken(self) -> int:
+        """Number of blocks of x."""
+        return self.sizes[TAKEN]
+
+    def part(self, axis: int, first: int, count: int) -> Area:
+        """Return ``count`` positions along an axis, from ``first`` on."""
+        firsts, sizes = list(self.first), list(self.sizes)
+        firsts[axis] += first
+        sizes[axis] = count
+        return replace(self, first=tuple(firsts), sizes=tuple(sizes))
+
+    def cut(self, axis: int, step: int) -> Iterator[Area]:
+        """Yield parts with ``step`` positions along an axis, the last one with what is left."""
+        for first in range(0, self.sizes[axis], step):
+            yield self.part(axis, first, min(step, self.sizes[axis] - first))
 
 
-def size_of(area: Any, axis: int) -> int:
-    """Return the number of positions of an area along an axis."""
-    if axis == BLOCKS:
-        return int(area.blocks)
-    return int(area.slots if axis == SLOTS else area.rows)
+def whole_area(blocks: int, slots: int, rows: int, taken: int = 1) -> Area:
+    """Return the area of all positions."""
+    return Area((0, 0, 0, 0), (blocks, slots, rows, taken))
 
 
-def copy(dst: Any, src: Any, area: Any) -> None:
-    """Transfer an area by DMA; the host writes the descriptors where the address is known."""
-    if area.axis == NO_AXIS:
-        nisa.dma_copy(dst=dst, src=src, dge_mode=nisa.dge_mode.none)
-    else:
-        nisa.dma_copy(dst=dst, src=src)
+@dataclass(frozen=True)
+class Group:
+    """Slots that are multiplied together: ``side`` runs of consecutive slots."""
+
+    area: Area
+    side: int
+
+    @property
+    def together(self) -> int:
+        """Slots of a run."""
+        return self.area.slots // self.side
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is slot 0, whose parts are two real frequencies."""
+        return self.area.first[SLOTS] == 0
 
 
-def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
-    """Return a view of HBM [blocks, 2h, pitch] with a pattern from the area's start on."""
-    _, height, pitch = spectra.shape
-    offset = (area.block * height + area.slot) * pitch + area.row
-    axis = 2 if area.axis == GRID else max(0, area.axis)  # a register of a grid counts numbers
-    return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
+@dataclass(frozen=True, eq=False)
+class Spectra(Operand):
+    """Spectra in HBM, [blocks, 2h, pitch]."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.tensor.shape[0]
+
+    @property
+    def chunk(self) -> int:
+        """Blocks that a product takes."""
+        return chunk_size(self.blocks)
+
+    @property
+    def height(self) -> int:
+        """Numbers of a block's spectrum, 2h."""
+        return self.tensor.shape[1]
+
+    @property
+    def pitch(self) -> int:
+        """Numbers from one line of a spectrum to the next."""
+        return self.tensor.shape[2]
+
+    @property
+    def size(self) -> int:
+        """Numbers from one block to the next."""
+        return self.height * self.pitch
+
+    def of_group(self, group: Group, area: Area, blocks: int, more: int = 0) -> Tensor:
+        """Return a view of a group's slots, [side, part, blocks, together, rows of the area]."""
+        run, half = [self.pitch, group.together], self.size // 2
+        sides = [[group.together * self.pitch, group.side], [half, 2], [self.size, blocks]]
+        return self.view(area, [*sides, run, [1, area.rows]], more)
 
 
-def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
-    """Return a view of HBM [rows, blocks, k] with a pattern from the area's start on."""
-    _, blocks, k = numbers.shape
-    offset = (area.row * blocks + area.block) * k
-    axis = 1 if area.axis == BLOCKS else 0
-    if area.axis == GRID:
-        axis = 2
-    return numbers.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
+def spectra(tensor: Tensor, blocks: int | None, rows: int | None) -> Spectra:
+    """Return spectra with the axes along which an area takes blocks and rows, or takes all."""
+    _, height, pitch = tensor.shape
+    strides = [0, pitch, 0, 0]
+    for axis, stride in ((blocks, height * pitch), (rows, 1)):
+        if axis is not None:
+            strides[axis] = stride
+    return Spectra(tensor, tuple(strides))
 
 
-def slots_of(spectra: Any, area: Any, group: Any, blocks: int) -> Any:
-    """Return a view of a group's slots in HBM, [side, part, blocks, together, rows].
-
-    The view begins with the area's first block.
-    """
-    _, height, pitch = spectra.shape
-    together = group.together
-    pattern = [[together * pitch, group.side], [height // 2 * pitch, 2], [height * pitch, blocks]]
-    pattern.append([pitch, together])
-    pattern.append([1, area.rows])
-    return in_spectra(spectra, pattern, part_of(area, SLOTS, group.slot, 0))
+def numbers(tensor: Tensor) -> Operand:
+    """Return rows of blocks in HBM, [rows, blocks, k]; one row belongs to all rows of an area."""
+    rows, blocks, k = tensor.shape
+    return Operand(tensor, (k, 0, blocks * k if rows > 1 else 0, 0))
