@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import ClassVar
 
 from ..engines import NARROW, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
 from ..isa import nisa, nl
@@ -21,6 +22,7 @@ from .circulant_areas import (
     Spectra,
 )
 from .circulant_transforms import Tools
+from .circulant_walk import BODY
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,9 @@ class Product:
     target: Spectra
     side: int  # slots side by side, at most
     is_turned: bool  # whether matrices are transposed, for spectra of dx from spectra of dy
+
+    body: ClassVar[int] = BODY
+    is_mirrored: ClassVar[bool] = False
 
     @property
     def operands(self) -> Sequence[Spectra]:
@@ -97,12 +102,16 @@ class Product:
     def run(self, area: Area) -> None:
         """Make the products of an area, group by group, as many rows at a time as fit."""
         loads, staged = self.tools.loads(0), cycle(self.tools.staged)
-        step, loaded = self.step(area), list[Tensor]()
+        step = self.step(area)
         for group in self.groups(area):
-            for number, box in enumerate(group.area.cut(BLOCKS, self.span(group))):
+            span, loaded = self.span(group), list[Tensor]()
+            is_shared = area.blocks > span and area.rows <= step
+            if is_shared:
+                loaded = self._load(group, group.area, next(loads))
+            for box in group.area.cut(BLOCKS, span):
                 matrices = self._matrices(group, box, staged)
                 for rows in box.cut(ROWS, step):
-                    if number == 0 or area.rows > step:
+                    if not is_shared:
                         loaded = self._load(group, rows, next(loads))
                     chunks = rows.cut(BLOCKS, self.target.chunk)
                     for chunk, own in zip(chunks, matrices, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..counting import counted
 from ..engines import NARROW, PARTITIONS, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
@@ -36,6 +37,9 @@ class Sums:
     of_y: Spectra  # [p, 2h, pitch]
     target: Spectra  # [q, 2h, pitch of p]
     side: int  # slots side by side, at most
+
+    body: ClassVar[int] = BODY
+    is_mirrored: ClassVar[bool] = True
 
     @property
     def operands(self) -> Sequence[Spectra]:
@@ -77,12 +81,14 @@ class Sums:
 
     def run(self, area: Area) -> None:
         """Sum an area's slots over its rows, one group of slots after the other."""
-        step = self.step(area)
         for left in area.cut(BLOCKS, self.of_y.chunk):
-            for group in self.groups(left, step):
-                sums = self.zeros(group.area)
-                self.add(group, sums, 0, step)
-                self.store(group.area, sums)
+            is_short = area.rows <= self.step(left)
+            for box in [left] if is_short else left.cut(TAKEN, self.of_x.chunk):
+                step = self.step(box)
+                for group in self.groups(box, step):
+                    sums = self.zeros(group.area)
+                    self.add(group, sums, 0, step)
+                    self.store(group.area, sums)
 
     def zeros(self, area: Area) -> list[Tensor]:
         """Allocate zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
@@ -212,8 +218,8 @@ def sum_spectra(sums: Sums, area: Area) -> None:
         slots = -(-most // loops)
         own = area.part(SLOTS, 0, slots).part(ROWS, 0, step)
         once = _loop_instructions(sums, own.part(BLOCKS, 0, min(wide, area.blocks)), step)
-        total = once * loops * -(-area.blocks // wide)
-        if instructions(sums, unit_of(sums, area), total) >= total:
+        half = once * loops * -(-area.blocks // wide) // 2
+        if instructions(sums, unit_of(sums, area), half) >= half:
             _sum_by_rows(sums, area, slots, step * max(1, 3 * BODY // (2 * once)))
             return
     for_area(sums, area)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from typing import ClassVar
 
 from ..chip import transposes_mix_rows
 from ..engines import (
@@ -34,7 +35,7 @@ from .circulant_areas import (
     blocks_together,
     whole_area,
 )
-from .circulant_walk import for_area
+from .circulant_walk import BODY, for_area
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ class Transform:
     tiles: int  # tiles of 128 rows that are taken at once
     turn: int = 0  # the first of the tiles into which its loads go in turn
     bias: Operand | None = None  # [1, blocks, k], to be added to rows that are made
+
+    body: ClassVar[int] = BODY
+    is_mirrored: ClassVar[bool] = False
 
     @property
     def operands(self) -> Sequence[Operand]:

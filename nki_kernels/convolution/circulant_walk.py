@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..counting import counted
 from ..engines import PARTITIONS, sbuf, transfer
@@ -24,6 +24,9 @@ BODY = BODY_INSTRUCTIONS // 3  # instructions of a loop's body: a launch has sev
 
 class Work(Protocol):
     """What a pass does with an area."""
+
+    body: ClassVar[int]  # instructions of a loop's body, at most
+    is_mirrored: ClassVar[bool]  # whether the last program takes the first part
 
     @property
     def operands(self) -> Sequence[Operand]:
@@ -45,7 +48,7 @@ def for_area(work: Work, area: Area) -> None:
     axes, unit = _cut(work, area)
     grid = _grid(area, axes, unit)
     if grid.positions < (2 if len(axes) == 1 else 1):
-        mine = share_of(area, axes[0], work.grains[axes[0]])
+        mine = share_of(area, axes[0], work.grains[axes[0]], work.is_mirrored)
         if min(mine.sizes) > 0:
             work.run(mine)
         return
@@ -74,9 +77,11 @@ def loop_along(work: Work, once: Area, axis: int, first: int, trips: int) -> Non
     nl.fori_loop(first, first + trips * step, body, step)
 
 
-def share_of(area: Area, axis: int, grain: int = 1) -> Area:
+def share_of(area: Area, axis: int, grain: int = 1, is_mirrored: bool = False) -> Area:
     """Return the part of an area, along an axis, that this program takes."""
     programs, program = nl.num_programs(), nl.program_id(0)
+    if is_mirrored:
+        program = programs - 1 - program
     size = area.sizes[axis]
     grains = -(-size // grain)
     first = grains * program // programs * grain
@@ -105,23 +110,23 @@ def _cut(work: Work, area: Area) -> tuple[list[int], list[int]]:
     """
     unit = list(work.unit(area))
 
-    def length(axis: int) -> int:
-        return -(-area.sizes[axis] // unit[axis])
+    def length(axis: int) -> float:
+        return area.sizes[axis] / unit[axis]
 
     axes, once = list[int](), area
     for axis in sorted(work.grains, key=length, reverse=True):
         size = area.sizes[axis]
-        if axes and (size < 2 * unit[axis] or instructions(work, once, BODY) < BODY):
+        if axes and (size < 2 * unit[axis] or instructions(work, once, work.body) < work.body):
             continue
         axes.append(axis)
         once = once.part(axis, 0, min(unit[axis], size))
     last = axes[-1]
     count = area.sizes[last] // unit[last]
     if len(axes) > 1:
-        unit[last] *= equal_part(count, BODY // instructions(work, once))
+        unit[last] *= equal_part(count, work.body // instructions(work, once))
     elif count > 1:
         two = instructions(work, once.part(last, 0, 2 * unit[last]))
-        unit[last] *= max(1, BODY // max(1, two - instructions(work, once)))
+        unit[last] *= max(1, work.body // max(1, two - instructions(work, once)))
     return axes, unit
 
 
