@@ -49,7 +49,7 @@ class Sums:
     @property
     def grains(self) -> dict[int, int]:
         """Axes along which programs share the work."""
-        return {SLOTS: 1, TAKEN: 1, BLOCKS: 1}
+        return {SLOTS: 1, TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 
     def unit(self, area: Area) -> tuple[int, int, int, int]:
         """Return the blocks and slots that are summed at once, over all rows."""

@@ -48,7 +48,7 @@ def for_area(work: Work, area: Area) -> None:
     axes, unit = _cut(work, area)
     grid = _grid(area, axes, unit)
     if grid.positions < (2 if len(axes) == 1 else 1):
-        mine = share_of(area, axes[0], work.grains[axes[0]], work.is_mirrored)
+        mine = _most_equal_share(work, area)
         if min(mine.sizes) > 0:
             work.run(mine)
         return
@@ -75,6 +75,17 @@ def loop_along(work: Work, once: Area, axis: int, first: int, trips: int) -> Non
 
     step = once.sizes[axis]
     nl.fori_loop(first, first + trips * step, body, step)
+
+
+def _most_equal_share(work: Work, area: Area) -> Area:
+    """Return this program's share of an area, along the longest axis of equal shares if any."""
+
+    def largest(axis: int) -> float:
+        grain, programs = work.grains[axis], nl.num_programs()
+        return -(-area.sizes[axis] // (grain * programs)) * grain / area.sizes[axis]
+
+    axis = min(_longest_first(work, area), key=largest)
+    return share_of(area, axis, work.grains[axis], work.is_mirrored)
 
 
 def share_of(area: Area, axis: int, grain: int = 1, is_mirrored: bool = False) -> Area:
@@ -108,13 +119,8 @@ def _cut(work: Work, area: Area) -> tuple[list[int], list[int]]:
     The axes are the longest one, and others if the body is too long. Along the last of them the
     body grows until it is as long as it may be.
     """
-    unit = list(work.unit(area))
-
-    def length(axis: int) -> float:
-        return area.sizes[axis] / unit[axis]
-
-    axes, once = list[int](), area
-    for axis in sorted(work.grains, key=length, reverse=True):
+    unit, axes, once = list(work.unit(area)), list[int](), area
+    for axis in _longest_first(work, area):
         size = area.sizes[axis]
         if axes and (size < 2 * unit[axis] or instructions(work, once, work.body) < work.body):
             continue
@@ -128,6 +134,12 @@ def _cut(work: Work, area: Area) -> tuple[list[int], list[int]]:
         two = instructions(work, once.part(last, 0, 2 * unit[last]))
         unit[last] *= max(1, work.body // max(1, two - instructions(work, once)))
     return axes, unit
+
+
+def _longest_first(work: Work, area: Area) -> list[int]:
+    """Return the axes along which an area may be cut, those with the most units first."""
+    unit = work.unit(area)
+    return sorted(work.grains, key=lambda axis: area.sizes[axis] / unit[axis], reverse=True)
 
 
 def equal_part(count: int, most: int) -> int:
