@@ -55,7 +55,8 @@ class Product:
     @property
     def grains(self) -> dict[int, int]:
         """Axes along which programs share the work: blocks of the result in whole chunks."""
-        return {SLOTS: 1, ROWS: 1, BLOCKS: self.target.chunk}
+        is_narrow = self.target.height >= 8 * self.side
+        return {SLOTS: self.side if is_narrow else 1, ROWS: 1, BLOCKS: self.target.chunk}
 
     @property
     def pieces(self) -> int:

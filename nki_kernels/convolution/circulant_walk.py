@@ -94,9 +94,10 @@ def share_of(area: Area, axis: int, grain: int = 1, is_mirrored: bool = False) -
     if is_mirrored:
         program = programs - 1 - program
     size = area.sizes[axis]
-    grains = -(-size // grain)
-    first = grains * program // programs * grain
-    end = min(size, grains * (program + 1) // programs * grain)
+    alone = 1 if axis == SLOTS and area.first[SLOTS] == 0 else 0  # slot 0 is in no grain
+    grains = -(-(size - alone) // grain)
+    first = 0 if program == 0 else alone + grains * program // programs * grain
+    end = min(size, alone + grains * (program + 1) // programs * grain)
     return area.part(axis, first, end - first)
 
 
