@@ -23,7 +23,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 Task = Generator[None, None, None]
-TURN = None
+
+
+class Turn:
+    """The type of TURN."""
+
+
+TURN = Turn()
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,31 @@ class After:
     run: Callable[[], None]
 
 
-Item = Task | Beside | After | None
+Item = Task | Beside | After | Turn
 Block = Iterator[Item]
+
+
+# The place of a block's ``done``-th task of ``count`` in a round, from 0 to 1, by the age of the
+# block: 0 for the latest one, 1 for the oldest.
+Spread = Callable[[int, int, float], float]
+
+
+def early(done: int, count: int, _: float) -> float:
+    """Return the beginning of a task's share of the round."""
+    return (done - 1) / count
+
+
+def late(done: int, count: int, _: float) -> float:
+    """Return the end of a task's share of the round."""
+    return done / count
+
+
+def by_age(done: int, count: int, age: float) -> float:
+    """Return the beginning for the latest block and the end for the oldest one."""
+    return (done - 1 + age) / count - _TIE * age
+
+
+_TIE = 1e-9  # by which the older of two blocks comes first
 
 
 @dataclass(frozen=True)
@@ -49,77 +78,120 @@ class Order:
     """How the blocks of a launch follow each other.
 
     depth: blocks whose tasks take turns. ahead: blocks that are opened while those run: what comes
-    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores of
-    the block before. spread: whether the tasks of blocks are
-    spread over each other, because they keep different engines busy; else they follow each other,
-    those of the latest block first.
+    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
+    of the block before. spread: how the tasks of blocks are spread over each other, because they
+    keep different engines busy; without it they follow each other, those of the latest block first.
+    apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
+    begun when the first of them is finished, as for ``pipeline``. is_even: whether work beside
+    tasks is spread evenly over them; else one comes beside each task, and the rest after the last.
     """
 
     depth: int
     ahead: int = 1
-    spread: bool = False
+    spread: Spread | None = None
+    apart: int = 1
+    begun: int = 2
+    is_even: bool = False
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A task of a round, or what follows one."""
+
+    place: tuple[float, int]  # where it comes in the round
+    block: _Running
+    item: Task | After
+    is_first: bool  # whether no task of this block comes before
 
 
 @dataclass
-class _Turn:
-    """What blocks do from one TURN to the next: tasks with their places, and work beside them."""
+class _Round:
+    """What blocks do from one turn to the next: tasks in their order, and work beside them."""
 
-    tasks: list[tuple[float, int, Block, Task | After]]
+    tasks: list[_Placed]
     beside: list[Beside]
+    blocks: list[_Running]  # those of the work beside tasks
+
+
+@dataclass(eq=False)
+class _Running:
+    """A block on its way."""
+
+    items: Block
+    is_opened: bool = False  # whether its first turn is past
+    has_ended: bool = False
 
 
 def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     """Yield the tasks of blocks, from one TURN to the next of each.
 
-    TURN is left where tasks of the same block would follow each other.
+    TURN is left where a block would go on before its last tasks are finished.
     """
-    waiting, running = iter(blocks), list[Block]()  # the latest block first
-    opened = list[Block]()  # those whose first TURN is past
-    before: Block | None = None  # the block whose task came last
+    waiting, running = iter(blocks), list[_Running]()  # the latest block first
+    before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
+    turns = order.apart  # since a block was opened
     while True:
-        if not running and before is not None:
+        if not running and before:
             yield TURN  # nothing of the next block is done before this one has ended
-        if len(running) < order.depth + order.ahead:
-            running[:0] = islice(waiting, 1)
+        if not running or (len(running) < order.depth + order.ahead and turns >= order.apart):
+            running[:0] = map(_Running, islice(waiting, 1))
+            turns = 0
+        turns += 1
         if not running:
             return
-        turn = _Turn([], [])
-        going = [block for block in running if block in opened][-order.depth :]
-        for number, block in enumerate(tuple(running)):
-            if block not in opened:
-                opened.append(block)
-            elif block not in going:
-                continue
-            if _take(turn, number, block, order.spread):
-                running.remove(block)
-                opened.remove(block)
-        turn.tasks.sort(key=lambda task: task[:2])
-        beside = iter(turn.beside)
-        yield from islice(beside, 1)
-        for index, (_, _, block, task) in enumerate(turn.tasks):
-            if index == 0 and block is before:
-                yield TURN
-            yield task
-            before = block
-            yield from islice(beside, 1)
+        this = _round(running, order)
+        if any(block in before for block in this.blocks):
+            yield TURN
+            before.clear()
+        beside, most = iter(this.beside), 1
+        if order.is_even:
+            most = -(-len(this.beside) // (len(this.tasks) + 1))
+        yield from islice(beside, most)
+        for task in this.tasks:
+            if not isinstance(task.item, After):
+                if task.is_first and task.block in before:
+                    yield TURN
+                    before.clear()
+                before.append(task.block)
+            yield task.item
+            yield from islice(beside, most)
         yield from beside
+        running = [block for block in running if not block.has_ended]
 
 
-def _take(turn: _Turn, number: int, block: Block, spread: bool) -> bool:
-    """Add a block's tasks up to its next TURN; return whether the block has ended."""
-    mine, has_ended = list[Task | After](), True
-    for item in block:
-        if item is TURN:
-            has_ended = False
-            break
+def _round(running: list[_Running], order: Order) -> _Round:
+    """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
+    this = _Round([], [], [])
+    going = [block for block in running if block.is_opened][-order.depth :]
+    taken = list[tuple[_Running, list[Task | After]]]()
+    for block in running:
+        if not block.is_opened or block in going:
+            block.is_opened = True
+            if mine := _take(this, block):
+                taken.append((block, mine))
+    for number, (block, mine) in enumerate(taken):
+        count, done, age = max(1, _task_count(mine)), 0, number / max(1, len(taken) - 1)
+        for item in mine:
+            done += not isinstance(item, After)  # which stays with the task before it
+            place = number if order.spread is None else order.spread(done, count, age)
+            this.tasks.append(_Placed((place, number), block, item, done == 1))
+    this.tasks.sort(key=lambda task: task.place)
+    return this
+
+
+def _take(this: _Round, block: _Running) -> list[Task | After]:
+    """Return a block's tasks up to its next turn."""
+    mine = list[Task | After]()
+    for item in block.items:
+        if isinstance(item, Turn):
+            return mine
         if isinstance(item, Beside):
-            turn.beside.append(item)
+            this.beside.append(item)
+            this.blocks.append(block)
         else:
             mine.append(item)
-    for index, item in enumerate(mine):
-        place = (index + 1) / len(mine) if spread else number
-        turn.tasks.append((place, number, block, item))
-    return has_ended
+    block.has_ended = True
+    return mine
 
 
 def pipeline(items: Iterable[Item], depth: int = 2) -> None:
@@ -138,11 +210,11 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
         if isinstance(item, Beside):
             item.run()
             continue
-        if item is not TURN:
+        if not isinstance(item, Turn):
             begun.append(item)
             if not isinstance(item, After):
                 next(item)
-        finish(0 if item is TURN else depth - 1)
+        finish(0 if isinstance(item, Turn) else depth - 1)
     finish(0)
 
 

@@ -7,27 +7,29 @@ beside the states stay there, in the order of the stages; the others are streame
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import DMA_RUN, NARROW, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from ..engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import (
     HbmRows,
     Rows,
     for_rows,
+    is_data_first,
     load_rows,
     on_partitions,
     row_count,
     rows_in_hbm,
     store_rows,
 )
-from ..pipeline import TURN, Beside, Block, Order
-from ..row_guard import Guard, advance_guard, begin_guard, guard_steps, prepare_guard
+from ..pipeline import TURN, Block, Order
+from ..row_guard import guarded, prepare_guard
 from ..tables import Stream, load_identity, load_tables
 from ..tensor import Tensor
 from .stage_products import (
@@ -45,7 +47,6 @@ _WORKING = 32 << 10  # bytes of a partition for operands and for chunks of table
 _STATES = 16  # bytes a point of a stage's input and output
 _LOADED = 32 << 10  # bytes a partition of input that DMA writes at a time
 _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
-_LITTLE = 8192  # numbers of a batch up to which the data waits for the identity
 _COPIED = 2048  # numbers a partition of input that are copied at a time
 
 
@@ -88,14 +89,14 @@ class RowTransforms:
         self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
         self.ahead = min(_AHEAD, _LOADED // self.size)
         self.resident = self._resident()
-        self.tools: Tools | None = None
+        self.identity: Tensor | None = None  # where it comes before the data
 
     def run(self) -> None:
         """Transform all rows of this program."""
         if transposes_mix_rows():
             prepare_guard()
         if not is_data_first(self.source[0], self.first.inputs):
-            self.tools = Tools(load_identity(self.dtype))
+            self.identity = load_identity(self.dtype)
         batch, split = row_count(self.source[0].tensor), on_partitions(self.each)
         blocks = len(split(None, 0, -(-batch // nl.num_programs())))
         self.inputs = [
@@ -108,8 +109,8 @@ class RowTransforms:
 
     def setup(self) -> None:
         """Load the identity and the tables that stay in SBUF."""
-        if self.tools is None:
-            self.tools = Tools(load_identity(self.dtype))
+        identity = load_identity(self.dtype) if self.identity is None else self.identity
+        self.tools = Tools(identity)
         resident = [tabled for tabled, fits in zip(self.stages, self.resident, strict=True) if fits]
         loaded = iter(load_tables([piece for tabled in resident for piece in tabled.pieces()]))
         for tabled in resident:
@@ -147,30 +148,27 @@ class RowTransforms:
         yield from guard.steps()
         yield TURN
         marks = guard.marks
-        assert self.tools is not None
         # A tile lives as long as it has a name here.
         del x, guard
         for stages, after in pairwise(self.transforms):
             first = after[0].stage
             following = new_state(first, rows.partitions, rows.each, self.dtype)
-            middle = natural_rows(first, following, rows.each).permute((1, 0, 2, 3))
-            tasks = transform(
-                stages,
-                state,
-                rows.each,
-                self.tools,
-                into_rows(stages[-1].stage, middle.__getitem__),
-            )
+            middle = natural_rows(first, following, rows.each)
+            put = into_rows(stages[-1].stage, partial(_row_of, middle))
+            tasks = transform(stages, state, rows.each, self.tools, put)
             state = following
+            del following, middle, put
             yield from tasks
             yield TURN
-            del tasks, middle
+            del tasks
         results = Stored(self.target, rows, self.last.outputs, self.last.pair)
         put = into_rows(self.last, results.row, marks)
         stages = self.transforms[-1]
         tasks = transform(stages, state, rows.each, self.tools, put, results.finish)
         del state
         yield from tasks
+        if self.tools.stream is not None:
+            self.tools.stream.restart()
 
     def _load(self, rows: Rows, number: int) -> tuple[Tensor, Tensor]:
         """Load a block into a state of the first stage; return it, and as [P, row, part, n]."""
@@ -202,6 +200,11 @@ class RowTransforms:
         return state, x
 
 
+def _row_of(x: Tensor, row: int) -> Tensor:
+    """Return a row of [P, row, part, n]."""
+    return x[:, row]
+
+
 class Stored:
     """Results of a block's rows, which are stored several rows at a time.
 
@@ -212,7 +215,9 @@ class Stored:
 
     def __init__(self, target: Sequence[HbmRows], rows: Rows, length: int, pair: int) -> None:
         self._target, self._rows, self._length, self._pair = target, rows, length, pair
-        self._together = rows.each if transposes_mix_rows() else max(1, DMA_RUN // length)
+        most = rows.each if transposes_mix_rows() else max(1, DMA_RUN // length)
+        tiles = -(-rows.each // most)
+        self._together = -(-rows.each // (tiles * pair)) * pair
         self._tiles: dict[int, Tensor] = {}  # SBUF [P, part, row, n] by the first row
 
     def row(self, row: int) -> Tensor:
@@ -230,45 +235,3 @@ class Stored:
             tile = self._tiles.pop(first)
             for part, target in enumerate(self._target):
                 store_rows(target.tensor, tile[:, part], self._rows, target.columns, first)
-
-
-def is_data_first(rows: HbmRows, n: int) -> bool:
-    """Return whether rows of n numbers are loaded before the identity.
-
-    A small amount of data would only wait for it, unless its rows are checked before they are
-    transposed. Where an earlier pass makes the data, the identity would have to wait for that pass.
-    """
-    if rows.is_made:
-        return False
-    batch = row_count(rows.tensor)
-    if transposes_mix_rows():
-        return batch > 1
-    return batch > NARROW and batch * n > _LITTLE
-
-
-@dataclass
-class RowGuard:
-    """Rows that are set aside before they are transposed, or no rows."""
-
-    guard: Guard | None
-
-    def steps(self) -> Iterator[Beside]:
-        """Yield the guard's steps."""
-        if self.guard is not None:
-            for _ in range(guard_steps(self.guard)):
-                yield Beside(self._advance)
-
-    def _advance(self) -> None:
-        assert self.guard is not None
-        advance_guard(self.guard, 1)
-
-    @property
-    def marks(self) -> Tensor | None:
-        """The marks of the rows [P, rows], once all steps are done; None without a guard."""
-        return None if self.guard is None else self.guard.marks
-
-
-def guarded(x: Tensor, growth: float) -> RowGuard:
-    """Return the guard of [P, row, part, n], where transposes mix rows."""
-    is_needed = transposes_mix_rows() and x.shape[0] * x.shape[1] > 1
-    return RowGuard(begin_guard(x, growth) if is_needed else None)

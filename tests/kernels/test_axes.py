@@ -15,7 +15,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes, strided_stockham
 from nki_kernels.nd.strided_stockham import strided_stockham_tables
 from nki_kernels.packing import pack
@@ -131,7 +131,7 @@ def test_loops_and_two_programs(monkeypatch, strict_chip, radices):
     ):
         with hardware.select(chip):
             degree = chip.programs_per_launch
-            monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", instructions)
+            monkeypatch.setattr(strided_stockham, "_INSTRUCTIONS", instructions)
             monkeypatch.setattr(strided_stockham, "_TOGETHER", instructions)
             for order in (places, places[::-1]):
                 x = normal(batch, *lengths)

@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from nki_kernels.fft import bluestein, stockham_stages
+from nki_kernels.fft import bluestein, stage
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
@@ -32,6 +32,7 @@ class Bluestein(ChirpConvolution):
     """A convolution with a chirp, by two Stockham transforms of a longer, smooth length."""
 
     name = "bluestein"
+    title = "Bluestein"
     kernel = bluestein.bluestein
     shortest, longest = 2, bluestein.MAX_CONVOLVED
     ahead = Ahead(1009, 1, "trn1")
@@ -41,7 +42,7 @@ class Bluestein(ChirpConvolution):
         lists = [
             radices
             for m in bluestein.convolution_lengths(n)
-            for radices in radix_lists(m, work, CONVOLUTIONS, stockham_stages.MAX_RADIX)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX)
         ]
         inner = [
             Recipe(self.inner.name, math.prod(radices), radices)
