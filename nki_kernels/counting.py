@@ -71,6 +71,7 @@ class CountedIsa:
             return found
         return count.instruction
 
+
 def _is_query(name: str) -> bool:
     """Return whether a function issues nothing, such as ``get_nc_version``."""
     return name.startswith("get_")

@@ -60,13 +60,13 @@ from .circulant_areas import (
     STAGED,
     TAKEN,
     WIDE,
+    Area,
+    Operand,
+    Spectra,
     blocks_together,
     chunk_size,
-    numbers,
     row_pitch,
-    spectra,
     spectrum_rows,
-    whole_area,
 )
 from .circulant_products import Product
 from .circulant_sums import Sums, sum_spectra
@@ -207,18 +207,22 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     y = hbm((rows, p, k))
     of_x, of_w = hbm(spectra_shape(q, k, rows)), hbm(spectra_shape(q, k, p))
     of_y = hbm(spectra_shape(p, k, rows))
-    w_spectra, x_spectra = spectra(of_w, BLOCKS, ROWS), spectra(of_x, BLOCKS, ROWS)
-    y_spectra = spectra(of_y, BLOCKS, ROWS)
-    transform(ToSpectra(tools, numbers(weight), w_spectra, cut.of_weight, cut.tiles))
-    transform(ToSpectra(tools, numbers(x), x_spectra, cut.of_input, cut.tiles, turn=1))
+    w_spectra, x_spectra = Spectra(of_w, BLOCKS, ROWS), Spectra(of_x, BLOCKS, ROWS)
+    y_spectra = Spectra(of_y, BLOCKS, ROWS)
+    transform(ToSpectra(tools, rows_of(weight), w_spectra, cut.of_weight, cut.tiles))
+    transform(ToSpectra(tools, rows_of(x), x_spectra, cut.of_input, cut.tiles, turn=1))
     fill_gap(of_x, rows)
     fill_gap(of_w, p)
     meet(of_w, of_x)
-    source, weights = spectra(of_x, None, ROWS), spectra(of_w, None, BLOCKS)
+    source, weights = Spectra(of_x, None, ROWS), Spectra(of_w, None, BLOCKS)
     product = Product(tools, source, weights, y_spectra, cut.side, is_turned=False)
-    for_area(product, whole_area(p, height // 2, rows))
+    for_area(product, Area(p, height // 2, rows))
     meet(of_y)
-    transform(ToRows(tools, numbers(y), y_spectra, cut.of_output, cut.tiles, 0, numbers(bias)))
+    transform(
+        ToRows(
+            tools, rows_of(y), y_spectra, cut.of_output, cut.tiles, 0, Operand(bias, {BLOCKS: k})
+        )
+    )
     return y.reshape((rows, p * k)), of_x, of_w
 
 
@@ -242,20 +246,26 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     by_x, by_w = hbm((rows, q, k)), hbm((p, q, k))
     of_y = hbm(spectra_shape(p, k, rows))
     of_dx, of_dw = hbm(of_x.shape), hbm(of_w.shape)
-    y_spectra, dx_spectra = spectra(of_y, BLOCKS, ROWS), spectra(of_dx, BLOCKS, ROWS)
-    transform(ToSpectra(tools, numbers(grad), y_spectra, cut.of_output, cut.tiles))
+    y_spectra, dx_spectra = Spectra(of_y, BLOCKS, ROWS), Spectra(of_dx, BLOCKS, ROWS)
+    transform(ToSpectra(tools, rows_of(grad), y_spectra, cut.of_output, cut.tiles))
     meet(of_y)
-    source, weights = spectra(of_y, None, ROWS), spectra(of_w, BLOCKS, None)
+    source, weights = Spectra(of_y, None, ROWS), Spectra(of_w, BLOCKS, None)
     product = Product(tools, source, weights, dx_spectra, cut.side, is_turned=True)
-    for_area(product, whole_area(q, height // 2, rows))
-    target = spectra(of_dw, TAKEN, BLOCKS)
-    sums = Sums(tools, spectra(of_x, TAKEN, ROWS), y_spectra, target, cut.side)
-    sum_spectra(sums, whole_area(p, height // 2, rows, q))
+    for_area(product, Area(q, height // 2, rows))
+    target = Spectra(of_dw, TAKEN, BLOCKS)
+    sums = Sums(tools, Spectra(of_x, TAKEN, ROWS), y_spectra, target, cut.side)
+    sum_spectra(sums, Area(p, height // 2, rows, q))
     meet(of_dx, of_dw)
-    dw_spectra = spectra(of_dw, BLOCKS, ROWS)
-    transform(ToRows(tools, numbers(by_x), dx_spectra, cut.of_input, cut.tiles))
-    transform(ToRows(tools, numbers(by_w), dw_spectra, cut.of_weight, cut.tiles, turn=1))
+    dw_spectra = Spectra(of_dw, BLOCKS, ROWS)
+    transform(ToRows(tools, rows_of(by_x), dx_spectra, cut.of_input, cut.tiles))
+    transform(ToRows(tools, rows_of(by_w), dw_spectra, cut.of_weight, cut.tiles, turn=1))
     return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
+
+
+def rows_of(tensor: Tensor) -> Operand:
+    """Return rows of blocks in HBM, [rows, blocks, k], as an operand."""
+    _, blocks, k = tensor.shape
+    return Operand(tensor, {BLOCKS: k, ROWS: blocks * k})
 
 
 def load_tools(tables: Sequence[Tensor], k: int) -> Tools:

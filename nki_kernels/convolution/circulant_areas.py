@@ -14,8 +14,11 @@ LOADED = 4096  # fp32 numbers a partition that one load brings, at most
 STAGED = 1024  # the same for loads of the weight's spectra
 WIDE = 64  # columns that a stationary operand has at least
 # Axes of an area; TAKEN are blocks of x, where BLOCKS are those of y.
-BLOCKS, SLOTS, ROWS, TAKEN = range(4)
+BLOCKS, SLOTS, ROWS, TAKEN = "blocks", "slots", "rows", "taken"
+_FIRST = {BLOCKS: "block", SLOTS: "slot", ROWS: "row", TAKEN: "top"}
 _BLOCKS = 64  # blocks that a product takes, at most, with both parts
+
+Pattern = Sequence[Sequence[int]]
 
 
 def spectrum_rows(k: int) -> int:
@@ -41,75 +44,58 @@ def chunk_size(blocks: int) -> int:
     return -(-blocks // -(-blocks // _BLOCKS))
 
 
-@dataclass(frozen=True, eq=False)
-class Operand:
-    """A tensor in HBM, in which each position of an area has its place."""
-
-    tensor: Tensor
-    strides: tuple[int, int, int, int]  # numbers from one position of each axis to the next
-
-    def view(self, area: Area, pattern: Sequence[Sequence[int]], more: int = 0) -> Tensor:
-        """Return a view with a pattern, ``more`` numbers after an area's first position."""
-        steps = zip(area.first, self.strides, strict=True)
-        offset = more + sum(first * stride for first, stride in steps)
-        last = len(self.tensor.shape) - 1  # registers count numbers
-        base = area.bases.get(self)
-        return self.tensor.ap(pattern, offset, scalar_offset=base, indirect_dim=last)
-
-    def load(self, tile: Tensor, area: Area, source: Tensor) -> None:
-        """Load a view of this operand into SBUF."""
-        transfer(tile, source, area.bases.get(self))
-
-    def store(self, target: Tensor, area: Area, tile: Tensor) -> None:
-        """Store SBUF in a view of this operand."""
-        transfer(target, tile, area.bases.get(self))
-
-
 @dataclass(frozen=True)
 class Area:
     """A box of positions along four axes; registers of a loop may move it."""
 
-    first: tuple[int, int, int, int]
-    sizes: tuple[int, int, int, int]
+    blocks: int
+    slots: int
+    rows: int
+    taken: int = 1
+    block: int = 0  # the first of the blocks
+    slot: int = 0
+    row: int = 0
+    top: int = 0  # the first of the blocks of x
     # for operands that an iteration moves, the register with the numbers by which it does so
     bases: Mapping[Operand, Any] = field(default_factory=dict)
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return self.sizes[BLOCKS]
+    def size(self, axis: str) -> int:
+        """Return the number of positions along an axis."""
+        return int(getattr(self, axis))
 
-    @property
-    def slots(self) -> int:
-        """Number of slots."""
-        return self.sizes[SLOTS]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.sizes[ROWS]
-
-    @property
-    def taken(self) -> int:
-        """Number of blocks of x."""
-        return self.sizes[TAKEN]
-
-    def part(self, axis: int, first: int, count: int) -> Area:
+    def part(self, axis: str, first: int, count: int) -> Area:
         """Return ``count`` positions along an axis, from ``first`` on."""
-        firsts, sizes = list(self.first), list(self.sizes)
-        firsts[axis] += first
-        sizes[axis] = count
-        return replace(self, first=tuple(firsts), sizes=tuple(sizes))
+        return replace(self, **{_FIRST[axis]: getattr(self, _FIRST[axis]) + first, axis: count})
 
-    def cut(self, axis: int, step: int) -> Iterator[Area]:
+    def cut(self, axis: str, step: int) -> Iterator[Area]:
         """Yield parts with ``step`` positions along an axis, the last one with what is left."""
-        for first in range(0, self.sizes[axis], step):
-            yield self.part(axis, first, min(step, self.sizes[axis] - first))
+        for first in range(0, self.size(axis), step):
+            yield self.part(axis, first, min(step, self.size(axis) - first))
 
 
-def whole_area(blocks: int, slots: int, rows: int, taken: int = 1) -> Area:
-    """Return the area of all positions."""
-    return Area((0, 0, 0, 0), (blocks, slots, rows, taken))
+@dataclass(eq=False)
+class Operand:
+    """A tensor in HBM, in which the positions of an area have their places."""
+
+    tensor: Tensor
+    strides: Mapping[str, int]  # numbers from one position of an axis to the next
+
+    def view(self, area: Area, pattern: Pattern, more: int) -> Tensor:
+        """Return a view with a pattern, ``more`` numbers after an area's first position."""
+        firsts = {axis: getattr(area, _FIRST[axis]) for axis in self.strides}
+        offset = more + sum(firsts[axis] * stride for axis, stride in self.strides.items())
+        last = len(self.tensor.shape) - 1  # registers count numbers
+        return self.tensor.ap(
+            pattern, offset, scalar_offset=area.bases.get(self), indirect_dim=last
+        )
+
+    def load(self, tile: Tensor, area: Area, pattern: Pattern, more: int = 0) -> None:
+        """Load a tile from a view."""
+        transfer(tile, self.view(area, pattern, more), area.bases.get(self))
+
+    def store(self, tile: Tensor, area: Area, pattern: Pattern, more: int = 0) -> None:
+        """Store a tile in a view."""
+        transfer(self.view(area, pattern, more), tile, area.bases.get(self))
 
 
 @dataclass(frozen=True)
@@ -127,56 +113,21 @@ class Group:
     @property
     def is_first(self) -> bool:
         """Whether it is slot 0, whose parts are two real frequencies."""
-        return self.area.first[SLOTS] == 0
+        return self.area.slot == 0
 
 
-@dataclass(frozen=True, eq=False)
 class Spectra(Operand):
     """Spectra in HBM, [blocks, 2h, pitch]."""
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks."""
-        return self.tensor.shape[0]
+    def __init__(self, tensor: Tensor, blocks: str | None, rows: str | None) -> None:
+        """Take the axes along which an area has some of the blocks and rows; None: all."""
+        self.blocks, self.height, self.pitch = tensor.shape
+        self.size, self.chunk = self.height * self.pitch, chunk_size(self.blocks)
+        strides = {blocks: self.size, SLOTS: self.pitch, rows: 1}
+        super().__init__(tensor, {axis: stride for axis, stride in strides.items() if axis})
 
-    @property
-    def chunk(self) -> int:
-        """Blocks that a product takes."""
-        return chunk_size(self.blocks)
-
-    @property
-    def height(self) -> int:
-        """Numbers of a block's spectrum, 2h."""
-        return self.tensor.shape[1]
-
-    @property
-    def pitch(self) -> int:
-        """Numbers from one line of a spectrum to the next."""
-        return self.tensor.shape[2]
-
-    @property
-    def size(self) -> int:
-        """Numbers from one block to the next."""
-        return self.height * self.pitch
-
-    def of_group(self, group: Group, area: Area, blocks: int, more: int = 0) -> Tensor:
-        """Return a view of a group's slots, [side, part, blocks, together, rows of the area]."""
-        run, half = [self.pitch, group.together], self.size // 2
-        sides = [[group.together * self.pitch, group.side], [half, 2], [self.size, blocks]]
-        return self.view(area, [*sides, run, [1, area.rows]], more)
-
-
-def spectra(tensor: Tensor, blocks: int | None, rows: int | None) -> Spectra:
-    """Return spectra with the axes along which an area takes blocks and rows, or takes all."""
-    _, height, pitch = tensor.shape
-    strides = [0, pitch, 0, 0]
-    for axis, stride in ((blocks, height * pitch), (rows, 1)):
-        if axis is not None:
-            strides[axis] = stride
-    return Spectra(tensor, tuple(strides))
-
-
-def numbers(tensor: Tensor) -> Operand:
-    """Return rows of blocks in HBM, [rows, blocks, k]; one row belongs to all rows of an area."""
-    rows, blocks, k = tensor.shape
-    return Operand(tensor, (k, 0, blocks * k if rows > 1 else 0, 0))
+    def slots(self, group: Group, blocks: int, rows: int) -> Pattern:
+        """Return the pattern of a group's slots, [side, part, blocks, together, rows]."""
+        sides = [group.together * self.pitch, group.side]
+        parts, lines = [self.size // 2, 2], [self.pitch, group.together]
+        return [sides, parts, [self.size, blocks], lines, [1, rows]]

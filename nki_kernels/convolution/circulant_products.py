@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
@@ -10,19 +10,8 @@ from typing import ClassVar
 from ..engines import NARROW, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
 from ..isa import nisa, nl
 from ..tensor import Tensor
-from .circulant_areas import (
-    BLOCKS,
-    LOADED,
-    ROWS,
-    SLOTS,
-    STAGED,
-    WIDE,
-    Area,
-    Group,
-    Spectra,
-)
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra
 from .circulant_transforms import Tools
-from .circulant_walk import BODY
 
 
 @dataclass(frozen=True)
@@ -43,48 +32,38 @@ class Product:
     target: Spectra
     side: int  # slots side by side, at most
     is_turned: bool  # whether matrices are transposed, for spectra of dx from spectra of dy
-
-    body: ClassVar[int] = BODY
     is_mirrored: ClassVar[bool] = False
 
     @property
-    def operands(self) -> Sequence[Spectra]:
-        """What it reads and writes in HBM."""
-        return self.source, self.weights, self.target
-
-    @property
-    def grains(self) -> dict[int, int]:
-        """Axes along which programs share the work: blocks of the result in whole chunks."""
-        is_narrow = self.target.height >= 8 * self.side
-        return {SLOTS: self.side if is_narrow else 1, ROWS: 1, BLOCKS: self.target.chunk}
+    def grains(self) -> Mapping[str, int]:
+        """Blocks of the result are shared in whole chunks, and many slots in whole sides."""
+        side = self.side if self.target.height >= 8 * self.side else 1
+        return {SLOTS: side, BLOCKS: self.target.chunk}
 
     @property
     def pieces(self) -> int:
         """Chunks of the blocks that are contracted."""
         return -(-self.source.blocks // self.source.chunk)
 
-    @property
-    def widest(self) -> int:
-        """Blocks of a chunk, contracted or made, at most."""
-        return max(self.source.chunk, self.target.chunk)
-
     def step(self, area: Area) -> int:
         """Return how many rows are multiplied at once."""
         return max(1, min(area.rows, PSUM_BANK, LOADED // self.pieces))
 
-    def unit(self, area: Area) -> tuple[int, int, int, int]:
-        """Return the blocks, slots and rows that are multiplied at once."""
-        return self.target.chunk, min(self.side, area.slots), self.step(area), 1
+    def unit(self, area: Area) -> Mapping[str, int]:
+        """Return the slots, rows and blocks that are multiplied at once."""
+        side = min(self.side, area.slots)
+        return {SLOTS: side, ROWS: self.step(area), BLOCKS: self.target.chunk}
 
     def groups(self, area: Area) -> Iterator[Group]:
         """Yield the slots of an area that are multiplied together, as many as fit."""
-        rows = self.step(area)
+        widest, rows = max(self.source.chunk, self.target.chunk), self.step(area)
         while area.slots > 0:
-            is_first = area.first[SLOTS] == 0
-            side = 1 if is_first else min(self.side, area.slots)
-            columns = max(WIDE, 2 * side * self.widest)
-            most = min(LOADED // (self.pieces * max(rows, columns)), STAGED // (2 * self.widest))
-            slots = 1 if is_first else side * max(1, min(most, area.slots // side))
+            side = min(self.side, area.slots)
+            columns = max(WIDE, rows, 2 * side * widest)
+            most = min(LOADED // (self.pieces * columns), STAGED // (2 * widest))
+            slots = side * max(1, min(most, area.slots // side))
+            if area.slot == 0:
+                side = slots = 1
             yield Group(area.part(SLOTS, 0, slots), side)
             area = area.part(SLOTS, slots, area.slots - slots)
 
@@ -97,13 +76,14 @@ class Product:
         if self.is_turned:
             return wide
         columns = max(WIDE, 2 * group.side * wide)
-        held = min(STAGED // (2 * together * wide), 4 * LOADED // (self.pieces * together * columns))
+        held = min(
+            STAGED // (2 * together * wide), 4 * LOADED // (self.pieces * together * columns)
+        )
         return wide * max(1, held)
 
     def run(self, area: Area) -> None:
         """Make the products of an area, group by group, as many rows at a time as fit."""
-        loads, staged = self.tools.loads(0), cycle(self.tools.staged)
-        step = self.step(area)
+        loads, staged, step = self.tools.loads(0), cycle(self.tools.staged), self.step(area)
         for group in self.groups(area):
             span, loaded = self.span(group), list[Tensor]()
             is_shared = area.blocks > span and area.rows <= step
@@ -120,14 +100,12 @@ class Product:
 
     def _load(self, group: Group, area: Area, memory: Tensor) -> list[Tensor]:
         """Load a group's slots of all blocks, [(u part block), slots, rows] for each chunk."""
-        of, size = self.source, group.together * area.rows
-        loaded = []
+        of, size, loaded = self.source, group.together * area.rows, list[Tensor]()
         for first in range(0, of.blocks, of.chunk):
-            held, at = min(of.chunk, of.blocks - first), first // of.chunk * size
-            height = 2 * group.side * held
-            tile = memory[0:height, at : at + size].reshape((height, group.together, area.rows))
-            of.load(tile, area, of.of_group(group, area, held, first * of.size))
-            loaded.append(tile)
+            held, at = min(of.chunk, of.blocks - first), len(loaded) * size
+            tile = memory[0 : 2 * group.side * held, at : at + size]
+            loaded.append(tile.reshape((tile.shape[0], group.together, area.rows)))
+            of.load(loaded[-1], area, of.slots(group, held, area.rows), first * of.size)
         return loaded
 
     def _multiply(
@@ -148,28 +126,25 @@ class Product:
                     multiply(bank[:, index], matrix, data[:, first + index], piece > 0)
             is_scalar = first // number % 2 == 1
             evacuate(bank[0:used], made[:, first : first + taken], is_scalar=is_scalar)
-        target = self.target.of_group(group, area, area.blocks)
-        self.target.store(target, area, made)
+        self.target.store(made, area, self.target.slots(group, area.blocks, count))
 
     # Matrices.
 
-    def _matrices(
-        self, group: Group, area: Area, staged: Iterator[Tensor]
-    ) -> list[list[Matrices]]:
+    def _matrices(self, group: Group, area: Area, staged: Iterator[Tensor]) -> list[list[Matrices]]:
         """Make the matrices of a group's slots, [chunk of an area's blocks][contracted chunk]."""
-        chunk = self.source.chunk
-        found: list[list[Matrices]] = [[] for _ in area.cut(BLOCKS, self.target.chunk)]
-        for first in range(0, self.source.blocks, chunk):
-            held = min(chunk, self.source.blocks - first)
+        chunks = list(area.cut(BLOCKS, self.target.chunk))
+        found: list[list[Matrices]] = [[] for _ in chunks]
+        for first in range(0, self.source.blocks, self.source.chunk):
+            held = min(self.source.chunk, self.source.blocks - first)
             if self.is_turned:
                 weights = self._stage(group, area, next(staged), (area.blocks, held), first)
                 found[0].append(self._turned(self._masked(group, weights, 0, held)))
                 continue
             more = first * self.weights.size
             weights = self._stage(group, area, next(staged), (held, area.blocks), more)
-            for number, own in enumerate(area.cut(BLOCKS, self.target.chunk)):
-                low = number * self.target.chunk
-                found[number].append(self._masked(group, weights, low, own.blocks))
+            for own, chunk in zip(found, chunks, strict=True):
+                low = chunk.block - area.block
+                own.append(self._masked(group, weights, low, chunk.blocks))
         return found
 
     def _stage(
@@ -189,11 +164,10 @@ class Product:
                 row = (2 * own + taken) * held
                 part = tile[row : row + held]
                 if taken == 0 or group.is_first:
-                    of.load(part, area, of.view(area, [lines, [half, 2], *rest], at))
+                    of.load(part, area, [lines, [half, 2], *rest], at)
                     continue
                 for made in range(2):
-                    other = of.view(area, [lines, *rest], at + (1 - made) * half)
-                    of.load(part[:, made], area, other)
+                    of.load(part[:, made], area, [lines, *rest], at + (1 - made) * half)
         return tile
 
     def _masked(self, group: Group, staged: Tensor, low: int, width: int) -> Matrices:
@@ -203,11 +177,7 @@ class Product:
         """
         rows, _, together, total = staged.shape
         side, masks = group.side, self.tools.masks
-        used = 2 * side * width
-        columns = max(used, WIDE) if used <= NARROW else used
-        tile = sbuf((rows, together, columns))
-        if used < columns:
-            clear(tile[:, :, used:columns])
+        tile, used = _columns(rows, together, 2 * side * width), 2 * side * width
         pitch = masks.shape[1]
         # The last chunk of blocks has masks of its own, where it is shorter.
         first = pitch // 2 if rows != 2 * side * self.weights.chunk else 0
@@ -232,10 +202,7 @@ class Product:
     def _turned(self, matrices: Matrices) -> Matrices:
         """Transpose matrices [(u part j), slots, (u part i)]."""
         height, together, columns = matrices.tile.shape
-        wide = max(height, WIDE) if height <= NARROW else height
-        result = sbuf((matrices.used, together, wide))
-        if wide > height:
-            clear(result[:, :, height:wide])
+        result = _columns(matrices.used, together, height)
         number = PSUM_BANK // height
         for first in range(0, together, number):
             taken = min(number, together - first)
@@ -245,3 +212,11 @@ class Product:
             made = result[:, first : first + taken, 0:height]
             evacuate(bank[0 : matrices.used], made, is_scalar=False)
         return Matrices(result, height)
+
+
+def _columns(rows: int, slots: int, used: int) -> Tensor:
+    """Allocate stationary matrices [rows, slots, columns], with zeros behind the used columns."""
+    tile = sbuf((rows, slots, max(used, WIDE) if used <= NARROW else used))
+    if used < tile.shape[2]:
+        clear(tile[:, :, used:])
+    return tile

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..counting import counted
-from ..engines import NARROW, PARTITIONS, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
+from ..engines import (
+    NARROW,
+    PARTITIONS,
+    PSUM_BANK,
+    clear,
+    evacuate,
+    multiply,
+    psum,
+    sbuf,
+    transpose,
+)
 from ..isa import nisa, nl
 from ..tensor import Tensor
-from .circulant_areas import (
-    BLOCKS,
-    LOADED,
-    ROWS,
-    SLOTS,
-    TAKEN,
-    WIDE,
-    Area,
-    Group,
-    Spectra,
-)
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TAKEN, WIDE, Area, Group, Spectra
 from .circulant_transforms import Tools
-from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of, unit_of
+from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of
 
-ROWS_SUMMED = 1024  # rows whose spectra are multiplied and summed at once
+_ROWS = 1024  # rows whose spectra are multiplied and summed at once
 _SUMS = 8192  # fp32 numbers a partition that hold sums
 
 
@@ -37,25 +36,18 @@ class Sums:
     of_y: Spectra  # [p, 2h, pitch]
     target: Spectra  # [q, 2h, pitch of p]
     side: int  # slots side by side, at most
-
-    body: ClassVar[int] = BODY
-    is_mirrored: ClassVar[bool] = True
+    is_mirrored: ClassVar[bool] = True  # products give the first program more work
 
     @property
-    def operands(self) -> Sequence[Spectra]:
-        """What it reads and writes in HBM."""
-        return self.of_x, self.of_y, self.target
+    def grains(self) -> Mapping[str, int]:
+        """Blocks are shared in whole chunks."""
+        return {TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 
-    @property
-    def grains(self) -> dict[int, int]:
-        """Axes along which programs share the work."""
-        return {SLOTS: 1, TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
-
-    def unit(self, area: Area) -> tuple[int, int, int, int]:
-        """Return the blocks and slots that are summed at once, over all rows."""
+    def unit(self, area: Area) -> Mapping[str, int]:
+        """Return the slots and blocks that are summed at once, over all rows."""
         group = next(self.groups(area, self.step(area)))
         slots = group.side * equal_part(area.slots // group.side, group.together)
-        return self.of_y.chunk, slots, area.rows, self.of_x.chunk
+        return {SLOTS: slots, TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 
     def tops(self, area: Area) -> int:
         """Return how many chunks an area's blocks of x have."""
@@ -64,18 +56,16 @@ class Sums:
     def step(self, area: Area) -> int:
         """Return how many rows are summed at once: fewer where there are many blocks."""
         chunks = self.tops(area) * -(-area.blocks // self.of_y.chunk)
-        return PARTITIONS * max(1, ROWS_SUMMED // (PARTITIONS * chunks))
+        return PARTITIONS * max(1, _ROWS // (PARTITIONS * chunks))
 
     def groups(self, area: Area, step: int) -> Iterator[Group]:
         """Yield the slots of an area that are summed together, as many as fit, by ``step`` rows."""
         rows, wide = min(area.rows, step), self.of_y.chunk
         while area.slots > 0:
-            is_first = area.first[SLOTS] == 0
-            side = 1 if is_first else min(self.side, area.slots)
-            sums = 2 * side * wide * self.tops(area)
-            widest = 4 * side * max(self.of_x.chunk, wide)
-            most = min(LOADED // rows, LOADED // widest, _SUMS // sums, area.slots // side)
-            slots = 1 if is_first else side * max(1, most)
+            side = 1 if area.slot == 0 else min(self.side, area.slots)
+            columns = max(rows, 4 * side * max(self.of_x.chunk, wide))
+            most = min(LOADED // columns, _SUMS // (2 * side * wide * self.tops(area)))
+            slots = side * max(1, min(most, area.slots // side)) if area.slot > 0 else 1
             yield Group(area.part(SLOTS, 0, slots), side)
             area = area.part(SLOTS, slots, area.slots - slots)
 
@@ -84,10 +74,9 @@ class Sums:
         for left in area.cut(BLOCKS, self.of_y.chunk):
             is_short = area.rows <= self.step(left)
             for box in [left] if is_short else left.cut(TAKEN, self.of_x.chunk):
-                step = self.step(box)
-                for group in self.groups(box, step):
+                for group in self.groups(box, self.step(box)):
                     sums = self.zeros(group.area)
-                    self.add(group, sums, 0, step)
+                    self.add(group.area, sums, self.step(box))
                     self.store(group.area, sums)
 
     def zeros(self, area: Area) -> list[Tensor]:
@@ -102,33 +91,29 @@ class Sums:
         """Store the sums of an area in HBM."""
         of = self.target
         for top, tile in zip(area.cut(TAKEN, self.of_x.chunk), sums, strict=True):
-            pattern = [[of.size, top.taken], [of.size // 2, 2], [of.pitch, area.slots]]
-            of.store(of.view(top, [*pattern, [1, area.blocks]]), top, tile)
+            parts, lines = [of.size // 2, 2], [of.pitch, area.slots]
+            of.store(tile, top, [[of.size, top.taken], parts, lines, [1, area.blocks]])
 
-    def add(self, group: Group, sums: Sequence[Tensor], first: int, step: int) -> None:
-        """Add products of a group's slots, ``step`` rows at a time, to sums from slot ``first``."""
-        of_x, of_y = self.of_x, self.of_y
-        for rows in group.area.cut(ROWS, step):
-            source = of_y.of_group(group, rows, rows.blocks)
-            right = self._turned(of_y, group, rows, source, 0)
-            for top, total in zip(rows.cut(TAKEN, of_x.chunk), sums, strict=True):
-                source = of_x.of_group(group, top, top.taken)
-                left = self._turned(of_x, group, top, source, 1)
-                self._correlate(group, left, right, total, first)
+    def add(self, area: Area, sums: Sequence[Tensor], step: int) -> None:
+        """Add products of an area's slots, ``step`` rows at a time, to their sums."""
+        for group in self.groups(area, step):
+            for rows in group.area.cut(ROWS, step):
+                right = self._turned(self.of_y, group, rows, rows.blocks)
+                for top, total in zip(rows.cut(TAKEN, self.of_x.chunk), sums, strict=True):
+                    left = self._turned(self.of_x, group, top, top.taken)
+                    self._correlate(group, left, right, total, group.area.slot - area.slot)
 
-    def _turned(
-        self, of: Spectra, group: Group, area: Area, source: Tensor, turn: int
-    ) -> list[Tensor]:
+    def _turned(self, of: Spectra, group: Group, area: Area, blocks: int) -> list[Tensor]:
         """Load a group's slots as tiles [<= 128 rows, (slots, u, part, block)].
 
-        turn: which loaded tile is used; with 0, the tiles have a third part, minus the real part.
+        Those of y have a third part, minus the real part.
         """
-        height, size = 2 * source.shape[2] * group.side, group.together * area.rows
-        memory = self.tools.loaded[turn]
+        height, size = 2 * blocks * group.side, group.together * area.rows
+        memory = self.tools.loaded[0 if of is self.of_y else 1]
         tile = memory[0:height, 0:size].reshape((height, group.together, area.rows))
         clear(memory[0:height, size : size + WIDE])
-        of.load(tile, area, source)
-        parts = 3 if turn == 0 else 2
+        of.load(tile, area, of.slots(group, blocks, area.rows))
+        parts = 3 if of is self.of_y else 2
         lows = range(0, area.rows, PARTITIONS)
         return [self._turned_rows(tile, low, group.side, parts) for low in lows]
 
@@ -161,12 +146,7 @@ class Sums:
         return tile
 
     def _correlate(
-        self,
-        group: Group,
-        left: Sequence[Tensor],
-        right: Sequence[Tensor],
-        sums: Tensor,
-        first: int,
+        self, group: Group, left: list[Tensor], right: list[Tensor], sums: Tensor, first: int
     ) -> None:
         """Add to sums [j, part, slots, i]: over rows of (Xr, Xi) with (Yr, Yi) and (Yi, -Yr)."""
         side, together = group.side, group.together
@@ -189,26 +169,6 @@ class Sums:
                 nisa.tensor_tensor(dst=total, data1=total, data2=bank[0:held], op=nl.add)
 
 
-@dataclass(frozen=True)
-class RowLoop:
-    """Sums of an area's slots over many rows, which a loop on the device adds up."""
-
-    of: Sums
-    sums: Sequence[Tensor]
-    step: int  # rows that are summed at once
-
-    @property
-    def operands(self) -> Sequence[Spectra]:
-        """What it reads in HBM."""
-        return self.of.of_x, self.of.of_y
-
-    def run(self, area: Area) -> None:
-        """Add the products of an area's rows."""
-        for group in self.of.groups(area, self.step):
-            first = group.area.first[SLOTS] - area.first[SLOTS]
-            self.of.add(group, self.sums, first, self.step)
-
-
 def sum_spectra(sums: Sums, area: Area) -> None:
     """Compute this program's share of an area's sums, by loops over many rows or other axes."""
     step, wide = sums.step(area), sums.of_y.chunk
@@ -217,19 +177,17 @@ def sum_spectra(sums: Sums, area: Area) -> None:
         loops = -(-most // max(1, _SUMS // (2 * wide * sums.tops(area))))
         slots = -(-most // loops)
         own = area.part(SLOTS, 0, slots).part(ROWS, 0, step)
-        once = _loop_instructions(sums, own.part(BLOCKS, 0, min(wide, area.blocks)), step)
-        half = once * loops * -(-area.blocks // wide) // 2
-        if instructions(sums, unit_of(sums, area), half) >= half:
+        own = own.part(BLOCKS, 0, min(wide, area.blocks))
+        once = instructions(lambda area: sums.add(area, sums.zeros(area), step), own)
+        total = once * loops * -(-area.blocks // wide)
+        unit = area
+        for axis, count in sums.unit(area).items():
+            unit = unit.part(axis, 0, min(count, area.size(axis)))
+        # A loop over rows has shorter runs of DMA. It pays where a unit of all rows is long.
+        if total <= 2 * instructions(sums.run, unit, total):
             _sum_by_rows(sums, area, slots, step * max(1, 3 * BODY // (2 * once)))
             return
     for_area(sums, area)
-
-
-def _loop_instructions(sums: Sums, area: Area, step: int) -> int:
-    """Return how many instructions of a loop over rows an area takes."""
-    with counted() as count:
-        RowLoop(sums, sums.zeros(area), step).run(area)
-    return count.instructions
 
 
 def _sum_by_rows(sums: Sums, area: Area, slots: int, rows: int) -> None:
@@ -243,11 +201,15 @@ def _sum_by_rows(sums: Sums, area: Area, slots: int, rows: int) -> None:
         for low in range(0, most, slots):
             own = left.part(SLOTS, low, max(0, min(slots, mine.slots - low)))
             made = sums.zeros(own) if own.slots > 0 else []
-            loop, rest = RowLoop(sums, made, step), own
+            loop_rows = rows * trips if trips > 1 else 0
+
+            def add(area: Area, made: list[Tensor] = made) -> None:
+                sums.add(area, made, step)
+
             if trips > 1:
-                loop_along(loop, own.part(ROWS, 0, rows), ROWS, 0, trips)
-                rest = own.part(ROWS, trips * rows, area.rows % rows)
-            if rest.rows > 0:
-                loop.run(rest)
+                operands = [sums.of_x, sums.of_y]
+                loop_along(add, operands, ROWS, own.part(ROWS, 0, rows), 0, trips)
+            if loop_rows < area.rows:
+                add(own.part(ROWS, loop_rows, area.rows - loop_rows))
             if own.slots > 0:
                 sums.store(own, made)

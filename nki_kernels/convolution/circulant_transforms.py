@@ -1,8 +1,8 @@
-"""Transforms of block circulant kernels: rows [b, (j n)] to spectra [(j part slot), b], and back."""
+"""Transforms of block circulant kernels: rows [b, (j n)] to spectra [(j part slot), b] and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
@@ -31,11 +31,13 @@ from .circulant_areas import (
     WIDE,
     Area,
     Operand,
+    Pattern,
     Spectra,
     blocks_together,
-    whole_area,
 )
-from .circulant_walk import BODY, for_area
+from .circulant_walk import for_area
+
+Move = Callable[[Tensor, Area, Pattern, int], None]
 
 
 @dataclass(frozen=True)
@@ -85,58 +87,38 @@ class Transform:
     tiles: int  # tiles of 128 rows that are taken at once
     turn: int = 0  # the first of the tiles into which its loads go in turn
     bias: Operand | None = None  # [1, blocks, k], to be added to rows that are made
-
-    body: ClassVar[int] = BODY
     is_mirrored: ClassVar[bool] = False
-
-    @property
-    def operands(self) -> Sequence[Operand]:
-        """What the transform reads and writes."""
-        found = [self.numbers, self.spectra]
-        return found if self.bias is None else [*found, self.bias]
-
-    @property
-    def grains(self) -> dict[int, int]:
-        """Axes along which programs share the work."""
-        return {BLOCKS: 1, ROWS: 1}
+    grains: ClassVar[Mapping[str, int]] = {}
 
     @property
     def pitch(self) -> int:
         """Numbers of a whole row."""
-        return self.numbers.tensor.shape[1] * self.tools.k
+        return self.spectra.blocks * self.tools.k
 
-    @property
-    def step(self) -> int:
-        """Rows that are transformed at once."""
-        return PARTITIONS * self.tiles
-
-    def unit(self, area: Area) -> tuple[int, int, int, int]:
+    def unit(self, area: Area) -> Mapping[str, int]:
         """Return the blocks and rows that are transformed at once."""
-        step = min(area.rows * self.split, self.step) // self.split
-        return min(area.blocks, self.tools.most_blocks), 1, step, 1
+        step = min(area.rows * self.split, PARTITIONS * self.tiles) // self.split
+        return {BLOCKS: min(area.blocks, self.tools.most_blocks), ROWS: step}
 
-    def row_tiles(self, area: Area, columns: int) -> list[RowTile]:
-        """Return tiles [P, parts, columns] of an area's rows; only the last may have P < 128."""
-        tiles, low, rows = list[RowTile](), 0, area.rows * self.split
+    def row_tiles(self, area: Area, columns: int) -> Iterator[RowTile]:
+        """Yield tiles [P, parts, columns] of an area's rows; only the last may have P < 128."""
+        low, rows = 0, area.rows * self.split
         while low < rows:
             partitions = min(PARTITIONS, rows - low)
             parts = min(max(1, LOADED // columns), (rows - low) // partitions)
-            tiles.append(RowTile(low, partitions, parts))
+            yield RowTile(low, partitions, parts)
             low += partitions * parts
-        return tiles
 
-    def in_numbers(self, area: Area, tile: RowTile) -> Tensor:
-        """Return a view in HBM of a tile's rows and an area's blocks, [P, parts, blocks k]."""
+    def in_numbers(self, area: Area, tile: RowTile) -> tuple[Area, Pattern]:
+        """Return where a tile's rows begin, and their pattern in HBM, [P, parts, blocks k]."""
         columns = [1, area.blocks * self.tools.k]
         pattern = [[self.pitch, tile.partitions], [PARTITIONS * self.pitch, tile.parts], columns]
         if self.split > 1:
             pattern = [[self.pitch // self.split, self.split], [self.pitch, area.rows], columns]
-        return self.numbers.view(area.part(ROWS, tile.low, tile.partitions), pattern)
+        return area.part(ROWS, tile.low, tile.partitions), pattern
 
-    def in_spectra(
-        self, area: Area, slab: int, top: int, tile: Tensor
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield views of slabs in HBM, and those in a tile [lines, slabs, rows].
+    def move(self, move: Move, area: Area, slab: int, top: int, tile: Tensor) -> None:
+        """Load or store slabs of spectra, from number ``slab`` on: a tile [lines, slabs, rows].
 
         The last slab may have fewer blocks. top: the first of the lines (block, part, slot) of each
         slab.
@@ -150,7 +132,7 @@ class Transform:
             if count > 0:
                 pattern = [[of.pitch, height], [together * of.size, count], *rows]
                 more = (slab + first) * together * of.size + top * of.pitch
-                yield of.view(area, pattern, more), tile[0:height, first : first + count]
+                move(tile[0:height, first : first + count], area, pattern, more)
 
 
 class ToSpectra(Transform):
@@ -166,12 +148,11 @@ class ToSpectra(Transform):
     def _tasks(self, area: Area) -> Iterator[Task]:
         """Yield a task for each tile of rows of each box of rows and blocks."""
         loads = self.tools.loads(self.turn)
-        for rows in area.cut(ROWS, self.step):
+        for rows in area.cut(ROWS, PARTITIONS * self.tiles):
             for box in rows.cut(BLOCKS, self.tools.most_blocks):
                 slabs = -(-box.blocks // self.tools.together)
-                tiles = self.row_tiles(box, slabs * self.tools.together * self.tools.k)
                 moved = list[Tensor]()
-                for tile in tiles:
+                for tile in self.row_tiles(box, slabs * self.tools.together * self.tools.k):
                     yield self._tile(box, tile, slabs, moved, next(loads))
 
     def _tile(
@@ -199,7 +180,7 @@ class ToSpectra(Transform):
         if held < columns:
             clear(data[:, :, held:columns])
         numbers = data[:, :, 0:held]
-        self.numbers.load(numbers, box, self.in_numbers(box, tile))
+        self.numbers.load(numbers, *self.in_numbers(box, tile))
         if not transposes_mix_rows():
             return data, None
         return data, turned_marks(set_rows_aside(numbers.expand_dim(2), 1.0), self.tools.identity)
@@ -248,8 +229,7 @@ class ToSpectra(Transform):
                         table = self.tools.there[index][:, top : top + height]
                         multiply(bank, table, data, index > 0)
                     evacuate(bank, made[:, first : first + taken])
-                for target, held_part in self.in_spectra(box, slab, top, made):
-                    self.spectra.store(target, box, held_part)
+                self.move(self.spectra.store, box, slab, top, made)
 
 
 def turned_marks(marks: Tensor, identity: Tensor) -> Tensor:
@@ -275,7 +255,7 @@ class ToRows(Transform):
         loads = self.tools.loads(self.turn)
         for blocks in area.cut(BLOCKS, self.tools.most_blocks):
             added = None if self.bias is None else self._repeated(self.bias, blocks)
-            for box in blocks.cut(ROWS, self.step):
+            for box in blocks.cut(ROWS, PARTITIONS * self.tiles):
                 self._restore(box, added, loads)
 
     def _repeated(self, bias: Operand, area: Area) -> Tensor:
@@ -294,7 +274,7 @@ class ToRows(Transform):
             high = min(low + STAGED, width)
             row = staged[0:split, 0 : high - low]
             pattern = [[self.pitch // split, split], [1, high - low]]
-            bias.load(row, area, bias.view(area, pattern, low))
+            bias.load(row, area, pattern, low)
             for first in range(low, high, PSUM_BANK):
                 last = min(first + PSUM_BANK, high)
                 bank = psum((PARTITIONS, last - first))
@@ -307,7 +287,7 @@ class ToRows(Transform):
         count, numbers = area.rows * self.split, area.blocks * self.tools.k
         slabs = -(-area.blocks // self.tools.together)
         group = max(1, LOADED // (len(self.tools.back) * count))
-        tiles = self.row_tiles(area, numbers)
+        tiles = list(self.row_tiles(area, numbers))
         made = [sbuf((tile.partitions, tile.parts, numbers)) for tile in tiles]
         for slab in range(0, slabs, group):
             data = self._load(area, slab, min(group, slabs - slab), next(loads))
@@ -316,7 +296,7 @@ class ToRows(Transform):
                     low = tile.low + part * PARTITIONS
                     self._multiply(data, low, result[:, part], slab, added)
         for tile, result in zip(tiles, made, strict=True):
-            self.numbers.store(self.in_numbers(area, tile), area, result)
+            self.numbers.store(result, *self.in_numbers(area, tile))
 
     def _load(self, area: Area, slab: int, slabs: int, memory: Tensor) -> Tensor:
         """Load spectra of slabs, [lines, pieces, slabs, rows], with zeros for missing blocks."""
@@ -328,8 +308,7 @@ class ToRows(Transform):
             clear(memory[0:lines, size - count : size])
         data = memory[0:lines, 0 : pieces * size].reshape((lines, pieces, slabs, count))
         for piece in range(pieces):
-            for source, place in self.in_spectra(area, slab, piece * lines, data[:, piece]):
-                self.spectra.load(place, area, source)
+            self.move(self.spectra.load, area, slab, piece * lines, data[:, piece])
         return data
 
     def _multiply(
@@ -362,4 +341,4 @@ class ToRows(Transform):
 def transform(work: ToSpectra | ToRows) -> None:
     """Do this program's share of a transform; its areas have the blocks of one piece of a row."""
     rows, blocks, _ = work.numbers.tensor.shape
-    for_area(work, whole_area(blocks // work.split, 1, rows))
+    for_area(work, Area(blocks // work.split, 1, rows))
