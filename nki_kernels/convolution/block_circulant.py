@@ -9,8 +9,8 @@ j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], or, in s
 
     dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
 
-Layout on the NeuronCore.  The kernel makes three passes over HBM, and each pass has a file of its
-own name. Each pass places on the partitions what it contracts. In the diagram, b stands for the
+Layout on the NeuronCore.  The kernel makes three passes over HBM: transforms, products and inverse
+transforms. Each pass places on the partitions what it contracts. In the diagram, b stands for the
 rows; for the weight, b stands for i. Only the last dimension, the rows, stays contiguous. A fourth
 pass, ``circulant_sums``, computes the gradients of the weight.
 
@@ -23,11 +23,11 @@ zeros. Products take up to 64 blocks with both parts or, where there are few blo
 side. In this way 128 partitions are filled, which DMA needs, too. Up to 128 rows may be cut into
 pieces, which then lie on partitions as (piece, b).
 
-Every pass walks along one axis of the spectra: blocks, slots or rows. The programs of a launch on
-two cores share the positions along this axis, and a long walk is a loop on the device. In wide
-layers the loop runs over several axes at once (``circulant_grid``). The programs wait for each
-other where a pass ends. Data that DMA brings lies in five tiles, which are used again and again, so
-that loads run ahead of the engines, but not far.
+Every pass is work on an area of the spectra, a box of blocks, slots and rows. One walk serves them
+all (``circulant_walk``): the programs of a launch on two cores share the area along one axis, and
+where it takes many instructions it is a loop on the device, in wide layers over several axes at
+once. The programs wait for each other where a pass ends. Data that DMA brings lies in five tiles,
+which are used again and again, so that loads run ahead of the engines, but not far.
 
 The rows of x meet in one place only, the transposes of NeuronCore-v2. Rows that are not finite are
 set aside before these transposes, and are marked by NaN when the transposed numbers leave PSUM.
@@ -218,11 +218,8 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
     product = Product(tools, source, weights, y_spectra, cut.side, is_turned=False)
     for_area(product, Area(p, height // 2, rows))
     meet(of_y)
-    transform(
-        ToRows(
-            tools, rows_of(y), y_spectra, cut.of_output, cut.tiles, 0, Operand(bias, {BLOCKS: k})
-        )
-    )
+    row = Operand(bias, {BLOCKS: k})
+    transform(ToRows(tools, rows_of(y), y_spectra, cut.of_output, cut.tiles, bias=row))
     return y.reshape((rows, p * k)), of_x, of_w
 
 

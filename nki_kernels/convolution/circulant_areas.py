@@ -44,6 +44,11 @@ def chunk_size(blocks: int) -> int:
     return -(-blocks // -(-blocks // _BLOCKS))
 
 
+def steps(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, number) of parts of up to ``most``, which make up ``count``."""
+    return ((first, min(most, count - first)) for first in range(0, count, most))
+
+
 @dataclass(frozen=True)
 class Area:
     """A box of positions along four axes; registers of a loop may move it."""
@@ -68,9 +73,8 @@ class Area:
         return replace(self, **{_FIRST[axis]: getattr(self, _FIRST[axis]) + first, axis: count})
 
     def cut(self, axis: str, step: int) -> Iterator[Area]:
-        """Yield parts with ``step`` positions along an axis, the last one with what is left."""
-        for first in range(0, self.size(axis), step):
-            yield self.part(axis, first, min(step, self.size(axis) - first))
+        """Return parts with ``step`` positions along an axis, the last one with what is left."""
+        return (self.part(axis, *part) for part in steps(self.size(axis), step))
 
 
 @dataclass(eq=False)

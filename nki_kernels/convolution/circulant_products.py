@@ -10,7 +10,7 @@ from typing import ClassVar
 from ..engines import NARROW, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
 from ..isa import nisa, nl
 from ..tensor import Tensor
-from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 
 
@@ -101,8 +101,8 @@ class Product:
     def _load(self, group: Group, area: Area, memory: Tensor) -> list[Tensor]:
         """Load a group's slots of all blocks, [(u part block), slots, rows] for each chunk."""
         of, size, loaded = self.source, group.together * area.rows, list[Tensor]()
-        for first in range(0, of.blocks, of.chunk):
-            held, at = min(of.chunk, of.blocks - first), len(loaded) * size
+        for first, held in steps(of.blocks, of.chunk):
+            at = len(loaded) * size
             tile = memory[0 : 2 * group.side * held, at : at + size]
             loaded.append(tile.reshape((tile.shape[0], group.together, area.rows)))
             of.load(loaded[-1], area, of.slots(group, held, area.rows), first * of.size)
@@ -117,8 +117,7 @@ class Product:
         made = sbuf((used, together, count))
         # A sum of several products needs a bank of its own.
         number = max(1, PSUM_BANK // count) if len(loaded) == 1 else 1
-        for first in range(0, together, number):
-            taken = min(number, together - first)
+        for first, taken in steps(together, number):
             bank = psum((columns, taken, count))
             for index in range(taken):
                 for piece, data in enumerate(loaded):
@@ -134,8 +133,7 @@ class Product:
         """Make the matrices of a group's slots, [chunk of an area's blocks][contracted chunk]."""
         chunks = list(area.cut(BLOCKS, self.target.chunk))
         found: list[list[Matrices]] = [[] for _ in chunks]
-        for first in range(0, self.source.blocks, self.source.chunk):
-            held = min(self.source.chunk, self.source.blocks - first)
+        for first, held in steps(self.source.blocks, self.source.chunk):
             if self.is_turned:
                 weights = self._stage(group, area, next(staged), (area.blocks, held), first)
                 found[0].append(self._turned(self._masked(group, weights, 0, held)))
@@ -203,9 +201,7 @@ class Product:
         """Transpose matrices [(u part j), slots, (u part i)]."""
         height, together, columns = matrices.tile.shape
         result = _columns(matrices.used, together, height)
-        number = PSUM_BANK // height
-        for first in range(0, together, number):
-            taken = min(number, together - first)
+        for first, taken in steps(together, PSUM_BANK // height):
             bank = psum((columns, taken, height))
             for index in range(taken):
                 transpose(bank[:, index], matrices.tile[:, first + index], self.tools.identity)

@@ -19,7 +19,7 @@ from ..engines import (
 )
 from ..isa import nisa, nl
 from ..tensor import Tensor
-from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TAKEN, WIDE, Area, Group, Spectra
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TAKEN, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of
 
@@ -114,24 +114,21 @@ class Sums:
         clear(memory[0:height, size : size + WIDE])
         of.load(tile, area, of.slots(group, blocks, area.rows))
         parts = 3 if of is self.of_y else 2
-        lows = range(0, area.rows, PARTITIONS)
-        return [self._turned_rows(tile, low, group.side, parts) for low in lows]
+        lows = steps(area.rows, PARTITIONS)
+        return [self._turned_rows(tile, *rows, group.side, parts) for rows in lows]
 
-    def _turned_rows(self, loaded: Tensor, low: int, side: int, parts: int) -> Tensor:
-        """Transpose [(u part block), slots, rows] from row ``low`` on to [rows, slots, u, ...].
+    def _turned_rows(self, loaded: Tensor, low: int, length: int, side: int, parts: int) -> Tensor:
+        """Transpose rows from ``low`` on of [(u part block), slots, rows] to [rows, slots, u, ...].
 
         64 zeros follow at the end, because stationary operands must be wide.
         """
         height, together, count = loaded.shape
-        length, width = min(PARTITIONS, count - low), height // (2 * side)
-        columns = length if length > NARROW else WIDE
+        width, columns = height // (2 * side), length if length > NARROW else WIDE
         total = together * side * parts * width
         memory = sbuf((length, total + WIDE))
         clear(memory[:, total : total + WIDE])
         tile = memory[:, 0:total].reshape((length, together, side, parts * width))
-        group = PSUM_BANK // height
-        for first in range(0, together, group):
-            number = min(group, together - first)
+        for first, number in steps(together, PSUM_BANK // height):
             bank = psum((columns, number, height))
             for index in range(number):
                 at = (first + index) * count + low
@@ -195,21 +192,25 @@ def _sum_by_rows(sums: Sums, area: Area, slots: int, rows: int) -> None:
 
     Both programs have the same loops, though one may have a slot less.
     """
-    step, trips = sums.step(area), area.rows // rows
-    mine, most = share_of(area, SLOTS), -(-area.slots // nl.num_programs())
+    step, most = sums.step(area), -(-area.slots // nl.num_programs())
+    mine = share_of(area, SLOTS)
     for left in mine.cut(BLOCKS, sums.of_y.chunk):
         for low in range(0, most, slots):
-            own = left.part(SLOTS, low, max(0, min(slots, mine.slots - low)))
-            made = sums.zeros(own) if own.slots > 0 else []
-            loop_rows = rows * trips if trips > 1 else 0
+            held = max(0, min(slots, mine.slots - low))
+            _sum_over_rows(sums, left.part(SLOTS, low, held), step, rows)
 
-            def add(area: Area, made: list[Tensor] = made) -> None:
-                sums.add(area, made, step)
 
-            if trips > 1:
-                operands = [sums.of_x, sums.of_y]
-                loop_along(add, operands, ROWS, own.part(ROWS, 0, rows), 0, trips)
-            if loop_rows < area.rows:
-                add(own.part(ROWS, loop_rows, area.rows - loop_rows))
-            if own.slots > 0:
-                sums.store(own, made)
+def _sum_over_rows(sums: Sums, area: Area, step: int, rows: int) -> None:
+    """Compute the sums of an area, which may have no slot, by a loop over its rows."""
+    made = sums.zeros(area) if area.slots > 0 else []
+
+    def add(part: Area) -> None:
+        sums.add(part, made, step)
+
+    trips = area.rows // rows if area.rows >= 2 * rows else 0
+    if trips > 0:
+        loop_along(add, [sums.of_x, sums.of_y], ROWS, area.part(ROWS, 0, rows), 0, trips)
+    if area.rows > trips * rows:
+        add(area.part(ROWS, trips * rows, area.rows - trips * rows))
+    if area.slots > 0:
+        sums.store(area, made)

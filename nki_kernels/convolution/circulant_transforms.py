@@ -34,6 +34,7 @@ from .circulant_areas import (
     Pattern,
     Spectra,
     blocks_together,
+    steps,
 )
 from .circulant_walk import for_area
 
@@ -193,8 +194,7 @@ class ToSpectra(Transform):
         group, width, top = PSUM_BANK // partitions, data.shape[1] // slabs, 0
         for piece in moved:
             length = piece.shape[0]
-            for first in range(0, slabs, group):
-                number = min(group, slabs - first)
+            for first, number in steps(slabs, group):
                 bank = psum((length, number, partitions))
                 for slab in range(number):
                     left = (first + slab) * width + top
@@ -217,12 +217,10 @@ class ToSpectra(Transform):
         group = max(1, 4 * PSUM_BANK // count)
         total = self.tools.there[0].shape[1]
         height = total if total <= PARTITIONS else total // 2
-        for slab in range(0, slabs, group):
-            held = min(group, slabs - slab)
+        for slab, held in steps(slabs, group):
             for top in range(0, total, height):
                 made = sbuf((height, held, count))
-                for first in range(0, held, number):
-                    taken = min(number, held - first)
+                for first, taken in steps(held, number):
                     bank = psum((height, taken, count))
                     for index, piece in enumerate(moved):
                         data = piece[:, slab + first : slab + first + taken]
@@ -270,16 +268,15 @@ class ToRows(Transform):
         own = self.tools.identity.ap([[PARTITIONS, split], [1, split], [0, rows]])
         evacuate(own, one[:, 0 : split * rows], is_scalar=False)
         result = sbuf((PARTITIONS, width))
-        for low, staged in zip(range(0, width, STAGED), cycle(self.tools.staged), strict=False):
-            high = min(low + STAGED, width)
-            row = staged[0:split, 0 : high - low]
-            pattern = [[self.pitch // split, split], [1, high - low]]
-            bias.load(row, area, pattern, low)
-            for first in range(low, high, PSUM_BANK):
-                last = min(first + PSUM_BANK, high)
-                bank = psum((PARTITIONS, last - first))
-                multiply(bank, one, row[:, first - low : last - low], False)
-                evacuate(bank, result[:, first:last])
+        for (low, count), staged in zip(
+            steps(width, STAGED), cycle(self.tools.staged), strict=False
+        ):
+            row = staged[0:split, 0:count]
+            bias.load(row, area, [[self.pitch // split, split], [1, count]], low)
+            for first, taken in steps(count, PSUM_BANK):
+                bank = psum((PARTITIONS, taken))
+                multiply(bank, one, row[:, first : first + taken], False)
+                evacuate(bank, result[:, low + first : low + first + taken])
         return result
 
     def _restore(self, area: Area, added: Tensor | None, loads: Iterator[Tensor]) -> None:
@@ -289,8 +286,8 @@ class ToRows(Transform):
         group = max(1, LOADED // (len(self.tools.back) * count))
         tiles = list(self.row_tiles(area, numbers))
         made = [sbuf((tile.partitions, tile.parts, numbers)) for tile in tiles]
-        for slab in range(0, slabs, group):
-            data = self._load(area, slab, min(group, slabs - slab), next(loads))
+        for slab, held in steps(slabs, group):
+            data = self._load(area, slab, held, next(loads))
             for tile, result in zip(tiles, made, strict=True):
                 for part in range(tile.parts):
                     low = tile.low + part * PARTITIONS
@@ -320,8 +317,7 @@ class ToRows(Transform):
         width = self.tools.back[0].shape[1]
         columns = partitions if partitions <= NARROW // 2 or partitions > NARROW else WIDE
         number = max(1, PSUM_BANK // width) if pieces == 1 else 1
-        for first in range(0, slabs, number):
-            taken = min(number, slabs - first)
+        for first, taken in steps(slabs, number):
             bank = psum((columns, taken, width))
             for inner in range(taken):
                 for piece, table in enumerate(self.tools.back):
