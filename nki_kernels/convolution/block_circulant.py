@@ -58,7 +58,7 @@ from .circulant_areas import (
     LOADED,
     ROWS,
     STAGED,
-    TAKEN,
+    TOPS,
     WIDE,
     Area,
     Operand,
@@ -249,8 +249,8 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     source, weights = Spectra(of_y, None, ROWS), Spectra(of_w, BLOCKS, None)
     product = Product(tools, source, weights, dx_spectra, cut.side, is_turned=True)
     for_area(product, Area(q, height // 2, rows))
-    target = Spectra(of_dw, TAKEN, BLOCKS)
-    sums = Sums(tools, Spectra(of_x, TAKEN, ROWS), y_spectra, target, cut.side)
+    target = Spectra(of_dw, TOPS, BLOCKS)
+    sums = Sums(tools, Spectra(of_x, TOPS, ROWS), y_spectra, target, cut.side)
     sum_spectra(sums, Area(p, height // 2, rows, q))
     meet(of_dx, of_dw)
     dw_spectra = Spectra(of_dw, BLOCKS, ROWS)

@@ -13,9 +13,8 @@ from ..tensor import Tensor
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most
 STAGED = 1024  # the same for loads of the weight's spectra
 WIDE = 64  # columns that a stationary operand has at least
-# Axes of an area; TAKEN are blocks of x, where BLOCKS are those of y.
-BLOCKS, SLOTS, ROWS, TAKEN = "blocks", "slots", "rows", "taken"
-_FIRST = {BLOCKS: "block", SLOTS: "slot", ROWS: "row", TAKEN: "top"}
+# Axes of an area: names of its fields. TOPS are blocks of x, where BLOCKS are those of y.
+BLOCKS, SLOTS, ROWS, TOPS = "blocks", "slots", "rows", "tops"
 _BLOCKS = 64  # blocks that a product takes, at most, with both parts
 
 Pattern = Sequence[Sequence[int]]
@@ -56,11 +55,11 @@ class Area:
     blocks: int
     slots: int
     rows: int
-    taken: int = 1
+    tops: int = 1
     block: int = 0  # the first of the blocks
     slot: int = 0
     row: int = 0
-    top: int = 0  # the first of the blocks of x
+    top: int = 0
     # for operands that an iteration moves, the register with the numbers by which it does so
     bases: Mapping[Operand, Any] = field(default_factory=dict)
 
@@ -68,9 +67,13 @@ class Area:
         """Return the number of positions along an axis."""
         return int(getattr(self, axis))
 
+    def first(self, axis: str) -> int:
+        """Return the first position along an axis, whose field has the singular of its name."""
+        return int(getattr(self, axis[:-1]))
+
     def part(self, axis: str, first: int, count: int) -> Area:
         """Return ``count`` positions along an axis, from ``first`` on."""
-        return replace(self, **{_FIRST[axis]: getattr(self, _FIRST[axis]) + first, axis: count})
+        return replace(self, **{axis[:-1]: self.first(axis) + first, axis: count})
 
     def cut(self, axis: str, step: int) -> Iterator[Area]:
         """Return parts with ``step`` positions along an axis, the last one with what is left."""
@@ -86,8 +89,8 @@ class Operand:
 
     def view(self, area: Area, pattern: Pattern, more: int) -> Tensor:
         """Return a view with a pattern, ``more`` numbers after an area's first position."""
-        firsts = {axis: getattr(area, _FIRST[axis]) for axis in self.strides}
-        offset = more + sum(firsts[axis] * stride for axis, stride in self.strides.items())
+        places = (area.first(axis) * stride for axis, stride in self.strides.items())
+        offset = more + sum(places)
         last = len(self.tensor.shape) - 1  # registers count numbers
         return self.tensor.ap(
             pattern, offset, scalar_offset=area.bases.get(self), indirect_dim=last

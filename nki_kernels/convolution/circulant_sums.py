@@ -19,7 +19,7 @@ from ..engines import (
 )
 from ..isa import nisa, nl
 from ..tensor import Tensor
-from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TAKEN, WIDE, Area, Group, Spectra, steps
+from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TOPS, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of
 
@@ -41,22 +41,22 @@ class Sums:
     @property
     def grains(self) -> Mapping[str, int]:
         """Blocks are shared in whole chunks."""
-        return {TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
+        return {TOPS: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 
     def unit(self, area: Area) -> Mapping[str, int]:
         """Return the slots and blocks that are summed at once, over all rows."""
         group = next(self.groups(area, self.step(area)))
         slots = group.side * equal_part(area.slots // group.side, group.together)
-        return {SLOTS: slots, TAKEN: self.of_x.chunk, BLOCKS: self.of_y.chunk}
+        return {SLOTS: slots, TOPS: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 
-    def tops(self, area: Area) -> int:
+    def chunks(self, area: Area) -> int:
         """Return how many chunks an area's blocks of x have."""
-        return -(-area.taken // self.of_x.chunk)
+        return -(-area.tops // self.of_x.chunk)
 
     def step(self, area: Area) -> int:
         """Return how many rows are summed at once: fewer where there are many blocks."""
-        chunks = self.tops(area) * -(-area.blocks // self.of_y.chunk)
-        return PARTITIONS * max(1, _ROWS // (PARTITIONS * chunks))
+        pairs = self.chunks(area) * -(-area.blocks // self.of_y.chunk)
+        return PARTITIONS * max(1, _ROWS // (PARTITIONS * pairs))
 
     def groups(self, area: Area, step: int) -> Iterator[Group]:
         """Yield the slots of an area that are summed together, as many as fit, by ``step`` rows."""
@@ -64,7 +64,7 @@ class Sums:
         while area.slots > 0:
             side = 1 if area.slot == 0 else min(self.side, area.slots)
             columns = max(rows, 4 * side * max(self.of_x.chunk, wide))
-            most = min(LOADED // columns, _SUMS // (2 * side * wide * self.tops(area)))
+            most = min(LOADED // columns, _SUMS // (2 * side * wide * self.chunks(area)))
             slots = side * max(1, min(most, area.slots // side)) if area.slot > 0 else 1
             yield Group(area.part(SLOTS, 0, slots), side)
             area = area.part(SLOTS, slots, area.slots - slots)
@@ -73,7 +73,7 @@ class Sums:
         """Sum an area's slots over its rows, one group of slots after the other."""
         for left in area.cut(BLOCKS, self.of_y.chunk):
             is_short = area.rows <= self.step(left)
-            for box in [left] if is_short else left.cut(TAKEN, self.of_x.chunk):
+            for box in [left] if is_short else left.cut(TOPS, self.of_x.chunk):
                 for group in self.groups(box, self.step(box)):
                     sums = self.zeros(group.area)
                     self.add(group.area, sums, self.step(box))
@@ -82,25 +82,25 @@ class Sums:
     def zeros(self, area: Area) -> list[Tensor]:
         """Allocate zeros, SBUF [j, part, slots, i], for each chunk of blocks of x."""
         sums = []
-        for top in area.cut(TAKEN, self.of_x.chunk):
-            sums.append(sbuf((top.taken, 2, area.slots, area.blocks)))
+        for top in area.cut(TOPS, self.of_x.chunk):
+            sums.append(sbuf((top.tops, 2, area.slots, area.blocks)))
             clear(sums[-1])
         return sums
 
     def store(self, area: Area, sums: Sequence[Tensor]) -> None:
         """Store the sums of an area in HBM."""
         of = self.target
-        for top, tile in zip(area.cut(TAKEN, self.of_x.chunk), sums, strict=True):
+        for top, tile in zip(area.cut(TOPS, self.of_x.chunk), sums, strict=True):
             parts, lines = [of.size // 2, 2], [of.pitch, area.slots]
-            of.store(tile, top, [[of.size, top.taken], parts, lines, [1, area.blocks]])
+            of.store(tile, top, [[of.size, top.tops], parts, lines, [1, area.blocks]])
 
     def add(self, area: Area, sums: Sequence[Tensor], step: int) -> None:
         """Add products of an area's slots, ``step`` rows at a time, to their sums."""
         for group in self.groups(area, step):
             for rows in group.area.cut(ROWS, step):
                 right = self._turned(self.of_y, group, rows, rows.blocks)
-                for top, total in zip(rows.cut(TAKEN, self.of_x.chunk), sums, strict=True):
-                    left = self._turned(self.of_x, group, top, top.taken)
+                for top, total in zip(rows.cut(TOPS, self.of_x.chunk), sums, strict=True):
+                    left = self._turned(self.of_x, group, top, top.tops)
                     self._correlate(group, left, right, total, group.area.slot - area.slot)
 
     def _turned(self, of: Spectra, group: Group, area: Area, blocks: int) -> list[Tensor]:
@@ -171,7 +171,7 @@ def sum_spectra(sums: Sums, area: Area) -> None:
     step, wide = sums.step(area), sums.of_y.chunk
     if area.rows > 4 * step:
         most = -(-area.slots // nl.num_programs())
-        loops = -(-most // max(1, _SUMS // (2 * wide * sums.tops(area))))
+        loops = -(-most // max(1, _SUMS // (2 * wide * sums.chunks(area))))
         slots = -(-most // loops)
         own = area.part(SLOTS, 0, slots).part(ROWS, 0, step)
         own = own.part(BLOCKS, 0, min(wide, area.blocks))

@@ -46,7 +46,7 @@ def for_area(work: Work, area: Area) -> None:
     grid = _grid(work, area)
     if grid.positions < (2 if len(grid.axes) == 1 else 1):
         mine = _most_equal_share(work, area)
-        if min(mine.blocks, mine.slots, mine.rows, mine.taken) > 0:
+        if min(mine.blocks, mine.slots, mine.rows, mine.tops) > 0:
             work.run(mine)
     elif SLOTS in grid.axes and area.slot == 0 and area.slots > 1:
         # Slot 0 has another form than those that follow.
