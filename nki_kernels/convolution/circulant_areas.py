@@ -73,7 +73,8 @@ class Area:
 
     def part(self, axis: str, first: int, count: int) -> Area:
         """Return ``count`` positions along an axis, from ``first`` on."""
-        return replace(self, **{axis[:-1]: self.first(axis) + first, axis: count})
+        changed: dict[str, Any] = {axis[:-1]: self.first(axis) + first, axis: count}
+        return replace(self, **changed)
 
     def cut(self, axis: str, step: int) -> Iterator[Area]:
         """Return parts with ``step`` positions along an axis, the last one with what is left."""
