@@ -6,6 +6,7 @@ takes by running the block once without issuing anything, and needs no formula f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,11 +19,18 @@ class Count:
     """What a part of a kernel would issue."""
 
     instructions: int = 0
+    most: float = math.inf  # instructions after which the count ends
     identities: set[Any] = field(default_factory=set)  # dtypes of identities that it loads
 
     def instruction(self, *_: Any, **__: Any) -> None:
         """Count an instruction in the place of the function that would issue it."""
         self.instructions += 1
+        if self.instructions >= self.most:
+            raise _Full
+
+
+class _Full(Exception):
+    """A count has reached its most instructions."""
 
 
 # Programs of a launch, and launches, are traced in threads of their own.
@@ -35,12 +43,17 @@ def current() -> Count | None:
 
 
 @contextmanager
-def counted() -> Iterator[Count]:
-    """Inside of the ``with`` block instructions are counted, and not issued."""
-    count = Count()
+def counted(most: float = math.inf) -> Iterator[Count]:
+    """Inside of the ``with`` block instructions are counted, and not issued.
+
+    most: the number of instructions after which the block is left.
+    """
+    count = Count(most=most)
     token = _count.set(count)
     try:
         yield count
+    except _Full:
+        pass
     finally:
         _count.reset(token)
 

@@ -9,8 +9,8 @@ j is a real matrix product: rows (part, j) times [[Wr, Wi], [-Wi, Wr]], or, in s
 
     dx_j = F^-1 (sum_i conj F w_ij . F dy_i)      dw_ij = F^-1 (sum_b conj F x_bj . F dy_bi)
 
-Layout on the NeuronCore.  The kernel makes three passes over HBM, and each pass has a file of its
-own name. Each pass places on the partitions what it contracts. In the diagram, b stands for the
+Layout on the NeuronCore.  The kernel makes three passes over HBM: transforms, products and inverse
+transforms. Each pass places on the partitions what it contracts. In the diagram, b stands for the
 rows; for the weight, b stands for i. Only the last dimension, the rows, stays contiguous. A fourth
 pass, ``circulant_sums``, computes the gradients of the weight.
 
@@ -23,11 +23,11 @@ zeros. Products take up to 64 blocks with both parts or, where there are few blo
 side. In this way 128 partitions are filled, which DMA needs, too. Up to 128 rows may be cut into
 pieces, which then lie on partitions as (piece, b).
 
-Every pass walks along one axis of the spectra: blocks, slots or rows. The programs of a launch on
-two cores share the positions along this axis, and a long walk is a loop on the device. In wide
-layers the loop runs over several axes at once (``circulant_grid``). The programs wait for each
-other where a pass ends. Data that DMA brings lies in five tiles, which are used again and again, so
-that loads run ahead of the engines, but not far.
+Every pass is work on an area of the spectra, a box of blocks, slots and rows. One walk serves them
+all (``circulant_walk``): the programs of a launch on two cores share the area along one axis, and
+where it takes many instructions it is a loop on the device, in wide layers over several axes at
+once. The programs wait for each other where a pass ends. Data that DMA brings lies in five tiles,
+which are used again and again, so that loads run ahead of the engines, but not far.
 
 The rows of x meet in one place only, the transposes of NeuronCore-v2. Rows that are not finite are
 set aside before these transposes, and are marked by NaN when the transposed numbers leave PSUM.
@@ -39,47 +39,45 @@ once. What remains is DMA, which moves about six times the bytes of x.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..isa import nisa, nki, nl
+from ..engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
+from ..isa import nki, nl
+from ..launch import meet
 from ..packing import unpack
 from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from ..table_terms import table_spec
-from ..tiles import PARTITIONS, load_identity, load_tables
+from ..tables import load_identity, load_tables
+from ..tensor import Tensor
 from .circulant_areas import (
     BLOCKS,
     LOADED,
     ROWS,
     STAGED,
+    TOPS,
     WIDE,
-    Tools,
+    Area,
+    Operand,
+    Spectra,
     blocks_together,
     chunk_size,
-    moved_by,
-    part_of,
     row_pitch,
     spectrum_rows,
 )
-from .circulant_grid import area_at, positions_of, table_of
-from .circulant_products import Product, multiply_spectra
-from .circulant_rows import make_rows
-from .circulant_spectra import make_spectra
-from .circulant_sums import Correlation, correlate_spectra
-from .circulant_transforms import (
-    Transform,
-    area_of,
-    by_rows,
-    cut_transform,
-    share_transform,
-    units_of,
-)
+from .circulant_products import Product
+from .circulant_sums import Sums, sum_spectra
+from .circulant_transforms import Tools, ToRows, ToSpectra, transform
+from .circulant_walk import for_area
 
 MAX_BLOCK = 256
 
 
-class Layout(nl.NKIObject):
+@dataclass(frozen=True)
+class Layout:
     """How transforms and products fill partitions and time; ``layouts`` lists candidates."""
 
     side: int  # slots that share a product
@@ -204,23 +202,24 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
             HBM.
     """
     p, q, k = weight.shape
-    rows = x.shape[0]
-    height = spectrum_rows(k)
-    y = nl.ndarray((rows, p, k), dtype=nl.float32, buffer=nl.shared_hbm)
-    of_x = nl.ndarray((q, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
-    of_w = nl.ndarray((q, height, row_pitch(p)), dtype=nl.float32, buffer=nl.shared_hbm)
-    of_y = nl.ndarray((p, height, row_pitch(rows)), dtype=nl.float32, buffer=nl.shared_hbm)
-    cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
-    tools = load_tools(unpack(tables, places), k)
-    transform(Transform(weight, of_w, cut.of_weight, cut.tiles, None, False, 0, False), tools)
-    transform(Transform(x, of_x, cut.of_input, cut.tiles, None, False, 1, False), tools)
+    rows, height = x.shape[0], spectrum_rows(k)
+    cut, tools = Layout(*layout), load_tools(unpack(tables, places), k)
+    y = hbm((rows, p, k))
+    of_x, of_w = hbm(spectra_shape(q, k, rows)), hbm(spectra_shape(q, k, p))
+    of_y = hbm(spectra_shape(p, k, rows))
+    w_spectra, x_spectra = Spectra(of_w, BLOCKS, ROWS), Spectra(of_x, BLOCKS, ROWS)
+    y_spectra = Spectra(of_y, BLOCKS, ROWS)
+    transform(ToSpectra(tools, rows_of(weight), w_spectra, cut.of_weight, cut.tiles))
+    transform(ToSpectra(tools, rows_of(x), x_spectra, cut.of_input, cut.tiles, turn=1))
     fill_gap(of_x, rows)
     fill_gap(of_w, p)
-    meet(of_w)
-    meet(of_x)
-    multiply_spectra(Product(of_x, of_w, of_y, cut.side, False), tools, rows)
+    meet(of_w, of_x)
+    source, weights = Spectra(of_x, None, ROWS), Spectra(of_w, None, BLOCKS)
+    product = Product(tools, source, weights, y_spectra, cut.side, is_turned=False)
+    for_area(product, Area(p, height // 2, rows))
     meet(of_y)
-    transform(Transform(y, of_y, cut.of_output, cut.tiles, bias, True, 0, True), tools)
+    row = Operand(bias, {BLOCKS: k})
+    transform(ToRows(tools, rows_of(y), y_spectra, cut.of_output, cut.tiles, bias=row))
     return y.reshape((rows, p * k)), of_x, of_w
 
 
@@ -239,123 +238,65 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
         (dx [B, q k], dw [p, q k]), float32 HBM.
     """
     rows, p, k = grad.shape
-    q, height, pitch = of_x.shape
-    by_x = nl.ndarray((rows, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
-    by_w = nl.ndarray((p, q, k), dtype=nl.float32, buffer=nl.shared_hbm)
-    of_y = nl.ndarray((p, height, pitch), dtype=nl.float32, buffer=nl.shared_hbm)
-    x_spectra = nl.ndarray(of_x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    w_spectra = nl.ndarray(of_w.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    cut = Layout(layout[0], layout[1], layout[2], layout[3], layout[4])
-    tools = load_tools(unpack(tables, places), k)
-    transform(Transform(grad, of_y, cut.of_output, cut.tiles, None, False, 0, False), tools)
+    q, height, _ = of_x.shape
+    cut, tools = Layout(*layout), load_tools(unpack(tables, places), k)
+    by_x, by_w = hbm((rows, q, k)), hbm((p, q, k))
+    of_y = hbm(spectra_shape(p, k, rows))
+    of_dx, of_dw = hbm(of_x.shape), hbm(of_w.shape)
+    y_spectra, dx_spectra = Spectra(of_y, BLOCKS, ROWS), Spectra(of_dx, BLOCKS, ROWS)
+    transform(ToSpectra(tools, rows_of(grad), y_spectra, cut.of_output, cut.tiles))
     meet(of_y)
-    multiply_spectra(Product(of_y, of_w, x_spectra, cut.side, True), tools, rows)
-    correlate_spectra(Correlation(of_x, of_y, w_spectra, cut.side, 0, q, 1), tools, rows)
-    meet(x_spectra)
-    meet(w_spectra)
-    transform(Transform(by_x, x_spectra, cut.of_input, cut.tiles, None, False, 0, True), tools)
-    transform(Transform(by_w, w_spectra, cut.of_weight, cut.tiles, None, False, 1, True), tools)
+    source, weights = Spectra(of_y, None, ROWS), Spectra(of_w, BLOCKS, None)
+    product = Product(tools, source, weights, dx_spectra, cut.side, is_turned=True)
+    for_area(product, Area(q, height // 2, rows))
+    target = Spectra(of_dw, TOPS, BLOCKS)
+    sums = Sums(tools, Spectra(of_x, TOPS, ROWS), y_spectra, target, cut.side)
+    sum_spectra(sums, Area(p, height // 2, rows, q))
+    meet(of_dx, of_dw)
+    dw_spectra = Spectra(of_dw, BLOCKS, ROWS)
+    transform(ToRows(tools, rows_of(by_x), dx_spectra, cut.of_input, cut.tiles))
+    transform(ToRows(tools, rows_of(by_w), dw_spectra, cut.of_weight, cut.tiles, turn=1))
     return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
 
 
-def meet(tensor: Any) -> None:
-    """Wait until the other program, if there is one, has written its part of shared HBM."""
-    if nl.num_programs() > 1:
-        nisa.core_barrier(tensor, (0, 1))
+def rows_of(tensor: Tensor) -> Operand:
+    """Return rows of blocks in HBM, [rows, blocks, k], as an operand."""
+    _, blocks, k = tensor.shape
+    return Operand(tensor, {BLOCKS: k, ROWS: blocks * k})
 
 
-def load_tools(tables: Any, k: int) -> Any:
+def load_tools(tables: Sequence[Tensor], k: int) -> Tools:
     """Load the tables into SBUF and allocate the tiles that DMA writes."""
-    loaded = []
-    staged = []
-    for _ in range(3):
-        # A stationary operand may be read a little beyond what was loaded.
-        loaded.append(nl.ndarray((PARTITIONS, LOADED + WIDE), dtype=nl.float32, buffer=nl.sbuf))
-    for _ in range(2):
-        staged.append(nl.ndarray((PARTITIONS, STAGED), dtype=nl.float32, buffer=nl.sbuf))
-    identity = load_identity(nl.float32)
-    size = tables[2].shape[1] * tables[2].shape[2] * tables[2].shape[3]
-    there = table_pieces(tables[0])
-    pieces = [tables[2].reshape((PARTITIONS, size))]
-    for piece in there:
-        pieces.append(piece)
-    for piece in table_pieces(tables[1]):
-        pieces.append(piece)
-    found = load_tables(pieces)
-    back = len(there) + 1
-    return Tools(k, identity, found[1:back], found[back:], found[0], loaded, staged)
+    # A stationary operand may be read a little beyond what was loaded.
+    loaded = [sbuf((PARTITIONS, LOADED + WIDE)) for _ in range(3)]
+    staged = [sbuf((PARTITIONS, STAGED)) for _ in range(2)]
+    identity = load_identity()
+    there, back = table_pieces(tables[0]), table_pieces(tables[1])
+    masks = tables[2].reshape((PARTITIONS, element_count(tables[2].shape[1:])))
+    found = load_tables([masks, *there, *back])
+    end = len(there) + 1
+    return Tools(k, identity, found[1:end], found[end:], found[0], loaded, staged)
 
 
-def table_pieces(table: Any) -> Any:
+def table_pieces(table: Tensor) -> list[Tensor]:
     """Cut a table in HBM into equal pieces of at most 128 rows."""
     height = table.shape[0]
     step = -(-height // -(-height // PARTITIONS))
-    pieces = []
-    for first in range(0, height, step):
-        pieces.append(table[first : min(first + step, height)])
-    return pieces
+    return [table[first : min(first + step, height)] for first in range(0, height, step)]
 
 
-def fill_gap(spectra: Any, rows: int) -> None:
+def fill_gap(found: Tensor, rows: int) -> None:
     """Write zeros behind the rows of spectra HBM [blocks, 2h, pitch], which are a result."""
-    lines = spectra.flatten_dims(0, 1)
+    lines = found.flatten_dims(0, 1)
     total, pitch = lines.shape
-    if pitch > rows and nl.program_id(0) == 0:
-        gap = pitch - rows
-        most = PARTITIONS * STAGED // gap
-        zeros = nl.ndarray((PARTITIONS, STAGED // gap, gap), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.memset(dst=zeros, value=0.0)
-        for first in range(0, total, most):
-            held = min(most, total - first)
-            each = max(1, held // PARTITIONS)
-            for low in range(0, held, PARTITIONS * each):
-                count = min(PARTITIONS, (held - low) // each)
-                at = first + low
-                gaps = lines[at : at + count * each, rows:pitch]
-                nisa.dma_copy(dst=gaps.reshape_dim(0, (count, each)), src=zeros[0:count, 0:each])
-
-
-def transform(work: Any, tools: Any) -> None:
-    """Transform this program's share of rows in HBM to spectra, or of spectra to rows."""
-    axis = ROWS if by_rows(work) else BLOCKS
-    whole = area_of(work)
-    cut = cut_transform(work, whole, axis)
-    if cut.counts[1] == 1 or positions_of(cut) == 0:
-        transform_along(work, tools, whole, axis)
+    gap = pitch - rows
+    if gap == 0 or nl.program_id(0) > 0:
         return
-    transform_grid(work, tools, cut)
-    for strip in cut.strips:
-        unit = units_of(work)
-        is_tall = strip.rows * unit[BLOCKS] > strip.blocks * unit[ROWS]
-        transform_along(work, tools, strip, ROWS if is_tall else BLOCKS)
-
-
-def transform_along(work: Any, tools: Any, area: Any, axis: int) -> None:
-    """Transform this program's share of an area, by a loop along one axis."""
-    share = share_transform(work, area, axis)
-    end = share.first + share.trips * share.step
-
-    def body(base: Any) -> None:
-        transform_area(work, tools, moved_by(base, area, axis, share.step))
-
-    if share.trips > 0:
-        nl.fori_loop(share.first, end, body, step=share.step)
-    transform_area(work, tools, part_of(area, axis, end, share.rest))
-
-
-def transform_grid(work: Any, tools: Any, cut: Any) -> None:
-    """Transform this program's share of an area that was cut into a grid."""
-    table = table_of(cut)
-
-    def body(position: Any) -> None:
-        transform_area(work, tools, area_at(table, position, cut.once))
-
-    nl.fori_loop(0, positions_of(cut), body)
-
-
-def transform_area(work: Any, tools: Any, area: Any) -> None:
-    """Make the spectra of an area's rows, or the rows of its spectra."""
-    if work.makes_rows:
-        make_rows(work, tools, area)
-    else:
-        make_spectra(work, tools, area)
+    zeros = sbuf((PARTITIONS, STAGED // gap, gap))
+    clear(zeros)
+    while total > 0:
+        each = max(1, min(total, PARTITIONS * STAGED // gap) // PARTITIONS)
+        count = min(PARTITIONS, total // each)
+        total -= count * each
+        gaps = lines[total : total + count * each, rows:pitch].reshape_dim(0, (count, each))
+        transfer(gaps, zeros[0:count, 0:each])

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..isa import nisa, nl
+from ..engines import PARTITIONS, PSUM_BANK, transfer
 from ..real.real_dft_gemm import contracted_half
-from ..tiles import PARTITIONS, PSUM_BANK
+from ..tensor import Tensor
 
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most
 STAGED = 1024  # the same for loads of the weight's spectra
 WIDE = 64  # columns that a stationary operand has at least
-PASSES = 3  # passes of a launch that may be as long as its budget allows; others are short
-BLOCKS, SLOTS, ROWS = 0, 1, 2  # axes of spectra
-GRID = 3  # instead of an axis: several axes at once, see circulant_grid
-NO_AXIS = -1
+# Axes of an area: names of its fields. TOPS are blocks of x, where BLOCKS are those of y.
+BLOCKS, SLOTS, ROWS, TOPS = "blocks", "slots", "rows", "tops"
 _BLOCKS = 64  # blocks that a product takes, at most, with both parts
 
-
-class Tools(nl.NKIObject):
-    """What all passes of a launch use, in SBUF."""
-
-    k: int  # numbers of a block
-    identity: Any
-    there: Any  # transform of a slab to spectra, in pieces of at most 128 rows
-    back: Any  # its inverse, in such pieces
-    masks: Any  # signs of matrices, see product_masks
-    loaded: Any  # three tiles into which loads go in turn
-    staged: Any  # two tiles for loads of the weight's spectra
-
-
-class Area(nl.NKIObject):
-    """A box in spectra [blocks, slots, rows]; a loop's register may move it along one axis."""
-
-    base: Any  # the register, or None; in a grid, a register for each tensor
-    axis: int  # the axis along which the register counts, or GRID, or NO_AXIS
-    block: int  # the first block
-    blocks: int
-    slot: int  # the first slot
-    slots: int
-    row: int  # the first row
-    rows: int
-
-
-class Group(nl.NKIObject):
-    """Slots that are multiplied together: ``side`` runs of ``together`` consecutive slots."""
-
-    slot: int  # the first slot
-    side: int
-    together: int
-    is_first: bool  # whether it is slot 0, whose parts are two real frequencies
+Pattern = Sequence[Sequence[int]]
 
 
 def spectrum_rows(k: int) -> int:
@@ -75,72 +43,99 @@ def chunk_size(blocks: int) -> int:
     return -(-blocks // -(-blocks // _BLOCKS))
 
 
-def part_of(area: Any, axis: int, first: int, count: int) -> Any:
-    """Return ``count`` positions of an area along an axis, from ``first`` on."""
-    found = Area(
-        area.base, area.axis, area.block, area.blocks, area.slot, area.slots, area.row, area.rows
-    )
-    if axis == BLOCKS:
-        found.block += first
-        found.blocks = count
-    elif axis == SLOTS:
-        found.slot += first
-        found.slots = count
-    else:
-        found.row += first
-        found.rows = count
-    return found
+def steps(count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield (first, number) of parts of up to ``most``, which make up ``count``."""
+    return ((first, min(most, count - first)) for first in range(0, count, most))
 
 
-def moved_by(base: Any, area: Any, axis: int, count: int) -> Any:
-    """Return ``count`` positions of an area along an axis, from where register ``base`` points."""
-    found = part_of(area, axis, 0, count)
-    found.base = base
-    found.axis = axis
-    return found
+@dataclass(frozen=True)
+class Area:
+    """A box of positions along four axes; registers of a loop may move it."""
+
+    blocks: int
+    slots: int
+    rows: int
+    tops: int = 1
+    block: int = 0  # the first of the blocks
+    slot: int = 0
+    row: int = 0
+    top: int = 0
+    # for operands that an iteration moves, the register with the numbers by which it does so
+    bases: Mapping[Operand, Any] = field(default_factory=dict)
+
+    def size(self, axis: str) -> int:
+        """Return the number of positions along an axis."""
+        return int(getattr(self, axis))
+
+    def first(self, axis: str) -> int:
+        """Return the first position along an axis, whose field has the singular of its name."""
+        return int(getattr(self, axis[:-1]))
+
+    def part(self, axis: str, first: int, count: int) -> Area:
+        """Return ``count`` positions along an axis, from ``first`` on."""
+        changed: dict[str, Any] = {axis[:-1]: self.first(axis) + first, axis: count}
+        return replace(self, **changed)
+
+    def cut(self, axis: str, step: int) -> Iterator[Area]:
+        """Return parts with ``step`` positions along an axis, the last one with what is left."""
+        return (self.part(axis, *part) for part in steps(self.size(axis), step))
 
 
-def size_of(area: Any, axis: int) -> int:
-    """Return the number of positions of an area along an axis."""
-    if axis == BLOCKS:
-        return int(area.blocks)
-    return int(area.slots if axis == SLOTS else area.rows)
+@dataclass(eq=False)
+class Operand:
+    """A tensor in HBM, in which the positions of an area have their places."""
+
+    tensor: Tensor
+    strides: Mapping[str, int]  # numbers from one position of an axis to the next
+
+    def view(self, area: Area, pattern: Pattern, more: int) -> Tensor:
+        """Return a view with a pattern, ``more`` numbers after an area's first position."""
+        places = (area.first(axis) * stride for axis, stride in self.strides.items())
+        offset = more + sum(places)
+        last = len(self.tensor.shape) - 1  # registers count numbers
+        return self.tensor.ap(
+            pattern, offset, scalar_offset=area.bases.get(self), indirect_dim=last
+        )
+
+    def load(self, tile: Tensor, area: Area, pattern: Pattern, more: int = 0) -> None:
+        """Load a tile from a view."""
+        transfer(tile, self.view(area, pattern, more), area.bases.get(self))
+
+    def store(self, tile: Tensor, area: Area, pattern: Pattern, more: int = 0) -> None:
+        """Store a tile in a view."""
+        transfer(self.view(area, pattern, more), tile, area.bases.get(self))
 
 
-def copy(dst: Any, src: Any, area: Any) -> None:
-    """Transfer an area by DMA; the host writes the descriptors where the address is known."""
-    if area.axis == NO_AXIS:
-        nisa.dma_copy(dst=dst, src=src, dge_mode=nisa.dge_mode.none)
-    else:
-        nisa.dma_copy(dst=dst, src=src)
+@dataclass(frozen=True)
+class Group:
+    """Slots that are multiplied together: ``side`` runs of consecutive slots."""
+
+    area: Area
+    side: int
+
+    @property
+    def together(self) -> int:
+        """Slots of a run."""
+        return self.area.slots // self.side
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is slot 0, whose parts are two real frequencies."""
+        return self.area.slot == 0
 
 
-def in_spectra(spectra: Any, pattern: Any, area: Any) -> Any:
-    """Return a view of HBM [blocks, 2h, pitch] with a pattern from the area's start on."""
-    _, height, pitch = spectra.shape
-    offset = (area.block * height + area.slot) * pitch + area.row
-    axis = 2 if area.axis == GRID else max(0, area.axis)  # a register of a grid counts numbers
-    return spectra.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
+class Spectra(Operand):
+    """Spectra in HBM, [blocks, 2h, pitch]."""
 
+    def __init__(self, tensor: Tensor, blocks: str | None, rows: str | None) -> None:
+        """Take the axes along which an area has some of the blocks and rows; None: all."""
+        self.blocks, self.height, self.pitch = tensor.shape
+        self.size, self.chunk = self.height * self.pitch, chunk_size(self.blocks)
+        strides = {blocks: self.size, SLOTS: self.pitch, rows: 1}
+        super().__init__(tensor, {axis: stride for axis, stride in strides.items() if axis})
 
-def in_numbers(numbers: Any, pattern: Any, area: Any) -> Any:
-    """Return a view of HBM [rows, blocks, k] with a pattern from the area's start on."""
-    _, blocks, k = numbers.shape
-    offset = (area.row * blocks + area.block) * k
-    axis = 1 if area.axis == BLOCKS else 0
-    if area.axis == GRID:
-        axis = 2
-    return numbers.ap(pattern, offset, scalar_offset=area.base, indirect_dim=axis)
-
-
-def slots_of(spectra: Any, area: Any, group: Any, blocks: int) -> Any:
-    """Return a view of a group's slots in HBM, [side, part, blocks, together, rows].
-
-    The view begins with the area's first block.
-    """
-    _, height, pitch = spectra.shape
-    together = group.together
-    pattern = [[together * pitch, group.side], [height // 2 * pitch, 2], [height * pitch, blocks]]
-    pattern.append([pitch, together])
-    pattern.append([1, area.rows])
-    return in_spectra(spectra, pattern, part_of(area, SLOTS, group.slot, 0))
+    def slots(self, group: Group, blocks: int, rows: int) -> Pattern:
+        """Return the pattern of a group's slots, [side, part, blocks, together, rows]."""
+        sides = [group.together * self.pitch, group.side]
+        parts, lines = [self.size // 2, 2], [self.pitch, group.together]
+        return [sides, parts, [self.size, blocks], lines, [1, rows]]

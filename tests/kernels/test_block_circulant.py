@@ -13,7 +13,7 @@ import pytest
 
 import nki_sim
 from nki_kernels import launch
-from nki_kernels.convolution import circulant_products, circulant_sums, circulant_transforms
+from nki_kernels.convolution import circulant_sums, circulant_walk
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -161,17 +161,22 @@ LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is sh
 ).with_args(ids=str)
 def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 10)
+    limit_bodies(monkeypatch, 10)
     rows, *rest = shape
     events = modelled(block_circulant, rows, tuple(rest)).events
     assert len({each.number for each in events}) < modelled_whole(rows, rest)
     assert_right(*shape, fitting(*shape)[0], 1 if chip == "trn1" else 2)
 
 
+def limit_bodies(patch, instructions):
+    for module in (circulant_walk, circulant_sums):
+        patch.setattr(module, "BODY", instructions)
+
+
 def modelled_whole(rows, shape):
     """Instructions without loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "BODY_INSTRUCTIONS", 10**7)
+        limit_bodies(patch, 10**7)
         return len(modelled(block_circulant, rows, tuple(shape)).events)
 
 
@@ -196,10 +201,7 @@ def test_loops_over_several_axes(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     rows, *rest = shape
     whole = counted(rows, tuple(rest), programs)
-    for module in (circulant_products, circulant_transforms):
-        monkeypatch.setattr(module, "WALKED", 10)
-    for name in ("_SUMMED", "_UNROLLED"):
-        monkeypatch.setattr(circulant_sums, name, 10)
+    limit_bodies(monkeypatch, 10)
     assert counted(rows, tuple(rest), programs) < 0.8 * whole
     assert_right(*shape, fitting(*shape)[0], programs)
 
