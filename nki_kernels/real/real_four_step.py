@@ -39,47 +39,40 @@ Why it is fast.  It has half of the products of four_step, half of its twiddles,
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
-from ..fft.twiddled_stage import Sums, finish_sums, twiddle
-from ..isa import nisa, nki, nl
-from ..packing import unpack
-from ..row_blocks import share_rows
-from ..tiles import (
-    PARTITIONS,
+from ..engines import (
     PSUM_BANK,
+    clear,
     evacuate,
-    load_identity,
-    load_tables,
+    hbm,
     multiply,
-    multiply_complex,
-    multiply_half,
-    transpose,
-    transposed_dtype,
+    multiply_tile,
+    psum,
+    sbuf,
+    transfer,
 )
-from .real_four_step_bundles import (
-    RING,
-    Bundle,
-    Middle,
-    Opening,
-    Pipeline,
-    Portion,
-    Source,
-    Spread,
-    Tables,
-    Target,
-    Work,
-    bundles_of,
-    chunks_of,
-    half_rows,
-    input_tiles,
-    spread_of,
-    start_loads,
+from ..isa import nki
+from ..launch import Rows, for_rows
+from ..packing import unpack
+from ..pipeline import TURN, After, Block, Order, Task
+from ..tables import load_identity
+from ..tensor import Tensor
+from .real_four_step_stages import (
+    LOADED,
+    Put,
+    SpreadRows,
+    add_products,
+    lines,
+    shared_evenly,
+    times,
 )
-from .real_four_step_last import close_some, closing_steps, queue_steps
-from .real_four_step_tables import FEW_ROWS
+from .real_four_step_tables import Forward, digits_of
 
-_LATE = 3  # stage steps after which VectorE has multiplied a portion by its twiddles
+_RING = 3  # input tiles
+_FEW_ROWS = 2  # rows of a bundle, up to which row tiles do not pay
 
 
 @nki.jit
@@ -95,261 +88,247 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
         (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
-    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y = [y_re, y_im]
-    spread = spread_of(radices, batch)
-    share = share_rows(batch, spread.rows, instructions_of(spread))
-    tiles = input_tiles(spread)
-    end = share.first + share.trips * share.step
-    bundles = bundles_of(spread, end, share.rest)
-    source = Source(x, None, tiles, chunks_of(bundles), 0)
-    if share.trips == 0:
-        # Data comes first: the first products run while the last tables arrive.
-        start_loads(source, spread, 1)
-    held = hold_tables(unpack(tables, places), spread)
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            inner = bundles_of(spread, 0, share.step)
-            inside = Source(x, row, tiles, chunks_of(inner), 0)
-            start_loads(inside, spread, RING)
-            transform_bundles(inner, inside, Target(y, row), held, spread)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    start_loads(source, spread, RING - source.issued)
-    transform_bundles(bundles, source, Target(y, None), held, spread)
+    y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
+    digits = Forward(*digits_of(radices))
+    ToSpectra(digits, x, [y_re, y_im], unpack(tables, places)).run()
     return y_re, y_im
 
 
-def instructions_of(spread: Spread) -> int:
-    """Return about how many instructions a bundle takes."""
-    groups = spread.slots // spread.together
-    opening = spread.rows * (2 * spread.middle + 2)
-    middle = spread.rows * 4 * groups if spread.middle > 1 else 2 * spread.rows
-    evacuations = spread.portion // spread.fine + spread.middle * spread.fine
-    portions = -(-spread.radix // (2 * spread.portion))
-    return int(opening + middle + portions * (evacuations + 4) + 8)
+@dataclass
+class Bundle:
+    """Rows that are transformed together."""
+
+    rows: Rows
+    number: int
+    states: list[Tensor]  # between the stages, of each row: SBUF [C, (slot, part, j)]
+    result: Tensor  # SBUF [(part, k'), rows, A + 1]
 
 
-def hold_tables(tables: Any, spread: Spread) -> Tables:
-    """Load the tables into SBUF."""
-    columns, width = spread.columns, 2 * spread.middle * spread.slots
-    wanted = [tables[0]]
-    if spread.middle > 1:
-        wanted.append(tables[1])
-    wanted.append(tables[len(tables) - 2].reshape((columns, width)))
-    wanted.append(tables[len(tables) - 1])
-    loaded = load_tables(wanted)
-    twiddle = loaded[len(loaded) - 2].reshape((columns, 2, width // 2))
-    middle = loaded[1] if spread.middle > 1 else None
-    identity = load_identity(nl.float32) if spread.middle > 1 else None
-    return Tables(identity, loaded[0], middle, twiddle, loaded[len(loaded) - 1])
+@dataclass
+class ToSpectra(SpreadRows):
+    """What all blocks of a launch share. A block is one portion of a bundle."""
 
+    digits: Forward
 
-def transform_bundles(
-    bundles: Any, source: Source, target: Target, tables: Tables, spread: Spread
-) -> None:
-    """Transform bundles; each is opened while earlier bundles are closed."""
-    line = Pipeline(tables, spread, source, target, None, [], 0, 0, Sums(None, None, None), _LATE)
-    for bundle in bundles:
-        allocate(bundle, spread)
-        work = work_of(bundle, spread)
-        count = closing_steps(spread)
-        if len(bundle.portions) == 1:
-            line.late = max(_LATE, len(work) * 4 // 3)
-        for index in range(len(work)):
-            if work[index].opening != None:
-                open_step(work[index].opening, line)
-            else:
-                transpose_slots(work[index].middle, line)
-            line.opened += 1
-            if index == 0 and line.pending != None:
-                multiply_slots(line)
-            close_some(line, count * (index + 1) // len(work) - count * index // len(work))
-    if line.pending != None:
-        multiply_slots(line)
-    for step in line.steps:
-        step.ready = 0
-    close_some(line, len(line.steps))
+    def run(self) -> None:
+        """Transform all rows of this program."""
+        digits = self.digits
+        numbers = digits.middle * digits.columns
+        self.rows = self.few(min(PSUM_BANK // (digits.middle * digits.half), LOADED // numbers))
+        self.halves = digits.tiles if self.rows > _FEW_ROWS else 1
+        self.portions = range(0, digits.half, digits.portion)
+        each = min(digits.middle, max(1, LOADED // (self.rows * digits.columns)))
+        self.chunks = [range(j, min(j + each, digits.middle)) for j in range(0, digits.middle, each)]
+        size = min(LOADED, self.rows * numbers)
+        shape = (self.halves * digits.radix, size)
+        self.inputs = [sbuf(shape) for _ in range(_RING)]
+        depth = 5
+        for_rows(self.real.shape[0], self, self.rows, self.blocks, Order(depth, 1, spread=True))
 
+    def blocks(self, base: object, first: int, count: int) -> list[Rows]:
+        """Cut rows into bundles, and these into portions."""
+        end = first + count
+        return [
+            Rows(base, low, 1, min(self.rows, end - low))
+            for low in range(first, end, self.rows)
+            for _ in self.portions
+        ]
 
-def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Allocate tiles for the results of a bundle's stages."""
-    shape: Any = (spread.columns, 2 * spread.middle * spread.slots)
-    for _ in range(bundle.rows if spread.middle > 1 else 0):
-        bundle.states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    half = spread.radix // 2
-    for low in range(0, half, spread.portion):
-        is_last = low + spread.portion >= half
-        slots = spread.slots - low if is_last else spread.portion
-        shape = (spread.columns, 2, bundle.rows, spread.middle, slots)
-        tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        bundle.portions.append(Portion(bundle, low, slots, tile, is_last))
-    shape = (spread.columns, bundle.rows, spread.radix * spread.middle + 1)
-    bundle.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
+    def setup(self) -> None:
+        """Load the tables."""
+        self.first, *middle, self.twiddle, self.last = self.load_tables()
+        if middle:
+            self.middle, self.identity = middle[0], load_identity()
 
+    def block(self, rows: Rows, number: int) -> Block:
+        """Close a portion of a bundle; the first block of a bundle opens it, too."""
+        digits, (number, portion) = self.digits, divmod(number, len(self.portions))
+        if portion == 0:
+            self.bundle = self._bundle(rows, number)
+        bundle, low = self.bundle, self.portions[portion]
+        is_last = portion + 1 == len(self.portions)
+        slots = digits.slots - low if is_last else digits.portion
+        v = sbuf((digits.columns, 2, rows.each, digits.middle, slots))
+        if portion == 0:
+            self._load(bundle, 0)
+            yield After(partial(self._load_next, bundle))
+            yield TURN
+            yield from self._open(bundle, v)
+        else:
+            yield TURN
+        if digits.middle > 1:
+            yield TURN
+            first, end = low // digits.together, (low + slots) // digits.together
+            for row, state in enumerate(bundle.states):
+                yield from self.second_stage(state, first, end, self._into(v, row, low))
+        yield TURN
+        yield TURN
+        yield from self._close(v, bundle.result, low, slots)
+        if is_last:
+            yield After(partial(self._store, bundle))
 
-def work_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps of both stages of a bundle.
+    def _bundle(self, rows: Rows, number: int) -> Bundle:
+        """Allocate tiles of a bundle."""
+        digits = self.digits
+        states = []
+        if digits.middle > 1:
+            shape = (digits.columns, 2 * digits.middle * digits.slots)
+            states = [sbuf(shape) for _ in range(rows.each)]
+        return Bundle(rows, number, states, sbuf((digits.columns, rows.each, digits.length + 1)))
 
-    The second stage of a row runs among the steps of the next row's first stage.
-    """
-    work: Any = []
-    most = max(1, PSUM_BANK // (2 * spread.slots))
-    held = half_rows(bundle, spread)
-    if spread.middle == 1:
-        each = -(-held // -(-held // most))
-        for row in range(0, held, each):
-            rows = min(each, held - row)
-            work.append(Work(Opening(bundle, bundle.chunks[0], row, rows, 0, 1, False), None))
-        work[len(work) - 1].opening.is_last = True
-        return work
-    for row in range(held + 1):
-        openings: Any = []
-        for chunk in bundle.chunks if row < held else []:
-            each = -(-chunk.digits // -(-chunk.digits // most))
-            for low in range(chunk.low, chunk.low + chunk.digits, each):
-                digits = min(each, chunk.low + chunk.digits - low)
-                openings.append(Opening(bundle, chunk, row, 1, low, digits, False))
-            openings[len(openings) - 1].is_last = row + 1 == held
-        middles: Any = []
-        for opened in range(row - 1, bundle.rows, held) if row > 0 else []:
-            is_last = row == held and opened + held >= bundle.rows
-            for middle in middles_of(bundle, opened, is_last, spread):
-                middles.append(middle)
-        for index in range(max(len(openings), len(middles))):
-            if index < len(openings):
-                work.append(Work(openings[index], None))
-            if index < len(middles):
-                work.append(Work(None, middles[index]))
-    return work
+    # Loads and the store.
 
+    def _half_rows(self, rows: Rows) -> int:
+        """Return how many of a bundle's rows lie on the first R partitions."""
+        return -(-rows.each // self.halves)
 
-def middles_of(bundle: Bundle, row: int, is_last: bool, spread: Spread) -> Any:
-    """Return the second stage of a row, PSUM bank by PSUM bank.
+    def _input(self, bundle: Bundle, chunk: int) -> Tensor:
+        """Return the place of a chunk, SBUF [halves R, rows of a half, digits C]."""
+        tile = self.inputs[(bundle.number * len(self.chunks) + chunk) % _RING]
+        each, size = self._half_rows(bundle.rows), len(self.chunks[chunk]) * self.digits.columns
+        return tile[:, 0 : each * size].reshape_dim(1, (each, size))
 
-    is_last: whether it is the last row of the bundle.
-    """
-    together = spread.together
-    most = PSUM_BANK // max(PARTITIONS, 2 * spread.middle * together)
-    found = []
-    for portion in bundle.portions:
-        groups = portion.slots // together
-        banks = -(-groups // most)
-        for bank in range(banks):
-            first = groups * bank // banks
-            count = groups * (bank + 1) // banks - first
-            group = portion.low // together + first
-            is_end = is_last and bank + 1 == banks
-            found.append(Middle(portion, row, group, count, is_end, None))
-    return found
+    def _load_next(self, bundle: Bundle) -> None:
+        for chunk in range(1, min(_RING, len(self.chunks))):
+            self._load(bundle, chunk)
 
+    def _load(self, bundle: Bundle, chunk: int) -> None:
+        """Load a chunk: some digits j of all rows."""
+        radix, columns = self.digits.radix, self.digits.columns
+        tile, digits, each = self._input(bundle, chunk), self.chunks[chunk], self._half_rows(bundle.rows)
+        low, size = digits.start * columns, len(digits) * columns
+        for row, source in self.real_lines(bundle.rows, low, size, each):
+            half, row = divmod(row, each)
+            place = tile[half * radix : (half + 1) * radix, row : row + source.shape[1]]
+            transfer(place, source, bundle.rows.base)
 
-def open_step(opening: Opening, line: Pipeline) -> None:
-    """Contract top digits, which leaves c on partitions, for a PSUM bank in each half."""
-    spread, bundle = line.spread, opening.bundle
-    held = half_rows(bundle, spread)
-    banks: Any = []
-    for half in range(spread.halves):
-        rows = min(opening.rows, bundle.rows - half * held - opening.row)
-        # [C, part, row, slot], or in the order of the state [C, (slot, part), digit]
-        shape: Any = (spread.columns, 2, rows, spread.slots)
-        if spread.middle > 1:
-            shape = (spread.columns, spread.slots, 2, opening.digits)
-        if rows > 0:
-            banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
-    for row in range(opening.rows):
-        for digit in range(opening.digits):
-            for half in range(len(banks)):
-                if half * held + opening.row + row < bundle.rows:
-                    open_digit(opening, row, digit, half, banks[half], line)
-    for half in range(len(banks)):
-        leave_opening(opening, half * held + opening.row, banks[half], line)
-    if opening.is_last:
-        if spread.middle == 1:
-            queue_steps(bundle.portions[0], line)
-        start_loads(line.source, spread, 1)
+    def _store(self, bundle: Bundle) -> None:
+        """Store a bundle: A numbers of each partition, then X[N/2], which follows them."""
+        digits, rows = self.digits, bundle.rows
+        half, length = digits.columns // 2, digits.length
+        for part, y in enumerate(self.spectra):
+            end = (part + 1) * half
+            y = self.spectrum_lines(part, rows, length)
+            transfer(y, bundle.result[end - half : end, :, 0:length], rows.base)
+            y = lines(self.spectra[part], rows, (1, 1), half * length, 1)
+            transfer(y, bundle.result[end - 1 : end, :, length:], rows.base)
 
+    # The first stage.
 
-def open_digit(
-    opening: Opening, row: int, digit: int, half: int, bank: Any, line: Pipeline
-) -> None:
-    """Multiply a digit of a row of an opening, in the whole array or in a row tile."""
-    spread, chunk = line.spread, opening.chunk
-    low = (opening.low + digit - chunk.low) * spread.columns
-    place = bank[:, :, row]
-    if spread.middle > 1:
-        place = bank[:, :, :, digit].permute((0, 2, 1))
-    data = chunk.tile[:, opening.row + row, low : low + spread.columns]
-    if spread.halves > 1:
-        multiply_half(place, data, line.tables.first, half, False)
-    else:
-        multiply(place, data, line.tables.first[0 : spread.radix], False)
+    def _open(self, bundle: Bundle, v: Tensor) -> Block:
+        """Yield the first stage of a bundle, into states or, without a second stage, into v."""
+        digits, held = self.digits, self._half_rows(bundle.rows)
+        most = max(1, PSUM_BANK // (2 * digits.slots))
+        if digits.middle == 1:
+            x = self._input(bundle, 0)
+            for low, high in shared_evenly(0, held, most):
+                yield self._opened_rows(x, low, high, v)
+            return
+        for row in range(held):
+            for chunk, inside in enumerate(self.chunks):
+                x = self._input(bundle, chunk)
+                for low, high in shared_evenly(inside.start, inside.stop, most):
+                    data = x[:, row, (low - inside.start) * digits.columns : (high - inside.start) * digits.columns]
+                    yield self._opened_digits(data, row, low, high, bundle)
+                if chunk + _RING < len(self.chunks):
+                    yield After(partial(self._load, bundle, chunk + _RING))
 
+    def _opened_rows(self, x: Tensor, low: int, high: int, v: Tensor) -> Task:
+        """Contract a1 of some rows of each half, and apply the twiddles."""
+        digits, each = self.digits, x.shape[1]
+        banks = []
+        for half in range(self.halves):
+            rows = min(high, v.shape[2] - half * each) - low
+            if rows > 0:
+                banks.append(psum((digits.columns, 2, rows, digits.slots)))
+        for row in range(high - low):
+            for half, bank in enumerate(banks):
+                if row < bank.shape[2]:
+                    self._open_one(bank[:, :, row], x[:, low + row], half)
+        for half, bank in enumerate(banks):
+            first = half * each + low
+            self._twiddle(bank, v[:, :, first : first + bank.shape[2], 0], 0, 0)
+        yield
 
-def leave_opening(opening: Opening, row: int, bank: Any, line: Pipeline) -> None:
-    """Move a bank of the first stage, with rows from ``row`` on, to where the next stage reads."""
-    spread, bundle = line.spread, opening.bundle
-    columns, slots = spread.columns, spread.slots
-    if spread.middle > 1:
-        state = bundle.states[row].reshape((columns, 2 * slots, spread.middle))
-        target = state[:, :, opening.low : opening.low + opening.digits]
-        flat = bank.reshape((columns, 2 * slots, opening.digits))
-        nisa.activation(dst=target, op=nl.copy, data=flat)
-        return
-    rows = bank.shape[2]
-    target = bundle.portions[0].tile[:, :, row : row + rows, 0]
-    pattern = [[2 * slots, columns], [0, 2], [0, rows], [1, slots]]
-    twiddle_bank(target, bank, factors_of(line.tables.twiddle, pattern, 0), line)
+    def _opened_digits(self, x: Tensor, row: int, low: int, high: int, bundle: Bundle) -> Task:
+        """Contract a1 of some digits j of a row of each half."""
+        digits, each = self.digits, self._half_rows(bundle.rows)
+        states = bundle.states[row::each]
+        shape = (digits.columns, digits.slots, 2, high - low)
+        banks = [psum(shape) for _ in states]
+        for j in range(high - low):
+            data = x[:, j * digits.columns : (j + 1) * digits.columns]
+            for half, bank in enumerate(banks):
+                self._open_one(bank[..., j].permute((0, 2, 1)), data, half)
+        for bank, state in zip(banks, states, strict=True):
+            places = state.reshape((digits.columns, 2 * digits.slots, digits.middle))
+            evacuate(bank.flatten_dims(1, 2), places[:, :, low:high])
+        yield
 
+    def _open_one(self, dst: Tensor, data: Tensor, half: int) -> None:
+        """Multiply C numbers of each partition of one half, or of all R partitions."""
+        table = self.first if self.halves > 1 else self.first[0 : self.digits.radix]
+        multiply_tile(dst, data, table, half, self.halves, False)
 
-def twiddle_bank(target: Any, bank: Any, factors: Any, line: Pipeline) -> None:
-    """Set target = PSUM bank times factors; where there are many rows, the sums follow later."""
-    if line.spread.rows > FEW_ROWS:
-        twiddle(target, bank, factors, line.sums)
-    else:
-        multiply_complex(target, bank, factors)
+    # Twiddles and the last DFT.
 
+    def _into(self, v: Tensor, row: int, low: int) -> Put:
+        """Return the put of the second stage into a row of slots from ``low`` on."""
 
-def factors_of(twiddle: Any, pattern: Any, low: int) -> Any:
-    """Return the real and imaginary parts of twiddles from ``low`` on."""
-    return [twiddle.ap(pattern, low), twiddle.ap(pattern, twiddle.shape[2] + low)]
+        def put(bank: Tensor, first: int) -> None:
+            place = v[:, :, row, :, first - low : first - low + bank.shape[3]]
+            self._twiddle(bank, place, self.digits.slots, first)
 
+        return put
 
-def transpose_slots(middle: Middle, line: Pipeline) -> None:
-    """Transpose some groups of slots, then multiply the groups before."""
-    spread = line.spread
-    state, columns = middle.portion.bundle.states[middle.row], spread.columns
-    size = 2 * spread.middle * spread.together
-    dtype = transposed_dtype(nl.float32)
-    bank = nl.ndarray((size, middle.count, columns), dtype=dtype, buffer=nl.psum)
-    for group in range(middle.count):
-        low = (middle.first + group) * size
-        transpose(bank[:, group], state[:, low : low + size], line.tables.identity)
-    middle.operands = evacuate(bank, nl.float32, True)
-    if line.pending != None:
-        multiply_slots(line)
-    line.pending = middle
+    def _twiddle(self, bank: Tensor, dst: Tensor, stride: int, first: int) -> None:
+        """Set dst = PSUM bank [C, part, n, slots] times twiddles from number ``first`` on.
 
+        stride: numbers of the table from each n to the next.
+        """
+        factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
+        by_imaginary = times(bank, factors[1], False)
+        by_real = times(bank, factors[0], True)
+        for part in range(2):
+            add_products(dst[:, part], part, by_real[:, part], by_imaginary[:, 1 - part])
 
-def multiply_slots(line: Pipeline) -> None:
-    """Run the second stage of the groups of slots that are transposed, and apply their twiddles."""
-    spread, middle = line.spread, line.pending
-    line.pending = None
-    left, together, slots = spread.middle, spread.together, spread.slots
-    count = middle.count * together
-    shape = (spread.columns, 2, left, count)
-    bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-    for group in range(middle.count):
-        place = bank[:, :, :, group * together : (group + 1) * together]
-        table = line.tables.middle[:, middle.first + group]
-        multiply(place, middle.operands[:, group], table, False)
-    low = middle.first * together
-    pattern = [[2 * left * slots, spread.columns], [0, 2], [slots, left], [1, count]]
-    first = low - middle.portion.low
-    target = middle.portion.tile[:, :, middle.row, :, first : first + count]
-    twiddle_bank(target, bank, factors_of(line.tables.twiddle, pattern, low), line)
-    finish_sums(line.sums)
-    if middle.is_last:
-        queue_steps(middle.portion, line)
+    def _close(self, v: Tensor, result: Tensor, low: int, slots: int) -> Block:
+        """Yield the last DFT of a portion, one line of outputs after the other."""
+        half = min(slots, self.digits.half - low)
+        yield self._first_line(v[..., 0:half], result, low)
+        yield self._second_line(v[..., 0:half], result, low)
+        if half < slots:
+            yield self._first_line(v[..., half : half + 1], result, self.digits.half)
+
+    def _last_products(self, v: Tensor, line: int) -> Tensor:
+        """Compute the DFT over c for a line: PSUM [(part, k'), rows, L, slots]."""
+        bank = psum((self.digits.columns, *v.shape[2:]))
+        for part in range(2):
+            multiply(bank, self.last[:, 2 * line + part], v[:, part], part > 0)
+        return bank
+
+    def _first_line(self, v: Tensor, result: Tensor, first: int) -> Task:
+        """Compute outputs of slots from ``first`` on, which lie in runs of s."""
+        digits = self.digits
+        bank = self._last_products(v, 0)
+        yield
+        outputs = result[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
+        for slot in range(0, v.shape[4], digits.fine):
+            size = min(digits.fine, v.shape[4] - slot)
+            K = int(digits.order[first + slot])
+            evacuate(bank[..., slot : slot + size], outputs[..., K : K + size])
+
+    def _second_line(self, v: Tensor, result: Tensor, first: int) -> Task:
+        """Compute conjugate outputs of slots from ``first`` on, which lie in runs of t.
+
+        They run backwards: slot K ends at -K, before the next multiple of R.
+        """
+        digits, fine = self.digits, self.digits.fine
+        bank = self._last_products(v, 1)
+        yield
+        for k2 in range(digits.middle):
+            for s in range(fine):
+                data = bank[:, :, k2, s::fine]
+                low = digits.radix * (digits.middle - k2) - int(digits.order[first + s])
+                high = low + (data.shape[2] - 1) * fine + 1
+                evacuate(data, result[:, :, low:high:fine])

@@ -1,4 +1,4 @@
-"""Tables of the real four-step kernels, and the numbers from which their shapes follow.
+"""Tables of the real four-step kernels, and the shapes that follow from their radices.
 
 real_four_step.py and inverse_real_four_step.py have the mathematics: slots K of the first stage, in
 an order of their own, twiddles, DFTs of length L, and the DFT over c.
@@ -7,84 +7,195 @@ an order of their own, twiddles, DFTs of length L, and the DFT over c.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..engines import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
 from ..table_terms import table_spec
-from ..tiles import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 
 MAX_RADIX = PARTITIONS  # largest R and largest C
 MAX_MIDDLE = WHOLE_RADIX  # largest L
 MAX_LENGTH = MAX_RADIX * MAX_MIDDLE * MAX_RADIX
-# bundles of a batch, if it is long enough: nothing overlaps the first and the last bundle
-FEWEST_BUNDLES = 8
-FEW_ROWS = 2  # rows of a bundle, up to which nothing overlaps, and slower engines do not pay
-_MOST_FINE = 8  # largest S
 MAX_INVERSE_LENGTH = 2**19  # two input tiles take 16 N / C bytes of a partition that DMA writes
+_MOST_FINE = 8  # largest S of the forward transform
+
+Array = np.ndarray[Any, Any]
 
 
-def slot_count(radix: int) -> int:
-    """Return the number of slots K <= R/2."""
-    return radix // 2 + 1
+@dataclass(frozen=True)
+class Digits:
+    """The digits of N = R L C, and the slots K <= R/2 of the first stage."""
+
+    radix: int  # R
+    middle: int  # L; 1 where there is no second stage
+    columns: int  # C
+
+    @property
+    def n(self) -> int:
+        """The length of the transform."""
+        return self.radix * self.middle * self.columns
+
+    @property
+    def length(self) -> int:
+        """A = R L, how many k_a there are."""
+        return self.radix * self.middle
+
+    @property
+    def half(self) -> int:
+        """R/2."""
+        return self.radix // 2
+
+    @property
+    def tiles(self) -> int:
+        """Row tiles of the array that contract R numbers side by side: two where R fills one."""
+        return 2 if self.radix == WHOLE_RADIX else 1
+
+    @cached_property
+    def together(self) -> int:
+        """Slots g of a product of the second stage, which give the Tensor engine least work."""
+        if self.middle == 1:
+            return 1
+
+        def cycles(together: int) -> int:
+            groups = -(-(self.half + 1) // together)
+            product = max(256, 8 * together * self.middle)
+            return groups * (256 + product) + 8 * self.middle * groups * together
+
+        return min(range(WHOLE_RADIX // self.middle, 0, -1), key=cycles)
+
+    @property
+    def product(self) -> int:
+        """Numbers 2 L g that a product of the second stage contracts."""
+        return 2 * self.middle * self.together
+
+    @property
+    def slots(self) -> int:
+        """Slots in SBUF."""
+        raise NotImplementedError
+
+    @cached_property
+    def fine(self) -> int:
+        """S, a divisor of R/2: K = s + S t."""
+        raise NotImplementedError
+
+    @cached_property
+    def order(self) -> Array:
+        """K of each slot."""
+        raise NotImplementedError
+
+    @cached_property
+    def groups(self) -> list[int]:
+        """The first slot of each product; the last one may repeat slots of the one before."""
+        last = self.slots - self.together
+        return [min(low, last) for low in range(0, self.slots, self.together)]
+
+    def _divisors(self) -> list[int]:
+        """Return the divisors of R/2."""
+        return [fine for fine in range(1, self.half + 1) if self.half % fine == 0]
+
+    def _inner_order(self) -> Array:
+        """Return K = s + S t < R/2 in the order of slots: t runs down, s runs up."""
+        place = np.arange(self.half)
+        fine = self.fine
+        return place % fine + fine * (self.half // fine - 1 - place // fine)
+
+    def _middle_table(self, exponents: Array, inverse: bool) -> Array:
+        """Return the table of the second stage, [2 L g, groups, 2 L g].
+
+        exponents: those of W_(R L), [slot, contracted, produced]. Rows are (slot, part,
+        contracted), columns (part, produced, slot).
+        """
+        w = roots(exponents, self.length, inverse)
+        w = np.stack([w[first : first + self.together] for first in self.groups])
+        split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
+        blocks = np.einsum("pqGsab,st->spaGqbt", split, np.eye(self.together))
+        return blocks.reshape(self.product, -1, self.product)
+
+    def _middle_spec(self) -> tuple[int, ...]:
+        """Return the shape of the table of the second stage."""
+        return self.product, len(self.groups), self.product
 
 
-def slots_together(radix: int, middle: int) -> int:
-    """Return the slots per product of the second stage that give the Tensor engine least work."""
-    if middle == 1:
-        return 1
-    best, least = 1, 0
-    for together in range(1, WHOLE_RADIX // middle + 1):
-        groups = -(-slot_count(radix) // together)
-        product = max(256, 8 * together * middle)
-        cycles = groups * (256 + product) + 8 * middle * groups * together
-        if least == 0 or cycles <= least:
-            best, least = together, cycles
-    return best
+def digits_of(radices: Sequence[int]) -> tuple[int, int, int]:
+    """Return R, L and C of radices (R, C) or (R, L, C)."""
+    radix, *middle, columns = radices
+    return radix, middle[0] if middle else 1, columns
 
 
-def padded_slots(radix: int, middle: int) -> int:
-    """Return ``slot_count``, rounded up to a multiple of ``slots_together``."""
-    together = slots_together(radix, middle)
-    return -(-slot_count(radix) // together) * together
+class Forward(Digits):
+    """Slots of the forward transform: K < R/2, then R/2."""
+
+    @property
+    def slots(self) -> int:
+        """R/2 + 1, and more up to a multiple of g, which nobody reads."""
+        return -(-(self.half + 1) // self.together) * self.together
+
+    @cached_property
+    def fine(self) -> int:
+        """The S that gives ScalarE the fewest instructions."""
+        slots = min(self.half, PSUM_BANK // self.middle)
+        fines = [fine for fine in self._divisors() if fine <= _MOST_FINE]
+        return min(fines[::-1], key=lambda fine: -(-slots // fine) + self.middle * fine)
+
+    @cached_property
+    def order(self) -> Array:
+        """K of each slot; the slots that nobody reads have R/2, too."""
+        edge = np.full(self.slots - self.half, self.half)
+        return np.concatenate([self._inner_order(), edge])
+
+    @cached_property
+    def portion(self) -> int:
+        """Slots that are closed at once: all, or whole groups that fit a PSUM bank for all k2."""
+        if self.middle * self.half <= PSUM_BANK:
+            return self.half
+        unit = math.lcm(self.fine, self.together)
+        return PSUM_BANK // self.middle // unit * unit
 
 
-def fine_digits(radix: int, middle: int) -> int:
-    """Return S, the divisor of R/2 that gives ScalarE the fewest instructions."""
-    half = radix // 2
-    slots = min(half, PSUM_BANK // middle)
-    best, least = 1, 0
-    for fine in range(1, min(half, _MOST_FINE) + 1):
-        count = -(-slots // fine) + middle * fine
-        if half % fine == 0 and (least == 0 or count <= least):
-            best, least = fine, count
-    return best
+class Inverse(Digits):
+    """Slots of the inverse transform: R/2, then K < R/2."""
 
+    @property
+    def slots(self) -> int:
+        """R/2 + 1."""
+        return self.half + 1
 
-def slots_closed(radix: int, middle: int) -> int:
-    """Return the slots of a portion: all, or as many whole groups as fit a PSUM bank for all k2."""
-    if middle * (radix // 2) <= PSUM_BANK:
-        return radix // 2
-    fine, together = fine_digits(radix, middle), slots_together(radix, middle)
-    unit = fine
-    while unit % together != 0:
-        unit += fine
-    return PSUM_BANK // middle // unit * unit
+    @cached_property
+    def fine(self) -> int:
+        """The S that needs the fewest copies into the order of slots."""
 
+        def copies(fine: int) -> int:
+            # Slot R/2 continues the run of the other slots if S = 1.
+            return self.half // fine + self.middle * (fine + (1 if fine > 1 else 0))
 
-def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """Return K of each slot, in the order of slots."""
-    half, fine = radix // 2, fine_digits(radix, middle)
-    place = np.arange(half)
-    numbers = place % fine + fine * (half // fine - 1 - place // fine)
-    edge = np.full(padded_slots(radix, middle) - half, half)
-    return np.concatenate([numbers, edge])
+        return min(self._divisors(), key=copies)
+
+    @cached_property
+    def order(self) -> Array:
+        """K of each slot."""
+        return np.concatenate([[self.half], self._inner_order()])
+
+    def closed(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (part, low, high, place) of runs of slots, and their places in the last product.
+
+        Slots R/2 and 0 have no imaginary part there.
+        """
+        yield 0, first, end, first
+        zero = 1 + self.half - self.fine
+        for low, high, skipped in ((1, zero, 1), (zero + 1, self.slots, 2)):
+            low, high = max(low, first), min(high, end)
+            if low < high:
+                yield 1, low, high, self.slots + low - skipped
 
 
 def real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``real_four_step``: (first, *middle, twiddle, last).
 
     first is [R, 2 slots], columns (part, slot), with the scale; for R = 64 it is there twice, for
@@ -105,92 +216,63 @@ def real_four_step_tables(
         ValueError: the kernel does not accept the radices.
     """
     check_radices(n, radices)
-    radix, middle, columns = digits_of(radices)
-    slots = slot_numbers(radix, middle)
-    w = scale * roots(np.arange(radix)[:, None] * slots, radix, inverse)
-    first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (halves_of(radix), 1))
-    outputs = slots + radix * np.arange(middle)[:, None]  # [k2, slot]
-    c = np.arange(columns)
+    digits = Forward(*digits_of(radices))
+    radix, middle, columns = digits.radix, digits.middle, digits.columns
+    w = scale * roots(np.arange(radix)[:, None] * digits.order, radix, inverse)
+    first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (digits.tiles, 1))
+    outputs = digits.order + radix * np.arange(middle)[:, None]  # [k2, slot]
+    c, k = np.arange(columns), np.arange(columns // 2)
     w = roots(c[:, None, None] * outputs, n, inverse)
     twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    k = np.arange(columns // 2)
     last = np.concatenate(
         [
-            _lines(roots(c[:, None] * k, columns, inverse), False),
-            _lines(roots(c[:, None] * (columns - 1 - k), columns, inverse), True),
+            _from_parts(roots(c[:, None] * k, columns, inverse), 1),
+            _from_parts(roots(c[:, None] * (columns - 1 - k), columns, inverse), -1),
         ],
         1,
     )
-    found = [first, twiddle, last]
-    if middle > 1:
-        found.insert(1, _middle_table(radix, middle, outputs, inverse))
-    return tuple(table.astype(np.float32) for table in found)
+    exponents = outputs.T[:, None, :] * np.arange(middle)[:, None]  # [slot, j, k2]
+    stage = [digits._middle_table(exponents, inverse)] if middle > 1 else []
+    return tuple(table.astype(np.float32) for table in (first, *stage, twiddle, last))
 
 
-def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
-    """Return the factors of real and imaginary parts for a line of outputs: [C, 2, (part, k')]."""
-    sign = -1 if is_conjugate else 1
+def _from_parts(w: Array, sign: int) -> Array:
+    """Return the factors of real and imaginary parts that make w x, or conj (w x) for sign -1.
+
+    They are [C, 2, (part, k')].
+    """
     by_real = np.concatenate([w.real, sign * w.imag], 1)
     return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
 
 
-def _middle_table(radix: int, middle: int, outputs: Any, inverse: bool) -> np.ndarray[Any, Any]:
-    """Return the middle one of ``real_four_step_tables``."""
-    together = slots_together(radix, middle)
-    w = roots(np.arange(middle)[:, None, None] * outputs, radix * middle, inverse)  # [j, k2, slot]
-    split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
-    split = split.reshape(2, 2, middle, middle, -1, together)
-    blocks = np.einsum("pqjkGs,st->spjGqkt", split, np.eye(together))
-    rows = 2 * middle * together
-    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
-    return table
+def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
+    digits = Forward(*digits_of(radices))
+    columns = digits.columns
+    first = (digits.tiles * digits.radix, 2 * digits.slots)
+    twiddle, last = (columns, 2, digits.middle * digits.slots), (columns, 4, columns)
+    stage = [digits._middle_spec()] if digits.middle > 1 else []
+    return tuple(table_spec(shape) for shape in (first, *stage, twiddle, last))
 
 
 def check_radices(n: int, radices: tuple[int, ...]) -> None:
     """Raise ValueError where ``real_four_step_tables`` does."""
     if math.prod(radices) != n or len(radices) not in (2, 3):
         raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
-    radix, middle, columns = digits_of(radices)
-    if radix % 2 or not 4 <= radix <= MAX_RADIX:
+    digits = Digits(*digits_of(radices))
+    if digits.radix % 2 or not 4 <= digits.radix <= MAX_RADIX:
         raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
-    if columns % 2 or not NARROW < columns <= MAX_RADIX:
+    if digits.columns % 2 or not NARROW < digits.columns <= MAX_RADIX:
         raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
-    if not 1 <= middle <= MAX_MIDDLE:
+    if not 1 <= digits.middle <= MAX_MIDDLE:
         raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
-    if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
+    if digits.middle > 1 and digits.product <= NARROW:
         raise ValueError(f"radices {radices}: the first or the middle one is too small")
-
-
-def digits_of(radices: Any) -> Any:
-    """Return R, L and C; L is 1 where there are two radices."""
-    if len(radices) == 2:
-        return radices[0], 1, radices[1]
-    return radices[0], radices[1], radices[2]
-
-
-def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
-    radix, middle, columns = digits_of(radices)
-    slots, together = padded_slots(radix, middle), slots_together(radix, middle)
-    rows = 2 * middle * together
-    shapes = [
-        (halves_of(radix) * radix, 2 * slots),
-        (columns, 2, middle * slots),
-        (columns, 4, columns),
-    ]
-    if middle > 1:
-        shapes.insert(1, (rows, slots // together, rows))
-    return tuple(table_spec(shape) for shape in shapes)
-
-
-def halves_of(radix: int) -> int:
-    """Return how many row tiles take the first products: two where R fills one of them."""
-    return 2 if radix == WHOLE_RADIX else 1
 
 
 def inverse_real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``inverse_real_four_step``: (first, twiddle, *middle, last).
 
     first is [C, 4, C], rows (part, k'), for both terms the factors that make real and that make
@@ -212,13 +294,13 @@ def inverse_real_four_step_tables(
         ValueError: the kernel does not accept n or the radices.
     """
     check_inverse_radices(n, radices)
-    radix, middle, columns = digits_of(radices)
-    slots = slot_order(radix, middle)
+    digits = Inverse(*digits_of(radices))
+    radix, middle, columns, slots = digits.radix, digits.middle, digits.columns, digits.order
     k, c = np.arange(columns // 2)[:, None], np.arange(columns)
     first = np.stack(
         [
-            *_terms(roots(k * c, columns, inverse), False),
-            *_terms(roots((columns - 1 - k) * c, columns, inverse), True),
+            *_to_parts(roots(k * c, columns, inverse), 1),
+            *_to_parts(roots((columns - 1 - k) * c, columns, inverse), -1),
         ],
         1,
     )
@@ -228,11 +310,29 @@ def inverse_real_four_step_tables(
     w = scale * roots(slots[:, None] * np.arange(radix), radix, inverse)
     inner = (slots > 0) & (slots < radix // 2)
     w[inner] *= 2
-    last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (runs_paired(radix), 1))
-    found = [first, twiddle, last]
-    if middle > 1:
-        found.insert(2, _inverse_middle_table(radix, middle, outputs, inverse))
-    return tuple(table.astype(np.float32) for table in found)
+    last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (digits.tiles, 1))
+    exponents = outputs[:, :, None] * np.arange(middle)  # [slot, k2, j]
+    stage = [digits._middle_table(exponents, inverse)] if middle > 1 else []
+    return tuple(table.astype(np.float32) for table in (first, twiddle, *stage, last))
+
+
+def _to_parts(w: Array, sign: int) -> list[Array]:
+    """Return the factors that make real, and imaginary, parts of w X, or of w conj X for sign -1.
+
+    Their rows are (part, k'), their columns c.
+    """
+    real = np.concatenate([w.real, -sign * w.imag])
+    return [real, np.concatenate([w.imag, sign * w.real])]
+
+
+def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
+    digits = Inverse(*digits_of(radices))
+    columns, radix = digits.columns, digits.radix
+    first, twiddle = (columns, 4, columns), (columns, 2, digits.slots * digits.middle)
+    stage = [digits._middle_spec()] if digits.middle > 1 else []
+    last = (digits.tiles * radix, radix)
+    return tuple(table_spec(shape) for shape in (first, twiddle, *stage, last))
 
 
 def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
@@ -242,82 +342,3 @@ def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
         raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
     if radices[0] <= NARROW:
         raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
-
-
-def fine_slots(radix: int, middle: int) -> int:
-    """Return S, the divisor of R/2 that needs the fewest copies."""
-    half = radix // 2
-    best, least = 1, half + 1 + middle
-    for fine in range(2, half + 1):
-        if half % fine == 0 and copy_count(radix, middle, fine) < least:
-            best, least = fine, copy_count(radix, middle, fine)
-    return best
-
-
-def copy_count(radix: int, middle: int, fine: int) -> int:
-    """Return how many copies bring a bundle's numbers into the order of slots."""
-    half = radix // 2
-    # Slot R/2 continues the run of the other slots if S = 1.
-    return half // fine + middle * fine + 1 + (middle if fine > 1 else 0)
-
-
-def slot_order(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """Return K of each slot: R/2, then s + S t, where t runs down."""
-    half, fine = radix // 2, fine_slots(radix, middle)
-    place = np.arange(half)
-    numbers = place % fine + fine * (half // fine - 1 - place // fine)
-    return np.concatenate([[half], numbers])
-
-
-def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, Any]]:
-    """Return the factors that make real, and imaginary, parts of w X or w conj X.
-
-    Their rows are (part, k'), their columns c.
-    """
-    sign = -1 if is_conjugate else 1
-    real = np.concatenate([w.real, -sign * w.imag])
-    return [real, np.concatenate([w.imag, sign * w.real])]
-
-
-def _inverse_middle_table(
-    radix: int, middle: int, outputs: Any, inverse: bool
-) -> np.ndarray[Any, Any]:
-    """Return the middle one of ``inverse_real_four_step_tables``."""
-    together, firsts = slots_together(radix, middle), groups_of(radix, middle)
-    w = roots(outputs[:, :, None] * np.arange(middle), radix * middle, inverse)  # [slot, k2, j]
-    w = np.stack([w[first : first + together] for first in firsts])
-    split = np.stack(
-        [np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])]
-    )  # [part, part', ...]
-    blocks = np.einsum("pqGskj,st->spkGqjt", split, np.eye(together))
-    rows = 2 * middle * together
-    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
-    return table
-
-
-def groups_of(radix: int, middle: int) -> Any:
-    """Return the first slot of each group; the last group may repeat slots of the one before."""
-    together, slots = slots_together(radix, middle), slot_count(radix)
-    firsts = []
-    for group in range(-(-slots // together)):
-        firsts.append(min(group * together, slots - together))
-    return firsts
-
-
-def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
-    radix, middle, columns = digits_of(radices)
-    rows = 2 * middle * slots_together(radix, middle)
-    shapes: list[tuple[int, ...]] = [
-        (columns, 4, columns),
-        (columns, 2, slot_count(radix) * middle),
-        (runs_paired(radix) * radix, radix),
-    ]
-    if middle > 1:
-        shapes.insert(2, (rows, len(groups_of(radix, middle)), rows))
-    return tuple(table_spec(shape) for shape in shapes)
-
-
-def runs_paired(radix: int) -> int:
-    """Return how many runs of R numbers are transposed together: two if they fill the array."""
-    return 2 if radix == WHOLE_RADIX else 1
