@@ -40,7 +40,17 @@ class After:
     run: Callable[[], None]
 
 
-Item = Task | Beside | After | None
+@dataclass(frozen=True)
+class Single:
+    """A task of one half, such as products of what SBUF holds: it parts no halves of other tasks.
+
+    It is issued where it stands, and not what follows it in its block before it.
+    """
+
+    run: Callable[[], None]
+
+
+Item = Task | Single | Beside | After | None
 Block = Iterator[Item]
 
 
@@ -64,7 +74,7 @@ class Order:
 class _Turn:
     """What blocks do from one TURN to the next: tasks with their places, and work beside them."""
 
-    tasks: list[tuple[float, int, Block, Task | After]]
+    tasks: list[tuple[float, int, Block, Task | Single | After]]
     beside: list[Beside]
 
 
@@ -75,7 +85,7 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     """
     waiting, running = iter(blocks), list[Block]()  # the latest block first
     opened = list[Block]()  # those whose first TURN is past
-    before: Block | None = None  # the block whose task came last
+    before: Block | None = None  # the block whose task of two halves came last
     while True:
         if not running and before is not None:
             yield TURN  # nothing of the next block is done before this one has ended
@@ -96,18 +106,23 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         turn.tasks.sort(key=lambda task: task[:2])
         beside = iter(turn.beside)
         yield from islice(beside, 1)
-        for index, (_, _, block, task) in enumerate(turn.tasks):
-            if index == 0 and block is before:
+        begun = list[Block]()
+        if turn.tasks and all(isinstance(task, Single | After) for *_, task in turn.tasks):
+            yield TURN
+        for _, _, block, task in turn.tasks:
+            if block is before and block not in begun:
                 yield TURN
+            begun.append(block)
             yield task
-            before = block
+            if not isinstance(task, Single | After):
+                before = block
             yield from islice(beside, 1)
         yield from beside
 
 
 def _take(turn: _Turn, number: int, block: Block, spread: bool) -> bool:
     """Add a block's tasks up to its next TURN; return whether the block has ended."""
-    mine, has_ended = list[Task | After](), True
+    mine, has_ended = list[Task | Single | After](), True
     for item in block:
         if item is TURN:
             has_ended = False
@@ -135,7 +150,7 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
                 next(item, None)
 
     for item in items:
-        if isinstance(item, Beside):
+        if isinstance(item, Beside | Single):
             item.run()
             continue
         if item is not TURN:

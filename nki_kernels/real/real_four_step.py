@@ -57,7 +57,7 @@ from ..engines import (
 from ..isa import nki
 from ..launch import Rows, for_rows
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Task
+from ..pipeline import TURN, After, Block, Order, Single
 from ..tables import load_identity
 from ..tensor import Tensor
 from .real_four_step_stages import (
@@ -72,6 +72,7 @@ from .real_four_step_stages import (
 from .real_four_step_tables import Forward, digits_of
 
 _RING = 3  # input tiles
+_EVACUATIONS = 4
 _FEW_ROWS = 2  # rows of a bundle, up to which row tiles do not pay
 
 
@@ -122,7 +123,7 @@ class ToSpectra(SpreadRows):
         size = min(LOADED, self.rows * numbers)
         shape = (self.halves * digits.radix, size)
         self.inputs = [sbuf(shape) for _ in range(_RING)]
-        depth = 5
+        depth = 6
         for_rows(self.real.shape[0], self, self.rows, self.blocks, Order(depth, 1, spread=True))
 
     def blocks(self, base: object, first: int, count: int) -> list[Rows]:
@@ -151,7 +152,7 @@ class ToSpectra(SpreadRows):
         v = sbuf((digits.columns, 2, rows.each, digits.middle, slots))
         if portion == 0:
             self._load(bundle, 0)
-            yield After(partial(self._load_next, bundle))
+            yield Single(partial(self._load_next, bundle))
             yield TURN
             yield from self._open(bundle, v)
         else:
@@ -159,8 +160,10 @@ class ToSpectra(SpreadRows):
         if digits.middle > 1:
             yield TURN
             first, end = low // digits.together, (low + slots) // digits.together
-            for row, state in enumerate(bundle.states):
-                yield from self.second_stage(state, first, end, self._into(v, row, low))
+            tasks = [task for row, state in enumerate(bundle.states) for task in self.second_stage(state, first, end, self._into(v, row, low))]
+            yield from tasks
+            if len(tasks) == 1:
+                yield TURN
         yield TURN
         yield TURN
         yield from self._close(v, bundle.result, low, slots)
@@ -222,18 +225,18 @@ class ToSpectra(SpreadRows):
         if digits.middle == 1:
             x = self._input(bundle, 0)
             for low, high in shared_evenly(0, held, most):
-                yield self._opened_rows(x, low, high, v)
+                yield Single(partial(self._opened_rows, x, low, high, v))
             return
         for row in range(held):
             for chunk, inside in enumerate(self.chunks):
                 x = self._input(bundle, chunk)
                 for low, high in shared_evenly(inside.start, inside.stop, most):
                     data = x[:, row, (low - inside.start) * digits.columns : (high - inside.start) * digits.columns]
-                    yield self._opened_digits(data, row, low, high, bundle)
+                    yield Single(partial(self._opened_digits, data, row, low, high, bundle))
                 if chunk + _RING < len(self.chunks):
-                    yield After(partial(self._load, bundle, chunk + _RING))
+                    yield Single(partial(self._load, bundle, chunk + _RING))
 
-    def _opened_rows(self, x: Tensor, low: int, high: int, v: Tensor) -> Task:
+    def _opened_rows(self, x: Tensor, low: int, high: int, v: Tensor) -> None:
         """Contract a1 of some rows of each half, and apply the twiddles."""
         digits, each = self.digits, x.shape[1]
         banks = []
@@ -245,12 +248,13 @@ class ToSpectra(SpreadRows):
             for half, bank in enumerate(banks):
                 if row < bank.shape[2]:
                     self._open_one(bank[:, :, row], x[:, low + row], half)
+        places = []
         for half, bank in enumerate(banks):
             first = half * each + low
-            self._twiddle(bank, v[:, :, first : first + bank.shape[2], 0], 0, 0)
-        yield
+            places.append(v[:, :, first : first + bank.shape[2], 0])
+        self._twiddle(banks, places, 0, 0)
 
-    def _opened_digits(self, x: Tensor, row: int, low: int, high: int, bundle: Bundle) -> Task:
+    def _opened_digits(self, x: Tensor, row: int, low: int, high: int, bundle: Bundle) -> None:
         """Contract a1 of some digits j of a row of each half."""
         digits, each = self.digits, self._half_rows(bundle.rows)
         states = bundle.states[row::each]
@@ -263,7 +267,6 @@ class ToSpectra(SpreadRows):
         for bank, state in zip(banks, states, strict=True):
             places = state.reshape((digits.columns, 2 * digits.slots, digits.middle))
             evacuate(bank.flatten_dims(1, 2), places[:, :, low:high])
-        yield
 
     def _open_one(self, dst: Tensor, data: Tensor, half: int) -> None:
         """Multiply C numbers of each partition of one half, or of all R partitions."""
@@ -277,58 +280,80 @@ class ToSpectra(SpreadRows):
 
         def put(bank: Tensor, first: int) -> None:
             place = v[:, :, row, :, first - low : first - low + bank.shape[3]]
-            self._twiddle(bank, place, self.digits.slots, first)
+            self._twiddle([bank], [place], self.digits.slots, first)
 
         return put
 
-    def _twiddle(self, bank: Tensor, dst: Tensor, stride: int, first: int) -> None:
-        """Set dst = PSUM bank [C, part, n, slots] times twiddles from number ``first`` on.
+    def _twiddle(self, banks: list[Tensor], places: list[Tensor], stride: int, first: int) -> None:
+        """Set places = PSUM banks [C, part, n, slots] times twiddles from number ``first`` on.
 
         stride: numbers of the table from each n to the next.
         """
-        factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
-        by_imaginary = times(bank, factors[1], False)
-        by_real = times(bank, factors[0], True)
-        for part in range(2):
-            add_products(dst[:, part], part, by_real[:, part], by_imaginary[:, 1 - part])
+        products = []
+        for bank in banks:
+            factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
+            by_imaginary = times(bank, factors[1], False)
+            products.append((times(bank, factors[0], True), by_imaginary))
+        for place, (by_real, by_imaginary) in zip(places, products):
+            for part in range(2):
+                add_products(place[:, part], part, by_real[:, part], by_imaginary[:, 1 - part])
 
     def _close(self, v: Tensor, result: Tensor, low: int, slots: int) -> Block:
-        """Yield the last DFT of a portion, one line of outputs after the other."""
-        half = min(slots, self.digits.half - low)
-        yield self._first_line(v[..., 0:half], result, low)
-        yield self._second_line(v[..., 0:half], result, low)
-        if half < slots:
-            yield self._first_line(v[..., half : half + 1], result, self.digits.half)
+        """Yield the last DFT of a portion, one line of outputs after the other.
 
-    def _last_products(self, v: Tensor, line: int) -> Tensor:
+        The products of a line come before the evacuation of the line before.
+        """
+        half = min(slots, self.digits.half - low)
+        lines = [self._first_line(v[..., 0:half], result, low)]
+        lines.append(self._second_line(v[..., 0:half], result, low))
+        if half < slots:
+            lines.append(self._first_line(v[..., half : half + 1], result, self.digits.half))
+        before: list[Single] = []
+        for products, evacuations in lines:
+            yield products
+            yield from before
+            before = evacuations
+        yield from before
+
+    def _last_products(self, v: Tensor, bank: Tensor, line: int) -> None:
         """Compute the DFT over c for a line: PSUM [(part, k'), rows, L, slots]."""
-        bank = psum((self.digits.columns, *v.shape[2:]))
         for part in range(2):
             multiply(bank, self.last[:, 2 * line + part], v[:, part], part > 0)
-        return bank
 
-    def _first_line(self, v: Tensor, result: Tensor, first: int) -> Task:
+    def _first_line(self, v: Tensor, result: Tensor, first: int) -> tuple[Single, list[Single]]:
         """Compute outputs of slots from ``first`` on, which lie in runs of s."""
         digits = self.digits
-        bank = self._last_products(v, 0)
-        yield
+        bank = psum((digits.columns, *v.shape[2:]))
         outputs = result[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
+        places = []
         for slot in range(0, v.shape[4], digits.fine):
             size = min(digits.fine, v.shape[4] - slot)
             K = int(digits.order[first + slot])
-            evacuate(bank[..., slot : slot + size], outputs[..., K : K + size])
+            places.append((bank[..., slot : slot + size], outputs[..., K : K + size]))
+        return Single(partial(self._last_products, v, bank, 0)), _evacuations(places)
 
-    def _second_line(self, v: Tensor, result: Tensor, first: int) -> Task:
+    def _second_line(self, v: Tensor, result: Tensor, first: int) -> tuple[Single, list[Single]]:
         """Compute conjugate outputs of slots from ``first`` on, which lie in runs of t.
 
         They run backwards: slot K ends at -K, before the next multiple of R.
         """
         digits, fine = self.digits, self.digits.fine
-        bank = self._last_products(v, 1)
-        yield
+        bank = psum((digits.columns, *v.shape[2:]))
+        places = []
         for k2 in range(digits.middle):
             for s in range(fine):
                 data = bank[:, :, k2, s::fine]
                 low = digits.radix * (digits.middle - k2) - int(digits.order[first + s])
                 high = low + (data.shape[2] - 1) * fine + 1
-                evacuate(data, result[:, :, low:high:fine])
+                places.append((data, result[:, :, low:high:fine]))
+        return Single(partial(self._last_products, v, bank, 1)), _evacuations(places)
+
+
+def _evacuations(places: list[tuple[Tensor, Tensor]]) -> list[After]:
+    """Return steps that move numbers from PSUM, a few places each."""
+
+    def leave(some):
+        for data, place in some:
+            evacuate(data, place)
+
+    return [After(partial(leave, places[low : low + _EVACUATIONS])) for low in range(0, len(places), _EVACUATIONS)]
