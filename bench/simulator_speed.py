@@ -58,8 +58,7 @@ def of_dft_gemm(n: int, batch: int) -> Launch:
 
 
 def of_stockham(batch: int, *radices: int) -> Launch:
-    from nki_kernels.fft.stockham import stockham
-    from nki_kernels.fft.stockham_stages import stockham_tables
+    from nki_kernels.fft.stockham import stockham, stockham_tables
 
     n = math.prod(radices)
     tables = pack(stockham_tables(n, radices))

@@ -24,7 +24,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.convolution.image_convolution import column_tables, convolve_images
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes
 from nki_kernels.nd.strided_stockham import slabs_together, strided_stockham_tables
 from nki_kernels.packing import pack

@@ -24,8 +24,7 @@ from bench.seed_article.structure import launches, timelines, transform
 from nki_kernels.fft.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
 from nki_kernels.fft.four_step import four_step
 from nki_kernels.fft.four_step_tables import four_step_tables
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import hardware
 

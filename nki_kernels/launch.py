@@ -28,8 +28,8 @@ from .tables import load_identity
 from .tensor import Tensor
 
 LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
-# instructions of a loop's body, and half of those up to which rows are unrolled: a launch may
-# consist of several passes
+# about the instructions of a loop's body, and half of those up to which rows are unrolled: a launch
+# may consist of several passes
 BODY_INSTRUCTIONS = 4_000
 _SHORT_PART = 880  # numbers that a DMA engine moves while it prepares a copy
 _RAMPED = 3  # blocks, from which on the first and the last are halved
@@ -125,7 +125,7 @@ def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
     if least >= 2 * most:
         instructions = count_of(work, split(None, 0, most)[0]).instructions
         if instructions * least > 2 * BODY_INSTRUCTIONS * most:
-            step *= max(1, BODY_INSTRUCTIONS // instructions)
+            step *= max(1, round(BODY_INSTRUCTIONS / instructions))
             trips = least // step
     if trips < 2:
         trips = 0

@@ -23,7 +23,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 Task = Generator[None, None, None]
-TURN = None
+
+
+class Turn:
+    """The type of TURN."""
+
+
+TURN = Turn()
 
 
 @dataclass(frozen=True)
@@ -42,15 +48,15 @@ class After:
 
 @dataclass(frozen=True)
 class Single:
-    """A task of one half, such as products of what SBUF holds: it parts no halves of other tasks.
+    """A task of one half, such as products of what is in SBUF already.
 
-    It is issued where it stands, and not what follows it in its block before it.
+    It is issued in its place, and does not part the halves of the tasks around it.
     """
 
     run: Callable[[], None]
 
 
-Item = Task | Single | Beside | After | None
+Item = Task | Single | Beside | After | Turn
 Block = Iterator[Item]
 
 
@@ -59,10 +65,9 @@ class Order:
     """How the blocks of a launch follow each other.
 
     depth: blocks whose tasks take turns. ahead: blocks that are opened while those run: what comes
-    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores of
-    the block before. spread: whether the tasks of blocks are
-    spread over each other, because they keep different engines busy; else they follow each other,
-    those of the latest block first.
+    before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
+    of the block before. spread: whether the tasks of blocks are spread over each other, because
+    they keep different engines busy; else they follow each other, those of the latest block first.
     """
 
     depth: int
@@ -71,11 +76,26 @@ class Order:
 
 
 @dataclass
-class _Turn:
-    """What blocks do from one TURN to the next: tasks with their places, and work beside them."""
+class _Round:
+    """What blocks do from one turn to the next: tasks with their places, and work beside them."""
 
-    tasks: list[tuple[float, int, Block, Task | Single | After]]
+    tasks: list[tuple[float, int, _Running, Task | Single | After]]
     beside: list[Beside]
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there are tasks, all of one half."""
+        tasks = [task for *_, task in self.tasks if not isinstance(task, After)]
+        return bool(tasks) and all(isinstance(task, Single) for task in tasks)
+
+
+@dataclass(eq=False)
+class _Running:
+    """A block on its way."""
+
+    items: Block
+    is_opened: bool = False  # whether its first turn is past
+    has_ended: bool = False
 
 
 def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
@@ -83,58 +103,60 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
 
     TURN is left where tasks of the same block would follow each other.
     """
-    waiting, running = iter(blocks), list[Block]()  # the latest block first
-    opened = list[Block]()  # those whose first TURN is past
-    before: Block | None = None  # the block whose task of two halves came last
+    waiting, running = iter(blocks), list[_Running]()  # the latest block first
+    before: _Running | None = None  # the block whose task of two halves came last
     while True:
         if not running and before is not None:
             yield TURN  # nothing of the next block is done before this one has ended
         if len(running) < order.depth + order.ahead:
-            running[:0] = islice(waiting, 1)
+            running[:0] = map(_Running, islice(waiting, 1))
         if not running:
             return
-        turn = _Turn([], [])
-        going = [block for block in running if block in opened][-order.depth :]
-        for number, block in enumerate(tuple(running)):
-            if block not in opened:
-                opened.append(block)
-            elif block not in going:
-                continue
-            if _take(turn, number, block, order.spread):
-                running.remove(block)
-                opened.remove(block)
-        turn.tasks.sort(key=lambda task: task[:2])
-        beside = iter(turn.beside)
+        this = _round(running, order)
+        beside = iter(this.beside)
         yield from islice(beside, 1)
-        begun = list[Block]()
-        if turn.tasks and all(isinstance(task, Single | After) for *_, task in turn.tasks):
-            yield TURN
-        for _, _, block, task in turn.tasks:
-            if block is before and block not in begun:
-                yield TURN
-            begun.append(block)
+        if this.is_single:
+            yield TURN  # no other task comes before the second half of the last one
+        begun = set[_Running]()
+        for _, _, block, task in this.tasks:
+            if not isinstance(task, After):
+                if block is before and block not in begun:
+                    yield TURN
+                begun.add(block)
+                before = before if isinstance(task, Single) else block
             yield task
-            if not isinstance(task, Single | After):
-                before = block
             yield from islice(beside, 1)
         yield from beside
+        running = [block for block in running if not block.has_ended]
 
 
-def _take(turn: _Turn, number: int, block: Block, spread: bool) -> bool:
-    """Add a block's tasks up to its next TURN; return whether the block has ended."""
-    mine, has_ended = list[Task | Single | After](), True
-    for item in block:
-        if item is TURN:
-            has_ended = False
-            break
+def _round(running: list[_Running], order: Order) -> _Round:
+    """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
+    this = _Round([], [])
+    going = [block for block in running if block.is_opened][-order.depth :]
+    for number, block in enumerate(running):
+        if not block.is_opened or block in going:
+            block.is_opened = True
+            mine = _take(this, block)
+            for index, item in enumerate(mine):
+                place = (index + 1) / len(mine) if order.spread else number
+                this.tasks.append((place, number, block, item))
+    this.tasks.sort(key=lambda task: task[:2])
+    return this
+
+
+def _take(this: _Round, block: _Running) -> list[Task | Single | After]:
+    """Return a block's tasks up to its next turn."""
+    mine = list[Task | Single | After]()
+    for item in block.items:
+        if isinstance(item, Turn):
+            return mine
         if isinstance(item, Beside):
-            turn.beside.append(item)
+            this.beside.append(item)
         else:
             mine.append(item)
-    for index, item in enumerate(mine):
-        place = (index + 1) / len(mine) if spread else number
-        turn.tasks.append((place, number, block, item))
-    return has_ended
+    block.has_ended = True
+    return mine
 
 
 def pipeline(items: Iterable[Item], depth: int = 2) -> None:
@@ -153,11 +175,11 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
         if isinstance(item, Beside | Single):
             item.run()
             continue
-        if item is not TURN:
+        if not isinstance(item, Turn):
             begun.append(item)
             if not isinstance(item, After):
                 next(item)
-        finish(0 if item is TURN else depth - 1)
+        finish(0 if isinstance(item, Turn) else depth - 1)
     finish(0)
 
 

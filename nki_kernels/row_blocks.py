@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import launch
 from .isa import nisa, nl
 from .launch import (  # noqa: F401
-    BODY_INSTRUCTIONS,
     LAUNCH_INSTRUCTIONS,
     HbmRows,
     Rows,
@@ -30,7 +30,7 @@ def share_rows(batch: int, block: int, instructions: int) -> Share:
     programs, program = nl.num_programs(), nl.program_id(0)
     first = batch * program // programs
     count = batch * (program + 1) // programs - first
-    step = block * max(1, BODY_INSTRUCTIONS // instructions)
+    step = block * max(1, launch.BODY_INSTRUCTIONS // instructions)
     trips = batch // programs // step
     if trips < 2:
         trips = 0

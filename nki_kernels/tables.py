@@ -87,6 +87,10 @@ class Stream:
         self._tiles = [sbuf((PARTITIONS, numbers), dtype) for _ in range(2)]
         self._turn = 0
 
+    def restart(self) -> None:
+        """Begin with the first tile again, as every iteration of a loop has to."""
+        self._turn = 0
+
     def places(self, tables: Sequence[Tensor]) -> list[Tensor]:
         """Return places for tables [rows, count, width], all in the tile whose turn it is."""
         tile, low = self._tiles[self._turn], 0

@@ -29,8 +29,7 @@ from nki_kernels.fft.four_step_tables import four_step_tables
 from nki_kernels.fft.long_bluestein import long_bluestein, long_bluestein_tables
 from nki_kernels.fft.split_bluestein import split_bluestein, split_bluestein_tables
 from nki_kernels.fft.split_four_step import split_four_step, split_four_step_tables
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.nd.axes import (
     DFT_GEMM,
     REAL_DFT_GEMM,

@@ -38,27 +38,28 @@ streaming their tables costs 4.5, at the same time.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..isa import nki, nl
+from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
+from ..isa import nki
+from ..launch import HbmRows
 from ..packing import unpack
-from ..row_blocks import HbmRows
-from ..tiles import DMA_RUN, PARTITIONS, PSUM_BANK
-from .old_stockham import transform_rows
-from .stockham_stages import (
+from .row_transforms import transform_rows
+from .stage import (
     MAX_LENGTH,
+    Array,
     Stage,
     check_radices,
-    length_of,
-    product_count,
     slab_matrices,
-    slabs_per_product,
+    slabs_within,
     stage_of,
     stage_spec,
     stage_table,
 )
+from .stage_products import Tabled
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
 HEADROOM = 4.0  # factor by which numbers on the way back are smaller than the results
@@ -96,7 +97,7 @@ def _next_smooth(least: int, primes: tuple[int, ...], multiple: int) -> int:
 
 def bluestein_tables(
     n: int, m: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``bluestein`` for a convolution of length m.
 
     They are Stockham's tables, except that chirp and filter are part of the first and the last
@@ -148,7 +149,7 @@ def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any
     return chirp / s, s / HEADROOM * scale / m * np.fft.fft(wrapped), chirp * HEADROOM
 
 
-def parts_by_row(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def parts_by_row(values: Array) -> Array:
     """Return complex [rows, numbers] as float32 [rows, 2, numbers], real part first."""
     return np.stack([values.real, values.imag], 1).astype(np.float32)
 
@@ -158,9 +159,7 @@ def _is_weighted(index: int, middle: int) -> bool:
     return index in (0, middle - 1, 2 * middle - 1)
 
 
-def _weighted_table(
-    stage: Stage, is_forward: bool, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _weighted_table(stage: Stage, is_forward: bool, before: Array, after: Array) -> Array:
     """Return a stage's table with weights of its inputs and outputs, one matrix for each product.
 
     A stage with weights of its inputs has done = 1; a stage with weights of its outputs has left =
@@ -182,35 +181,30 @@ def _weighted_table(
     return slab_matrices(stage, matrix).astype(np.float32)
 
 
-def stages_of(n: int, radices: Any) -> Any:
-    """Return the stages forward and back, without tables.
+def stages_of(n: int, radices: tuple[int, ...]) -> list[Stage]:
+    """Return the stages forward and back.
 
     The first stage contracts, and the last stage makes, fewer numbers than a whole transform would.
     """
-    stages = []
     count = len(radices)
-    for index in range(2 * count):
-        stage = stage_of(radices, index % count)
-        if index == 0:
-            stage.contracted = -(-n // stage.left)
-        if index == 2 * count - 1:
-            stage.produced = -(-n // stage.done)
-            stage.factor = HEADROOM  # for complete sums, because partial sums may be larger
-        widest = max(stage.contracted, -(-stage.produced * PARTITIONS // PSUM_BANK))
-        stage.slabs = slabs_per_product(widest, stage.done, stage.left, stage.following)
-        stages.append(stage)
+    stages = [stage_of(radices, index % count) for index in range(2 * count)]
+    first = stages[0]
+    stages[0] = replace(first, contracted=-(-n // first.left))
+    # The factor is for complete sums, because partial sums may be larger.
+    last = stages[-1]
+    stages[-1] = replace(last, produced=-(-n // last.done), factor=HEADROOM)
+    for index, stage in enumerate(stages):
+        widest = -(-stage.produced * PARTITIONS // PSUM_BANK)
+        stages[index] = replace(stage, slabs=slabs_within(PARTITIONS, stage, widest))
     return stages
 
 
 def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
-    specs = []
-    for index, stage in enumerate(stages_of(n, radices)):
-        (rows, matrices, columns), dtype = stage_spec(stage)
-        if _is_weighted(index, len(radices)):
-            matrices = product_count(stage)
-        specs.append(((rows, matrices, columns), dtype))
-    return tuple(specs)
+    return tuple(
+        stage_spec(stage, matrices=stage.products if _is_weighted(index, len(radices)) else None)
+        for index, stage in enumerate(stages_of(n, radices))
+    )
 
 
 @nki.jit
@@ -225,18 +219,16 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
-    stages = stages_of(n, radices)
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    found = unpack(tables, places)
-    m = length_of(radices)
-    for index in range(len(stages)):
-        stages[index].table = found[index]
+    n, m = x_re.shape[1], math.prod(radices)
+    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
+    stages = [
+        Tabled(stage, table)
+        for stage, table in zip(stages_of(n, radices), unpack(tables, places), strict=True)
+    ]
+    transforms = [stages[: len(radices)], stages[len(radices) :]]
     # At least two rows keep the Tensor engine busy between stages, where SBUF has room for them.
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
-    source = [HbmRows(x_re, n), HbmRows(x_im, n)]
-    target = [HbmRows(y_re, n), HbmRows(y_im, n)]
+    source, target = [HbmRows(x_re, n), HbmRows(x_im, n)], [HbmRows(y_re, n), HbmRows(y_im, n)]
     # The filter's spectrum may enlarge a norm by 4 sqrt(M), reduced by the headroom.
-    transform_rows(source, target, stages, each, m)
+    transform_rows(source, target, transforms, each, m)
     return y_re, y_im

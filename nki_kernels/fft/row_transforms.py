@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from nki_sim.hardware import PARTITIONS
@@ -88,6 +89,7 @@ class RowTransforms:
         self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
         self.ahead = min(_AHEAD, _LOADED // self.size)
         self.resident = self._resident()
+        self.identity: Tensor | None = None  # where it comes before the data
         self.tools: Tools | None = None
 
     def run(self) -> None:
@@ -95,7 +97,7 @@ class RowTransforms:
         if transposes_mix_rows():
             prepare_guard()
         if not is_data_first(self.source[0], self.first.inputs):
-            self.tools = Tools(load_identity(self.dtype))
+            self.identity = load_identity(self.dtype)
         batch, split = row_count(self.source[0].tensor), on_partitions(self.each)
         blocks = len(split(None, 0, -(-batch // nl.num_programs())))
         self.inputs = [
@@ -108,8 +110,8 @@ class RowTransforms:
 
     def setup(self) -> None:
         """Load the identity and the tables that stay in SBUF."""
-        if self.tools is None:
-            self.tools = Tools(load_identity(self.dtype))
+        identity = load_identity(self.dtype) if self.identity is None else self.identity
+        self.tools = Tools(identity)
         resident = [tabled for tabled, fits in zip(self.stages, self.resident, strict=True) if fits]
         loaded = iter(load_tables([piece for tabled in resident for piece in tabled.pieces()]))
         for tabled in resident:
@@ -153,24 +155,22 @@ class RowTransforms:
         for stages, after in pairwise(self.transforms):
             first = after[0].stage
             following = new_state(first, rows.partitions, rows.each, self.dtype)
-            middle = natural_rows(first, following, rows.each).permute((1, 0, 2, 3))
-            tasks = transform(
-                stages,
-                state,
-                rows.each,
-                self.tools,
-                into_rows(stages[-1].stage, middle.__getitem__),
-            )
+            middle = natural_rows(first, following, rows.each)
+            put = into_rows(stages[-1].stage, partial(_row_of, middle))
+            tasks = transform(stages, state, rows.each, self.tools, put)
             state = following
+            del following, middle, put
             yield from tasks
             yield TURN
-            del tasks, middle
+            del tasks
         results = Stored(self.target, rows, self.last.outputs, self.last.pair)
         put = into_rows(self.last, results.row, marks)
         stages = self.transforms[-1]
         tasks = transform(stages, state, rows.each, self.tools, put, results.finish)
         del state
         yield from tasks
+        if self.tools.stream is not None:
+            self.tools.stream.restart()
 
     def _load(self, rows: Rows, number: int) -> tuple[Tensor, Tensor]:
         """Load a block into a state of the first stage; return it, and as [P, row, part, n]."""
@@ -202,6 +202,11 @@ class RowTransforms:
         return state, x
 
 
+def _row_of(x: Tensor, row: int) -> Tensor:
+    """Return a row of [P, row, part, n]."""
+    return x[:, row]
+
+
 class Stored:
     """Results of a block's rows, which are stored several rows at a time.
 
@@ -212,7 +217,9 @@ class Stored:
 
     def __init__(self, target: Sequence[HbmRows], rows: Rows, length: int, pair: int) -> None:
         self._target, self._rows, self._length, self._pair = target, rows, length, pair
-        self._together = rows.each if transposes_mix_rows() else max(1, DMA_RUN // length)
+        most = rows.each if transposes_mix_rows() else max(1, DMA_RUN // length)
+        tiles = -(-rows.each // most)
+        self._together = -(-rows.each // (tiles * pair)) * pair
         self._tiles: dict[int, Tensor] = {}  # SBUF [P, part, row, n] by the first row
 
     def row(self, row: int) -> Tensor:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..fft.dft_gemm import dft_gemm_rows
-from ..fft.old_stockham import stockham_rows
+from ..fft.stockham import stockham_rows
 from ..isa import nisa, nki, nl
 from ..packing import unpack
 from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows

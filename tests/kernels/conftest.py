@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nki_kernels import row_blocks
+from nki_kernels import launch
 
 from . import independence, samples
 
@@ -22,4 +22,4 @@ def _rows_of_sweeps_are_spoiled_in_every_way(monkeypatch, request):
 @pytest.fixture
 def short_loops(monkeypatch):
     """Device loops of one block or two at batches that a test can run."""
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 150)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 150)

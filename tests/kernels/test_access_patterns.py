@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.convolution import image_convolution
 from nki_kernels.fft import split_four_step
 from nki_kernels.nd import strided_stockham
@@ -31,7 +31,7 @@ ROWS = 6
 @pytest.fixture
 def loops(monkeypatch):
     """Device loops at the sizes of these tests."""
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 1)
     monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", 1)
     monkeypatch.setattr(image_convolution, "_INSTRUCTIONS", 1)
     monkeypatch.setattr(split_four_step, "_UNROLLED", 0)

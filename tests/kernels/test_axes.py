@@ -15,7 +15,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes, strided_stockham
 from nki_kernels.nd.strided_stockham import strided_stockham_tables
 from nki_kernels.packing import pack

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.convolution import circulant_products, circulant_sums, circulant_transforms
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
@@ -161,7 +161,7 @@ LOOPS = [  # rows, p, q, k, of which a pass or more are loops where a body is sh
 ).with_args(ids=str)
 def test_loops_on_the_device(monkeypatch, chip, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 10)
     rows, *rest = shape
     events = modelled(block_circulant, rows, tuple(rest)).events
     assert len({each.number for each in events}) < modelled_whole(rows, rest)
@@ -171,7 +171,7 @@ def test_loops_on_the_device(monkeypatch, chip, shape):
 def modelled_whole(rows, shape):
     """Instructions without loops."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**7)
+        patch.setattr(launch, "BODY_INSTRUCTIONS", 10**7)
         return len(modelled(block_circulant, rows, tuple(shape)).events)
 
 
@@ -232,7 +232,7 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
 ).with_args(ids=str)
 def test_instructions_of_wide_layers(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     *sizes, rows = shape
     for kernel in (block_circulant, block_circulant_gradients):
         assert modelled(kernel, rows, tuple(sizes), programs).launches == 1
@@ -246,7 +246,7 @@ def test_instructions_of_wide_layers(monkeypatch, chip, programs, shape):
     ],
 )
 def test_instructions_of_a_batch_that_just_fits(monkeypatch, kernel, shape, rows):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     assert modelled(kernel, rows, shape).launches == 1
 
 

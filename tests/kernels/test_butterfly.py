@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft.butterfly import block_instructions, butterfly
 from nki_kernels.fft.butterfly_tables import (
     MAX_COMPENSATED_LENGTH,
@@ -106,7 +106,7 @@ def test_more_rows_than_a_block(n, compensated):
     ],
 )
 def test_loops_on_the_device(monkeypatch, n, compensated, chip, programs):
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 1)
     batch = programs * 2 * block_rows(n, compensated) + 3  # two iterations and a ragged rest
     with hardware.select(hardware.chip(chip)):
         result, _, x = transform(normal(batch, n), compensated=compensated, programs=programs)
@@ -229,7 +229,7 @@ def test_loads_do_not_run_too_far_ahead(chip, n, compensated):
     ],
 )
 def test_no_batch_takes_many_instructions(monkeypatch, n, compensated, batch):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     timeline = priced(n, compensated, batch)
     assert timeline.instructions >= 6 * block_instructions(n, compensated) * 0.9
     assert not timeline.waived_rules
@@ -243,9 +243,9 @@ def test_instructions_of_a_block_are_known(n, compensated):
 
 
 def test_a_loop_takes_no_longer_than_its_blocks(monkeypatch):
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 3000)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 3000)
     looped = priced(1024, False, 40 * 512)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 10**9)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 10**9)
     assert looped.total_ns <= 1.03 * priced(1024, False, 40 * 512).total_ns
 
 

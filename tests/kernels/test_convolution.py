@@ -13,8 +13,8 @@ import math
 import numpy as np
 import pytest
 
+import nki_kernels.launch
 import nki_sim
-from nki_kernels import row_blocks
 from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
 from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham import inverse_real_stockham, real_stockham
@@ -184,7 +184,7 @@ def test_a_product_that_overflows_stays_in_its_row():
 @pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2), sweeps.whole("trn3", 1)])
 @pytest.mark.parametrize("radices", [(16, 20), (36, 36)], ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 1000)
+    monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1000)
     n = math.prod(radices)
     block = 128 * max(1, 1024 // n)
     with hardware.select(hardware.chip(chip)):
@@ -216,7 +216,7 @@ def test_both_transforms_together_take_less_than_one_after_the_other(chip, radic
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 @pytest.mark.parametrize("radices", [(8, 8), (80, 64)], ids=str)
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", nki_kernels.launch.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
     with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert fits(dry(batch, radices, 1))

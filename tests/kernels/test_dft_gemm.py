@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft.dft_gemm import (
     dft_gemm,
     dft_gemm_matrix,
@@ -21,7 +21,7 @@ from nki_kernels.fft.dft_gemm import (
     transforms_per_slab,
 )
 from nki_kernels.isa import nki, nl
-from nki_kernels.row_blocks import HbmRows
+from nki_kernels.launch import HbmRows
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
@@ -93,12 +93,12 @@ def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops
 @pytest.mark.parametrize(("chip", "n"), [("trn1", 4), ("trn2", 64), sweeps.whole("trn3", 256)])
 def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     spec = ((hardware.HBM_TENSOR_BYTES // 4 // n, n), "float32")
     programs = hardware.chip(chip).programs_per_launch
     with nki_sim.strict():
         timeline = nki_sim.dry_run(dft_gemm[programs], spec, spec, dft_gemm_matrix(n))
-    assert timeline.instructions > row_blocks.LAUNCH_INSTRUCTIONS  # with those of all iterations
+    assert timeline.instructions > launch.LAUNCH_INSTRUCTIONS  # with those of all iterations
 
 
 @pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])

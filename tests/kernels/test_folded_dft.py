@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 import pytest
 
-import nki_kernels.row_blocks
+import nki_kernels.launch
 import nki_sim
 from nki_kernels.fft.folded_dft import (
     MAX_LENGTH,
@@ -86,7 +86,7 @@ def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n):
     exact = np.fft.fft(x)
     for cores in range(1, chip.programs_per_launch + 1):
         with monkeypatch.context() as context:
-            context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
+            context.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
             assert error(run(x, tables, cores), exact) <= TOLERANCE
         assert error(run(x, tables, cores), exact) <= TOLERANCE
     check_rows_are_independent(lambda x: run(x, tables), x[:131], exact[:131], TOLERANCE)

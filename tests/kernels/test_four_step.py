@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft import four_step_shared
 from nki_kernels.fft.four_step import four_step
 from nki_kernels.fft.four_step_tables import four_step_specs, four_step_tables
@@ -140,7 +140,7 @@ def test_the_longest_transform_reads_and_writes_once():
 ).with_args(ids=str)
 def test_streamed_tables_in_a_loop(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
     resident = dry_run(radices, 21, programs).hbm_bytes
     monkeypatch.setattr(four_step_shared, "SMALLEST_SBUF", 0)
     result, timeline, x = transform(normal(21, math.prod(radices)), radices, programs=programs)
@@ -168,7 +168,7 @@ def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs,
 @pytest.mark.parametrize("radices", [(16, 8, 20), (70, 12)], ids=str)
 def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, batch, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
     result, timeline, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
     assert max(map(error, result, np.fft.fft(x))) <= 6e-7
     assert timeline.instructions > len(timeline.events)
@@ -208,7 +208,7 @@ def test_instructions_of_the_batch_that_fills_hbm(radices):
     batch = 2**29 // math.prod(radices)
     if batch > 2**12:
         batch = 2**12  # as many instructions, in fewer iterations
-    assert len(dry_run(radices, batch).events) <= row_blocks.LAUNCH_INSTRUCTIONS
+    assert len(dry_run(radices, batch).events) <= launch.LAUNCH_INSTRUCTIONS
 
 
 def test_modelled_times():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft.long_bluestein import (
     long_bluestein,
     long_bluestein_specs,
@@ -90,7 +90,7 @@ def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs)
 @pytest.mark.parametrize(("n", "radices"), [(131, (128, 3)), (1009, (70, 3, 10))])
 def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, n, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 100)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
     result, timeline, x = transform(normal(17, n), radices, programs=programs)
     assert error(result, np.fft.fft(x)) <= 2e-6
     assert timeline.instructions > len(timeline.events)
@@ -115,7 +115,7 @@ def test_long_batches_keep_the_rules_and_are_loops(monkeypatch, chip):
         spec, tables = ((100, n), "float32"), packed_spec(long_bluestein_specs(radices))
         with nki_sim.strict():
             timeline = nki_sim.dry_run(long_bluestein, spec, spec, *tables, radices)
-        assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
+        assert len(timeline.events) <= launch.LAUNCH_INSTRUCTIONS
         assert timeline.instructions > 2 * len(timeline.events)
 
 

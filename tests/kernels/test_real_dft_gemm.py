@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.isa import nki, nl
+from nki_kernels.launch import HbmRows
 from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm,
     inverse_real_dft_gemm_matrix,
@@ -24,7 +25,6 @@ from nki_kernels.real.real_dft_gemm import (
     real_dft_gemm_rows,
     transforms_per_slab,
 )
-from nki_kernels.row_blocks import HbmRows
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
@@ -148,7 +148,7 @@ def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops
 @pytest.mark.parametrize(("chip", "n"), [("trn1", 64), sweeps.whole("trn3", 256)])
 def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     with nki_sim.strict():
         there, back = modelled(n, hardware.HBM_TENSOR_BYTES // 4 // n, len(degrees(chip)))
     assert min(there, back) > 1e6

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.packing import pack, packed_spec
 from nki_kernels.real.inverse_real_four_step import inverse_real_four_step
 from nki_kernels.real.real_four_step import real_four_step
@@ -163,7 +163,7 @@ def test_what_real_data_has_no_imaginary_part_of(radices):
 )
 @pytest.mark.parametrize("radices", [(34, 34), (36, 4, 40), (34, 33, 50)], ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 300)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 300)
     n = math.prod(radices)
     with hardware.select(hardware.chip(chip)):
         for batch in (1, 3, 150) if n < 2000 else (1, 19):
@@ -188,7 +188,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
     ],
 ).with_args(ids=lambda value: getattr(value, "__name__", str(value)))
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices, run):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // (math.prod(radices) + 2)
     with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert fits(run(radices, batch))

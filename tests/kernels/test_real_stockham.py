@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham import inverse_real_stockham, real_stockham
 from nki_kernels.real.real_stockham_tables import (
@@ -191,7 +191,7 @@ def test_every_chip_computes_the_same(monkeypatch, chip):
     ],
 ).with_args(ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 500)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 500)
     n = math.prod(radices)
     block = 128 * max(1, 1024 // n)
     with hardware.select(hardware.chip(chip)):
@@ -208,7 +208,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs,
     [((8, 8), "trn2"), ((128, 64), "trn1")],
 ).with_args(ids=str)
 def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", row_blocks.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // (math.prod(radices) + 2)
     with hardware.select(hardware.chip(chip)), nki_sim.strict():
         assert all(map(fits, dry(radices, batch)))

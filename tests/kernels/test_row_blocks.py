@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.isa import nisa, nki, nl
 from nki_kernels.row_blocks import blocks_of, load_rows, share_rows, store_rows
 from nki_sim import hardware
@@ -45,7 +45,7 @@ def double_blocks(x, y, held, blocks):
 @pytest.mark.parametrize("batch", [1, 2, 127, 128, 130, 300, 640, 1000, 2049])
 def test_every_row_is_done_once(monkeypatch, batch, cores):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 300)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 300)
     x = np.arange(batch * NUMBERS, dtype=np.float32).reshape(batch, NUMBERS)
     for most in (1, 3):
         for instructions in (100, 300):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft.split_bluestein import (
     split_bluestein,
     split_bluestein_specs,
@@ -117,7 +117,7 @@ def dry_run(n, radices, batch, programs=1):
 )
 def test_long_batches_keep_the_rules_and_are_a_loop(n, radices):
     timeline = dry_run(n, radices, 2**29 // n)
-    assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
+    assert len(timeline.events) <= launch.LAUNCH_INSTRUCTIONS
     assert timeline.instructions > 10 * len(timeline.events)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.fft import split_four_step as split_kernel
 from nki_kernels.fft.split_four_step import (
     split_four_step,
@@ -79,7 +79,7 @@ def test_passes_that_are_loops_on_the_device(monkeypatch, chip, programs, radice
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(split_kernel, "_UNROLLED", 0)
     monkeypatch.setattr(split_kernel, "_PIECE", 130)
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 64)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 64)
     for batch in (1, 2):
         result, timeline, x = transform(
             normal(batch, math.prod(radices)), radices, programs=programs
@@ -114,7 +114,7 @@ def test_long_batches_keep_the_rules_and_are_a_loop(monkeypatch, chip):
     for radices in ((128, 64, 128), (128, 128, 128)):
         n = math.prod(radices)
         timeline = dry_run(n, radices, 2**29 // n)
-        assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS
+        assert len(timeline.events) <= launch.LAUNCH_INSTRUCTIONS
         assert timeline.instructions > 100 * len(timeline.events)
 
 
@@ -125,7 +125,7 @@ def test_long_batches_keep_the_rules_and_are_a_loop(monkeypatch, chip):
 )
 def test_the_longest_keep_the_rules_and_have_few_instructions(batch, radices):
     timeline = dry_run(math.prod(radices), radices, batch)
-    assert len(timeline.events) <= row_blocks.LAUNCH_INSTRUCTIONS < timeline.instructions
+    assert len(timeline.events) <= launch.LAUNCH_INSTRUCTIONS < timeline.instructions
 
 
 @pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import nki_kernels.fft.stockham
-import nki_kernels.row_blocks
+import nki_kernels.launch
 import nki_sim
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import MAX_LENGTH, stockham_tables
+from nki_kernels.fft.stage import MAX_LENGTH
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.rules import device_rules
@@ -117,7 +117,7 @@ def test_streamed_tables_both_ways(radices):
 def test_streamed_tables_give_the_same_as_resident_ones(monkeypatch, radices, batch, options):
     x = normal(batch, math.prod(radices))
     resident, before, _ = transform(x, radices, **options)
-    monkeypatch.setattr(nki_kernels.fft.stockham_shared, "SMALLEST_SBUF", 0)
+    monkeypatch.setattr(nki_kernels.fft.row_transforms, "SMALLEST_SBUF", 0)
     streamed, after, _ = transform(x, radices, **options)
     assert after.sbuf_peak_bytes != before.sbuf_peak_bytes
     np.testing.assert_array_equal(streamed, resident)
@@ -198,7 +198,7 @@ def test_loops_and_two_cores(monkeypatch, chip, radices):
         x = normal(batch, n)
         for cores in range(1, chip.programs_per_launch + 1):
             with monkeypatch.context() as context:
-                context.setattr(nki_kernels.row_blocks, "_BODY_INSTRUCTIONS", 1)
+                context.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
                 result, _, exact = transform(x, radices, cores=cores)
             assert error(result, np.fft.fft(exact)) <= 6e-7
 
@@ -222,9 +222,7 @@ def test_rows_are_independent(chip, options):
 
 
 def test_a_large_batch_is_few_instructions_and_little_slower(monkeypatch, chip):
-    monkeypatch.setattr(
-        device_rules, "MANY_INSTRUCTIONS", nki_kernels.row_blocks.LAUNCH_INSTRUCTIONS
-    )
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", nki_kernels.launch.LAUNCH_INSTRUCTIONS)
     for radices in ((32, 32), (64, 64)):
         n = math.prod(radices)
         tables, times = stockham_tables(n, radices), []

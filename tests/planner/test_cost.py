@@ -8,7 +8,7 @@ import pytest
 
 import nki_sim
 import trnfft
-from nki_kernels import row_blocks
+from nki_kernels import launch
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
@@ -97,7 +97,7 @@ def test_both_degrees_have_plans_of_their_own():
 @pytest.mark.parametrize("cores", [1, 2])
 def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
     # Bodies of a few blocks, so that a batch that can be run is a loop.
-    monkeypatch.setattr(row_blocks, "_BODY_INSTRUCTIONS", 200)
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 200)
     recipe, batch = Recipe("stockham", 256, (8, 32)), 2**13
     zeros = np.zeros((batch, 256), np.float32)
     arguments = ALGORITHMS["stockham"].arguments(recipe)
@@ -105,7 +105,7 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
         nki_sim.simulate(ALGORITHMS["stockham"].kernel)[cores](zeros, zeros, *arguments)
     price = cost.price(recipe, batch, TRN2, cores)
     assert price.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
-    assert price.instructions < timeline.instructions / 4
+    assert price.instructions < timeline.instructions / 3
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -26,8 +26,7 @@ import torch
 import nki_sim
 import trnfft
 from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
-from nki_kernels.fft.stockham import stockham
-from nki_kernels.fft.stockham_stages import stockham_tables
+from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import distributions, hardware
 from nki_sim.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
@@ -205,6 +204,10 @@ def _compiler() -> Check:
     return Check("neuronx-cc", OK, version)
 
 
+# Versions of NKI that parse kernels; 0.6 can trace them, but not by default.
+_PARSED = tuple(f"0.{minor}." for minor in range(7))
+
+
 def _nki() -> Check:
     """Checks that nki is the real package, as nki_kernels/isa.py finds it."""
     found, version = find_nki(), _version("nki") or "of unknown version"
@@ -217,6 +220,9 @@ def _nki() -> Check:
     if found.state == "broken":
         detail = f"{version} cannot be imported: {found.error}"
         return Check("nki", BROKEN, detail, f"Install it again: {install}")
+    if version.startswith(_PARSED):
+        detail = f"{version} does not trace plain Python, which the kernels are written in"
+        return Check("nki", BROKEN, detail, f"Install 0.7 or newer, of SDK 2.33: {install}")
     if not config.has_nki():
         detail = f"{version}, not in use because {SIMULATOR_VARIABLE} is 1"
         return Check("nki", NOTE, detail, f"Unset {SIMULATOR_VARIABLE} to use it.")

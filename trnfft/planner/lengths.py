@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from nki_kernels.convolution import image_convolution
-from nki_kernels.fft import butterfly_tables, four_step_tables, stockham_stages
+from nki_kernels.fft import butterfly_tables, four_step_tables, stage
 from nki_kernels.real import real_stockham
 from nki_sim import hardware
 from trnfft import cache, config
@@ -104,7 +104,7 @@ def _likeliest(lengths: list[int]) -> list[int]:
     """Returns the lengths worth a price: the best by each rank that orders recipes."""
 
     def stages(n: int) -> tuple[int, int]:
-        return stage_work(radix_lists(n, stage_work, 1, stockham_stages.MAX_RADIX)[0])
+        return stage_work(radix_lists(n, stage_work, 1, stage.MAX_RADIX)[0])
 
     def points(n: int) -> float:
         if n > four_step_tables.MAX_LENGTH:
@@ -112,7 +112,7 @@ def _likeliest(lengths: list[int]) -> list[int]:
         # There are thousands of lists with more than the fewest stages.
         return n * throughput(radix_lists(n, throughput, 1, spare=0)[0])
 
-    short = [n for n in lengths if n <= stockham_stages.MAX_LENGTH]
+    short = [n for n in lengths if n <= stage.MAX_LENGTH]
     best = sorted(short, key=stages)[:PRICED_LENGTHS] + sorted(lengths, key=points)[:PRICED_LENGTHS]
     return sorted(set(best))
 

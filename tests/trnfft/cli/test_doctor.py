@@ -266,16 +266,18 @@ def test_a_compiler_without_its_module_is_broken(install):
 
 
 @pytest.mark.parametrize(
-    ("state", "in_use", "status", "part"),
+    ("version", "state", "in_use", "status", "part"),
     [
-        ("real", True, "ok", "0.6.0"),
-        ("real", False, "note", "TRNFFT_SIMULATOR"),
-        ("broken", False, "broken", "cannot be imported: no libnrt"),
-        ("placeholder", False, "broken", "placeholder"),
+        ("0.7.0", "real", True, "ok", "0.7.0"),
+        ("0.7.0b1", "real", True, "ok", "0.7.0b1"),
+        ("0.6.0", "real", True, "broken", "0.6.0 does not trace"),
+        ("0.7.0", "real", False, "note", "TRNFFT_SIMULATOR"),
+        ("0.7.0", "broken", False, "broken", "cannot be imported: no libnrt"),
+        ("0.7.0", "placeholder", False, "broken", "placeholder"),
     ],
 )
-def test_states_of_nki(install, monkeypatch, state, in_use, status, part):
-    install("nki", "0.6.0")
+def test_states_of_nki(install, monkeypatch, version, state, in_use, status, part):
+    install("nki", version)
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki(state, error="no libnrt"))
     monkeypatch.setattr(config, "has_nki", lambda: in_use)
     check = by_name(health_checks.package_checks())["nki"]

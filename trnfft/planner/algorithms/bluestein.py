@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from nki_kernels.fft import bluestein, stockham_stages
+from nki_kernels.fft import bluestein, stage
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
@@ -41,7 +41,7 @@ class Bluestein(ChirpConvolution):
         lists = [
             radices
             for m in bluestein.convolution_lengths(n)
-            for radices in radix_lists(m, work, CONVOLUTIONS, stockham_stages.MAX_RADIX)
+            for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX)
         ]
         inner = [
             Recipe(self.inner.name, math.prod(radices), radices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.fft import four_step, four_step_shared, four_step_tables, stockham_stages
+from nki_kernels.fft import four_step, four_step_shared, four_step_tables, stage
 from nki_kernels.tiles import WHOLE_RADIX
 from nki_sim import hardware
 from trnfft.planner import accuracy
@@ -27,17 +27,17 @@ class FourStep(LengthAlgorithm):
 
     def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
-        if largest > stockham_stages.MAX_RADIX:
+        if largest > stage.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
-        state = n // max(r for r in range(2, stockham_stages.MAX_RADIX + 1) if n % r == 0)
+        state = n // max(r for r in range(2, stage.MAX_RADIX + 1) if n % r == 0)
         if state > four_step_tables.MAX_STATE:
             return f"has states of {state} numbers or more, SBUF holds {four_step_tables.MAX_STATE}"
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
         # Lists that leave too long a state have an infinite rank, and come last.
-        many = radix_lists(n, throughput, LONG_LISTS - 1, stockham_stages.MAX_RADIX)
-        few = radix_lists(n, latency, LONG_LISTS, stockham_stages.MAX_RADIX)
+        many = radix_lists(n, throughput, LONG_LISTS - 1, stage.MAX_RADIX)
+        few = radix_lists(n, latency, LONG_LISTS, stage.MAX_RADIX)
         lists = list(dict.fromkeys([*many, *few]))[:LONG_LISTS]
         return [
             Recipe(self.name, n, radices)
@@ -109,8 +109,8 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
         and math.prod(radices[:-1]) <= four_step_shared.SIDE_BY_SIDE
     ):
         cycles -= least / first / 2  # two transforms at once
-    for stage in four_step_tables.middle_stages(radices):
-        rows = 2 * stage.slabs * stage.contracted
+    for middle in four_step_tables.middle_stages(radices):
+        rows = 2 * middle.slabs * middle.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
         cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
     if (turn := four_step_tables.last_turn(radices)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stockham_stages
+from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stage
 from nki_kernels.fft.split_four_step import geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_sim.hardware import NeuronCore
@@ -59,13 +59,13 @@ class LongBluestein(LongConvolution):
         return 2.0 * spread_ns(inner.radices, inner.n * max(1.0, rows), chip)
 
     def recipes(self, n: int) -> list[Recipe]:
-        first = stockham_stages.MAX_RADIX
+        first = stage.MAX_RADIX
         least = max(2, -(-(2 * n - 1) // first))
         most = min(least + least // 3 + LONG_LISTS, four_step_tables.MAX_LENGTH // first)
         lists = [
             (first, *rest)
             for left in range(least, most + 1)
-            for rest in radix_lists(left, spread_work, 1, stockham_stages.MAX_RADIX, spare=0)
+            for rest in radix_lists(left, spread_work, 1, stage.MAX_RADIX, spare=0)
         ]
         ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
         # the shortest list is among them

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels import packing
-from nki_kernels.fft import four_step_tables, split_four_step, stockham_stages
+from nki_kernels.fft import four_step_tables, split_four_step, stage
 from nki_sim import hardware
 from trnfft.cache import cached
 from trnfft.planner import accuracy, tables
@@ -33,7 +33,7 @@ class SplitFourStep(LengthAlgorithm):
 
     def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
-        if largest > stockham_stages.MAX_RADIX:
+        if largest > stage.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
         if not self.recipes(n):
             most = four_step_tables.MAX_LENGTH
@@ -85,7 +85,7 @@ def likeliest_radices(n: int) -> tuple[tuple[int, ...], ...]:
         if n % split == 0
         and n // split <= four_step_tables.MAX_LENGTH
         and split_four_step.geometry_of(split, n // split)
-        for radices in radix_lists(n // split, throughput, 1, stockham_stages.MAX_RADIX, spare=0)
+        for radices in radix_lists(n // split, throughput, 1, stage.MAX_RADIX, spare=0)
     ]
     return tuple(sorted(lists, key=split_work)[:LONG_LISTS])
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from nki_kernels.fft import stockham, stockham_stages
+from nki_kernels.fft import stage, stockham
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, MatrixAlgorithm, least_of
@@ -21,25 +21,25 @@ class Stockham(MatrixAlgorithm):
 
     name = "stockham"
     kernel = stockham.stockham
-    shortest, longest = 2, stockham_stages.MAX_LENGTH
+    shortest, longest = 2, stage.MAX_LENGTH
     ahead = Ahead(4096, 128, "trn1")
 
     def why_not_inside(self, n: int) -> str:
         largest = prime_factors(n)[-1]
-        if largest > stockham_stages.MAX_RADIX:
+        if largest > stage.MAX_RADIX:
             return f"has no radix for the prime factor {largest}"
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        lists = radix_lists(n, stage_work, RADIX_LISTS, stockham_stages.MAX_RADIX)
+        lists = radix_lists(n, stage_work, RADIX_LISTS, stage.MAX_RADIX)
         return [Recipe(self.name, n, radices) for radices in lists]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        return stockham_stages.stockham_specs(recipe.radices, self.dtype, self.refined)
+        return stockham.stockham_specs(recipe.radices, self.dtype, self.refined)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         options = (inverse, scale, self.dtype, self.refined)
-        return stockham_stages.stockham_tables(recipe.n, recipe.radices, *options)
+        return stockham.stockham_tables(recipe.n, recipe.radices, *options)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         cycles = 1.0 if self.dtype == "float32" else 0.25
@@ -54,18 +54,17 @@ class Stockham(MatrixAlgorithm):
 
 def stage_work(radices: tuple[int, ...]) -> tuple[int, int]:
     """Returns the columns that a transform moves, then the numbers of its tables, as a rank."""
-    stages = stockham_stages.stages_of(radices)
-    numbers = sum(math.prod(stockham_stages.stage_spec(one)[0]) for one in stages)
+    stages = stage.stages_of(radices)
+    numbers = sum(math.prod(stage.stage_spec(one)[0]) for one in stages)
     return columns_moved(stages), numbers
 
 
-def columns_moved(stages: Iterable[Any]) -> int:
+def columns_moved(stages: Iterable[stage.Stage]) -> int:
     """Returns the columns that products and transposes of stages move over the Tensor engine."""
     columns = 0
-    for stage in stages:
-        terms = stockham_stages.product_count(stage) * stockham_stages.piece_count(stage)
+    for one in stages:
         # A product and a transpose. The transpose has 128 columns at twice the rate, but VectorE
         # copies them. Two row tiles move theirs side by side, in a first stage for two transforms.
-        both = terms * (max(64, 2 * stage.slabs * stage.produced) + 128)
-        columns += both // 2 if stage.halves > 1 and stage.done == 1 else both
+        both = one.products * one.pieces * (max(64, one.columns) + 128)
+        columns += both // one.pair
     return columns
