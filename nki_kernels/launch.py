@@ -91,7 +91,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
     Args:
         batch: the rows of all programs.
         work: what to do with them.
-        most: rows of a block, at most.
+        most: rows of a block, at most, or of blocks that belong together.
         split: how rows are cut into blocks.
         order: how blocks follow each other.
     """
@@ -109,7 +109,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
     rest = blocks(None, share.end, share.rest)
     if share.trips == 0:
         if share.rest == 0:
-            for dtype in count_of(work, split(None, 0, min(batch, most))[0]).identities:
+            for dtype in count_of(work, split(None, 0, min(batch, most))).identities:
                 load_identity(dtype)
             return
         rest = chain([_with_setup(next(rest), work)], rest)
@@ -123,7 +123,7 @@ def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
     count = batch * (program + 1) // programs - first
     trips, step, least = 0, most, batch // programs
     if least >= 2 * most:
-        instructions = count_of(work, split(None, 0, most)[0]).instructions
+        instructions = count_of(work, split(None, 0, most)).instructions
         if instructions * least > 2 * BODY_INSTRUCTIONS * most:
             step *= max(1, round(BODY_INSTRUCTIONS / instructions))
             trips = least // step
@@ -132,12 +132,13 @@ def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
     return Share(first, step, trips, count - trips * step)
 
 
-def count_of(work: Work, rows: Rows) -> Count:
-    """Return what a block issues, with the identities that its setup loads."""
+def count_of(work: Work, blocks: Sequence[Rows]) -> Count:
+    """Return what blocks issue, with the identities that their setup loads."""
     with counted() as shared:
         work.setup()
     with counted() as count:
-        pipeline(work.block(rows, 0))
+        for number, rows in enumerate(blocks):
+            pipeline(work.block(rows, number))
     return replace(count, identities=shared.identities)
 
 

@@ -39,13 +39,13 @@ Why it is fast.  It has half of the products of four_step, half of its twiddles,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from ..engines import (
     PSUM_BANK,
-    clear,
     evacuate,
     hbm,
     multiply,
@@ -55,7 +55,7 @@ from ..engines import (
     transfer,
 )
 from ..isa import nki
-from ..launch import Rows, for_rows
+from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single
 from ..tables import load_identity
@@ -72,8 +72,14 @@ from .real_four_step_stages import (
 from .real_four_step_tables import Forward, digits_of
 
 _RING = 3  # input tiles
-_EVACUATIONS = 4
 _FEW_ROWS = 2  # rows of a bundle, up to which row tiles do not pay
+_DEPTH = 6  # blocks on their way, from the load to the store
+_EVACUATED = 4  # consecutive evacuations, during which others wait for ScalarE
+# numbers of a partition of a state, up to which SBUF has room for two states
+_TWO_STATES = 6656
+
+# Indices of numbers in PSUM, and their places in SBUF.
+Places = Iterator[tuple[Any, Tensor]]
 
 
 @nki.jit
@@ -97,43 +103,43 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 @dataclass
 class Bundle:
-    """Rows that are transformed together."""
+    """Rows that are transformed together, and what their blocks share."""
 
     rows: Rows
-    number: int
-    states: list[Tensor]  # between the stages, of each row: SBUF [C, (slot, part, j)]
-    result: Tensor  # SBUF [(part, k'), rows, A + 1]
+    number: int  # in a loop's iteration
+    states: list[Tensor] = field(init=False)  # of each row, SBUF [C, (slot, part, j)]
+    result: Tensor = field(init=False)  # SBUF [(part, k'), rows, A + 1]
+
+
+@dataclass(frozen=True)
+class Portion(Rows):
+    """The rows of a bundle, of which a block takes some slots through the last stages."""
+
+    bundle: Bundle
+    low: int  # the first slot; from R/2 on the block is empty
 
 
 @dataclass
 class ToSpectra(SpreadRows):
-    """What all blocks of a launch share. A block is one portion of a bundle."""
+    """What all blocks of a launch share. A block closes a portion of a bundle's slots."""
 
     digits: Forward
 
-    def run(self) -> None:
-        """Transform all rows of this program."""
+    def __post_init__(self) -> None:
         digits = self.digits
         numbers = digits.middle * digits.columns
         self.rows = self.few(min(PSUM_BANK // (digits.middle * digits.half), LOADED // numbers))
         self.halves = digits.tiles if self.rows > _FEW_ROWS else 1
         self.portions = range(0, digits.half, digits.portion)
         each = min(digits.middle, max(1, LOADED // (self.rows * digits.columns)))
-        self.chunks = [range(j, min(j + each, digits.middle)) for j in range(0, digits.middle, each)]
-        size = min(LOADED, self.rows * numbers)
-        shape = (self.halves * digits.radix, size)
-        self.inputs = [sbuf(shape) for _ in range(_RING)]
-        depth = 6
-        for_rows(self.real.shape[0], self, self.rows, self.blocks, Order(depth, 1, spread=True))
-
-    def blocks(self, base: object, first: int, count: int) -> list[Rows]:
-        """Cut rows into bundles, and these into portions."""
-        end = first + count
-        return [
-            Rows(base, low, 1, min(self.rows, end - low))
-            for low in range(first, end, self.rows)
-            for _ in self.portions
+        self.chunks = [
+            range(j, min(j + each, digits.middle)) for j in range(0, digits.middle, each)
         ]
+        shape = (self.halves * digits.radix, min(LOADED, self.rows * numbers))
+        self.inputs = [sbuf(shape) for _ in range(_RING)]
+        # The portions of a bundle are time enough to load the next one; else both need room.
+        is_loaded_ahead = len(self.portions) > 1 or 2 * len(self.chunks) <= _RING
+        self.order = Order(_DEPTH, spread=True) if is_loaded_ahead else Order(1, 0)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -141,43 +147,44 @@ class ToSpectra(SpreadRows):
         if middle:
             self.middle, self.identity = middle[0], load_identity()
 
+    def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
+        """Cut rows into bundles, and these into portions of slots."""
+        digits, found = self.digits, list[Rows]()
+        # Where SBUF has room for one state only, the next bundle is opened a turn later.
+        is_long = 2 * digits.middle * digits.slots > _TWO_STATES
+        lows = [*self.portions, digits.half] if is_long else self.portions
+        for number, rows in enumerate(super().split(base, first, count)):
+            bundle = Bundle(rows, number)
+            found += [Portion(base, rows.first, 1, rows.each, bundle, low) for low in lows]
+        return found
+
     def block(self, rows: Rows, number: int) -> Block:
-        """Close a portion of a bundle; the first block of a bundle opens it, too."""
-        digits, (number, portion) = self.digits, divmod(number, len(self.portions))
-        if portion == 0:
-            self.bundle = self._bundle(rows, number)
-        bundle, low = self.bundle, self.portions[portion]
-        is_last = portion + 1 == len(self.portions)
+        """Take slots of a bundle through the last stages; its first block opens the bundle."""
+        assert isinstance(rows, Portion)
+        digits, bundle, low = self.digits, rows.bundle, rows.low
+        if low >= digits.half:
+            return
+        is_last = low + digits.portion >= digits.half
         slots = digits.slots - low if is_last else digits.portion
         v = sbuf((digits.columns, 2, rows.each, digits.middle, slots))
-        if portion == 0:
+        if low == 0:
             self._load(bundle, 0)
-            yield Single(partial(self._load_next, bundle))
-            yield TURN
+            for chunk in range(1, min(_RING, len(self.chunks))):
+                yield Single(partial(self._load, bundle, chunk))
+        yield TURN
+        if low == 0:
             yield from self._open(bundle, v)
-        else:
-            yield TURN
         if digits.middle > 1:
             yield TURN
-            first, end = low // digits.together, (low + slots) // digits.together
-            tasks = [task for row, state in enumerate(bundle.states) for task in self.second_stage(state, first, end, self._into(v, row, low))]
+            tasks = list(self._second_stage(bundle, v, low, low + slots))
             yield from tasks
             if len(tasks) == 1:
-                yield TURN
+                yield TURN  # its products are made in the next turn
         yield TURN
-        yield TURN
+        yield TURN  # VectorE applies the last twiddles
         yield from self._close(v, bundle.result, low, slots)
         if is_last:
             yield After(partial(self._store, bundle))
-
-    def _bundle(self, rows: Rows, number: int) -> Bundle:
-        """Allocate tiles of a bundle."""
-        digits = self.digits
-        states = []
-        if digits.middle > 1:
-            shape = (digits.columns, 2 * digits.middle * digits.slots)
-            states = [sbuf(shape) for _ in range(rows.each)]
-        return Bundle(rows, number, states, sbuf((digits.columns, rows.each, digits.length + 1)))
 
     # Loads and the store.
 
@@ -191,14 +198,14 @@ class ToSpectra(SpreadRows):
         each, size = self._half_rows(bundle.rows), len(self.chunks[chunk]) * self.digits.columns
         return tile[:, 0 : each * size].reshape_dim(1, (each, size))
 
-    def _load_next(self, bundle: Bundle) -> None:
-        for chunk in range(1, min(_RING, len(self.chunks))):
-            self._load(bundle, chunk)
-
     def _load(self, bundle: Bundle, chunk: int) -> None:
         """Load a chunk: some digits j of all rows."""
         radix, columns = self.digits.radix, self.digits.columns
-        tile, digits, each = self._input(bundle, chunk), self.chunks[chunk], self._half_rows(bundle.rows)
+        tile, digits, each = (
+            self._input(bundle, chunk),
+            self.chunks[chunk],
+            self._half_rows(bundle.rows),
+        )
         low, size = digits.start * columns, len(digits) * columns
         for row, source in self.real_lines(bundle.rows, low, size, each):
             half, row = divmod(row, each)
@@ -221,6 +228,9 @@ class ToSpectra(SpreadRows):
     def _open(self, bundle: Bundle, v: Tensor) -> Block:
         """Yield the first stage of a bundle, into states or, without a second stage, into v."""
         digits, held = self.digits, self._half_rows(bundle.rows)
+        shape = (digits.columns, 2 * digits.middle * digits.slots)
+        bundle.states = [sbuf(shape) for _ in range(bundle.rows.each if digits.middle > 1 else 0)]
+        bundle.result = sbuf((digits.columns, bundle.rows.each, digits.length + 1))
         most = max(1, PSUM_BANK // (2 * digits.slots))
         if digits.middle == 1:
             x = self._input(bundle, 0)
@@ -231,7 +241,12 @@ class ToSpectra(SpreadRows):
             for chunk, inside in enumerate(self.chunks):
                 x = self._input(bundle, chunk)
                 for low, high in shared_evenly(inside.start, inside.stop, most):
-                    data = x[:, row, (low - inside.start) * digits.columns : (high - inside.start) * digits.columns]
+                    data = x[
+                        :,
+                        row,
+                        (low - inside.start) * digits.columns : (high - inside.start)
+                        * digits.columns,
+                    ]
                     yield Single(partial(self._opened_digits, data, row, low, high, bundle))
                 if chunk + _RING < len(self.chunks):
                     yield Single(partial(self._load, bundle, chunk + _RING))
@@ -273,18 +288,27 @@ class ToSpectra(SpreadRows):
         table = self.first if self.halves > 1 else self.first[0 : self.digits.radix]
         multiply_tile(dst, data, table, half, self.halves, False)
 
-    # Twiddles and the last DFT.
+    # The second stage and twiddles.
 
-    def _into(self, v: Tensor, row: int, low: int) -> Put:
-        """Return the put of the second stage into a row of slots from ``low`` on."""
+    def _second_stage(self, bundle: Bundle, v: Tensor, low: int, end: int) -> Block:
+        """Yield the second stage of slots low..end of all rows."""
+        together = self.digits.together
+        for row, state in enumerate(bundle.states):
+            put = self._into(v[:, :, row], low)
+            yield from self.second_stage(state, low // together, end // together, put)
+
+    def _into(self, v: Tensor, low: int) -> Put:
+        """Return the put of the second stage into [C, part, L, slots] of slots from ``low`` on."""
 
         def put(bank: Tensor, first: int) -> None:
-            place = v[:, :, row, :, first - low : first - low + bank.shape[3]]
+            place = v[..., first - low : first - low + bank.shape[3]]
             self._twiddle([bank], [place], self.digits.slots, first)
 
         return put
 
-    def _twiddle(self, banks: list[Tensor], places: list[Tensor], stride: int, first: int) -> None:
+    def _twiddle(
+        self, banks: Sequence[Tensor], places: Sequence[Tensor], stride: int, first: int
+    ) -> None:
         """Set places = PSUM banks [C, part, n, slots] times twiddles from number ``first`` on.
 
         stride: numbers of the table from each n to the next.
@@ -294,66 +318,63 @@ class ToSpectra(SpreadRows):
             factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
             by_imaginary = times(bank, factors[1], False)
             products.append((times(bank, factors[0], True), by_imaginary))
-        for place, (by_real, by_imaginary) in zip(places, products):
+        for place, (by_real, by_imaginary) in zip(places, products, strict=True):
             for part in range(2):
                 add_products(place[:, part], part, by_real[:, part], by_imaginary[:, 1 - part])
 
-    def _close(self, v: Tensor, result: Tensor, low: int, slots: int) -> Block:
-        """Yield the last DFT of a portion, one line of outputs after the other.
+    # The last DFT.
 
-        The products of a line come before the evacuation of the line before.
-        """
+    def _close(self, v: Tensor, result: Tensor, low: int, slots: int) -> Block:
+        """Yield the last DFT of a portion. Products come before the evacuation of those before."""
         half = min(slots, self.digits.half - low)
-        lines = [self._first_line(v[..., 0:half], result, low)]
-        lines.append(self._second_line(v[..., 0:half], result, low))
+        lines = [
+            (0, v[..., 0:half], self._first_line(result, low, half)),
+            (1, v[..., 0:half], self._second_line(result, low, half)),
+        ]
         if half < slots:
-            lines.append(self._first_line(v[..., half : half + 1], result, self.digits.half))
-        before: list[Single] = []
-        for products, evacuations in lines:
-            yield products
+            edge = self._first_line(result, self.digits.half, 1)
+            lines.append((0, v[..., half : half + 1], edge))
+        before: list[After] = []
+        for line, data, places in lines:
+            bank = psum((self.digits.columns, *data.shape[2:]))
+            yield Single(partial(self._multiply_last, bank, data, line))
             yield from before
-            before = evacuations
+            pairs = [(bank[index], place) for index, place in places]
+            before = [
+                After(partial(_evacuate, pairs[at : at + _EVACUATED]))
+                for at in range(0, len(pairs), _EVACUATED)
+            ]
         yield from before
 
-    def _last_products(self, v: Tensor, bank: Tensor, line: int) -> None:
+    def _multiply_last(self, bank: Tensor, v: Tensor, line: int) -> None:
         """Compute the DFT over c for a line: PSUM [(part, k'), rows, L, slots]."""
         for part in range(2):
             multiply(bank, self.last[:, 2 * line + part], v[:, part], part > 0)
 
-    def _first_line(self, v: Tensor, result: Tensor, first: int) -> tuple[Single, list[Single]]:
-        """Compute outputs of slots from ``first`` on, which lie in runs of s."""
+    def _first_line(self, result: Tensor, first: int, slots: int) -> Places:
+        """Yield where outputs of slots from ``first`` on belong, which lie in runs of s."""
         digits = self.digits
-        bank = psum((digits.columns, *v.shape[2:]))
         outputs = result[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
-        places = []
-        for slot in range(0, v.shape[4], digits.fine):
-            size = min(digits.fine, v.shape[4] - slot)
+        for slot in range(0, slots, digits.fine):
+            end = min(slot + digits.fine, slots)
             K = int(digits.order[first + slot])
-            places.append((bank[..., slot : slot + size], outputs[..., K : K + size]))
-        return Single(partial(self._last_products, v, bank, 0)), _evacuations(places)
+            yield (..., slice(slot, end)), outputs[..., K : K + end - slot]
 
-    def _second_line(self, v: Tensor, result: Tensor, first: int) -> tuple[Single, list[Single]]:
-        """Compute conjugate outputs of slots from ``first`` on, which lie in runs of t.
+    def _second_line(self, result: Tensor, first: int, slots: int) -> Places:
+        """Yield where conjugate outputs of slots from ``first`` on belong, in runs of t.
 
         They run backwards: slot K ends at -K, before the next multiple of R.
         """
-        digits, fine = self.digits, self.digits.fine
-        bank = psum((digits.columns, *v.shape[2:]))
-        places = []
+        digits = self.digits
+        fine, whole = digits.fine, slice(None)
         for k2 in range(digits.middle):
             for s in range(fine):
-                data = bank[:, :, k2, s::fine]
                 low = digits.radix * (digits.middle - k2) - int(digits.order[first + s])
-                high = low + (data.shape[2] - 1) * fine + 1
-                places.append((data, result[:, :, low:high:fine]))
-        return Single(partial(self._last_products, v, bank, 1)), _evacuations(places)
+                place = result[:, :, low : low + slots - fine + 1 : fine]
+                yield (whole, whole, k2, slice(s, slots, fine)), place
 
 
-def _evacuations(places: list[tuple[Tensor, Tensor]]) -> list[After]:
-    """Return steps that move numbers from PSUM, a few places each."""
-
-    def leave(some):
-        for data, place in some:
-            evacuate(data, place)
-
-    return [After(partial(leave, places[low : low + _EVACUATIONS])) for low in range(0, len(places), _EVACUATIONS)]
+def _evacuate(places: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Move numbers from PSUM to their places in SBUF."""
+    for data, place in places:
+        evacuate(data, place)

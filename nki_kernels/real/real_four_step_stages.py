@@ -9,6 +9,7 @@ on each of C/2 partitions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,9 +26,9 @@ from ..engines import (
     transposed_dtype,
 )
 from ..isa import nisa, nl
-from ..launch import Rows, rows_together
-from ..pipeline import Block, Task
-from ..tables import load_identity, load_tables
+from ..launch import Rows, for_rows, rows_together
+from ..pipeline import Block, Order, Task
+from ..tables import load_tables
 from ..tensor import Tensor
 from .real_four_step_tables import Digits
 
@@ -41,24 +42,45 @@ Put = Callable[[Tensor, int], None]
 
 
 @dataclass
-class SpreadRows:
+class SpreadRows(ABC):
     """Rows of real data and their half spectra, each spread over the partitions."""
 
     digits: Digits
     real: Tensor  # HBM [B, N]
     spectra: Sequence[Tensor]  # HBM [B, N/2 + 1], the real and the imaginary part
     tables: Sequence[Tensor]  # in HBM, in the order in which they are loaded
-    # The tables in SBUF.
+    rows: int = field(init=False)  # rows of a bundle, which are transformed together
+    order: Order = field(init=False)  # of the blocks that bundles consist of
+    # Tables in SBUF.
     identity: Tensor | None = field(init=False, default=None)
     first: Tensor = field(init=False)
     middle: Tensor | None = field(init=False, default=None)  # [2 L g, groups, 2 L g]
     twiddle: Tensor = field(init=False)  # [C, 2, n]
     last: Tensor = field(init=False)
 
-    def few(self, rows: int) -> int:
-        """Return the rows of a bundle: at most ``rows``, and few of a short batch."""
+    def run(self) -> None:
+        """Transform all rows of this program."""
+        for_rows(self.real.shape[0], self, self.rows, self.split, self.order)
+
+    def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
+        """Cut rows into bundles."""
+        end = first + count
+        return [
+            Rows(base, row, 1, min(self.rows, end - row)) for row in range(first, end, self.rows)
+        ]
+
+    @abstractmethod
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform a bundle."""
+
+    @abstractmethod
+    def setup(self) -> None:
+        """Load the tables."""
+
+    def few(self, most: int) -> int:
+        """Return the rows of a bundle: at most ``most``, and few of a short batch."""
         few = -(-self.real.shape[0] // (_FEWEST_BUNDLES * nl.num_programs()))
-        return max(1, min(rows, few))
+        return max(1, min(most, few))
 
     def load_tables(self) -> list[Tensor]:
         """Load the tables into SBUF, and the identity where there are transposes."""
@@ -116,7 +138,9 @@ class SpreadRows:
         whole = [[2 * n, columns], *pattern]
         return [self.twiddle.ap(whole, part * n + first) for part in range(2)]
 
-    def real_lines(self, rows: Rows, low: int, size: int, each: int) -> Iterator[tuple[int, Tensor]]:
+    def real_lines(
+        self, rows: Rows, low: int, size: int, each: int
+    ) -> Iterator[tuple[int, Tensor]]:
         """Yield the transfers of real rows: the first row and the view [R, rows, size] of each.
 
         low, size: which of the L C numbers of a partition. each: rows that lie side by side.
@@ -124,14 +148,18 @@ class SpreadRows:
         digits = self.digits
         together = rows_together(rows.base, digits.radix, each, size)
         for row in range(0, rows.each, together):
-            some = replace(rows, first=rows.first + row, each=min(together, rows.each - row))
-            pitch = digits.middle * digits.columns
-            yield row, lines(self.real, some, (digits.radix, pitch), low, size)
+            shape = (digits.radix, digits.middle * digits.columns)
+            yield row, lines(self.real, some_rows(rows, row, together), shape, low, size)
 
     def spectrum_lines(self, part: int, rows: Rows, size: int) -> Tensor:
         """Return ``size`` numbers from every A-th on of half spectra, [C/2, rows, size]."""
         digits = self.digits
         return lines(self.spectra[part], rows, (digits.columns // 2, digits.length), 0, size)
+
+
+def some_rows(rows: Rows, row: int, count: int) -> Rows:
+    """Return up to ``count`` of the rows, from number ``row`` on."""
+    return replace(rows, first=rows.first + row, each=min(count, rows.each - row))
 
 
 def lines(x: Tensor, rows: Rows, shape: tuple[int, int], low: int, size: int) -> Tensor:
