@@ -141,6 +141,8 @@ class ToSpectra(SpreadRows):
         is_loaded_ahead = len(self.portions) > 1 or 2 * len(self.chunks) <= _RING
         self.order = Order(_DEPTH, spread=True) if is_loaded_ahead else Order(1, 0)
 
+        self.settling = 3 if self.rows <= _FEW_ROWS else 2
+
     def setup(self) -> None:
         """Load the tables."""
         self.first, *middle, self.twiddle, self.last = self.load_tables()
@@ -176,12 +178,9 @@ class ToSpectra(SpreadRows):
             yield from self._open(bundle, v)
         if digits.middle > 1:
             yield TURN
-            tasks = list(self._second_stage(bundle, v, low, low + slots))
-            yield from tasks
-            if len(tasks) == 1:
-                yield TURN  # its products are made in the next turn
-        yield TURN
-        yield TURN  # VectorE applies the last twiddles
+            yield from self._second_stage(bundle, v, low, low + slots)
+        for _ in range(self.settling):
+            yield TURN  # VectorE applies the last twiddles
         yield from self._close(v, bundle.result, low, slots)
         if is_last:
             yield After(partial(self._store, bundle))
