@@ -31,45 +31,31 @@ Why it is fast.  It has about half the products of a complex transform, and half
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
+from ..launch import Rows
 from ..packing import unpack
-from ..row_blocks import descriptors, rows_together, share_rows
-from ..tiles import PSUM_BANK, load_identity, load_tables
-from .inverse_real_four_step_stages import (
-    CLOSE,
-    COPY,
-    FINISH,
-    OPEN,
+from ..pipeline import TURN, After, Block, Order, Single, Task
+from ..tables import load_identity
+from ..tensor import Tensor
+from .real_four_step_stages import (
+    LOADED,
     RUNS,
-    TURN,
-    Bundle,
-    Lines,
-    Pipeline,
-    Spread,
-    Step,
-    Tables,
-    copy,
-    multiply_last,
-    open_slots,
-    turn_last,
-    turn_slots,
+    Put,
+    SpreadRows,
+    add_products,
+    times,
 )
-from .real_four_step_tables import (
-    FEWEST_BUNDLES,
-    MAX_INVERSE_LENGTH,
-    copy_count,
-    digits_of,
-    fine_slots,
-    groups_of,
-    runs_paired,
-    slot_count,
-    slots_together,
-)
+from .real_four_step_tables import MAX_INVERSE_LENGTH, Inverse, digits_of
 
-_LOADED = 2048  # numbers a partition of an input tile that holds several rows
-_RING = 2  # number of input tiles
+_RING = 2  # input tiles
+
+# Takes a row, a slot and products with real and with imaginary parts of twiddles, [part] each.
+Twiddled = Callable[[int, int, Sequence[Tensor], Sequence[Tensor]], None]
 
 
 @nki.jit
@@ -84,245 +70,204 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     Returns:
         y, float32 HBM [B, N].
     """
-    batch = x_re.shape[0]
-    n = 2 * (x_re.shape[1] - 1)
-    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x = [x_re, x_im]
-    spread = spread_of(radices, batch)
-    share = share_rows(batch, spread.rows, instructions_of(spread))
-    tiles = input_tiles(spread)
-    end = share.first + share.trips * share.step
-    bundles = bundles_of(end, share.rest, spread)
-    if share.trips == 0 and len(bundles) > 0:
-        # Data comes first: it is copied while the tables arrive.
-        load_bundle(bundles[0], Lines(x, None), tiles[0], spread)
-    held = hold_tables(unpack(tables, places), spread)
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            inner = bundles_of(0, share.step, spread)
-            transform_bundles(inner, Lines(x, row), tiles, Lines([y], row), held, spread)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    transform_bundles(bundles, Lines(x, None), tiles, Lines([y], None), held, spread)
+    digits = Inverse(*digits_of(radices))
+    y = hbm((x_re.shape[0], digits.n))
+    FromSpectra(digits, y, [x_re, x_im], unpack(tables, places)).run()
     return y
 
 
-def spread_of(radices: Any, batch: int) -> Spread:
-    """Return how transforms of a batch are spread."""
-    radix, middle, columns = digits_of(radices)
-    rows = _LOADED // (middle * max(radix, columns))
-    few = -(-batch // (FEWEST_BUNDLES * nl.num_programs()))
-    together = slots_together(radix, middle)
-    fine = fine_slots(radix, middle)
-    rows = max(1, min(rows, few))
-    return Spread(radix, middle, columns, slot_count(radix), fine, together, rows)
+@dataclass
+class FromSpectra(SpreadRows):
+    """What all blocks of a launch share. A block is a bundle of rows."""
 
+    digits: Inverse
 
-def instructions_of(spread: Spread) -> int:
-    """Return about how many instructions a bundle takes."""
-    groups = len(groups_of(spread.radix, spread.middle)) if spread.middle > 1 else 0
-    each = 4 * groups + 4 * spread.middle + 12
-    return int(copy_count(spread.radix, spread.middle, spread.fine) + spread.rows * each + 8)
+    def __post_init__(self) -> None:
+        digits = self.digits
+        self.rows = self.few(LOADED // (digits.middle * max(digits.radix, digits.columns)))
+        shape = (digits.columns, self.rows * (digits.length + 1))
+        self.inputs = [sbuf(shape) for _ in range(_RING)]
+        # SBUF holds fewer of the longest bundles at a time.
+        self.order = Order(6 if digits.n < MAX_INVERSE_LENGTH else 3, spread=True)
 
+    def setup(self) -> None:
+        """Load the tables."""
+        self.first, self.twiddle, *middle, self.last = self.load_tables()
+        self.middle = middle[0] if middle else None
+        self.identity = load_identity()
 
-def input_tiles(spread: Spread) -> Any:
-    """Allocate the tiles that DMA fills in turn."""
-    shape = (spread.columns, spread.rows * (spread.radix * spread.middle + 1))
-    tiles = []
-    for _ in range(_RING):
-        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    return tiles
-
-
-def hold_tables(tables: Any, spread: Spread) -> Tables:
-    """Load the tables into SBUF."""
-    width = spread.slots * spread.middle
-    wanted = [tables[0], tables[1].reshape((spread.columns, 2 * width))]
-    for table in tables[2:]:
-        wanted.append(table)
-    loaded = load_tables(wanted)
-    twiddle = loaded[1].reshape((spread.columns, 2, width))
-    middle = loaded[2] if spread.middle > 1 else None
-    identity = load_identity(nl.float32)
-    return Tables(identity, loaded[0], twiddle, middle, loaded[len(loaded) - 1])
-
-
-# Loads and the store.
-
-
-def bundles_of(first: int, count: int, spread: Spread) -> Any:
-    """Return ``count`` rows from ``first`` on, bundle by bundle."""
-    bundles = []
-    for start in range(first, first + count, spread.rows):
-        rows = min(spread.rows, first + count - start)
-        bundles.append(Bundle(start, rows, None, [], [], [], None))
-    return bundles
-
-
-def load_bundle(bundle: Bundle, source: Lines, tile: Any, spread: Spread) -> None:
-    """Load a bundle's spectra: A + 1 neighbouring numbers on each partition."""
-    length, half = spread.radix * spread.middle, spread.columns // 2
-    line = half * length + 1
-    flat = tile[:, 0 : bundle.rows * (length + 1)]
-    bundle.loaded = flat.reshape_dim(1, (bundle.rows, length + 1))
-    for part in range(2):
-        pattern = [[length, half], [line, bundle.rows], [1, length + 1]]
-        offset = bundle.first * line
-        data = source.parts[part].ap(pattern, offset, scalar_offset=source.base)
-        place = bundle.loaded[part * half : (part + 1) * half]
-        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(source.base))
-
-
-def store_bundle(bundle: Bundle, target: Lines, spread: Spread) -> None:
-    """Store a bundle's rows: N / R numbers of each partition."""
-    size = spread.middle * spread.columns
-    together = rows_together(target.base, spread.radix, bundle.rows, size)
-    for row in range(0, bundle.rows, together):
-        pattern = [[size, spread.radix], [spread.radix * size, together], [1, size]]
-        offset = (bundle.first + row) * spread.radix * size
-        place = target.parts[0].ap(pattern, offset, scalar_offset=target.base)
-        tile = bundle.result[:, row : row + together]
-        nisa.dma_copy(dst=place, src=tile, dge_mode=descriptors(target.base))
-
-
-# Transforms.
-
-
-def transform_bundles(
-    bundles: Any, source: Lines, tiles: Any, target: Lines, tables: Tables, spread: Spread
-) -> None:
-    """Transform bundles: one is copied, the one before is opened, and an earlier one is closed."""
-    count = len(bundles)
-    line = Pipeline(tables, spread, target, count == 1, [], [])
-    # Where SBUF has room for results of one more bundle, a bundle ends among the next one's steps.
-    is_late = spread.radix * spread.middle * spread.columns < MAX_INVERSE_LENGTH
-    for index in range(min(_RING, count)):
-        if bundles[index].loaded == None:
-            load_bundle(bundles[index], source, tiles[index], spread)
-    for index in range(count + 2 if count > 0 else 0):
-        copies: Any = []
-        openings: Any = []
-        others: Any = []
-        if index < count:
-            allocate(bundles[index], spread)
-            copies = copies_of(bundles[index], spread)
-        if 0 < index < count + 1:
-            openings = openings_of(bundles[index - 1], spread)
-        if index > 1:
-            before = bundles[max(0, index - 3) : index - 2] if is_late else []
-            others = closings_of(bundles[index - 2], before, spread)
-        if index == count + 1 or (index > 1 and not is_late):
-            append_end(others, bundles[index - 2], spread)
-        total = max(len(copies), len(openings), len(others))
-        for number in range(total):
-            run_steps(line, copies, number, total)
-            run_steps(line, openings, number, total)
-            run_steps(line, others, number, total)
-        if index < count and index + _RING < count:
-            # Its tile is that of this bundle, which has been copied.
-            load_bundle(bundles[index + _RING], source, tiles[index % _RING], spread)
-
-
-def run_steps(line: Pipeline, steps: Any, number: int, total: int) -> None:
-    """Run the steps whose turn it is, where steps are spread over ``total`` turns."""
-    # Steps whose results the next turn reads come early; the store comes late.
-    low, high = -(-len(steps) * number // total), -(-len(steps) * (number + 1) // total)
-    if len(steps) > 0 and steps[0].kind >= TURN:
-        low, high = len(steps) * number // total, len(steps) * (number + 1) // total
-    for step in steps[low:high]:
-        if step.kind == COPY:
-            copy(step, line)
-        elif step.kind == OPEN:
-            open_slots(step, line)
-        elif step.kind == TURN:
-            turn_slots(step, line)
-        elif step.kind == CLOSE:
-            turn_last(step, line)
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform a bundle."""
+        digits = self.digits
+        x = self._load(rows, number)
+        yield TURN
+        shape = (digits.columns, rows.each, digits.slots, digits.middle)
+        terms = [sbuf(shape) for _ in range(2)]
+        is_alone = self.real.shape[0] <= nl.num_programs()
+        for index, (place, numbers) in enumerate(self._copies(x, terms)):
+            yield Single(partial(_copy, place, numbers, is_alone and index % 2 == 1))
+        yield TURN
+        # [C, runs, R]: the operands of the last product, of all rows, or of one row each.
+        if digits.middle == 1:
+            lasts = [sbuf((digits.columns, rows.each, digits.radix))]
+            yield from self._open(terms, self._into_rows(lasts[0]))
         else:
-            if len(line.closed) > 0 and line.closed[0].step.bundle.first == step.bundle.first:
-                multiply_last(line)
-            store_bundle(step.bundle, line.target, line.spread)
+            shape = (digits.columns, digits.slots, 2, digits.middle)
+            states = [sbuf(shape) for _ in range(rows.each)]
+            yield from self._open(terms, self._into_states(states))
+            yield TURN
+            shape = (digits.columns, digits.middle, digits.radix)
+            lasts = [sbuf(shape) for _ in range(rows.each)]
+            for state, last in zip(states, lasts, strict=True):
+                flat = state.reshape((digits.columns, 2 * digits.slots * digits.middle))
+                yield from self.second_stage(flat, 0, len(digits.groups), self._into(last))
+        yield TURN
+        result = sbuf((digits.radix, rows.each * digits.middle, digits.columns))
+        yield from self._close(lasts, result)
+        yield After(partial(self._store, rows, result))
+
+    # Loads and the store.
+
+    def _load(self, rows: Rows, number: int) -> Tensor:
+        """Load A + 1 neighbouring numbers on each partition: SBUF [(part, k'), rows, A + 1]."""
+        digits = self.digits
+        size, half = digits.length + 1, digits.columns // 2
+        x = self.inputs[number % _RING][:, 0 : rows.each * size].reshape_dim(1, (rows.each, size))
+        for part in range(2):
+            source = self.spectrum_lines(part, rows, size)
+            transfer(x[part * half : (part + 1) * half], source, rows.base)
+        return x
+
+    def _store(self, rows: Rows, result: Tensor) -> None:
+        """Store N / R numbers of each partition."""
+        digits = self.digits
+        size = digits.middle * digits.columns
+        tile = result.reshape((digits.radix, rows.each, size))
+        for row, y in self.real_lines(rows, 0, size, rows.each):
+            transfer(y, tile[:, row : row + y.shape[1]], rows.base)
+
+    # The order of slots.
+
+    def _copies(self, x: Tensor, terms: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield places in [C, rows, slots, L], and the numbers of x that belong there.
+
+        The first term comes by t, the second one by s and k2.
+        """
+        digits, fine = self.digits, self.digits.fine
+        numbers = x[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
+        for slot in (0, *range(1, digits.slots, fine)):
+            size, K = (fine if slot > 0 else 1), int(digits.order[slot])
+            place = terms[0][:, :, slot : slot + size]
+            yield place, numbers[..., K : K + size].permute((0, 1, 3, 2))
+        # Slot R/2 continues the run of the other slots if S = 1.
+        starts = (
+            [(0, 1)] if fine == 1 else [*((1 + s, fine) for s in range(fine)), (0, digits.slots)]
+        )
+        for first, step in starts:
+            for k2 in range(digits.middle):
+                place = terms[1][:, :, first::step, k2]
+                low = digits.radix * (digits.middle - k2) - int(digits.order[first])
+                end = low + (place.shape[2] - 1) * step + 1
+                yield place, x[:, :, low:end:step]
+
+    # The first product and the twiddles.
+
+    def _open(self, terms: Sequence[Tensor], put: Twiddled) -> Block:
+        """Yield the first product of whole rows or, with a second stage, of slots of a row."""
+        digits, rows = self.digits, terms[0].shape[1]
+        most = PSUM_BANK // digits.middle
+        each = max(1, most // digits.slots) if digits.middle == 1 else 1
+        for row in range(0, rows, each):
+            for first in range(0, digits.slots, most):
+                end, last = min(row + each, rows), min(first + most, digits.slots)
+                here = [term[:, row:end, first:last] for term in terms]
+                yield Single(partial(self._opened, here, partial(put, row, first), first))
+
+    def _opened(self, terms: Sequence[Tensor], put: Callable[..., None], first: int) -> None:
+        """Compute the DFT over k_c, which leaves c on partitions, and apply the twiddles."""
+        columns, rows, slots, middle = terms[0].shape
+        banks = [psum((columns, rows, slots * middle)) for _ in range(2)]
+        for part, bank in enumerate(banks):
+            for term, data in enumerate(terms):
+                place = bank.reshape_dim(2, (slots, middle))
+                multiply(place, self.first[:, 2 * term + part], data, term > 0)
+        factors = self.factors([[0, rows], [1, slots * middle]], first * middle)
+        by_imaginary = [times(bank, factors[1], False) for bank in banks]
+        by_real = [times(bank, factors[0], True) for bank in banks]
+        shape = (slots, middle)
+        put(*([x.reshape_dim(2, shape) for x in products] for products in (by_real, by_imaginary)))
+
+    def _into_rows(self, last: Tensor) -> Twiddled:
+        """Return the put of the first product into operands of the last one, [C, rows, R]."""
+
+        def put(
+            row: int, first: int, by_real: Sequence[Tensor], by_imaginary: Sequence[Tensor]
+        ) -> None:
+            rows = last[:, row : row + by_real[0].shape[1]]
+            for part, low, high, at in self.digits.closed(0, self.digits.slots):
+                data = [x[:, :, low:high, 0] for x in (by_real[part], by_imaginary[1 - part])]
+                add_products(rows[:, :, at : at + high - low], part, *data)
+
+        return put
+
+    def _into_states(self, states: Sequence[Tensor]) -> Twiddled:
+        """Return the put of the first product into states of the second stage, one of each row."""
+
+        def put(
+            row: int, first: int, by_real: Sequence[Tensor], by_imaginary: Sequence[Tensor]
+        ) -> None:
+            slots = states[row][:, first : first + by_real[0].shape[2]].expand_dim(1)
+            for part in range(2):
+                add_products(slots[:, :, :, part], part, by_real[part], by_imaginary[1 - part])
+
+        return put
+
+    # The second stage and the last product.
+
+    def _into(self, last: Tensor) -> Put:
+        """Return the put of the second stage into operands of the last product, [C, L, R]."""
+
+        def put(bank: Tensor, first: int) -> None:
+            for part, low, high, at in self.digits.closed(first, first + bank.shape[3]):
+                data = bank[:, part, :, low - first : high - first]
+                evacuate(data, last[:, :, at : at + high - low])
+
+        return put
+
+    def _close(self, lasts: Sequence[Tensor], result: Tensor) -> Block:
+        """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
+        each = RUNS * self.digits.tiles
+        for index, last in enumerate(lasts):
+            runs = last.shape[1]
+            for first in range(0, runs, each):
+                end = min(first + each, runs)
+                place = result[:, index * runs + first : index * runs + end]
+                yield self._closed(last[:, first:end], place)
+
+    def _closed(self, runs: Tensor, result: Tensor) -> Task:
+        """Transpose runs of R numbers, as many as fill the array, and multiply them."""
+        radix, tiles = self.digits.radix, self.digits.tiles
+        count = runs.shape[1]
+        numbers = runs.flatten_dims(1, 2)
+        operands = self.transposed(
+            [
+                numbers[:, low * radix : min(low + tiles, count) * radix]
+                for low in range(0, count, tiles)
+            ]
+        )
+        yield
+        places = [result[:, tile::tiles] for tile in range(min(tiles, count))]
+        banks = [psum(place.shape) for place in places]
+        for tile, bank in enumerate(banks):
+            data = operands[:, 0 : bank.shape[1]]
+            multiply_tile(bank, self.last, data, tile, tiles, False)
+        for place, bank in zip(places, banks, strict=True):
+            evacuate(bank, place)
 
 
-def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Allocate tiles for the results of a bundle's stages."""
-    shape: Any = (spread.columns, bundle.rows, spread.slots, spread.middle)
-    for _ in range(2):
-        bundle.terms.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    if spread.middle == 1:
-        shape = (spread.columns, bundle.rows, 1, spread.radix)
-        bundle.lasts.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    for _ in range(bundle.rows if spread.middle > 1 else 0):
-        shape = (spread.columns, 2 * spread.slots * spread.middle)
-        bundle.states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-        shape = (spread.columns, 1, spread.middle, spread.radix)
-        bundle.lasts.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    shape = (spread.radix, bundle.rows, spread.middle * spread.columns)
-    bundle.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-
-
-def copies_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps that bring a bundle's numbers into the order of slots."""
-    total = copy_count(spread.radix, spread.middle, spread.fine)
-    steps = []
-    for number in range(total):
-        steps.append(Step(COPY, bundle, 0, bundle.rows, number, 1))
-    return steps
-
-
-def openings_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps of the first product, of whole rows or of some slots of one row."""
-    steps = []
-    most = PSUM_BANK // spread.middle
-    if most >= spread.slots:
-        each = 1 if spread.middle > 1 else most // spread.slots
-        for row in range(0, bundle.rows, each):
-            rows = min(each, bundle.rows - row)
-            steps.append(Step(OPEN, bundle, row, rows, 0, spread.slots))
-        return steps
-    for row in range(bundle.rows):
-        for first in range(0, spread.slots, most):
-            steps.append(Step(OPEN, bundle, row, 1, first, min(most, spread.slots - first)))
-    return steps
-
-
-def closings_of(bundle: Bundle, before: Any, spread: Spread) -> Any:
-    """Return the steps of the second stage and of the last product, row by row, without the end.
-
-    before: [the bundle before], whose end is among these steps, or [].
-    """
-    steps: Any = []
-    if spread.middle == 1:
-        runs = RUNS * runs_paired(spread.radix)
-        for row in range(0, bundle.rows, runs):
-            steps.append(Step(CLOSE, bundle, row, min(runs, bundle.rows - row), 0, 1))
-            for ended in before if row == 0 else []:
-                steps.append(Step(FINISH, ended, 0, ended.rows, 0, 0))
-        return steps
-    groups = len(groups_of(spread.radix, spread.middle))
-    for row in range(bundle.rows):
-        for first in range(0, groups, RUNS):
-            steps.append(Step(TURN, bundle, row, 1, first, min(RUNS, groups - first)))
-            if first == 0 and row > 0:
-                append_last(steps, bundle, row - 1, spread)
-            for ended in before if first == 0 and row == 0 else []:
-                append_last(steps, ended, ended.rows - 1, spread)
-        for ended in before if row == 0 else []:
-            steps.append(Step(FINISH, ended, 0, ended.rows, 0, 0))
-    return steps
-
-
-def append_end(steps: Any, bundle: Bundle, spread: Spread) -> None:
-    """Append the steps that end the last bundle."""
-    if spread.middle > 1:
-        steps.append(Step(TURN, bundle, bundle.rows, 1, 0, 0))
-        append_last(steps, bundle, bundle.rows - 1, spread)
-    steps.append(Step(FINISH, bundle, 0, bundle.rows, 0, 0))
-
-
-def append_last(steps: Any, bundle: Bundle, row: int, spread: Spread) -> None:
-    """Append the steps of the last product of a row."""
-    runs = RUNS * runs_paired(spread.radix)
-    for first in range(0, spread.middle, runs):
-        steps.append(Step(CLOSE, bundle, row, 1, first, min(runs, spread.middle - first)))
+def _copy(dst: Tensor, src: Tensor, is_vector: bool) -> None:
+    """Copy numbers in SBUF. GpSimdE does not, because it brings the tables of a launch."""
+    if is_vector:
+        nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.vector)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=src)
