@@ -88,7 +88,7 @@ class FromSpectra(SpreadRows):
         shape = (digits.columns, self.rows * (digits.length + 1))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
         # SBUF holds fewer of the longest bundles at a time.
-        self.order = Order(6 if digits.n < MAX_INVERSE_LENGTH else 3, spread=True)
+        self.order = Order(8 if digits.n < MAX_INVERSE_LENGTH else 3, spread=True)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -111,10 +111,12 @@ class FromSpectra(SpreadRows):
         if digits.middle == 1:
             lasts = [sbuf((digits.columns, rows.each, digits.radix))]
             yield from self._open(terms, self._into_rows(lasts[0]))
+            yield TURN
         else:
             shape = (digits.columns, digits.slots, 2, digits.middle)
             states = [sbuf(shape) for _ in range(rows.each)]
             yield from self._open(terms, self._into_states(states))
+            yield TURN
             yield TURN
             shape = (digits.columns, digits.middle, digits.radix)
             lasts = [sbuf(shape) for _ in range(rows.each)]
@@ -122,6 +124,8 @@ class FromSpectra(SpreadRows):
                 flat = state.reshape((digits.columns, 2 * digits.slots * digits.middle))
                 yield from self.second_stage(flat, 0, len(digits.groups), self._into(last))
         yield TURN
+        if self.rows <= 2:
+            yield TURN
         result = sbuf((digits.radix, rows.each * digits.middle, digits.columns))
         yield from self._close(lasts, result)
         yield After(partial(self._store, rows, result))
