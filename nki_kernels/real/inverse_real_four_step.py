@@ -88,7 +88,7 @@ class FromSpectra(SpreadRows):
         shape = (digits.columns, self.rows * (digits.length + 1))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
         # SBUF holds fewer of the longest bundles at a time.
-        self.order = Order(8 if digits.n < MAX_INVERSE_LENGTH else 3, spread=True)
+        self.order = Order(4, spread=True)
 
     def setup(self) -> None:
         """Load the tables."""
