@@ -53,6 +53,7 @@ from .real_four_step_stages import (
 from .real_four_step_tables import MAX_INVERSE_LENGTH, Inverse, digits_of
 
 _RING = 2  # input tiles
+_LONG = 4096  # A, beyond which SBUF holds fewer blocks at a time
 
 # Takes a row, a slot and products with real and with imaginary parts of twiddles, [part] each.
 Twiddled = Callable[[int, int, Sequence[Tensor], Sequence[Tensor]], None]
@@ -88,7 +89,7 @@ class FromSpectra(SpreadRows):
         shape = (digits.columns, self.rows * (digits.length + 1))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
         # SBUF holds fewer of the longest bundles at a time.
-        self.order = Order(4, spread=True)
+        self.order = Order(4 if digits.length <= _LONG else 2, spread=True)
 
     def setup(self) -> None:
         """Load the tables."""

@@ -73,7 +73,7 @@ from .real_four_step_tables import Forward, digits_of
 
 _RING = 3  # input tiles
 _FEW_ROWS = 2  # rows of a bundle, up to which row tiles do not pay
-_DEPTH = 6  # blocks on their way, from the load to the store
+_DEPTH = 5  # blocks on their way, from the load to the store
 _EVACUATED = 4  # consecutive evacuations, during which others wait for ScalarE
 # numbers of a partition of a state, up to which SBUF has room for two states
 _TWO_STATES = 6656
