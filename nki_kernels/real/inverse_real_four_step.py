@@ -42,21 +42,14 @@ from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, Task
 from ..tables import load_identity
 from ..tensor import Tensor
-from .real_four_step_stages import (
-    LOADED,
-    RUNS,
-    Put,
-    SpreadRows,
-    add_products,
-    times,
-)
-from .real_four_step_tables import MAX_INVERSE_LENGTH, Inverse, digits_of
+from .real_four_step_stages import LOADED, RUNS, Put, SpreadRows, add_products, times
+from .real_four_step_tables import inverse_digits
 
 _RING = 2  # input tiles
-_LONG = 4096  # A, beyond which SBUF holds fewer blocks at a time
+_LONG = 4096  # A beyond which SBUF holds fewer blocks at a time
 
-# Takes a row, a slot and products with real and with imaginary parts of twiddles, [part] each.
-Twiddled = Callable[[int, int, Sequence[Tensor], Sequence[Tensor]], None]
+# Takes the first row, the first slot, and products with twiddles to be added, of each part.
+Sums = Callable[[int, int, Sequence[Sequence[Tensor]]], None]
 
 
 @nki.jit
@@ -71,72 +64,62 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     Returns:
         y, float32 HBM [B, N].
     """
-    digits = Inverse(*digits_of(radices))
-    y = hbm((x_re.shape[0], digits.n))
-    FromSpectra(digits, y, [x_re, x_im], unpack(tables, places)).run()
+    y = hbm((x_re.shape[0], 2 * (x_re.shape[1] - 1)))
+    ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places)).run()
     return y
 
 
 @dataclass
-class FromSpectra(SpreadRows):
-    """What all blocks of a launch share. A block is a bundle of rows."""
-
-    digits: Inverse
+class ToReal(SpreadRows):
+    """What all blocks of a launch share. A block transforms a bundle."""
 
     def __post_init__(self) -> None:
         digits = self.digits
         self.rows = self.few(LOADED // (digits.middle * max(digits.radix, digits.columns)))
         shape = (digits.columns, self.rows * (digits.length + 1))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
-        # SBUF holds fewer of the longest bundles at a time.
         self.order = Order(4 if digits.length <= _LONG else 2, spread=True)
 
     def setup(self) -> None:
         """Load the tables."""
         self.first, self.twiddle, *middle, self.last = self.load_tables()
-        self.middle = middle[0] if middle else None
+        if middle:
+            self.middle = middle[0]
         self.identity = load_identity()
 
     def block(self, rows: Rows, number: int) -> Block:
         """Transform a bundle."""
         digits = self.digits
+        columns, slots, middle = digits.columns, digits.slots, digits.middle
         x = self._load(rows, number)
         yield TURN
-        shape = (digits.columns, rows.each, digits.slots, digits.middle)
-        terms = [sbuf(shape) for _ in range(2)]
-        is_alone = self.real.shape[0] <= nl.num_programs()
-        for index, (place, numbers) in enumerate(self._copies(x, terms)):
-            yield Single(partial(_copy, place, numbers, is_alone and index % 2 == 1))
+        terms = [sbuf((columns, rows.each, slots, middle)) for _ in range(2)]
+        yield from self._in_order(x, terms)
         yield TURN
-        # [C, runs, R]: the operands of the last product, of all rows, or of one row each.
-        if digits.middle == 1:
-            lasts = [sbuf((digits.columns, rows.each, digits.radix))]
+        # The operands of the last product, of all rows or of each row: [C, runs, R].
+        if middle == 1:
+            lasts = [sbuf((columns, rows.each, digits.radix))]
             yield from self._open(terms, self._into_rows(lasts[0]))
-            yield TURN
+            yield from [TURN] * 2  # VectorE applies the last twiddles
         else:
-            shape = (digits.columns, digits.slots, 2, digits.middle)
-            states = [sbuf(shape) for _ in range(rows.each)]
+            states = [sbuf((columns, slots, 2, middle)) for _ in range(rows.each)]
             yield from self._open(terms, self._into_states(states))
-            yield TURN
-            yield TURN
-            shape = (digits.columns, digits.middle, digits.radix)
-            lasts = [sbuf(shape) for _ in range(rows.each)]
+            yield from [TURN] * 2
+            lasts = [sbuf((columns, middle, digits.radix)) for _ in range(rows.each)]
             for state, last in zip(states, lasts, strict=True):
-                flat = state.reshape((digits.columns, 2 * digits.slots * digits.middle))
-                yield from self.second_stage(flat, 0, len(digits.groups), self._into(last))
-        yield TURN
-        if self.rows <= 2:
+                flat = state.reshape((columns, 2 * slots * middle))
+                put = self._into_operands(last)
+                yield from self.second_stage(flat, range(len(digits.groups)), put)
             yield TURN
-        result = sbuf((digits.radix, rows.each * digits.middle, digits.columns))
-        yield from self._close(lasts, result)
+        result = sbuf((digits.radix, rows.each * middle, columns))
+        yield from self.settled(0)
+        for index, last in enumerate(lasts):
+            yield from self._close(last, result[:, index * last.shape[1] :])
         yield After(partial(self._store, rows, result))
-
-    # Loads and the store.
 
     def _load(self, rows: Rows, number: int) -> Tensor:
         """Load A + 1 neighbouring numbers on each partition: SBUF [(part, k'), rows, A + 1]."""
-        digits = self.digits
-        size, half = digits.length + 1, digits.columns // 2
+        size, half = self.digits.length + 1, self.digits.columns // 2
         x = self.inputs[number % _RING][:, 0 : rows.each * size].reshape_dim(1, (rows.each, size))
         for part in range(2):
             source = self.spectrum_lines(part, rows, size)
@@ -145,50 +128,57 @@ class FromSpectra(SpreadRows):
 
     def _store(self, rows: Rows, result: Tensor) -> None:
         """Store N / R numbers of each partition."""
-        digits = self.digits
-        size = digits.middle * digits.columns
-        tile = result.reshape((digits.radix, rows.each, size))
+        size = self.digits.middle * self.digits.columns
+        tile = result.reshape((self.digits.radix, rows.each, size))
         for row, y in self.real_lines(rows, 0, size, rows.each):
             transfer(y, tile[:, row : row + y.shape[1]], rows.base)
 
     # The order of slots.
 
-    def _copies(self, x: Tensor, terms: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield places in [C, rows, slots, L], and the numbers of x that belong there.
+    def _in_order(self, x: Tensor, terms: Sequence[Tensor]) -> Block:
+        """Yield copies into the order of slots, [(part, k'), rows, slots, L].
 
-        The first term comes by t, the second one by s and k2.
+        VectorE helps where it has time. GpSimdE does not, because it brings the tables.
         """
-        digits, fine = self.digits, self.digits.fine
+        is_alone = self.real.shape[0] <= nl.num_programs()
+        places = [*self._first_term(x, terms[0]), *self._second_term(x, terms[1])]
+        for index, (dst, src) in enumerate(places):
+            yield Single(partial(_copy, dst, src, is_alone and index % 2 == 1))
+
+    def _first_term(self, x: Tensor, term: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield places of the first term, and the numbers that belong there, t by t."""
+        digits = self.digits
         numbers = x[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
-        for slot in (0, *range(1, digits.slots, fine)):
-            size, K = (fine if slot > 0 else 1), int(digits.order[slot])
-            place = terms[0][:, :, slot : slot + size]
-            yield place, numbers[..., K : K + size].permute((0, 1, 3, 2))
+        for slot in (0, *range(1, digits.slots, digits.fine)):
+            size, K = (digits.fine if slot > 0 else 1), digits.order[slot]
+            data = numbers[..., K : K + size].permute((0, 1, 3, 2))
+            yield term[:, :, slot : slot + size], data
+
+    def _second_term(self, x: Tensor, term: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield places of the second term, which lies backwards, by s and k2."""
+        digits, fine = self.digits, self.digits.fine
         # Slot R/2 continues the run of the other slots if S = 1.
-        starts = (
-            [(0, 1)] if fine == 1 else [*((1 + s, fine) for s in range(fine)), (0, digits.slots)]
-        )
-        for first, step in starts:
+        runs = [(1 + s, fine) for s in range(fine)] + [(0, digits.slots)] if fine > 1 else [(0, 1)]
+        for first, step in runs:
             for k2 in range(digits.middle):
-                place = terms[1][:, :, first::step, k2]
-                low = digits.radix * (digits.middle - k2) - int(digits.order[first])
-                end = low + (place.shape[2] - 1) * step + 1
-                yield place, x[:, :, low:end:step]
+                place = term[:, :, first::step, k2]
+                low = digits.radix * (digits.middle - k2) - digits.order[first]
+                yield place, x[:, :, low : low + (place.shape[2] - 1) * step + 1 : step]
 
     # The first product and the twiddles.
 
-    def _open(self, terms: Sequence[Tensor], put: Twiddled) -> Block:
+    def _open(self, terms: Sequence[Tensor], put: Sums) -> Block:
         """Yield the first product of whole rows or, with a second stage, of slots of a row."""
         digits, rows = self.digits, terms[0].shape[1]
         most = PSUM_BANK // digits.middle
-        each = max(1, most // digits.slots) if digits.middle == 1 else 1
+        each = most // digits.slots if digits.middle == 1 else 1
         for row in range(0, rows, each):
-            for first in range(0, digits.slots, most):
-                end, last = min(row + each, rows), min(first + most, digits.slots)
-                here = [term[:, row:end, first:last] for term in terms]
-                yield Single(partial(self._opened, here, partial(put, row, first), first))
+            for slot in range(0, digits.slots, most):
+                end, high = min(row + each, rows), min(slot + most, digits.slots)
+                data = [term[:, row:end, slot:high] for term in terms]
+                yield Single(partial(self._opened, data, row, slot, put))
 
-    def _opened(self, terms: Sequence[Tensor], put: Callable[..., None], first: int) -> None:
+    def _opened(self, terms: Sequence[Tensor], row: int, slot: int, put: Sums) -> None:
         """Compute the DFT over k_c, which leaves c on partitions, and apply the twiddles."""
         columns, rows, slots, middle = terms[0].shape
         banks = [psum((columns, rows, slots * middle)) for _ in range(2)]
@@ -196,72 +186,73 @@ class FromSpectra(SpreadRows):
             for term, data in enumerate(terms):
                 place = bank.reshape_dim(2, (slots, middle))
                 multiply(place, self.first[:, 2 * term + part], data, term > 0)
-        factors = self.factors([[0, rows], [1, slots * middle]], first * middle)
-        by_imaginary = [times(bank, factors[1], False) for bank in banks]
-        by_real = [times(bank, factors[0], True) for bank in banks]
-        shape = (slots, middle)
-        put(*([x.reshape_dim(2, shape) for x in products] for products in (by_real, by_imaginary)))
+        factors = self.factors([[0, rows], [1, slots * middle]], slot * middle)
+        imaginary = [times(bank, factors[1], False) for bank in banks]
+        real = [times(bank, factors[0], True) for bank in banks]
+        pairs = ((real[0], imaginary[1]), (real[1], imaginary[0]))
+        put(row, slot, [[x.reshape_dim(2, (slots, middle)) for x in pair] for pair in pairs])
 
-    def _into_rows(self, last: Tensor) -> Twiddled:
-        """Return the put of the first product into operands of the last one, [C, rows, R]."""
+    def _into_rows(self, last: Tensor) -> Sums:
+        """Return what puts sums into operands of the last product, [C, rows, R]."""
 
-        def put(
-            row: int, first: int, by_real: Sequence[Tensor], by_imaginary: Sequence[Tensor]
-        ) -> None:
-            rows = last[:, row : row + by_real[0].shape[1]]
-            for part, low, high, at in self.digits.closed(0, self.digits.slots):
-                data = [x[:, :, low:high, 0] for x in (by_real[part], by_imaginary[1 - part])]
-                add_products(rows[:, :, at : at + high - low], part, *data)
+        def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
+            rows = last[:, row : row + products[0][0].shape[1]]
+            for part, low, high, place in self._operands(slot, self.digits.slots):
+                data = [product[:, :, low:high, 0] for product in products[part]]
+                add_products(rows[:, :, place : place + high - low], part, data)
 
         return put
 
-    def _into_states(self, states: Sequence[Tensor]) -> Twiddled:
-        """Return the put of the first product into states of the second stage, one of each row."""
+    def _into_states(self, states: Sequence[Tensor]) -> Sums:
+        """Return what puts sums into states of the second stage, one of each row."""
 
-        def put(
-            row: int, first: int, by_real: Sequence[Tensor], by_imaginary: Sequence[Tensor]
-        ) -> None:
-            slots = states[row][:, first : first + by_real[0].shape[2]].expand_dim(1)
+        def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
+            slots = states[row][:, slot : slot + products[0][0].shape[2]].expand_dim(1)
             for part in range(2):
-                add_products(slots[:, :, :, part], part, by_real[part], by_imaginary[1 - part])
+                add_products(slots[:, :, :, part], part, products[part])
 
         return put
 
     # The second stage and the last product.
 
-    def _into(self, last: Tensor) -> Put:
+    def _operands(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (part, low, high, place) of runs of slots, and their places in the last product.
+
+        Slots R/2 and 0 have no imaginary part there.
+        """
+        yield 0, first, end, first
+        slots, zero = self.digits.slots, self.digits.order.index(0)
+        for low, high, skipped in ((1, zero, 1), (zero + 1, slots, 2)):
+            low, high = max(low, first), min(high, end)
+            if low < high:
+                yield 1, low, high, slots + low - skipped
+
+    def _into_operands(self, last: Tensor) -> Put:
         """Return the put of the second stage into operands of the last product, [C, L, R]."""
 
         def put(bank: Tensor, first: int) -> None:
-            for part, low, high, at in self.digits.closed(first, first + bank.shape[3]):
+            for part, low, high, place in self._operands(first, first + bank.shape[3]):
                 data = bank[:, part, :, low - first : high - first]
-                evacuate(data, last[:, :, at : at + high - low])
+                evacuate(data, last[:, :, place : place + high - low])
 
         return put
 
-    def _close(self, lasts: Sequence[Tensor], result: Tensor) -> Block:
+    def _close(self, last: Tensor, result: Tensor) -> Block:
         """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
-        each = RUNS * self.digits.tiles
-        for index, last in enumerate(lasts):
-            runs = last.shape[1]
-            for first in range(0, runs, each):
-                end = min(first + each, runs)
-                place = result[:, index * runs + first : index * runs + end]
-                yield self._closed(last[:, first:end], place)
+        runs, each = last.shape[1], RUNS * self.digits.tiles
+        for first in range(0, runs, each):
+            end = min(first + each, runs)
+            yield self._closed(last[:, first:end], result[:, first:end])
 
     def _closed(self, runs: Tensor, result: Tensor) -> Task:
-        """Transpose runs of R numbers, as many as fill the array, and multiply them."""
-        radix, tiles = self.digits.radix, self.digits.tiles
-        count = runs.shape[1]
-        numbers = runs.flatten_dims(1, 2)
+        """Transpose runs, as many as fill the array together, and multiply them in row tiles."""
+        tiles, numbers = self.digits.tiles, runs.flatten_dims(1, 2)
+        n, size = numbers.shape[1], tiles * self.digits.radix
         operands = self.transposed(
-            [
-                numbers[:, low * radix : min(low + tiles, count) * radix]
-                for low in range(0, count, tiles)
-            ]
+            [numbers[:, low : min(low + size, n)] for low in range(0, n, size)]
         )
         yield
-        places = [result[:, tile::tiles] for tile in range(min(tiles, count))]
+        places = [result[:, tile::tiles] for tile in range(min(tiles, runs.shape[1]))]
         banks = [psum(place.shape) for place in places]
         for tile, bank in enumerate(banks):
             data = operands[:, 0 : bank.shape[1]]
@@ -271,7 +262,7 @@ class FromSpectra(SpreadRows):
 
 
 def _copy(dst: Tensor, src: Tensor, is_vector: bool) -> None:
-    """Copy numbers in SBUF. GpSimdE does not, because it brings the tables of a launch."""
+    """Copy numbers in SBUF."""
     if is_vector:
         nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.vector)
     else:

@@ -39,21 +39,13 @@ Why it is fast.  It has half of the products of four_step, half of its twiddles,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..engines import (
-    PSUM_BANK,
-    evacuate,
-    hbm,
-    multiply,
-    multiply_tile,
-    psum,
-    sbuf,
-    transfer,
-)
+from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nki
 from ..launch import Rows
 from ..packing import unpack
@@ -61,6 +53,7 @@ from ..pipeline import TURN, After, Block, Order, Single
 from ..tables import load_identity
 from ..tensor import Tensor
 from .real_four_step_stages import (
+    FEW_ROWS,
     LOADED,
     Put,
     SpreadRows,
@@ -69,14 +62,11 @@ from .real_four_step_stages import (
     shared_evenly,
     times,
 )
-from .real_four_step_tables import Forward, digits_of
+from .real_four_step_tables import forward_digits
 
 _RING = 3  # input tiles
-_FEW_ROWS = 2  # rows of a bundle, up to which row tiles do not pay
-_DEPTH = 5  # blocks on their way, from the load to the store
 _EVACUATED = 4  # consecutive evacuations, during which others wait for ScalarE
-# numbers of a partition of a state, up to which SBUF has room for two states
-_TWO_STATES = 6656
+_TWO_STATES = 6656  # numbers of a state on a partition, up to which SBUF holds two states
 
 # Indices of numbers in PSUM, and their places in SBUF.
 Places = Iterator[tuple[Any, Tensor]]
@@ -96,8 +86,7 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
-    digits = Forward(*digits_of(radices))
-    ToSpectra(digits, x, [y_re, y_im], unpack(tables, places)).run()
+    ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places)).run()
     return y_re, y_im
 
 
@@ -106,8 +95,8 @@ class Bundle:
     """Rows that are transformed together, and what their blocks share."""
 
     rows: Rows
-    number: int  # in a loop's iteration
-    states: list[Tensor] = field(init=False)  # of each row, SBUF [C, (slot, part, j)]
+    number: int  # counted in a loop's iteration
+    states: list[Tensor] = field(init=False)  # of each row: SBUF [C, (slot, part, j)]
     result: Tensor = field(init=False)  # SBUF [(part, k'), rows, A + 1]
 
 
@@ -123,25 +112,24 @@ class Portion(Rows):
 class ToSpectra(SpreadRows):
     """What all blocks of a launch share. A block closes a portion of a bundle's slots."""
 
-    digits: Forward
-
     def __post_init__(self) -> None:
         digits = self.digits
-        numbers = digits.middle * digits.columns
-        self.rows = self.few(min(PSUM_BANK // (digits.middle * digits.half), LOADED // numbers))
-        self.halves = digits.tiles if self.rows > _FEW_ROWS else 1
-        self.portions = range(0, digits.half, digits.portion)
+        self.half, numbers = digits.radix // 2, digits.middle * digits.columns
+        self.rows = self.few(min(PSUM_BANK // (digits.middle * self.half), LOADED // numbers))
+        self.tiles = digits.tiles if self.rows > FEW_ROWS else 1  # row tiles of the first product
+        # A portion has all slots, or as many whole groups as fit a PSUM bank for all k2.
+        self.portion = self.half
+        if digits.middle * self.half > PSUM_BANK:
+            unit = math.lcm(digits.fine, digits.together)
+            self.portion = PSUM_BANK // digits.middle // unit * unit
         each = min(digits.middle, max(1, LOADED // (self.rows * digits.columns)))
-        self.chunks = [
-            range(j, min(j + each, digits.middle)) for j in range(0, digits.middle, each)
-        ]
-        shape = (self.halves * digits.radix, min(LOADED, self.rows * numbers))
+        # digits j that are loaded at once
+        self.chunks = [range(digits.middle)[j : j + each] for j in range(0, digits.middle, each)]
+        shape = (self.tiles * digits.radix, min(LOADED, self.rows * numbers))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
-        # The portions of a bundle are time enough to load the next one; else both need room.
-        is_loaded_ahead = len(self.portions) > 1 or 2 * len(self.chunks) <= _RING
-        self.order = Order(_DEPTH, spread=True) if is_loaded_ahead else Order(1, 0)
-
-        self.settling = 3 if self.rows <= _FEW_ROWS else 2
+        # Other portions are time enough to load the next bundle; else both have to fit the tiles.
+        is_loaded_ahead = self.portion < self.half or 2 * len(self.chunks) <= _RING
+        self.order = Order(5, spread=True) if is_loaded_ahead else Order(1, 0)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -151,24 +139,24 @@ class ToSpectra(SpreadRows):
 
     def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles, and these into portions of slots."""
-        digits, found = self.digits, list[Rows]()
-        # Where SBUF has room for one state only, the next bundle is opened a turn later.
-        is_long = 2 * digits.middle * digits.slots > _TWO_STATES
-        lows = [*self.portions, digits.half] if is_long else self.portions
-        for number, rows in enumerate(super().split(base, first, count)):
-            bundle = Bundle(rows, number)
-            found += [Portion(base, rows.first, 1, rows.each, bundle, low) for low in lows]
-        return found
+        lows = [*range(0, self.half, self.portion)]
+        if 2 * self.digits.middle * self.digits.slots > _TWO_STATES:
+            lows.append(self.half)  # an empty block, so that the next bundle is opened a turn later
+        return [
+            Portion(base, rows.first, 1, rows.each, bundle, low)
+            for number, rows in enumerate(super().split(base, first, count))
+            for bundle in [Bundle(rows, number)]
+            for low in lows
+        ]
 
     def block(self, rows: Rows, number: int) -> Block:
         """Take slots of a bundle through the last stages; its first block opens the bundle."""
         assert isinstance(rows, Portion)
         digits, bundle, low = self.digits, rows.bundle, rows.low
-        if low >= digits.half:
+        if low >= self.half:
             return
-        is_last = low + digits.portion >= digits.half
-        slots = digits.slots - low if is_last else digits.portion
-        v = sbuf((digits.columns, 2, rows.each, digits.middle, slots))
+        end = low + self.portion if low + self.portion < self.half else digits.slots
+        v = sbuf((digits.columns, 2, rows.each, digits.middle, end - low))
         if low == 0:
             self._load(bundle, 0)
             for chunk in range(1, min(_RING, len(self.chunks))):
@@ -178,123 +166,100 @@ class ToSpectra(SpreadRows):
             yield from self._open(bundle, v)
         if digits.middle > 1:
             yield TURN
-            yield from self._second_stage(bundle, v, low, low + slots)
-        for _ in range(self.settling):
-            yield TURN  # VectorE applies the last twiddles
-        yield from self._close(v, bundle.result, low, slots)
-        if is_last:
+            groups = range(low // digits.together, end // digits.together)
+            for row, state in enumerate(bundle.states):
+                yield from self.second_stage(state, groups, self._into(v[:, :, row], low))
+        yield from self.settled(2)  # VectorE applies the last twiddles
+        yield from self._close(v, bundle.result, low)
+        if end > self.half:
             yield After(partial(self._store, bundle))
 
-    # Loads and the store.
-
-    def _half_rows(self, rows: Rows) -> int:
-        """Return how many of a bundle's rows lie on the first R partitions."""
-        return -(-rows.each // self.halves)
+    # Loads and the store. Row tiles have consecutive rows.
 
     def _input(self, bundle: Bundle, chunk: int) -> Tensor:
-        """Return the place of a chunk, SBUF [halves R, rows of a half, digits C]."""
+        """Return the place of a chunk, SBUF [tiles R, rows of a tile, digits C]."""
         tile = self.inputs[(bundle.number * len(self.chunks) + chunk) % _RING]
-        each, size = self._half_rows(bundle.rows), len(self.chunks[chunk]) * self.digits.columns
+        each, size = (
+            -(-bundle.rows.each // self.tiles),
+            len(self.chunks[chunk]) * self.digits.columns,
+        )
         return tile[:, 0 : each * size].reshape_dim(1, (each, size))
 
     def _load(self, bundle: Bundle, chunk: int) -> None:
-        """Load a chunk: some digits j of all rows."""
-        radix, columns = self.digits.radix, self.digits.columns
-        tile, digits, each = (
-            self._input(bundle, chunk),
-            self.chunks[chunk],
-            self._half_rows(bundle.rows),
-        )
-        low, size = digits.start * columns, len(digits) * columns
+        """Load some digits j of all rows."""
+        x, radix = self._input(bundle, chunk), self.digits.radix
+        _, each, size = x.shape
+        low = self.chunks[chunk].start * self.digits.columns
         for row, source in self.real_lines(bundle.rows, low, size, each):
-            half, row = divmod(row, each)
-            place = tile[half * radix : (half + 1) * radix, row : row + source.shape[1]]
+            tile, row = divmod(row, each)
+            place = x[tile * radix : (tile + 1) * radix, row : row + source.shape[1]]
             transfer(place, source, bundle.rows.base)
 
     def _store(self, bundle: Bundle) -> None:
         """Store a bundle: A numbers of each partition, then X[N/2], which follows them."""
-        digits, rows = self.digits, bundle.rows
-        half, length = digits.columns // 2, digits.length
+        rows, result = bundle.rows, bundle.result
+        half, length = self.digits.columns // 2, self.digits.length
         for part, y in enumerate(self.spectra):
             end = (part + 1) * half
-            y = self.spectrum_lines(part, rows, length)
-            transfer(y, bundle.result[end - half : end, :, 0:length], rows.base)
-            y = lines(self.spectra[part], rows, (1, 1), half * length, 1)
-            transfer(y, bundle.result[end - 1 : end, :, length:], rows.base)
+            place = self.spectrum_lines(part, rows, length)
+            transfer(place, result[end - half : end, :, 0:length], rows.base)
+            place = lines(y, rows, (1, 1), half * length, 1)
+            transfer(place, result[end - 1 : end, :, length:], rows.base)
 
     # The first stage.
 
     def _open(self, bundle: Bundle, v: Tensor) -> Block:
-        """Yield the first stage of a bundle, into states or, without a second stage, into v."""
-        digits, held = self.digits, self._half_rows(bundle.rows)
-        shape = (digits.columns, 2 * digits.middle * digits.slots)
-        bundle.states = [sbuf(shape) for _ in range(bundle.rows.each if digits.middle > 1 else 0)]
-        bundle.result = sbuf((digits.columns, bundle.rows.each, digits.length + 1))
-        most = max(1, PSUM_BANK // (2 * digits.slots))
+        """Yield the first stage, into states or, where there is no second stage, into v."""
+        digits, rows = self.digits, bundle.rows.each
+        columns = digits.columns
+        bundle.result = sbuf((columns, rows, digits.length + 1))
+        most, x = max(1, PSUM_BANK // (2 * digits.slots)), self._input(bundle, 0)
         if digits.middle == 1:
-            x = self._input(bundle, 0)
-            for low, high in shared_evenly(0, held, most):
-                yield Single(partial(self._opened_rows, x, low, high, v))
+            for some in shared_evenly(range(x.shape[1]), most):
+                yield Single(partial(self._open_rows, x, some, v))
             return
-        for row in range(held):
+        bundle.states = [sbuf((columns, 2 * digits.slots * digits.middle)) for _ in range(rows)]
+        for row in range(x.shape[1]):
+            states = bundle.states[row :: x.shape[1]]
             for chunk, inside in enumerate(self.chunks):
-                x = self._input(bundle, chunk)
-                for low, high in shared_evenly(inside.start, inside.stop, most):
-                    data = x[
-                        :,
-                        row,
-                        (low - inside.start) * digits.columns : (high - inside.start)
-                        * digits.columns,
-                    ]
-                    yield Single(partial(self._opened_digits, data, row, low, high, bundle))
+                data = self._input(bundle, chunk)[:, row].reshape_dim(1, (len(inside), columns))
+                for some in shared_evenly(inside, most):
+                    here = data[:, some.start - inside.start : some.stop - inside.start]
+                    yield Single(partial(self._open_digits, here, some, states))
                 if chunk + _RING < len(self.chunks):
                     yield Single(partial(self._load, bundle, chunk + _RING))
 
-    def _opened_rows(self, x: Tensor, low: int, high: int, v: Tensor) -> None:
-        """Contract a1 of some rows of each half, and apply the twiddles."""
-        digits, each = self.digits, x.shape[1]
-        banks = []
-        for half in range(self.halves):
-            rows = min(high, v.shape[2] - half * each) - low
-            if rows > 0:
-                banks.append(psum((digits.columns, 2, rows, digits.slots)))
-        for row in range(high - low):
-            for half, bank in enumerate(banks):
-                if row < bank.shape[2]:
-                    self._open_one(bank[:, :, row], x[:, low + row], half)
-        places = []
-        for half, bank in enumerate(banks):
-            first = half * each + low
-            places.append(v[:, :, first : first + bank.shape[2], 0])
+    def _open_rows(self, x: Tensor, some: range, v: Tensor) -> None:
+        """Contract a1 of some rows of each row tile, and apply the twiddles."""
+        digits, places = self.digits, []
+        for first in range(some.start, v.shape[2], x.shape[1]):
+            end = min(first + len(some), v.shape[2])
+            places.append(v[:, :, first:end, 0])
+        banks = [psum((digits.columns, 2, place.shape[2], digits.slots)) for place in places]
+        for index, row in enumerate(some):
+            for tile, bank in enumerate(banks):
+                if index < bank.shape[2]:
+                    self._open_one(bank[:, :, index], x[:, row], tile)
         self._twiddle(banks, places, 0, 0)
 
-    def _opened_digits(self, x: Tensor, row: int, low: int, high: int, bundle: Bundle) -> None:
-        """Contract a1 of some digits j of a row of each half."""
-        digits, each = self.digits, self._half_rows(bundle.rows)
-        states = bundle.states[row::each]
-        shape = (digits.columns, digits.slots, 2, high - low)
+    def _open_digits(self, x: Tensor, some: range, states: Sequence[Tensor]) -> None:
+        """Contract a1 of some digits j of a row of each row tile."""
+        digits = self.digits
+        shape = (digits.columns, digits.slots, 2, len(some))
         banks = [psum(shape) for _ in states]
-        for j in range(high - low):
-            data = x[:, j * digits.columns : (j + 1) * digits.columns]
-            for half, bank in enumerate(banks):
-                self._open_one(bank[..., j].permute((0, 2, 1)), data, half)
+        for index in range(len(some)):
+            for tile, bank in enumerate(banks):
+                self._open_one(bank[..., index].permute((0, 2, 1)), x[:, index], tile)
         for bank, state in zip(banks, states, strict=True):
             places = state.reshape((digits.columns, 2 * digits.slots, digits.middle))
-            evacuate(bank.flatten_dims(1, 2), places[:, :, low:high])
+            evacuate(bank.flatten_dims(1, 2), places[:, :, some.start : some.stop])
 
-    def _open_one(self, dst: Tensor, data: Tensor, half: int) -> None:
-        """Multiply C numbers of each partition of one half, or of all R partitions."""
-        table = self.first if self.halves > 1 else self.first[0 : self.digits.radix]
-        multiply_tile(dst, data, table, half, self.halves, False)
+    def _open_one(self, dst: Tensor, data: Tensor, tile: int) -> None:
+        """Multiply C numbers of each partition of a row tile, or of all R partitions."""
+        table = self.first[0 : self.tiles * self.digits.radix]
+        multiply_tile(dst, data, table, tile, self.tiles, False)
 
-    # The second stage and twiddles.
-
-    def _second_stage(self, bundle: Bundle, v: Tensor, low: int, end: int) -> Block:
-        """Yield the second stage of slots low..end of all rows."""
-        together = self.digits.together
-        for row, state in enumerate(bundle.states):
-            put = self._into(v[:, :, row], low)
-            yield from self.second_stage(state, low // together, end // together, put)
+    # Twiddles.
 
     def _into(self, v: Tensor, low: int) -> Put:
         """Return the put of the second stage into [C, part, L, slots] of slots from ``low`` on."""
@@ -315,34 +280,33 @@ class ToSpectra(SpreadRows):
         products = []
         for bank in banks:
             factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
-            by_imaginary = times(bank, factors[1], False)
-            products.append((times(bank, factors[0], True), by_imaginary))
-        for place, (by_real, by_imaginary) in zip(places, products, strict=True):
+            imaginary = times(bank, factors[1], False)
+            products.append((times(bank, factors[0], True), imaginary))
+        for place, (real, imaginary) in zip(places, products, strict=True):
             for part in range(2):
-                add_products(place[:, part], part, by_real[:, part], by_imaginary[:, 1 - part])
+                add_products(place[:, part], part, (real[:, part], imaginary[:, 1 - part]))
 
     # The last DFT.
 
-    def _close(self, v: Tensor, result: Tensor, low: int, slots: int) -> Block:
+    def _close(self, v: Tensor, result: Tensor, low: int) -> Block:
         """Yield the last DFT of a portion. Products come before the evacuation of those before."""
-        half = min(slots, self.digits.half - low)
-        lines = [
-            (0, v[..., 0:half], self._first_line(result, low, half)),
-            (1, v[..., 0:half], self._second_line(result, low, half)),
+        count = min(v.shape[4], self.half - low)
+        inner = v[..., 0:count]
+        closings = [
+            (0, inner, self._first_line(result, low, count)),
+            (1, inner, self._second_line(result, low, count)),
         ]
-        if half < slots:
-            edge = self._first_line(result, self.digits.half, 1)
-            lines.append((0, v[..., half : half + 1], edge))
+        if count < v.shape[4]:
+            edge = self._first_line(result, self.half, 1)
+            closings.append((0, v[..., count : count + 1], edge))
         before: list[After] = []
-        for line, data, places in lines:
+        for line, data, places in closings:
             bank = psum((self.digits.columns, *data.shape[2:]))
             yield Single(partial(self._multiply_last, bank, data, line))
             yield from before
             pairs = [(bank[index], place) for index, place in places]
-            before = [
-                After(partial(_evacuate, pairs[at : at + _EVACUATED]))
-                for at in range(0, len(pairs), _EVACUATED)
-            ]
+            starts = range(0, len(pairs), _EVACUATED)
+            before = [After(partial(_leave, pairs[at : at + _EVACUATED])) for at in starts]
         yield from before
 
     def _multiply_last(self, bank: Tensor, v: Tensor, line: int) -> None:
@@ -355,8 +319,7 @@ class ToSpectra(SpreadRows):
         digits = self.digits
         outputs = result[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
         for slot in range(0, slots, digits.fine):
-            end = min(slot + digits.fine, slots)
-            K = int(digits.order[first + slot])
+            end, K = min(slot + digits.fine, slots), digits.order[first + slot]
             yield (..., slice(slot, end)), outputs[..., K : K + end - slot]
 
     def _second_line(self, result: Tensor, first: int, slots: int) -> Places:
@@ -364,16 +327,15 @@ class ToSpectra(SpreadRows):
 
         They run backwards: slot K ends at -K, before the next multiple of R.
         """
-        digits = self.digits
-        fine, whole = digits.fine, slice(None)
+        digits, fine, every = self.digits, self.digits.fine, slice(None)
         for k2 in range(digits.middle):
             for s in range(fine):
-                low = digits.radix * (digits.middle - k2) - int(digits.order[first + s])
+                low = digits.radix * (digits.middle - k2) - digits.order[first + s]
                 place = result[:, :, low : low + slots - fine + 1 : fine]
-                yield (whole, whole, k2, slice(s, slots, fine)), place
+                yield (every, every, k2, slice(s, slots, fine)), place
 
 
-def _evacuate(places: Sequence[tuple[Tensor, Tensor]]) -> None:
+def _leave(places: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Move numbers from PSUM to their places in SBUF."""
     for data, place in places:
         evacuate(data, place)

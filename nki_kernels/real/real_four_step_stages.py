@@ -1,10 +1,9 @@
 """What both real four-step kernels consist of: spread rows, the second stage, and twiddles.
 
-real_four_step.py has the mathematics and the layout. Both directions have the same tables in SBUF,
-and the same second stage: groups of slots are transposed, and multiplied by a matrix with diagonal
-blocks, so that c returns to partitions. A put takes the products out of PSUM. Both directions move
-the same lines: of real rows, N / R numbers on each of R partitions, and of half spectra, A numbers
-on each of C/2 partitions.
+real_four_step.py has the mathematics and the layout. Both directions have the same second stage:
+groups of slots are transposed, and multiplied by matrices with diagonal blocks, so that c returns
+to partitions. A put takes the products out of PSUM. Both directions move the same lines of HBM: of
+a real row N / R numbers on each of R partitions, of a half spectrum A numbers on each of C/2.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ from ..engines import (
 )
 from ..isa import nisa, nl
 from ..launch import Rows, for_rows, rows_together
-from ..pipeline import Block, Order, Task
+from ..pipeline import TURN, Block, Order, Task, Turn
 from ..tables import load_tables
 from ..tensor import Tensor
 from .real_four_step_tables import Digits
 
 LOADED = 2048  # numbers a partition of an input tile, unless one row has more
 RUNS = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
+FEW_ROWS = 2  # rows of a bundle that has few tasks for a turn
 # bundles of a batch, if it is long enough: nothing overlaps the first and the last bundle
 _FEWEST_BUNDLES = 8
 
@@ -48,13 +48,13 @@ class SpreadRows(ABC):
     digits: Digits
     real: Tensor  # HBM [B, N]
     spectra: Sequence[Tensor]  # HBM [B, N/2 + 1], the real and the imaginary part
-    tables: Sequence[Tensor]  # in HBM, in the order in which they are loaded
+    tables: Sequence[Tensor]  # HBM
     rows: int = field(init=False)  # rows of a bundle, which are transformed together
-    order: Order = field(init=False)  # of the blocks that bundles consist of
+    order: Order = field(init=False)
     # Tables in SBUF.
-    identity: Tensor | None = field(init=False, default=None)
+    identity: Tensor = field(init=False)
     first: Tensor = field(init=False)
-    middle: Tensor | None = field(init=False, default=None)  # [2 L g, groups, 2 L g]
+    middle: Tensor = field(init=False)  # [2 L g, groups, 2 L g]
     twiddle: Tensor = field(init=False)  # [C, 2, n]
     last: Tensor = field(init=False)
 
@@ -65,74 +65,73 @@ class SpreadRows(ABC):
     def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles."""
         end = first + count
-        return [
-            Rows(base, row, 1, min(self.rows, end - row)) for row in range(first, end, self.rows)
-        ]
-
-    @abstractmethod
-    def block(self, rows: Rows, number: int) -> Block:
-        """Transform a bundle."""
+        starts = range(first, end, self.rows)
+        return [Rows(base, row, 1, min(self.rows, end - row)) for row in starts]
 
     @abstractmethod
     def setup(self) -> None:
         """Load the tables."""
+
+    @abstractmethod
+    def block(self, rows: Rows, number: int) -> Block:
+        """Return a block of a bundle."""
 
     def few(self, most: int) -> int:
         """Return the rows of a bundle: at most ``most``, and few of a short batch."""
         few = -(-self.real.shape[0] // (_FEWEST_BUNDLES * nl.num_programs()))
         return max(1, min(most, few))
 
+    def settled(self, turns: int) -> list[Turn]:
+        """Return turns after which results are ready: one more where they have few tasks."""
+        return [TURN] * (turns + (self.rows <= FEW_ROWS))
+
     def load_tables(self) -> list[Tensor]:
-        """Load the tables into SBUF, and the identity where there are transposes."""
+        """Load the tables into SBUF."""
         flat = [t.flatten_dims(1, 2) if len(t.shape) > 2 else t for t in self.tables]
         loaded = load_tables(flat)
         return [tile.reshape(t.shape) for tile, t in zip(loaded, self.tables, strict=True)]
 
     def transposed(self, data: Sequence[Tensor]) -> Tensor:
         """Transpose SBUF [C, n] each, of which the last may have fewer numbers: [n, count, C]."""
-        assert self.identity is not None
+        whole, rest = len(data) - 1, data[-1].shape[1]
         shape = (data[0].shape[1], len(data), self.digits.columns)
         bank = psum(shape, transposed_dtype(nl.float32))
         for index, numbers in enumerate(data):
             transpose(bank[0 : numbers.shape[1], index], numbers, self.identity)
-        rest = data[-1].shape[1]
         if rest == shape[0]:
             return evacuate(bank)
-        operands, whole = sbuf(shape), len(data) - 1
-        if whole > 0:
-            evacuate(bank[:, 0:whole], operands[:, 0:whole])
+        operands = sbuf(shape)
+        evacuate(bank[:, 0:whole], operands[:, 0:whole])
         evacuate(bank[0:rest, whole], operands[0:rest, whole])
         return operands
 
-    def second_stage(self, state: Tensor, first: int, end: int, put: Put) -> Block:
+    def second_stage(self, state: Tensor, groups: range, put: Put) -> Block:
         """Yield the second stage of some groups of slots of a row, PSUM bank by PSUM bank.
 
         state: SBUF [C, (slot, part, digit)].
         """
-        for low, high in shared_evenly(first, end, RUNS):
-            yield self._groups(state, low, high, put)
+        for some in shared_evenly(groups, RUNS):
+            yield self._second_stage(state, some, put)
 
-    def _groups(self, state: Tensor, low: int, high: int, put: Put) -> Task:
-        """Transpose groups of slots low..high, and multiply them by their matrices."""
-        digits, table = self.digits, self.middle
-        assert table is not None
-        firsts = digits.groups[low:high]
-        ahead = 2 * digits.middle
-        operands = self.transposed(
-            [state[:, ahead * first : ahead * first + digits.product] for first in firsts]
-        )
+    def _second_stage(self, state: Tensor, groups: range, put: Put) -> Task:
+        """Transpose groups of slots, and multiply them by their matrices."""
+        digits = self.digits
+        firsts = [digits.groups[group] for group in groups]
+        starts = [2 * digits.middle * first for first in firsts]
+        operands = self.transposed([state[:, low : low + digits.product] for low in starts])
         yield
-        begin, size = firsts[0], firsts[-1] + digits.together - firsts[0]
-        bank = psum((digits.columns, 2, digits.middle, size))
-        for index, first in enumerate(firsts):
-            place = bank[..., first - begin : first - begin + digits.together]
-            multiply(place, operands[:, index], table[:, low + index], False)
-        put(bank, begin)
+        slots = firsts[-1] + digits.together - firsts[0]
+        bank = psum((digits.columns, 2, digits.middle, slots))
+        for index, group in enumerate(groups):
+            low = firsts[index] - firsts[0]
+            place = bank[..., low : low + digits.together]
+            multiply(place, operands[:, index], self.middle[:, group], False)
+        put(bank, firsts[0])
 
     def factors(self, pattern: Sequence[Sequence[int]], first: int) -> list[Tensor]:
         """Return the real and imaginary parts of twiddles from number ``first`` on.
 
-        pattern: strides and counts behind the partitions.
+        pattern: strides and counts of the dimensions after the partitions.
         """
         columns, _, n = self.twiddle.shape
         whole = [[2 * n, columns], *pattern]
@@ -146,20 +145,17 @@ class SpreadRows(ABC):
         low, size: which of the L C numbers of a partition. each: rows that lie side by side.
         """
         digits = self.digits
+        shape = (digits.radix, digits.middle * digits.columns)
         together = rows_together(rows.base, digits.radix, each, size)
         for row in range(0, rows.each, together):
-            shape = (digits.radix, digits.middle * digits.columns)
-            yield row, lines(self.real, some_rows(rows, row, together), shape, low, size)
+            count = min(together, rows.each - row)
+            some = replace(rows, first=rows.first + row, each=count)
+            yield row, lines(self.real, some, shape, low, size)
 
     def spectrum_lines(self, part: int, rows: Rows, size: int) -> Tensor:
         """Return ``size`` numbers from every A-th on of half spectra, [C/2, rows, size]."""
-        digits = self.digits
-        return lines(self.spectra[part], rows, (digits.columns // 2, digits.length), 0, size)
-
-
-def some_rows(rows: Rows, row: int, count: int) -> Rows:
-    """Return up to ``count`` of the rows, from number ``row`` on."""
-    return replace(rows, first=rows.first + row, each=min(count, rows.each - row))
+        shape = (self.digits.columns // 2, self.digits.length)
+        return lines(self.spectra[part], rows, shape, 0, size)
 
 
 def lines(x: Tensor, rows: Rows, shape: tuple[int, int], low: int, size: int) -> Tensor:
@@ -184,19 +180,17 @@ def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:
     return product
 
 
-def add_products(dst: Tensor, part: int, by_real: Tensor, by_imaginary: Tensor) -> None:
+def add_products(dst: Tensor, part: int, products: Sequence[Tensor]) -> None:
     """Set dst to one part of numbers times twiddles.
 
-    by_real: this part of the numbers times real parts; by_imaginary: the other part of the numbers
-    times imaginary parts.
+    products: this part times real parts, and the other part times imaginary parts.
     """
     op = nl.subtract if part == 0 else nl.add
-    nisa.tensor_tensor(dst=dst, data1=by_real, data2=by_imaginary, op=op)
+    nisa.tensor_tensor(dst=dst, data1=products[0], data2=products[1], op=op)
 
 
-def shared_evenly(first: int, end: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield (low, high) of as few ranges of up to ``most`` numbers as first..end takes."""
-    count = -(-(end - first) // most)
-    for index in range(count):
-        low, high = (first + (end - first) * at // count for at in (index, index + 1))
-        yield low, high
+def shared_evenly(numbers: range, most: int) -> Iterator[range]:
+    """Yield a range in as few parts of up to ``most`` numbers as possible."""
+    count = -(-len(numbers) // most)
+    for part in range(count):
+        yield numbers[len(numbers) * part // count : len(numbers) * (part + 1) // count]

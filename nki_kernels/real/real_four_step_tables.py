@@ -7,9 +7,8 @@ an order of their own, twiddles, DFTs of length L, and the DFT over c.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,9 @@ class Digits:
     radix: int  # R
     middle: int  # L; 1 where there is no second stage
     columns: int  # C
-
-    @property
-    def n(self) -> int:
-        """The length of the transform."""
-        return self.radix * self.middle * self.columns
+    together: int  # g, slots of a product of the second stage
+    fine: int  # S: slots have K = s + S t, where t runs down and s runs up
+    order: Sequence[int]  # K of each slot
 
     @property
     def length(self) -> int:
@@ -46,27 +43,14 @@ class Digits:
         return self.radix * self.middle
 
     @property
-    def half(self) -> int:
-        """R/2."""
-        return self.radix // 2
+    def slots(self) -> int:
+        """How many slots lie in SBUF."""
+        return len(self.order)
 
     @property
     def tiles(self) -> int:
         """Row tiles of the array that contract R numbers side by side: two where R fills one."""
         return 2 if self.radix == WHOLE_RADIX else 1
-
-    @cached_property
-    def together(self) -> int:
-        """Slots g of a product of the second stage, which give the Tensor engine least work."""
-        if self.middle == 1:
-            return 1
-
-        def cycles(together: int) -> int:
-            groups = -(-(self.half + 1) // together)
-            product = max(256, 8 * together * self.middle)
-            return groups * (256 + product) + 8 * self.middle * groups * together
-
-        return min(range(WHOLE_RADIX // self.middle, 0, -1), key=cycles)
 
     @property
     def product(self) -> int:
@@ -74,51 +58,10 @@ class Digits:
         return 2 * self.middle * self.together
 
     @property
-    def slots(self) -> int:
-        """Slots in SBUF."""
-        raise NotImplementedError
-
-    @cached_property
-    def fine(self) -> int:
-        """S, a divisor of R/2: K = s + S t."""
-        raise NotImplementedError
-
-    @cached_property
-    def order(self) -> Array:
-        """K of each slot."""
-        raise NotImplementedError
-
-    @cached_property
     def groups(self) -> list[int]:
         """The first slot of each product; the last one may repeat slots of the one before."""
         last = self.slots - self.together
-        return [min(low, last) for low in range(0, self.slots, self.together)]
-
-    def _divisors(self) -> list[int]:
-        """Return the divisors of R/2."""
-        return [fine for fine in range(1, self.half + 1) if self.half % fine == 0]
-
-    def _inner_order(self) -> Array:
-        """Return K = s + S t < R/2 in the order of slots: t runs down, s runs up."""
-        place = np.arange(self.half)
-        fine = self.fine
-        return place % fine + fine * (self.half // fine - 1 - place // fine)
-
-    def _middle_table(self, exponents: Array, inverse: bool) -> Array:
-        """Return the table of the second stage, [2 L g, groups, 2 L g].
-
-        exponents: those of W_(R L), [slot, contracted, produced]. Rows are (slot, part,
-        contracted), columns (part, produced, slot).
-        """
-        w = roots(exponents, self.length, inverse)
-        w = np.stack([w[first : first + self.together] for first in self.groups])
-        split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
-        blocks = np.einsum("pqGsab,st->spaGqbt", split, np.eye(self.together))
-        return blocks.reshape(self.product, -1, self.product)
-
-    def _middle_spec(self) -> tuple[int, ...]:
-        """Return the shape of the table of the second stage."""
-        return self.product, len(self.groups), self.product
+        return [min(first, last) for first in range(0, self.slots, self.together)]
 
 
 def digits_of(radices: Sequence[int]) -> tuple[int, int, int]:
@@ -127,70 +70,71 @@ def digits_of(radices: Sequence[int]) -> tuple[int, int, int]:
     return radix, middle[0] if middle else 1, columns
 
 
-class Forward(Digits):
-    """Slots of the forward transform: K < R/2, then R/2."""
+def slots_together(radix: int, middle: int) -> int:
+    """Return the slots per product of the second stage that give the Tensor engine least work."""
 
-    @property
-    def slots(self) -> int:
-        """R/2 + 1, and more up to a multiple of g, which nobody reads."""
-        return -(-(self.half + 1) // self.together) * self.together
+    def cycles(together: int) -> int:
+        groups = -(-(radix // 2 + 1) // together)
+        return groups * (256 + max(256, 8 * together * middle) + 8 * middle * together)
 
-    @cached_property
-    def fine(self) -> int:
-        """The S that gives ScalarE the fewest instructions."""
-        slots = min(self.half, PSUM_BANK // self.middle)
-        fines = [fine for fine in self._divisors() if fine <= _MOST_FINE]
-        return min(fines[::-1], key=lambda fine: -(-slots // fine) + self.middle * fine)
-
-    @cached_property
-    def order(self) -> Array:
-        """K of each slot; the slots that nobody reads have R/2, too."""
-        edge = np.full(self.slots - self.half, self.half)
-        return np.concatenate([self._inner_order(), edge])
-
-    @cached_property
-    def portion(self) -> int:
-        """Slots that are closed at once: all, or whole groups that fit a PSUM bank for all k2."""
-        if self.middle * self.half <= PSUM_BANK:
-            return self.half
-        unit = math.lcm(self.fine, self.together)
-        return PSUM_BANK // self.middle // unit * unit
+    return min(range(WHOLE_RADIX // middle, 0, -1), key=cycles) if middle > 1 else 1
 
 
-class Inverse(Digits):
-    """Slots of the inverse transform: R/2, then K < R/2."""
+def forward_digits(radices: Sequence[int]) -> Digits:
+    """Return the digits of a forward transform, whose slots are K < R/2, then R/2.
 
-    @property
-    def slots(self) -> int:
-        """R/2 + 1."""
-        return self.half + 1
+    More slots up to a multiple of g, which nobody reads, have R/2, too. S gives ScalarE the fewest
+    instructions.
+    """
+    radix, middle, columns = digits_of(radices)
+    half, together = radix // 2, slots_together(radix, middle)
+    closed = min(half, PSUM_BANK // middle)
+    fines = [fine for fine in range(_MOST_FINE, 0, -1) if half % fine == 0]
+    fine = min(fines, key=lambda fine: -(-closed // fine) + middle * fine)
+    order = _inner_order(half, fine) + [half] * (1 + -(half + 1) % together)
+    return Digits(radix, middle, columns, together, fine, order)
 
-    @cached_property
-    def fine(self) -> int:
-        """The S that needs the fewest copies into the order of slots."""
 
-        def copies(fine: int) -> int:
-            # Slot R/2 continues the run of the other slots if S = 1.
-            return self.half // fine + self.middle * (fine + (1 if fine > 1 else 0))
+def inverse_digits(radices: Sequence[int]) -> Digits:
+    """Return the digits of an inverse transform, whose slots are R/2, then K < R/2.
 
-        return min(self._divisors(), key=copies)
+    S needs the fewest copies; slot R/2 continues the run of the other slots if S = 1.
+    """
+    radix, middle, columns = digits_of(radices)
+    half = radix // 2
+    fines = [fine for fine in range(1, half + 1) if half % fine == 0]
+    fine = min(fines, key=lambda fine: half // fine + middle * (fine + (fine > 1)))
+    order = [half, *_inner_order(half, fine)]
+    return Digits(radix, middle, columns, slots_together(radix, middle), fine, order)
 
-    @cached_property
-    def order(self) -> Array:
-        """K of each slot."""
-        return np.concatenate([[self.half], self._inner_order()])
 
-    def closed(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (part, low, high, place) of runs of slots, and their places in the last product.
+def _inner_order(half: int, fine: int) -> list[int]:
+    """Return K < R/2 in the order of slots."""
+    return [s + fine * t for t in reversed(range(half // fine)) for s in range(fine)]
 
-        Slots R/2 and 0 have no imaginary part there.
-        """
-        yield 0, first, end, first
-        zero = 1 + self.half - self.fine
-        for low, high, skipped in ((1, zero, 1), (zero + 1, self.slots, 2)):
-            low, high = max(low, first), min(high, end)
-            if low < high:
-                yield 1, low, high, self.slots + low - skipped
+
+def check_radices(n: int, radices: tuple[int, ...]) -> None:
+    """Raise ValueError where ``real_four_step_tables`` does."""
+    if math.prod(radices) != n or len(radices) not in (2, 3):
+        raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
+    radix, middle, columns = digits_of(radices)
+    if radix % 2 or not 4 <= radix <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
+    if columns % 2 or not NARROW < columns <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
+    if not 1 <= middle <= MAX_MIDDLE:
+        raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
+    if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
+        raise ValueError(f"radices {radices}: the first or the middle one is too small")
+
+
+def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
+    """Raise ValueError where ``inverse_real_four_step_tables`` does."""
+    check_radices(n, radices)
+    if n > MAX_INVERSE_LENGTH:
+        raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
+    if radices[0] <= NARROW:
+        raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
 
 
 def real_four_step_tables(
@@ -216,58 +160,15 @@ def real_four_step_tables(
         ValueError: the kernel does not accept the radices.
     """
     check_radices(n, radices)
-    digits = Forward(*digits_of(radices))
-    radix, middle, columns = digits.radix, digits.middle, digits.columns
-    w = scale * roots(np.arange(radix)[:, None] * digits.order, radix, inverse)
-    first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (digits.tiles, 1))
-    outputs = digits.order + radix * np.arange(middle)[:, None]  # [k2, slot]
-    c, k = np.arange(columns), np.arange(columns // 2)
-    w = roots(c[:, None, None] * outputs, n, inverse)
-    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    last = np.concatenate(
-        [
-            _from_parts(roots(c[:, None] * k, columns, inverse), 1),
-            _from_parts(roots(c[:, None] * (columns - 1 - k), columns, inverse), -1),
-        ],
-        1,
-    )
-    exponents = outputs.T[:, None, :] * np.arange(middle)[:, None]  # [slot, j, k2]
-    stage = [digits._middle_table(exponents, inverse)] if middle > 1 else []
-    return tuple(table.astype(np.float32) for table in (first, *stage, twiddle, last))
-
-
-def _from_parts(w: Array, sign: int) -> Array:
-    """Return the factors of real and imaginary parts that make w x, or conj (w x) for sign -1.
-
-    They are [C, 2, (part, k')].
-    """
-    by_real = np.concatenate([w.real, sign * w.imag], 1)
-    return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
-
-
-def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
-    digits = Forward(*digits_of(radices))
-    columns = digits.columns
-    first = (digits.tiles * digits.radix, 2 * digits.slots)
-    twiddle, last = (columns, 2, digits.middle * digits.slots), (columns, 4, columns)
-    stage = [digits._middle_spec()] if digits.middle > 1 else []
-    return tuple(table_spec(shape) for shape in (first, *stage, twiddle, last))
-
-
-def check_radices(n: int, radices: tuple[int, ...]) -> None:
-    """Raise ValueError where ``real_four_step_tables`` does."""
-    if math.prod(radices) != n or len(radices) not in (2, 3):
-        raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
-    digits = Digits(*digits_of(radices))
-    if digits.radix % 2 or not 4 <= digits.radix <= MAX_RADIX:
-        raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
-    if digits.columns % 2 or not NARROW < digits.columns <= MAX_RADIX:
-        raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
-    if not 1 <= digits.middle <= MAX_MIDDLE:
-        raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
-    if digits.middle > 1 and digits.product <= NARROW:
-        raise ValueError(f"radices {radices}: the first or the middle one is too small")
+    digits = forward_digits(radices)
+    slots, outputs, middle = _slots(digits)
+    w = scale * roots(np.arange(digits.radix)[:, None] * slots, digits.radix, inverse)
+    first = np.tile(np.concatenate([w.real, w.imag], 1), (digits.tiles, 1))
+    twiddle = _twiddles(n, digits.columns, outputs.T, inverse)
+    exponents = outputs[:, None, :] * middle[:, None]  # [slot, j, k2]
+    last = _lines(digits.columns, inverse)
+    tables = first, *_middle_tables(digits, exponents, inverse), twiddle, last
+    return tuple(table.astype(np.float32) for table in tables)
 
 
 def inverse_real_four_step_tables(
@@ -294,51 +195,75 @@ def inverse_real_four_step_tables(
         ValueError: the kernel does not accept n or the radices.
     """
     check_inverse_radices(n, radices)
-    digits = Inverse(*digits_of(radices))
-    radix, middle, columns, slots = digits.radix, digits.middle, digits.columns, digits.order
-    k, c = np.arange(columns // 2)[:, None], np.arange(columns)
-    first = np.stack(
-        [
-            *_to_parts(roots(k * c, columns, inverse), 1),
-            *_to_parts(roots((columns - 1 - k) * c, columns, inverse), -1),
-        ],
-        1,
-    )
-    outputs = slots[:, None] + radix * np.arange(middle)  # [slot, k2]
-    w = roots(c[:, None, None] * outputs, n, inverse)
-    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    w = scale * roots(slots[:, None] * np.arange(radix), radix, inverse)
-    inner = (slots > 0) & (slots < radix // 2)
+    digits = inverse_digits(radices)
+    slots, outputs, middle = _slots(digits)
+    first = _lines(digits.columns, not inverse).transpose(2, 1, 0)
+    twiddle = _twiddles(n, digits.columns, outputs, inverse)
+    exponents = outputs[:, :, None] * middle  # [slot, k2, j]
+    w = scale * roots(slots[:, None] * np.arange(digits.radix), digits.radix, inverse)
+    inner = (slots > 0) & (slots < digits.radix // 2)
     w[inner] *= 2
     last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (digits.tiles, 1))
-    exponents = outputs[:, :, None] * np.arange(middle)  # [slot, k2, j]
-    stage = [digits._middle_table(exponents, inverse)] if middle > 1 else []
-    return tuple(table.astype(np.float32) for table in (first, twiddle, *stage, last))
+    tables = first, twiddle, *_middle_tables(digits, exponents, inverse), last
+    return tuple(table.astype(np.float32) for table in tables)
 
 
-def _to_parts(w: Array, sign: int) -> list[Array]:
-    """Return the factors that make real, and imaginary, parts of w X, or of w conj X for sign -1.
+def _slots(digits: Digits) -> tuple[Array, Array, Array]:
+    """Return K of each slot, k_a = K + R k2 as [slot, k2], and the numbers below L."""
+    slots, middle = np.array(digits.order), np.arange(digits.middle)
+    return slots, slots[:, None] + digits.radix * middle, middle
 
-    Their rows are (part, k'), their columns c.
+
+def _twiddles(n: int, columns: int, outputs: Array, inverse: bool) -> Array:
+    """Return both parts of W_N^(c k_a), [C, 2, outputs]."""
+    w = roots(np.arange(columns)[:, None, None] * outputs, n, inverse)
+    return np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
+
+
+def _lines(columns: int, inverse: bool) -> Array:
+    """Return the last table of the forward transform. Transposed, it is the inverse's first."""
+    c, k = np.arange(columns)[:, None], np.arange(columns // 2)
+    lines = []
+    for output, sign in ((k, 1), (columns - 1 - k, -1)):
+        w = roots(c * output, columns, inverse)
+        lines.append(np.concatenate([w.real, sign * w.imag], 1))
+        lines.append(np.concatenate([-w.imag, sign * w.real], 1))
+    return np.stack(lines, 1)
+
+
+def _middle_tables(digits: Digits, exponents: Array, inverse: bool) -> list[Array]:
+    """Return the table of the second stage, [2 L g, groups, 2 L g], if there is one.
+
+    exponents: those of W_(R L), [slot, contracted, produced]. Rows are (slot, part, contracted),
+    columns (part, produced, slot).
     """
-    real = np.concatenate([w.real, -sign * w.imag])
-    return [real, np.concatenate([w.imag, sign * w.real])]
+    if digits.middle == 1:
+        return []
+    w = roots(exponents, digits.length, inverse)
+    w = np.stack([w[first : first + digits.together] for first in digits.groups])
+    split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
+    blocks = np.einsum("pqGsab,st->spaGqbt", split, np.eye(digits.together))
+    return [blocks.reshape(digits.product, -1, digits.product)]
+
+
+def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
+    digits = forward_digits(radices)
+    first = digits.tiles * digits.radix, 2 * digits.slots
+    twiddle, last, middle = _shapes(digits)
+    return tuple(table_spec(shape) for shape in (first, *middle, twiddle, last))
 
 
 def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
-    digits = Inverse(*digits_of(radices))
-    columns, radix = digits.columns, digits.radix
-    first, twiddle = (columns, 4, columns), (columns, 2, digits.slots * digits.middle)
-    stage = [digits._middle_spec()] if digits.middle > 1 else []
-    last = (digits.tiles * radix, radix)
-    return tuple(table_spec(shape) for shape in (first, twiddle, *stage, last))
+    digits = inverse_digits(radices)
+    twiddle, first, middle = _shapes(digits)
+    last = digits.tiles * digits.radix, digits.radix
+    return tuple(table_spec(shape) for shape in (first, twiddle, *middle, last))
 
 
-def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
-    """Raise ValueError where ``inverse_real_four_step_tables`` does."""
-    check_radices(n, radices)
-    if n > MAX_INVERSE_LENGTH:
-        raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
-    if radices[0] <= NARROW:
-        raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
+def _shapes(digits: Digits) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...]]]:
+    """Return the shapes of twiddles, of the table of lines, and of that of the second stage."""
+    columns, product = digits.columns, digits.product
+    middle = [(product, len(digits.groups), product)] if digits.middle > 1 else []
+    return (columns, 2, digits.middle * digits.slots), (columns, 4, columns), [*middle]
