@@ -133,37 +133,25 @@ class ToReal(SpreadRows):
         for row, y in self.real_lines(rows, 0, size, rows.each):
             transfer(y, tile[:, row : row + y.shape[1]], rows.base)
 
-    # The order of slots.
-
     def _in_order(self, x: Tensor, terms: Sequence[Tensor]) -> Block:
         """Yield copies into the order of slots, [(part, k'), rows, slots, L].
 
         VectorE helps where it has time. GpSimdE does not, because it brings the tables.
         """
+        slots = self.digits.slots
+        places = []
+        for first, count in ((0, 1), (1, slots - 1)):
+            term = terms[0][:, :, first : first + count]
+            for some, numbers in self.line(x, first, count):
+                places.append((term[:, :, some], numbers.permute((0, 1, 3, 2))))
+        # Slot R/2 continues the run of the other slots if S = 1.
+        for first, count in ((1, slots - 1), (0, 1)) if self.digits.fine > 1 else ((0, slots),):
+            term = terms[1][:, :, first : first + count]
+            for (k2, some), numbers in self.second_line(x, first, count):
+                places.append((term[:, :, some, k2], numbers))
         is_alone = self.real.shape[0] <= nl.num_programs()
-        places = [*self._first_term(x, terms[0]), *self._second_term(x, terms[1])]
         for index, (dst, src) in enumerate(places):
             yield Single(partial(_copy, dst, src, is_alone and index % 2 == 1))
-
-    def _first_term(self, x: Tensor, term: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield places of the first term, and the numbers that belong there, t by t."""
-        digits = self.digits
-        numbers = x[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
-        for slot in (0, *range(1, digits.slots, digits.fine)):
-            size, K = (digits.fine if slot > 0 else 1), digits.order[slot]
-            data = numbers[..., K : K + size].permute((0, 1, 3, 2))
-            yield term[:, :, slot : slot + size], data
-
-    def _second_term(self, x: Tensor, term: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield places of the second term, which lies backwards, by s and k2."""
-        digits, fine = self.digits, self.digits.fine
-        # Slot R/2 continues the run of the other slots if S = 1.
-        runs = [(1 + s, fine) for s in range(fine)] + [(0, digits.slots)] if fine > 1 else [(0, 1)]
-        for first, step in runs:
-            for k2 in range(digits.middle):
-                place = term[:, :, first::step, k2]
-                low = digits.radix * (digits.middle - k2) - digits.order[first]
-                yield place, x[:, :, low : low + (place.shape[2] - 1) * step + 1 : step]
 
     # The first product and the twiddles.
 

@@ -65,11 +65,7 @@ from .real_four_step_stages import (
 from .real_four_step_tables import forward_digits
 
 _RING = 3  # input tiles
-_EVACUATED = 4  # consecutive evacuations, during which others wait for ScalarE
 _TWO_STATES = 6656  # numbers of a state on a partition, up to which SBUF holds two states
-
-# Indices of numbers in PSUM, and their places in SBUF.
-Places = Iterator[tuple[Any, Tensor]]
 
 
 @nki.jit
@@ -291,22 +287,18 @@ class ToSpectra(SpreadRows):
     def _close(self, v: Tensor, result: Tensor, low: int) -> Block:
         """Yield the last DFT of a portion. Products come before the evacuation of those before."""
         count = min(v.shape[4], self.half - low)
-        inner = v[..., 0:count]
-        closings = [
-            (0, inner, self._first_line(result, low, count)),
-            (1, inner, self._second_line(result, low, count)),
-        ]
+        parts = [(0, v[..., 0:count], low), (1, v[..., 0:count], low)]
         if count < v.shape[4]:
-            edge = self._first_line(result, self.half, 1)
-            closings.append((0, v[..., count : count + 1], edge))
+            parts.append((0, v[..., count : count + 1], self.half))
         before: list[After] = []
-        for line, data, places in closings:
+        for line, data, first in parts:
             bank = psum((self.digits.columns, *data.shape[2:]))
             yield Single(partial(self._multiply_last, bank, data, line))
             yield from before
-            pairs = [(bank[index], place) for index, place in places]
-            starts = range(0, len(pairs), _EVACUATED)
-            before = [After(partial(_leave, pairs[at : at + _EVACUATED])) for at in starts]
+            before = [
+                After(partial(evacuate, numbers, place))
+                for numbers, place in self._outputs(bank, result, line, first)
+            ]
         yield from before
 
     def _multiply_last(self, bank: Tensor, v: Tensor, line: int) -> None:
@@ -314,28 +306,13 @@ class ToSpectra(SpreadRows):
         for part in range(2):
             multiply(bank, self.last[:, 2 * line + part], v[:, part], part > 0)
 
-    def _first_line(self, result: Tensor, first: int, slots: int) -> Places:
-        """Yield where outputs of slots from ``first`` on belong, which lie in runs of s."""
-        digits = self.digits
-        outputs = result[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
-        for slot in range(0, slots, digits.fine):
-            end, K = min(slot + digits.fine, slots), digits.order[first + slot]
-            yield (..., slice(slot, end)), outputs[..., K : K + end - slot]
-
-    def _second_line(self, result: Tensor, first: int, slots: int) -> Places:
-        """Yield where conjugate outputs of slots from ``first`` on belong, in runs of t.
-
-        They run backwards: slot K ends at -K, before the next multiple of R.
-        """
-        digits, fine, every = self.digits, self.digits.fine, slice(None)
-        for k2 in range(digits.middle):
-            for s in range(fine):
-                low = digits.radix * (digits.middle - k2) - digits.order[first + s]
-                place = result[:, :, low : low + slots - fine + 1 : fine]
-                yield (every, every, k2, slice(s, slots, fine)), place
-
-
-def _leave(places: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Move numbers from PSUM to their places in SBUF."""
-    for data, place in places:
-        evacuate(data, place)
+    def _outputs(
+        self, bank: Tensor, result: Tensor, line: int, first: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the outputs of a line in PSUM, with their places."""
+        if line == 0:
+            for slots, place in self.line(result, first, bank.shape[3]):
+                yield bank[..., slots], place
+        else:
+            for (k2, slots), place in self.second_line(result, first, bank.shape[3]):
+                yield bank[:, :, k2, slots], place

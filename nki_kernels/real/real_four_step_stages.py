@@ -137,6 +137,30 @@ class SpreadRows(ABC):
         whole = [[2 * n, columns], *pattern]
         return [self.twiddle.ap(whole, part * n + first) for part in range(2)]
 
+    def line(self, x: Tensor, first: int, count: int) -> Iterator[tuple[slice, Tensor]]:
+        """Yield slots, counted from ``first`` on, and their k_a in x, by t: [P, rows, L, slots].
+
+        x: SBUF [P, rows, A + 1].
+        """
+        digits = self.digits
+        numbers = x[:, :, 0 : digits.length].reshape_dim(2, (digits.middle, digits.radix))
+        for low in range(0, count, digits.fine):
+            high, K = min(low + digits.fine, count), digits.order[first + low]
+            yield slice(low, high), numbers[..., K : K + high - low]
+
+    def second_line(
+        self, x: Tensor, first: int, count: int
+    ) -> Iterator[tuple[tuple[int, slice], Tensor]]:
+        """Yield k2 and slots, and their A - k_a in x, by s: [P, rows, slots].
+
+        They run backwards: slot K ends at -K, before the next multiple of R.
+        """
+        digits, step = self.digits, min(self.digits.fine, count)
+        for k2 in range(digits.middle):
+            for s in range(step):
+                low = digits.radix * (digits.middle - k2) - digits.order[first + s]
+                yield (k2, slice(s, count, step)), x[:, :, low : low + count - step + 1 : step]
+
     def real_lines(
         self, rows: Rows, low: int, size: int, each: int
     ) -> Iterator[tuple[int, Tensor]]:
