@@ -43,7 +43,7 @@ class Beside:
 class After:
     """What follows the second half of the task before it, such as a store of its results."""
 
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Single:
     It is issued in its place, and does not part the halves of the tasks around it.
     """
 
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
 Item = Task | Single | Beside | After | Turn

@@ -42,7 +42,7 @@ from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, Task
 from ..tables import load_identity
 from ..tensor import Tensor
-from .real_four_step_stages import LOADED, RUNS, Put, SpreadRows, add_products, times
+from .real_four_step_stages import LOADED, RUNS, Put, SpreadRows, add_products, shared_evenly, times
 from .real_four_step_tables import inverse_digits
 
 _RING = 2  # input tiles
@@ -227,9 +227,9 @@ class ToReal(SpreadRows):
 
     def _close(self, last: Tensor, result: Tensor) -> Block:
         """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
-        runs, each = last.shape[1], RUNS * self.digits.tiles
-        for first in range(0, runs, each):
-            end = min(first + each, runs)
+        runs, tiles = last.shape[1], self.digits.tiles
+        for some in shared_evenly(range(-(-runs // tiles)), RUNS):
+            first, end = some.start * tiles, min(some.stop * tiles, runs)
             yield self._closed(last[:, first:end], result[:, first:end])
 
     def _closed(self, runs: Tensor, result: Tensor) -> Task:
