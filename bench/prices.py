@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 
 from nki_sim.measured_times import about
+from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
 from trnfft.planner.planner import plan
 
@@ -23,16 +24,6 @@ SHAPES = (
 REAL_LENGTHS = (256, 1024, 4096)
 LONG = (20, 21)  # exponents of two
 CHIPS_OF_TWO_CORES = ("trn2", "trn3")
-NAMES = {
-    "dft_gemm": "DFT-GEMM",
-    "stockham": "Stockham",
-    "folded_dft": "folded DFT",
-    "four_step": "four-step",
-    "split_four_step": "split four-step",
-    "bluestein": "Bluestein",
-    "resident_planes": "plane in SBUF",
-    "axes": "two axes",
-}
 
 
 def planned(shape: tuple[int, ...], target: str, real: bool = False, inverse: bool = False) -> Plan:
@@ -53,11 +44,16 @@ def planned_rows(n: int, batch: int, target: str) -> Plan:
     return plan(n, batch=batch, target=target, cores=None)
 
 
+def title(name: str) -> str:
+    """Returns what people call an algorithm."""
+    return ALGORITHMS[name].title or name
+
+
 def row(plans: list[Plan]) -> str:
     """Returns a row of the first table: one case on each chip."""
     first = plans[0]
     size = " x ".join(map(str, first.shape or (first.n,)))
-    kernels = " / ".join(dict.fromkeys(NAMES[one.algorithm] for one in plans))
+    kernels = " / ".join(dict.fromkeys(title(one.algorithm) for one in plans))
     cells = [f"{size}, {first.batch}", kernels]
     for one in plans:
         launched = about(one.with_launches_ns or 0.0)

@@ -7,12 +7,15 @@ Lines of a page that begin with two colons are replaced:
     ::sentence package.module   the first sentence of that docstring
     ::summary                   a table of what the page documents, with the first sentence of each
     ::kernels                   a table of the pages in docs/reference/kernels
+    ::algorithms                a table of the planner's registry
     ::index                     the names that each page of the reference documents
     ::rules NAME                a table of the lint's rules of a kind: RULES, DEPRECATED, CONTESTED
     ::readme                    README.md below its title; links lead to pages of this site
 
 Two forms of GitHub become those of mkdocs: "> [!WARNING]", and the ends "#gh-light-mode-only" and
 "#gh-dark-mode-only" of the addresses of pictures.
+
+The pages of kernels are in the navigation by themselves, in the order of the registry.
 
 In the finished page, names in code become links: `trnfft.fft` to its place in the reference,
 `torch.fft.fft` to the documentation of torch, and `docs/planner.md` to that page.
@@ -26,7 +29,7 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import griffe
 
@@ -47,6 +50,8 @@ _RUN_IN_HEADING = re.compile(r"([A-Z][^.`\n]{2,40})\.  (?=\S)")
 # Code, a link, or a character that Markdown would take for a mark.
 _MARKDOWN = re.compile(r"(`+)(?:.|\n)*?\1|\[[^\]]+\]\([^)\s]+\)|[\\*_\[\]|&<]")
 _PLAIN = {"&": "&amp;", "<": "&lt;", **{mark: f"\\{mark}" for mark in "\\*_[]|"}}
+
+_SHOWN_AS_POWER = 2**14
 
 # Where other projects document the names that begin so. "{}" stands for the whole name.
 _TORCH = "https://docs.pytorch.org/docs/stable"
@@ -74,6 +79,27 @@ _CROSS_REFERENCE = re.compile(
 )
 
 
+# The navigation
+
+
+def on_config(config: Any) -> Any:
+    """Returns the configuration with the pages of kernels below that of all kernels."""
+    kernels = [{page.title: path} for path, page in kernel_pages().items()]
+    _section(config["nav"], "Kernels").extend(kernels)
+    return config
+
+
+def _section(nav: list[Any], title: str) -> list[Any]:
+    """Returns the entries of a section, wherever it is in the navigation."""
+    for entry in nav:
+        ((name, inner),) = entry.items() if isinstance(entry, dict) else [("", entry)]
+        if name == title and isinstance(inner, list):
+            return inner
+        if isinstance(inner, list) and (found := _section(inner, title)):
+            return found
+    return []
+
+
 # Lines that are replaced
 
 
@@ -86,6 +112,7 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
         r"^::sentence ([\w.]+)$": lambda match: _escaped(first_sentence(opening(match[1]))),
         r"^::summary$": lambda match: _summary(markdown),
         r"^::kernels$": lambda match: _kernels(),
+        r"^::algorithms$": lambda match: algorithms(),
         r"^::index$": lambda match: _index(),
         r"^::readme$": lambda match: _readme(),
         r"^::rules (\w+)$": lambda match: _rules(match[1]),
@@ -172,21 +199,71 @@ def shown(name: str) -> str:
 
 def _kernels() -> str:
     rows = ["| Page | What it describes |", "| --- | --- |"]
-    pages = {path.name: path.read_text("utf-8") for path in (REFERENCE / "kernels").glob("*.md")}
-    nav = re.findall(r"reference/kernels/(\w+\.md)$", _configuration(), re.MULTILINE)
-    assert sorted(nav) == sorted(pages), "docs/reference/kernels and the navigation differ"
-    for name in nav:
-        title = re.match(r"# (.+)", pages[name])
-        module = re.search(r"^::opening ([\w.]+)$", pages[name], re.MULTILINE)
-        assert title and module, f"{name} has no title or no ::opening"
-        sentence = _escaped(first_sentence(opening(module[1])))
-        rows.append(f"| [{title[1]}](kernels/{name}) | {sentence} |")
+    for path, page in kernel_pages().items():
+        sentence = _escaped(first_sentence(opening(page.module)))
+        rows.append(f"| [{page.title}]({path.removeprefix('reference/')}) | {sentence} |")
     return "\n".join(rows)
+
+
+class KernelPage(NamedTuple):
+    """A page in docs/reference/kernels."""
+
+    title: str
+    module: str  # whose opening it shows
+
+
+@functools.cache
+def kernel_pages() -> dict[str, KernelPage]:
+    """Returns the pages of kernels by their paths in docs/, in the order of the registry."""
+    from trnfft.planner.algorithms import ALGORITHMS, PASSES
+
+    found = {}
+    for path in sorted((REFERENCE / "kernels").glob("*.md")):
+        text = path.read_text("utf-8")
+        title, module = re.match(r"# (.+)", text), _OPENING.search(text)
+        assert title and module, f"{path.name} has no title or no ::opening"
+        found[module[1]] = f"reference/kernels/{path.name}", KernelPage(title[1], module[1])
+    every = [*ALGORITHMS.values(), *PASSES.values()]
+    modules = list(dict.fromkeys(algorithm.kernel.__module__ for algorithm in every))
+    assert set(modules) == set(found), f"pages and kernels differ: {set(modules) ^ set(found)}"
+    return dict(found[module] for module in modules)
+
+
+def algorithms() -> str:
+    """Returns the table of the algorithms that the planner knows, those alike in one row."""
+    from trnfft.planner.algorithms import ALGORITHMS
+
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, algorithm in ALGORITHMS.items():
+        sentence = first_sentence(type(algorithm).__doc__ or "").rstrip(".")
+        names.setdefault((sentence, _lengths(algorithm)), []).append(f"`{name}`")
+    rows = ["| name | what it does | lengths |", "| --- | --- | --- |"]
+    for (sentence, lengths), alike in names.items():
+        rows.append(f"| {', '.join(alike)} | {_escaped(sentence)} | {lengths} |")
+    return "\n".join(rows)
+
+
+def _lengths(algorithm: Any) -> str:
+    """Returns which lengths an algorithm takes: "256 to 2^20"."""
+    if algorithm.takes_shapes:
+        return str(algorithm.takes)
+    shortest, longest = algorithm.shortest, _in_words(algorithm.longest)
+    least = f"{_in_words(shortest)} to " if shortest > 2 else "up to "
+    if shortest - 1 >= _SHOWN_AS_POWER:
+        least = f"above {_in_words(shortest - 1)} to "
+    return f"{least}{longest}" + (f"; {algorithm.takes}" if algorithm.takes else "")
+
+
+def _in_words(n: int) -> str:
+    """Returns a length, a long power of two as one."""
+    return f"2^{n.bit_length() - 1}" if n >= _SHOWN_AS_POWER and n & (n - 1) == 0 else str(n)
 
 
 def _index() -> str:
     lines = []
-    for title, path in re.findall(r"- (.+): reference/([\w/]+\.md)$", _configuration(), re.M):
+    pages = re.findall(r"- (.+): reference/([\w/]+\.md)$", _configuration(), re.M)
+    kernels = [(page.title, path[10:]) for path, page in kernel_pages().items()]
+    for title, path in pages + kernels:
         names = _DOCUMENTED.findall((REFERENCE / path).read_text("utf-8"))
         links = ", ".join(f"[`{shown(name)}`][{name}]" for name in names)
         if links:

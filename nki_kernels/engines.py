@@ -111,16 +111,24 @@ def multiply(dst: Tensor, stationary: Tensor, moving: Tensor, accumulate: bool) 
 
 
 def multiply_row_tile(
-    dst: Tensor, stationary: Tensor, moving: Tensor, low: int, size: int, accumulate: bool
+    dst: Tensor,
+    stationary: Tensor,
+    moving: Tensor,
+    low: int,
+    size: int,
+    accumulate: bool,
+    is_onezero: bool = False,
 ) -> None:
     """Run ``multiply`` on up to ``size`` partitions from ``low`` on, in a row tile of that size.
 
-    Row tiles work side by side where each writes into a PSUM bank of its own.
+    Row tiles work side by side where each writes into a PSUM bank of its own. is_onezero: whether
+    ``moving`` is known to hold only ones and zeros, which takes less time.
     """
     nisa.nc_matmul(
         dst=dst,
         stationary=stationary,
         moving=moving,
+        is_moving_onezero=is_onezero,
         accumulate=accumulate,
         tile_position=(low, 0),
         tile_size=(size, PARTITIONS),

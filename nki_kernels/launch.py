@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from nki_sim.hardware import PARTITIONS
 
 from . import chip
 from .counting import Count, counted
-from .engines import clear, element_count, transfer
+from .engines import NARROW, clear, element_count, transfer
 from .isa import nisa, nl
 from .pipeline import Block, Order, in_turn, pipeline
 from .tables import load_identity
@@ -32,6 +32,7 @@ LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loo
 # may consist of several passes
 BODY_INSTRUCTIONS = 4_000
 _SHORT_PART = 880  # numbers that a DMA engine moves while it prepares a copy
+_LITTLE = 8192  # numbers of a batch up to which the data comes after what blocks share
 _RAMPED = 3  # blocks, from which on the first and the last are halved
 
 
@@ -83,10 +84,12 @@ class Work(Protocol):
         """Return the block of these rows, the ``number``-th of an iteration."""
 
 
-def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> None:
+def for_rows(
+    batch: int, work: Work, most: int, split: Split, order: Order, opened: int = 1
+) -> None:
     """Run the blocks of all rows of this program.
 
-    What blocks share is loaded behind the first block's loads, or else before a loop.
+    What blocks share is loaded behind the loads of the first blocks, or else before a loop.
 
     Args:
         batch: the rows of all programs.
@@ -94,6 +97,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
         most: rows of a block, at most, or of blocks that belong together.
         split: how rows are cut into blocks.
         order: how blocks follow each other.
+        opened: the number of these first blocks.
     """
     share = share_rows(batch, most, work, split)
 
@@ -101,7 +105,7 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(in_turn(blocks(row, 0, share.step), order))
+        pipeline(in_turn(blocks(row, 0, share.step), order), order.begun)
 
     if share.trips > 0:
         work.setup()
@@ -112,8 +116,10 @@ def for_rows(batch: int, work: Work, most: int, split: Split, order: Order) -> N
             for dtype in count_of(work, split(None, 0, min(batch, most))).identities:
                 load_identity(dtype)
             return
-        rest = chain([_with_setup(next(rest), work)], rest)
-    pipeline(in_turn(rest, order))
+        first = [chain([next(block)], block) for block in islice(rest, opened)]
+        work.setup()
+        rest = chain(first, rest)
+    pipeline(in_turn(rest, order), order.begun)
 
 
 def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
@@ -140,14 +146,6 @@ def count_of(work: Work, blocks: Sequence[Rows]) -> Count:
         for number, rows in enumerate(blocks):
             pipeline(work.block(rows, number))
     return replace(count, identities=shared.identities)
-
-
-def _with_setup(block: Block, work: Work) -> Block:
-    """Yield the items of a block, and load what blocks share behind its loads."""
-    first = next(block)
-    work.setup()
-    yield first
-    yield from block
 
 
 # Blocks of rows on partitions.
@@ -203,6 +201,20 @@ def ramped(blocks: Sequence[Rows], together: int) -> list[Rows]:
 def row_count(x: Tensor) -> int:
     """Return the number of rows of HBM x [..., N]."""
     return element_count(x.shape[:-1])
+
+
+def is_data_first(rows: HbmRows, n: int) -> bool:
+    """Return whether rows of n numbers are loaded before what blocks share.
+
+    A small amount of data would only wait for it, unless its rows are checked before they are
+    transposed. Where an earlier pass makes the data, the rest would have to wait for that pass.
+    """
+    if rows.is_made:
+        return False
+    batch = row_count(rows.tensor)
+    if chip.transposes_mix_rows():
+        return batch > 1
+    return batch > NARROW and batch * n > _LITTLE
 
 
 def rows_in_hbm(x: Tensor, rows: Rows, low: int, high: int) -> Tensor:

@@ -60,32 +60,72 @@ Item = Task | Single | Beside | After | Turn
 Block = Iterator[Item]
 
 
+# The place of a block's ``done``-th task of ``count`` in a round, from 0 to 1, by the age of the
+# block: 0 for the latest one, 1 for the oldest.
+Spread = Callable[[int, int, float], float]
+
+
+def early(done: int, count: int, _: float) -> float:
+    """Return the beginning of a task's share of the round."""
+    return (done - 1) / count
+
+
+def late(done: int, count: int, _: float) -> float:
+    """Return the end of a task's share of the round."""
+    return done / count
+
+
+def by_age(done: int, count: int, age: float) -> float:
+    """Return the beginning for the latest block and the end for the oldest one."""
+    return (done - 1 + age) / count - _TIE * age
+
+
+_TIE = 1e-9  # by which the older of two blocks comes first
+
+
 @dataclass(frozen=True)
 class Order:
     """How the blocks of a launch follow each other.
 
     depth: blocks whose tasks take turns. ahead: blocks that are opened while those run: what comes
     before their first TURN, such as loads, is done early; with 0, not before all tasks and stores
-    of the block before. spread: whether the tasks of blocks are spread over each other, because
-    they keep different engines busy; else they follow each other, those of the latest block first.
+    of the block before. spread: how the tasks of blocks are spread over each other, because they
+    keep different engines busy; without it they follow each other, those of the latest block first.
+    apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
+    begun when the first of them is finished, as for ``pipeline``. is_even: whether work beside
+    tasks is spread evenly over them; else one comes beside each task, and the rest after the last.
     """
 
     depth: int
     ahead: int = 1
-    spread: bool = False
+    spread: Spread | None = None
+    apart: int = 1
+    begun: int = 2
+    is_even: bool = False
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A task of a round, or what follows one."""
+
+    place: tuple[float, int]  # where it comes in the round
+    block: _Running
+    item: Task | Single | After
+    is_first: bool  # whether no task of this block comes before
 
 
 @dataclass
 class _Round:
-    """What blocks do from one turn to the next: tasks with their places, and work beside them."""
+    """What blocks do from one turn to the next: tasks in their order, and work beside them."""
 
-    tasks: list[tuple[float, int, _Running, Task | Single | After]]
+    tasks: list[_Placed]
     beside: list[Beside]
+    blocks: list[_Running]  # those of the work beside tasks
 
     @property
     def is_single(self) -> bool:
         """Whether there are tasks, all of one half."""
-        tasks = [task for *_, task in self.tasks if not isinstance(task, After)]
+        tasks = [task.item for task in self.tasks if not isinstance(task.item, After)]
         return bool(tasks) and all(isinstance(task, Single) for task in tasks)
 
 
@@ -101,47 +141,59 @@ class _Running:
 def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     """Yield the tasks of blocks, from one TURN to the next of each.
 
-    TURN is left where tasks of the same block would follow each other.
+    TURN is left where a block would go on before its last tasks are finished.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
-    before: _Running | None = None  # the block whose task of two halves came last
+    before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
+    turns = order.apart  # since a block was opened
     while True:
-        if not running and before is not None:
+        if not running and before:
             yield TURN  # nothing of the next block is done before this one has ended
-        if len(running) < order.depth + order.ahead:
+        if not running or (len(running) < order.depth + order.ahead and turns >= order.apart):
             running[:0] = map(_Running, islice(waiting, 1))
+            turns = 0
+        turns += 1
         if not running:
             return
         this = _round(running, order)
-        beside = iter(this.beside)
-        yield from islice(beside, 1)
-        if this.is_single:
-            yield TURN  # no other task comes before the second half of the last one
-        begun = set[_Running]()
-        for _, _, block, task in this.tasks:
-            if not isinstance(task, After):
-                if block is before and block not in begun:
+        # Where tasks have one half, none comes before the second halves that are left.
+        if any(block in before for block in this.blocks) or (before and this.is_single):
+            yield TURN
+            before.clear()
+        beside, most = iter(this.beside), 1
+        if order.is_even:
+            most = -(-len(this.beside) // (len(this.tasks) + 1))
+        yield from islice(beside, most)
+        for task in this.tasks:
+            if not isinstance(task.item, After):
+                if task.is_first and task.block in before:
                     yield TURN
-                begun.add(block)
-                before = before if isinstance(task, Single) else block
-            yield task
-            yield from islice(beside, 1)
+                    before.clear()
+                if not isinstance(task.item, Single):
+                    before.append(task.block)
+            yield task.item
+            yield from islice(beside, most)
         yield from beside
         running = [block for block in running if not block.has_ended]
 
 
 def _round(running: list[_Running], order: Order) -> _Round:
     """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
-    this = _Round([], [])
+    this = _Round([], [], [])
     going = [block for block in running if block.is_opened][-order.depth :]
-    for number, block in enumerate(running):
+    taken = list[tuple[_Running, list[Task | Single | After]]]()
+    for block in running:
         if not block.is_opened or block in going:
             block.is_opened = True
-            mine = _take(this, block)
-            for index, item in enumerate(mine):
-                place = (index + 1) / len(mine) if order.spread else number
-                this.tasks.append((place, number, block, item))
-    this.tasks.sort(key=lambda task: task[:2])
+            if mine := _take(this, block):
+                taken.append((block, mine))
+    for number, (block, mine) in enumerate(taken):
+        count, done, age = max(1, _task_count(mine)), 0, number / max(1, len(taken) - 1)
+        for item in mine:
+            done += not isinstance(item, After)  # which stays with the task before it
+            place = number if order.spread is None else order.spread(done, count, age)
+            this.tasks.append(_Placed((place, number), block, item, done == 1))
+    this.tasks.sort(key=lambda task: task.place)
     return this
 
 
@@ -153,6 +205,7 @@ def _take(this: _Round, block: _Running) -> list[Task | Single | After]:
             return mine
         if isinstance(item, Beside):
             this.beside.append(item)
+            this.blocks.append(block)
         else:
             mine.append(item)
     block.has_ended = True
@@ -183,6 +236,6 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
     finish(0)
 
 
-def _task_count(items: Iterable[Task | After]) -> int:
+def _task_count(items: Iterable[Task | Single | After]) -> int:
     """Return how many tasks there are."""
     return sum(not isinstance(item, After) for item in items)

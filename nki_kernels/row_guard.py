@@ -19,10 +19,14 @@ bias, at no cost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from .chip import transposes_mix_rows  # noqa: F401
+from .chip import transposes_mix_rows
 from .isa import nisa, nl
+from .pipeline import Beside
+from .tensor import Tensor
 
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102
@@ -112,6 +116,47 @@ def advance_guard(guard: Guard, steps: int) -> None:
         else:
             guard.marks = marks_of(guard.good)
         guard.step += 1
+
+
+@dataclass
+class RowGuard:
+    """Rows that are set aside while other engines work, or no rows."""
+
+    guard: Guard | None
+
+    def steps(self) -> Iterator[Beside]:
+        """Yield the guard's steps."""
+        if self.guard is not None:
+            for _ in range(guard_steps(self.guard)):
+                yield Beside(self._advance)
+
+    def _advance(self) -> None:
+        assert self.guard is not None
+        advance_guard(self.guard, 1)
+
+    def square(self) -> None:
+        """Sum the squares of all rows."""
+        if self.guard is not None:
+            advance_guard(self.guard, len(self.guard.pieces))
+
+    def finish(self) -> None:
+        """Do all steps that are left."""
+        if self.guard is not None:
+            advance_guard(self.guard, guard_steps(self.guard))
+
+    @property
+    def marks(self) -> Tensor | None:
+        """The marks of the rows [P, rows], once all steps are done; None without a guard."""
+        return None if self.guard is None else self.guard.marks
+
+
+def guarded(x: Tensor, growth: float, do_rows_meet: bool = False) -> RowGuard:
+    """Return the guard of [P, row, part, n], where transposes mix rows.
+
+    do_rows_meet: whether rows meet in products, so that they are guarded on every chip.
+    """
+    is_needed = (do_rows_meet or transposes_mix_rows()) and x.shape[0] * x.shape[1] > 1
+    return RowGuard(begin_guard(x, growth) if is_needed else None)
 
 
 def square_piece(guard: Guard, index: int) -> None:

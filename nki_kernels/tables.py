@@ -35,21 +35,21 @@ def load_identity(dtype: Any = nl.float32) -> Tensor:
     return identity
 
 
-def load_tables(tables: Sequence[Tensor]) -> list[Tensor]:
+def load_tables(tables: Sequence[Tensor], tiles: int = 2) -> list[Tensor]:
     """Load HBM tables, each [rows <= 128, count, ...], into SBUF.
 
-    All tables share two tiles of up to 6 KiB a partition, which DMA fills in turn, in pieces along
-    the second dimension. A piece is loaded while the piece before it is copied.
+    All tables share ``tiles`` tiles of up to 6 KiB a partition, which DMA fills in turn, in pieces
+    along the second dimension. A piece is loaded while the piece before it is copied.
     """
     longest = max((_staged_count(table) * _row_length(table) for table in tables), default=0)
     loaded = [sbuf(table.shape, table.dtype) for table in tables]
     staging: list[Tensor] = []
     before: tuple[Tensor, Tensor] | None = None
     for number, (source, place) in enumerate(_pieces(tables, loaded)):
-        if len(staging) < 2:
+        if len(staging) < tiles:
             staging.append(sbuf((PARTITIONS, longest), source.dtype))
         rows, count, *rest = source.shape
-        staged = staging[number % 2][0:rows, 0 : element_count(source.shape[1:])]
+        staged = staging[number % tiles][0:rows, 0 : element_count(source.shape[1:])]
         staged = staged.reshape((rows, count, *rest))
         transfer(staged, source)
         if before is not None:

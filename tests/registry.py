@@ -1,5 +1,5 @@
-"""All algorithms by name: those of the planner, and one that serves only as a pass of others."""
+"""All algorithms by name: those of the planner, and those that serve only as passes of others."""
 
-from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from trnfft.planner.algorithms import ALGORITHMS, PASSES
 
-REGISTRY = {**ALGORITHMS, STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}
+REGISTRY = {**ALGORITHMS, **PASSES}

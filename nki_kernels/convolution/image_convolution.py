@@ -27,101 +27,50 @@ Why it is fast.  The full spectrum of the image never leaves SBUF, and half of i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from nki_sim.hardware import PARTITIONS
 
-from ..isa import nisa, nki, nl
-from ..nd.axes import REAL_DFT_GEMM, Array, as_array, as_columns, as_rows, meet
-from ..nd.column_blocks import (
-    Walk,
-    block_size,
-    blocks_of,
-    columns_of,
-    groups_of,
-    member_count,
-    rows_in_hbm,
-    share_columns,
-    walk_of,
-)
-from ..nd.strided_stockham import (
-    Turned,
-    load_piece,
-    open_piece,
-    piece_rows,
-    pieces_of,
-    radix_pairs,
-    ring_of,
-    slabs_together,
-    stages_of,
-    strided_stockham_specs,
-    strided_stockham_tables,
-    turn_marks,
-)
-from ..packing import unpack
-from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
-from ..real.real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from ..row_blocks import LAUNCH_INSTRUCTIONS
-from ..row_guard import set_rows_aside, transposes_mix_rows
-from ..tiles import (
+from ..chip import transposes_mix_rows
+from ..engines import (
     PSUM_BANK,
     columns_read,
     evacuate,
-    load_tables,
     multiply,
     multiply_complex,
-    transpose,
+    psum,
+    sbuf,
+    transfer,
 )
+from ..isa import nisa, nki, nl
+from ..launch import meet
+from ..nd.axes import Part, Pass, parts_of, run_rows
+from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
+from ..nd.columns import ColumnBlock, HbmColumns, for_columns
+from ..nd.strided_stockham import (
+    radix_pairs,
+    slabs_together,
+    strided_stockham_specs,
+    strided_stockham_tables,
+)
+from ..packing import unpack
+from ..pipeline import TURN, After, Block, Item, Order, Task
+from ..tables import load_tables
+from ..tensor import Tensor
 
-_INSTRUCTIONS = LAUNCH_INSTRUCTIONS // 5  # instructions of an iteration of the pass along columns
+_INSTRUCTIONS = 6_000  # instructions of an iteration of the pass along columns
 _POINTS = 2**18  # points of a block of columns, as long as it has at least 128 columns
 _TOGETHER = 2**16  # points of a block of several images
 _MULTIPLIED = 512  # numbers of each part that are multiplied at a time
 _SHORT = 2560  # points of a column, up to which SBUF holds three groups
 _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
-_PIECE = 1536  # numbers a partition of images that are loaded at a time
-_RING = 6144  # numbers a partition of images that are loaded and not yet used
-
-
-class Filters(nl.NKIObject):
-    """Spectra of filters, which the images use in turn."""
-
-    parts: Any  # a list of the real and the imaginary part, HBM [F, N/2 + 1, M]
-    # the dimension that a device loop counts, or -1 where each iteration has the same filters
-    dimension: int
-
-
-class FilterPiece(nl.NKIObject):
-    """Slabs of a group's filters, which are loaded at a time."""
-
-    block: Any
-    group: Any  # Columns of the block
-    first: int  # the first slab
-    count: int  # number of slabs
-    tile: Any  # SBUF [128, 2, numbers]
-
-
-class Convolver(nl.NKIObject):
-    """Tables and filters of the pass along columns."""
-
-    stages: Any  # forward, with tables and identity
-    reopening: Any  # SBUF table of the inverse of the last stage, [2 q', r, 2 q']
-    restoring: Any  # SBUF table of the inverse of the first stage, [2 g r, at least 64]
-    filters: Any
-
-
-class Flight(nl.NKIObject):
-    """A group of columns on its way through the pass."""
-
-    block: Any
-    group: Any  # Columns of the block
-    # SBUF [columns, (K, part, q)], and numbers that a stationary operand reads beyond these
-    state: Any
-    result: Any  # the whole block's result, SBUF [(part, j, s), images, M / (r g), columns]
-    marks: Any  # a list of SBUF [columns, 1] to be added to the results of columns, or []
-    is_last: bool  # whether it is the last group of the block
+# numbers a partition of images that are loaded at a time, and those loaded and not yet used
+_ROOM = 1536, 6144
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
@@ -201,344 +150,174 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     """
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
-    half = n // 2 + 1
-    spectra = parts_in_hbm((batch, held, half))
-    products = parts_in_hbm((batch, kept_rows, half))
-    y = nl.ndarray((batch, kept_rows, kept_columns), dtype=nl.float32, buffer=nl.shared_hbm)
-    found = [unpack(tables, places[0]), unpack(tables, places[1]), unpack(tables, places[2])]
-    rows = [as_rows(spectra[0]), as_rows(spectra[1])]
-    if kind == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(as_array(x)), rows, n, found[0][0])
-    else:
-        real_stockham_rows(as_rows(as_array(x)), rows, row_radices, found[0])
-    meet(spectra)
-    source = [as_columns(spectra[0], 1), as_columns(spectra[1], 1)]
-    target = [as_columns(products[0], 1), as_columns(products[1], 1)]
-    convolve_columns(source, target, [h_re, h_im], found[1], radices)
-    meet(products)
-    rows = [as_rows(products[0]), as_rows(products[1])]
-    if kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(as_array(y)), n, found[2][0])
-    else:
-        inverse_real_stockham_rows(rows, as_rows(as_array(y)), row_radices, found[2])
-    return y
+    forward, middle, inverse = (unpack(tables, place) for place in places)
+    rows = Pass(kind, 2, n, n // 2 + 1, row_radices, forward)
+    back = Pass(kind, 2, n, kept_columns, row_radices, inverse)
+    image = [Part(x, x.shape)]
+    spectra, products = parts_of((batch, held, rows.kept)), parts_of((batch, kept_rows, rows.kept))
+    result = parts_of((batch, kept_rows, kept_columns), 1)
+    run_rows(image, spectra, rows)
+    meet(*(part.tensor for part in spectra))
+    source, target = [part.columns(1) for part in spectra], [part.columns(1) for part in products]
+    convolve_columns(source, target, [h_re, h_im], middle, radices)
+    meet(*(part.tensor for part in products))
+    run_rows(products, result, back)
+    return result[0].tensor
 
 
-def parts_in_hbm(shape: Any) -> Any:
-    """Allocate the real and the imaginary part of an array between passes, in HBM."""
-    parts = []
-    for _ in range(2):
-        parts.append(Array(nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm), shape))
-    return parts
+def convolve_columns(
+    source: Sequence[HbmColumns],
+    target: Sequence[HbmColumns],
+    spectra: Sequence[Tensor],
+    tables: Sequence[Tensor],
+    radices: tuple[int, int],
+) -> None:
+    """Convolve columns of source [B, held, C] to target [B, kept, C], each of two parts."""
+    work = _Convolution(source, target, radices, load_tables(tables), spectra)
+    # Three groups are in progress where SBUF has room, so that none waits for its own results.
+    order = Order(3 if work.n <= _SHORT else 1, 0)
+    loaded = _ROOM[1] // work.length
+    size = min(PSUM_BANK, _POINTS // work.n, loaded), min(_TOGETHER // work.n, loaded)
+    filters = spectra[0].shape[0]
+    period = filters if filters < source[0].members else 1
+    for_columns(source[0], work.blocks, size, _INSTRUCTIONS, order, period)
 
 
-def convolve_columns(source: Any, target: Any, spectrum: Any, tables: Any, radices: Any) -> None:
-    """Convolve columns of source [B, held, C] to target [B, kept, C], lists of two HbmColumns."""
-    images, count = member_count(source[0]), spectrum[0].shape[0]
-    found = load_tables(tables)
-    stages = stages_of(radices, found, _PIECE, _RING)
-    sides = share_columns(images, source[0].columns)
-    n = radices[0] * radices[1]
-    most = min(PSUM_BANK, _POINTS // n, _RING // stages.length)
-    size = block_size(sides, most, min(_TOGETHER // n, _RING // stages.length))
-    walk = walk_of(sides, size, _INSTRUCTIONS // block_instructions(size, stages))
-    if walk.dimension == 0 and count < images:
-        walk = whole_periods(walk, sides[0], images, count)
-    dimension = walk.dimension // 2
-    if walk.dimension == 0 and count < images:
-        dimension = -1
-    tools = Convolver(stages, found[2], found[3], Filters(spectrum, dimension))
-    end = walk.first + walk.trips * walk.step
+class _Convolution(ColumnPass):
+    """What all blocks of columns share."""
 
-    def body(base: Any) -> None:
-        blocks = blocks_of(walk, base, nisa.dge_mode.unknown, 0, walk.step)
-        convolve_blocks(source, target, tools, blocks)
+    def __init__(
+        self,
+        source: Sequence[HbmColumns],
+        target: Sequence[HbmColumns],
+        radices: tuple[int, int],
+        tables: Sequence[Tensor],
+        spectra: Sequence[Tensor],
+    ) -> None:
+        """tables: those of ``column_tables`` in SBUF. spectra: those of filters in HBM."""
+        opening, closing, self.reopening, self.restoring = tables
+        super().__init__(source, target, radices, [opening, closing], _ROOM)
+        self.spectra = spectra
 
-    if walk.trips > 0:
-        nl.fori_loop(walk.first, end, body, step=walk.step)
-    if walk.rest > 0:
-        blocks = blocks_of(walk, None, nisa.dge_mode.none, end, walk.rest)
-        convolve_blocks(source, target, tools, blocks)
+    def blocks(self, blocks: Sequence[ColumnBlock]) -> Iterator[Block]:
+        """Yield a block of tasks for every group; loads run as far ahead as there are tiles."""
+        ring, filters = self.ring(blocks), self._filters(blocks)
+        factors, rows = iter(filters.pieces), 2 * self.rows
+        for block, pieces in zip(blocks, ring.pieces, strict=True):
+            tile = sbuf((rows, block.place.members, self.length, block.place.columns))
+            states = self.new_states(block, columns_read(rows) * self.length)
+            # The block is opened with its first group, and stored with its last one.
+            opening: Block = (ring.use(piece, partial(self.open, states)) for piece in pieces)
+            storing: list[Item] = [After(partial(self.store, block, tile))]
+            for group, state in zip(block.groups(), states, strict=True):
+                tasks = self._group(state, Results(tile, group, []), next(factors), filters)
+                yield chain(opening, tasks, storing if state is states[-1] else [])
 
+    def _filters(self, blocks: Sequence[ColumnBlock]) -> Ring:
+        """Begin to load the filters of every group."""
+        left, radix = self.left, self.radix
+        step = min(max(1, _FILTER // left), radix)  # slabs of a piece
+        groups = [block.of_group(group) for block in blocks for group in block.groups()]
+        tiles = [sbuf((PARTITIONS, 2, step * left)) for _ in range(2)]
+        return Ring(groups, radix, [step] * len(groups), tiles, self._load_filter)
 
-def whole_periods(walk: Any, side: Any, images: int, filters: int) -> Any:
-    """Return a walk along images in which every iteration begins with the first filter."""
-    if walk.trips == 0:
-        return walk
-    end = side.first + side.count
-    if end < images:
-        end = end // filters * filters
-    first = side.first // filters * filters
-    step = filters * max(1, walk.step // filters)
-    trips = side.least // filters * filters // step
-    if trips < 2:
-        trips = 0
-    return Walk(0, first, step, trips, end - first - trips * step, walk.across, walk.size)
+    def _load_filter(self, piece: Piece) -> None:
+        """Load slabs of a group's filters, SBUF [columns, 2, numbers], image by image."""
+        block, place, left = piece.block, piece.block.place, self.left
+        filters, half, m = self.spectra[0].shape
+        # A loop along images has the same filters in every iteration, or a filter for each image.
+        is_apart = block.dimension == 1 or filters == self.source[0].members
+        base = block.base if is_apart else None
+        pattern = [[m, place.columns], [1, piece.count * left]]
+        for part, spectrum in enumerate(self.spectra):
+            for index in range(place.members):
+                column = (place.member + index) % filters * half + place.low
+                offset = column * m + piece.part.start * left
+                data = spectrum.ap(
+                    pattern, offset, scalar_offset=base, indirect_dim=block.dimension
+                )
+                at = index * place.columns
+                here = piece.tile[at : at + place.columns, part, 0 : piece.count * left]
+                transfer(here, data, base)
 
+    def _group(
+        self, state: Tensor, results: Results, factors: Sequence[Piece], filters: Ring
+    ) -> Block:
+        """Transform a group of columns, multiply its spectrum, and transform it back.
 
-def block_instructions(size: Any, stages: Any) -> int:
-    """Return how many instructions a block takes, at most."""
-    groups = len(groups_of(size))
-    pieces = -(-stages.length // piece_rows(columns_of(size), stages))
-    loads = 2 * -(-stages.radix * stages.left // _FILTER) * -(-size.members // groups)
-    return 16 + 6 * pieces + groups * (5 * stages.length + 6 * stages.radix + loads + 72)
+        state: SBUF [columns, (K, part, q)], and what a stationary operand reads beyond.
+        """
+        mixes, marks = transposes_mix_rows() and results.place.members > 1, list[Tensor]()
+        if mixes:
+            yield self._set_aside(state, marks)
+        yield from self._change(state, self.closing)
+        for piece in factors:
+            yield self._multiply(state, piece, filters)
+        yield TURN
+        if mixes:
+            yield self._set_aside(state, marks)
+        yield from self._change(state, self.reopening)
+        yield TURN
+        if mixes:
+            yield self._turn_marks(results, marks)
+        for numbers in in_parts(self.length, max(1, PSUM_BANK // state.shape[0])):
+            yield self._restore(state, results, numbers)
 
+    def _set_aside(self, state: Tensor, marks: list[Tensor]) -> Task:
+        """Write zeros to bad columns, which transposes would mix with columns of other images."""
+        marks.append(self.set_aside(state, self.n))
+        yield
 
-def convolve_blocks(source: Any, target: Any, tools: Any, blocks: Any) -> None:
-    """Convolve blocks; loads run as far ahead as the ring of pieces reaches.
+    def _turn_marks(self, results: Results, marks: Sequence[Tensor]) -> Task:
+        """Mark the results of columns that were set aside before or after the multiplication."""
+        first, second = marks
+        nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
+        results.marks.append(self.turned_marks([first], 2 * self.rows))
+        yield
 
-    Three groups are in progress at a time where SBUF has room, so that no group waits for its own
-    results.
-    """
-    stages = tools.stages
-    ring = ring_of(blocks, stages)
-    pieces = pieces_of(blocks, stages, ring)
-    for index in range(min(len(ring), len(pieces))):
-        load_piece(pieces[index], source, stages)
-    filters = filter_pieces(blocks, stages)
-    load_filter(filters[0], tools.filters, stages.left)
-    groups = 0
-    for block in blocks:
-        groups += len(block_groups(block))
-    lag = 1 if stages.radix * stages.left <= _SHORT else 0
-    flights: Any = []
-    opened = 0
-    for step in range(groups + 2 * lag):
-        if step < groups:
-            if step == len(flights):
-                flights += open_block(pieces, opened, len(ring), source, stages)
-                opened += block_pieces(pieces[opened].block, stages)
-            each = len(filters) // groups
-            multiply_filters(flights[step], filters, step * each, each, tools)
-        if lag <= step < groups + lag:
-            change_slabs(flights[step - lag], tools.reopening, stages)
-        if step >= 2 * lag:
-            flight = flights[step - 2 * lag]
-            restore_rows(flight, tools.restoring, stages)
-            if flight.is_last:
-                store_rows(target, flight, stages)
+    def _change(self, state: Tensor, table: Tensor) -> Block:
+        """Run a stage within each slab K of q' numbers, in place."""
+        for slabs in in_parts(self.radix, min(4, PSUM_BANK // (2 * self.left))):
+            yield self._change_slabs(state, table, slabs)
 
+    def _change_slabs(self, state: Tensor, table: Tensor, slabs: range) -> Task:
+        """Transpose some slabs, and multiply them.
 
-def block_groups(block: Any) -> Any:
-    """Return the groups of a block's columns, each the stationary operand of one product."""
-    groups = []
-    for chunk in block.chunks:
-        for group in groups_of(chunk):
-            groups.append(group)
-    return groups
+        Only ScalarE moves results out of PSUM, while VectorE multiplies the previous group.
+        """
+        left, columns = 2 * self.left, state.shape[0]
+        if transposes_mix_rows():  # where a transpose is a product, also with columns of zeros
+            columns = columns_read(columns)
+        tiles = [[state[:, K * left : K * left + columns_read(left)]] for K in slabs]
+        data = self.transposed(tiles, left, columns, True)
+        yield
+        bank = psum((columns, len(slabs), left))
+        for index, K in enumerate(slabs):
+            multiply(bank[:, index], data[:, index], table[:, K, 0:left], False)
+        made = bank[0 : state.shape[0]].flatten_dims(1, 2)
+        evacuate(made, state[:, slabs.start * left : slabs.stop * left])
 
+    def _multiply(self, state: Tensor, piece: Piece, filters: Ring) -> Task:
+        """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
+        yield  # the products before are issued first, so that they wait for no other group
+        columns, left, length = state.shape[0], self.left, piece.tile.shape[2]
+        slabs = state[:, 0 : 2 * self.n].reshape((columns, self.radix, 2, left))
+        slabs = slabs[:, piece.part.start : piece.part.stop]
+        for part in in_parts(piece.count, max(1, _MULTIPLIED // left)):
+            x = slabs[:, part.start : part.stop].permute((0, 2, 1, 3))
+            pattern = [[2 * length, columns], [0, 2], [left, len(part)], [1, left]]
+            real = piece.tile.ap(pattern, part.start * left)
+            imaginary = piece.tile.ap(pattern, length + part.start * left)
+            multiply_complex(x, x, [real, imaginary])
+        filters.load_next()
 
-def block_pieces(block: Any, stages: Any) -> int:
-    """Return the number of pieces in which a block is loaded."""
-    return int(-(-stages.length // piece_rows(columns_of(block.place), stages)))
-
-
-def open_block(pieces: Any, first: int, ahead: int, source: Any, stages: Any) -> Any:
-    """Run the first stage of a block, whose first piece is ``first``; return a Flight a group."""
-    block = pieces[first].block
-    place = block.place
-    n, rows = stages.radix * stages.left, 2 * stages.rows
-    # Products read these columns of the state; some of the columns lie beyond the data.
-    beyond = columns_read(2 * stages.left) - 2 * stages.left
-    size = max(2 * n + beyond, columns_read(rows) * stages.length)
-    shape = (rows, place.members, stages.length, place.columns)
-    result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    states = []
-    flights = []
-    groups = block_groups(block)
-    for group in groups:
-        state = nl.ndarray((columns_of(group), size), dtype=nl.float32, buffer=nl.sbuf)
-        if size > 2 * n:
-            nisa.memset(dst=state[:, 2 * n : size], value=0.0, engine=nisa.engine.gpsimd)
-        states.append(state)
-        is_last = len(states) == len(groups)
-        flights.append(Flight(block, group, state, result, [], is_last))
-    for index in range(first, first + block_pieces(block, stages)):
-        open_piece(pieces[index], states, stages)
-        if index + ahead < len(pieces):
-            load_piece(pieces[index + ahead], source, stages)
-    return flights
-
-
-def filter_pieces(blocks: Any, stages: Any) -> Any:
-    """Return the pieces in which filters are loaded, into two tiles in turn."""
-    step = max(1, _FILTER // stages.left)
-    ring = []
-    for _ in range(2):
-        shape = (PARTITIONS, 2, min(step, stages.radix) * stages.left)
-        ring.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    pieces: Any = []
-    for block in blocks:
-        for group in block_groups(block):
-            for first in range(0, stages.radix, step):
-                count = min(step, stages.radix - first)
-                pieces.append(FilterPiece(block, group, first, count, ring[len(pieces) % 2]))
-    return pieces
-
-
-def load_filter(piece: Any, filters: Any, left: int) -> None:
-    """Load a piece of the filters, SBUF [columns of the group, 2, numbers], image by image."""
-    group, place = piece.group, piece.block.place
-    count, half, m = filters.parts[0].shape
-    numbers = piece.count * left
-    base, descriptors = None, nisa.dge_mode.none
-    if filters.dimension >= 0:
-        base, descriptors = piece.block.base, piece.block.descriptors
-    for part in range(2):
-        for index in range(group.members):
-            image = (place.member + group.member + index) % count
-            offset = (image * half + place.low + group.low) * m + piece.first * left
-            pattern = [[m, group.columns], [1, numbers]]
-            data = filters.parts[part].ap(
-                pattern, offset, scalar_offset=base, indirect_dim=max(0, filters.dimension)
-            )
-            at = index * group.columns
-            tile = piece.tile[at : at + group.columns, part, 0:numbers]
-            nisa.dma_copy(dst=tile, src=data, dge_mode=descriptors)
-
-
-def multiply_filters(flight: Any, filters: Any, first: int, count: int, tools: Any) -> None:
-    """Run the last forward stage of a group, and multiply its spectrum by its filters."""
-    stages = tools.stages
-    set_images_aside(flight, stages)
-    change_slabs(flight, stages.closing, stages)
-    for index in range(first, first + count):
-        if index + 1 < len(filters):
-            load_filter(filters[index + 1], tools.filters, stages.left)
-        multiply_slabs(flight, filters[index], stages)
-    set_images_aside(flight, stages)
-
-
-def set_images_aside(flight: Any, stages: Any) -> None:
-    """Write zeros to bad columns, which a transposition would mix with columns of other images."""
-    if transposes_mix_rows() and flight.group.members > 1:
-        n = stages.radix * stages.left
-        columns = flight.state[:, 0 : 2 * n].reshape((flight.state.shape[0], 1, 2 * n))
-        flight.marks.append(set_rows_aside(columns, float(n)))
-
-
-def multiply_slabs(flight: Any, piece: Any, stages: Any) -> None:
-    """Multiply slabs of a spectrum by those of the filters, in place, on VectorE."""
-    columns, left = flight.state.shape[0], stages.left
-    slabs = slabs_in(flight.state, stages)
-    length = piece.tile.shape[2]
-    step = max(1, _MULTIPLIED // left)
-    for first in range(0, piece.count, step):
-        count = min(step, piece.count - first)
-        at = piece.first + first
-        x = slabs[:, at : at + count].permute((0, 2, 1, 3))
-        pattern = [[2 * length, columns], [0, 2], [left, count], [1, left]]
-        real = piece.tile.ap(pattern, first * left)
-        multiply_complex(x, x, [real, piece.tile.ap(pattern, length + first * left)])
-
-
-def slabs_in(state: Any, stages: Any) -> Any:
-    """Return a view of a state as [columns, K, part, q]."""
-    n = stages.radix * stages.left
-    return state[:, 0 : 2 * n].reshape((state.shape[0], stages.radix, 2, stages.left))
-
-
-def change_slabs(flight: Any, table: Any, stages: Any) -> None:
-    """Run a stage within each slab K of q' numbers, in place.
-
-    Only ScalarE moves results out of PSUM, while VectorE multiplies the previous group.
-    """
-    left = 2 * stages.left
-    columns = flight.state.shape[0]
-    if transposes_mix_rows():  # where a transpose is a product, also with columns of zeros
-        columns = columns_read(columns)
-    step = min(4, PSUM_BANK // left)
-    pending: Any = None
-    for first in range(0, stages.radix, step):
-        count = min(step, stages.radix - first)
-        shape = (columns_read(left), count, columns)
-        bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-        for index in range(count):
-            at = (first + index) * left
-            data = flight.state[:, at : at + columns_read(left)]
-            transpose(bank[:, index], data, stages.identity)
-        turned = Turned(evacuate(bank[0:left], nl.float32, True), first)
-        if first > 0:
-            make_slabs(pending, table, flight.state)
-        pending = turned
-    make_slabs(pending, table, flight.state)
-
-
-def make_slabs(turned: Any, table: Any, state: Any) -> None:
-    """Multiply transposed slabs; ScalarE evacuates the products."""
-    left, count, columns = turned.data.shape
-    bank = nl.ndarray((columns, count, left), dtype=nl.float32, buffer=nl.psum)
-    for index in range(count):
-        factors = table[:, turned.first + index, 0:left]
-        multiply(bank[:, index], turned.data[:, index], factors, False)
-    columns = state.shape[0]
-    at = turned.first * left
-    made = bank[0:columns].reshape((columns, count * left))
-    nisa.activation(dst=state[:, at : at + count * left], op=nl.copy, data=made)
-
-
-def restore_rows(flight: Any, table: Any, stages: Any) -> None:
-    """Run the last stage: a group's columns of its block's result."""
-    marks: Any = []
-    if len(flight.marks) > 0:
-        marks.append(turn_marks_of(flight, stages))
-    columns, size = flight.state.shape
-    read = columns_read(2 * stages.rows)
-    step = max(1, PSUM_BANK // columns)
-    pending: Any = None
-    for first in range(0, stages.length, step):
-        count = min(step, stages.length - first)
-        bank = nl.ndarray((read, count, columns), dtype=nl.float32, buffer=nl.psum)
-        for index in range(count):
-            data = flight.state.ap([[size, columns], [stages.length, read]], first + index)
-            transpose(bank[:, index], data, stages.identity)
-        turned = Turned(evacuate(bank[0 : 2 * stages.rows], nl.float32, True), first)
-        if first > 0:
-            make_rows(pending, table, flight, marks)
-        pending = turned
-    make_rows(pending, table, flight, marks)
-
-
-def turn_marks_of(flight: Any, stages: Any) -> Any:
-    """Return the marks of a group's columns, SBUF [(part, j, s), columns]."""
-    first, second = flight.marks
-    nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
-    return turn_marks([first], first.shape[0], 2 * stages.rows, stages.identity)
-
-
-def make_rows(turned: Any, table: Any, flight: Any, marks: Any) -> None:
-    """Multiply all transposed slabs in one product, and evacuate it by ScalarE.
-
-    marks: an empty list, or marks that VectorE adds as it evacuates instead.
-    """
-    group = flight.group
-    rows, count, columns = turned.data.shape
-    bank = nl.ndarray((table.shape[1], count, columns), dtype=nl.float32, buffer=nl.psum)
-    multiply(bank, table, turned.data, False)
-    made = bank[0:rows].reshape((rows, count, group.members, group.columns))
-    end = group.member + group.members
-    place = flight.result[:, group.member : end, turned.first : turned.first + count]
-    place = place[:, :, :, group.low : group.low + group.columns].permute((0, 2, 1, 3))
-    if len(marks) > 0:
-        pattern = [[columns, rows], [0, count], [group.columns, group.members], [1, group.columns]]
-        nisa.tensor_tensor(dst=place, data1=made, data2=marks[0].ap(pattern), op=nl.add)
-    else:
-        nisa.activation(dst=place, op=nl.copy, data=made)
-
-
-def store_rows(target: Any, flight: Any, stages: Any) -> None:
-    """Store a block's result in the rows that the target holds."""
-    block, length = flight.block, stages.length
-    kept = target[0].tensor.shape[target[0].axis]
-    full = kept // length
-    rest = kept - full * length
-    for part in range(2):
-        at = part * stages.rows
-        if full > 0:
-            rows = rows_in_hbm(target[part], block, 0, full, length, length)
-            data = flight.result[at : at + full]
-            nisa.dma_copy(dst=rows, src=data, dge_mode=block.descriptors)
-        if rest > 0:
-            rows = rows_in_hbm(target[part], block, full * length, 1, length, rest)
-            data = flight.result[at + full : at + full + 1, :, 0:rest]
-            nisa.dma_copy(dst=rows, src=data, dge_mode=block.descriptors)
+    def _restore(self, state: Tensor, results: Results, numbers: range) -> Task:
+        """Run the last stage for some rows of every partition; ScalarE evacuates the results."""
+        rows, length = 2 * self.rows, self.length
+        read = columns_read(rows)
+        tiles = [[state[:, at : at + (read - 1) * length + 1 : length]] for at in numbers]
+        data = self.transposed(tiles, rows, state.shape[0], True)
+        yield
+        bank = psum((read, *data.shape[1:]))
+        multiply(bank, self.restoring, data, False)
+        results.put(bank[0:rows], numbers.start)

@@ -1,134 +1,119 @@
 """Sums and products of numbers that are one word or, in the compensated mode, two: hi + lo.
 
-A list of one or two tiles holds the words of all numbers. butterfly.py has the mathematics.
+butterfly.py has the mathematics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..engines import PSUM_BANK, element_count, psum, sbuf
 from ..isa import nisa, nl
+from ..pipeline import Task
+from ..tensor import Tensor
 from .butterfly_tables import HIGH_BITS
 
 
-class Factors(nl.NKIObject):
-    """Twiddles beside the data that they multiply."""
+@dataclass(frozen=True)
+class Words:
+    """Numbers hi + lo in two tiles, or in the one tile hi."""
 
-    # views of cos and sin; compensated: of their 12 high bits, of what these leave, and of the
-    # whole
-    rows: Any
-    # numbers that each column of the views multiplies, or 0 where the views are as large as the
-    # data
-    run: int
+    hi: Tensor
+    lo: Tensor | None = None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each tile."""
+        return self.hi.shape
 
-class Products(nl.NKIObject):
-    """The products of a complex multiplication, before they are added."""
+    def map(self, of: Callable[[Tensor], Tensor]) -> Words:
+        """Return the words that a function makes of each tile, such as views."""
+        return Words(of(self.hi), None if self.lo is None else of(self.lo))
 
-    # words of both parts times cos; compensated with a third word, which is added to lo
-    by_cos: Any
-    by_sin: Any  # the same times sin
-    out: Any  # words for the sums
+    def __getitem__(self, key: Any) -> Words:
+        return self.map(lambda tile: tile[key])
 
-
-def sbuf(shape: Any) -> Any:
-    """Allocate a float32 tile in SBUF."""
-    return nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-
-
-def part_of(words: Any, part: int) -> Any:
-    """Return the real or the imaginary part of every word (hi, lo)."""
-    found = []
-    for word in words:
-        found.append(word[:, part])
-    return found
-
-
-def leg_of(words: Any, leg: int) -> Any:
-    """Return one of the two legs in every word [partitions, parts, legs, ...]."""
-    found = []
-    for word in words:
-        found.append(word[:, :, leg])
-    return found
-
-
-def add(a: Any, b: Any, out: Any, op: Any) -> None:
-    """Set out = a + b or a - b for words [hi] or [hi, lo]; a missing lo of a and b is zero."""
-    nisa.tensor_tensor(dst=out[0], data1=a[0], data2=b[0], op=op)
-    if len(out) == 1:
-        return
-    # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
-    # rounding lost.
-    opposite = nl.add if op == nl.subtract else nl.subtract
-    kept = sbuf(a[0].shape)
-    nisa.tensor_tensor(dst=kept, data1=out[0], data2=a[0], op=nl.subtract)
-    nisa.tensor_tensor(dst=out[1], data1=out[0], data2=kept, op=nl.subtract)
-    nisa.tensor_tensor(dst=out[1], data1=a[0], data2=out[1], op=nl.subtract)
-    nisa.tensor_tensor(dst=kept, data1=b[0], data2=kept, op=opposite)
-    nisa.tensor_tensor(dst=out[1], data1=out[1], data2=kept, op=op)
-    if len(a) > 1:
-        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=a[1], op=nl.add)
-        nisa.tensor_tensor(dst=out[1], data1=out[1], data2=b[1], op=op)
+    def become(self, a: Words, b: Words, op: Any) -> None:
+        """Turn into a + b or a - b; a missing lo of a and b is zero."""
+        combine(self.hi, a.hi, b.hi, op)
+        if self.lo is None:
+            return
+        # TwoSum: it computes how much of b and of a the rounded sum contains, and thereby what the
+        # rounding lost. VectorE reads an operand in PSUM and one in SBUF at the same time.
+        place = psum if element_count(a.shape[1:]) <= PSUM_BANK else sbuf
+        of_b, lost, kept = place(a.shape), place(a.shape), sbuf(a.shape)
+        combine(of_b, self.hi, a.hi, nl.subtract)
+        combine(lost, self.hi, of_b, nl.subtract)
+        combine(lost, a.hi, lost, nl.subtract)
+        combine(kept, b.hi, of_b, nl.add if op == nl.subtract else nl.subtract)
+        if a.lo is None or b.lo is None:
+            combine(self.lo, lost, kept, op)
+            return
+        combine(lost, lost, kept, op)
+        combine(lost, lost, a.lo, nl.add)
+        combine(self.lo, lost, b.lo, op)
 
 
-def begin_twiddle(words: Any, factors: Factors) -> Products:
-    """Multiply words [partitions, 2 parts, ...] by cos and sin, for ``finish_twiddle`` to add."""
-    terms = words
-    if len(words) > 1:
-        terms = split_words(words)
-    return Products(multiply(terms, factors, 0), multiply(terms, factors, 1), words)
+def fresh(shape: Sequence[int], compensated: bool) -> Words:
+    """Allocate tiles for numbers."""
+    return Words(sbuf(shape), sbuf(shape) if compensated else None)
 
 
-def finish_twiddle(products: Products) -> None:
-    """Write re cos - im sin and re sin + im cos to the places of re and im."""
-    by_cos, by_sin, out = products.by_cos, products.by_sin, products.out
-    for words in [by_cos, by_sin]:
-        if len(words) > 1:
-            nisa.tensor_tensor(dst=words[1], data1=words[1], data2=words[2], op=nl.add)
-    by_cos, by_sin = by_cos[0:2], by_sin[0:2]
-    add(part_of(by_cos, 0), part_of(by_sin, 1), part_of(out, 0), nl.subtract)
-    add(part_of(by_sin, 0), part_of(by_cos, 1), part_of(out, 1), nl.add)
+def combine(dst: Tensor, a: Tensor, b: Tensor, op: Any) -> None:
+    """Set dst to a op b, rounded, on VectorE."""
+    nisa.tensor_tensor(dst=dst, data1=a, data2=b, op=op)
 
 
-def split_words(words: Any) -> Any:
-    """Split hi + lo into the 12 high bits of hi, and the rest."""
-    high, rest = sbuf(words[0].shape), sbuf(words[0].shape)
-    nisa.tensor_scalar(
-        dst=high.view(nl.int32),
-        data=words[0].view(nl.int32),
-        op0=nl.bitwise_and,
-        operand0=HIGH_BITS,
-    )
-    nisa.tensor_tensor(dst=rest, data1=words[0], data2=high, op=nl.subtract)
-    nisa.tensor_tensor(dst=rest, data1=rest, data2=words[1], op=nl.add)
+# Products. Factors are rows: cos and sin; compensated, of their 12 high bits, of what these leave,
+# and of the whole. ``Times`` returns the product of a tile with one row, in a fresh tile.
+Times = Callable[[Tensor, Tensor], Tensor]
+
+
+def twiddle(x: Words, factors: Sequence[Tensor], times: Times) -> Task:
+    """Multiply numbers [P, 2 parts, ...] by cos + i sin, in their places."""
+    terms = _split(x)
+    # (x1 + x2) w is the exact x1 w1, and x1 w2 + x2 w; these products are of words 0, 0 and 1.
+    products = [
+        [times(terms[row // 4], factors[row]) for row in range(part, len(factors), 2)]
+        for part in range(2)
+    ]
+    yield
+    for words in products:
+        for least in words[2:]:
+            combine(words[1], words[1], least, nl.add)
+    cos, sin = (Words(*words[:2]) for words in products)
+    x[:, 0].become(cos[:, 0], sin[:, 1], nl.subtract)
+    x[:, 1].become(sin[:, 0], cos[:, 1], nl.add)
+
+
+def _split(x: Words) -> list[Tensor]:
+    """Return the 12 high bits of hi, and the rest of hi + lo; or hi, where it is all."""
+    if x.lo is None:
+        return [x.hi]
+    high, rest = sbuf(x.shape), sbuf(x.shape)
+    bits = high.view(nl.int32)
+    nisa.tensor_scalar(bits, x.hi.view(nl.int32), nl.bitwise_and, HIGH_BITS)
+    combine(rest, x.hi, high, nl.subtract)
+    combine(rest, rest, x.lo, nl.add)
     return [high, rest]
 
 
-def multiply(terms: Any, factors: Factors, index: int) -> Any:
-    """Return x cos (index 0) or x sin (index 1) as a list of words.
-
-    One word has one product. Of (x1 + x2) w the words are the exact x1 w1, then x1 w2 and x2 w.
-    """
-    if len(terms) == 1:
-        return [product(terms[0], factors, index)]
-    exact = product(terms[0], factors, index)
-    first = product(terms[0], factors, 2 + index)
-    return [exact, first, product(terms[1], factors, 4 + index)]
+def by_table(data: Tensor, factor: Tensor) -> Tensor:
+    """Return the product with as many factors, on VectorE."""
+    product = sbuf(data.shape)
+    combine(product, data, factor, nl.multiply)
+    return product
 
 
-def product(data: Any, factors: Factors, row: int) -> Any:
-    """Return data * factor in a fresh tile: by a table on VectorE, by columns on ScalarE."""
-    result = sbuf(data.shape)
-    factor = factors.rows[row]
-    if factors.run == 0:
-        nisa.tensor_tensor(dst=result, data1=data, data2=factor, op=nl.multiply)
-        return result
-    for index in range(factor.shape[1]):
-        low, high = index * factors.run, (index + 1) * factors.run
-        nisa.activation(
-            dst=result[:, :, :, :, low:high],
-            op=nl.copy,
-            data=data[:, :, :, :, low:high],
-            scale=factor[:, index : index + 1],
-        )
-    return result
+def by_columns(data: Tensor, factor: Tensor) -> Tensor:
+    """Return the product of equal parts of the last dimension with columns, on ScalarE."""
+    product = sbuf(data.shape)
+    count = factor.shape[1]
+    run = data.shape[-1] // count
+    for index in range(count):
+        part = slice(index * run, (index + 1) * run)
+        column = factor[:, index : index + 1]
+        nisa.activation(dst=product[..., part], op=nl.copy, data=data[..., part], scale=column)
+    return product

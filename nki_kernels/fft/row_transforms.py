@@ -7,7 +7,7 @@ beside the states stay there, in the order of the stages; the others are streame
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,20 +15,21 @@ from itertools import pairwise
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import DMA_RUN, NARROW, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from ..engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import (
     HbmRows,
     Rows,
     for_rows,
+    is_data_first,
     load_rows,
     on_partitions,
     row_count,
     rows_in_hbm,
     store_rows,
 )
-from ..pipeline import TURN, Beside, Block, Order
-from ..row_guard import Guard, advance_guard, begin_guard, guard_steps, prepare_guard
+from ..pipeline import TURN, Block, Order
+from ..row_guard import guarded, prepare_guard
 from ..tables import Stream, load_identity, load_tables
 from ..tensor import Tensor
 from .stage_products import (
@@ -46,7 +47,6 @@ _WORKING = 32 << 10  # bytes of a partition for operands and for chunks of table
 _STATES = 16  # bytes a point of a stage's input and output
 _LOADED = 32 << 10  # bytes a partition of input that DMA writes at a time
 _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
-_LITTLE = 8192  # numbers of a batch up to which the data waits for the identity
 _COPIED = 2048  # numbers a partition of input that are copied at a time
 
 
@@ -90,7 +90,6 @@ class RowTransforms:
         self.ahead = min(_AHEAD, _LOADED // self.size)
         self.resident = self._resident()
         self.identity: Tensor | None = None  # where it comes before the data
-        self.tools: Tools | None = None
 
     def run(self) -> None:
         """Transform all rows of this program."""
@@ -149,7 +148,6 @@ class RowTransforms:
         yield from guard.steps()
         yield TURN
         marks = guard.marks
-        assert self.tools is not None
         # A tile lives as long as it has a name here.
         del x, guard
         for stages, after in pairwise(self.transforms):
@@ -237,45 +235,3 @@ class Stored:
             tile = self._tiles.pop(first)
             for part, target in enumerate(self._target):
                 store_rows(target.tensor, tile[:, part], self._rows, target.columns, first)
-
-
-def is_data_first(rows: HbmRows, n: int) -> bool:
-    """Return whether rows of n numbers are loaded before the identity.
-
-    A small amount of data would only wait for it, unless its rows are checked before they are
-    transposed. Where an earlier pass makes the data, the identity would have to wait for that pass.
-    """
-    if rows.is_made:
-        return False
-    batch = row_count(rows.tensor)
-    if transposes_mix_rows():
-        return batch > 1
-    return batch > NARROW and batch * n > _LITTLE
-
-
-@dataclass
-class RowGuard:
-    """Rows that are set aside before they are transposed, or no rows."""
-
-    guard: Guard | None
-
-    def steps(self) -> Iterator[Beside]:
-        """Yield the guard's steps."""
-        if self.guard is not None:
-            for _ in range(guard_steps(self.guard)):
-                yield Beside(self._advance)
-
-    def _advance(self) -> None:
-        assert self.guard is not None
-        advance_guard(self.guard, 1)
-
-    @property
-    def marks(self) -> Tensor | None:
-        """The marks of the rows [P, rows], once all steps are done; None without a guard."""
-        return None if self.guard is None else self.guard.marks
-
-
-def guarded(x: Tensor, growth: float) -> RowGuard:
-    """Return the guard of [P, row, part, n], where transposes mix rows."""
-    is_needed = transposes_mix_rows() and x.shape[0] * x.shape[1] > 1
-    return RowGuard(begin_guard(x, growth) if is_needed else None)

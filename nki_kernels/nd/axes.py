@@ -21,25 +21,24 @@ read and write everything twice, and the Tensor engine would take as long for it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ..engines import element_count, hbm
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
-from ..isa import nisa, nki, nl
+from ..isa import nki
+from ..launch import HbmRows, meet
 from ..packing import unpack
 from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from ..real.real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from ..row_blocks import HbmRows
-from ..tiles import element_count
-from .column_blocks import HbmColumns
+from ..tensor import Tensor
+from .columns import HbmColumns
 from .strided_stockham import transform_columns
 
 # Kinds of passes, the first number of a pass in ``passes``.
-DFT_GEMM = 0
-STOCKHAM = 1
-STRIDED_STOCKHAM = 2
-REAL_DFT_GEMM = 3
-REAL_STOCKHAM = 4
+DFT_GEMM, STOCKHAM, STRIDED_STOCKHAM, REAL_DFT_GEMM, REAL_STOCKHAM = range(5)
 # The kind of pass by the name of the kernel that does the same to a whole array.
 PASS_NUMBERS = {
     "dft_gemm": DFT_GEMM,
@@ -52,23 +51,33 @@ PASS_NUMBERS = {
 }
 
 
-class Pass(nl.NKIObject):
+@dataclass(frozen=True)
+class Pass:
     """Transforms along one axis."""
 
     kind: int  # one of the kinds above
     axis: int  # counted from 1, as axis 0 is the batch
     n: int  # length of the transforms; zeros follow shorter data
     kept: int  # how many outputs the pass makes
-    radices: Any
-    tables: Any  # tables of the pass's kernel, in HBM
+    radices: tuple[int, ...]
+    tables: Sequence[Tensor]  # tables of the pass's kernel, in HBM
 
 
-class Array(nl.NKIObject):
+@dataclass(frozen=True)
+class Part:
     """One part of an array in HBM, whose rows may have a gap behind them."""
 
-    tensor: Any  # HBM [..., pitch], whole
-    shape: Any  # [B, n1, n2, ...]
+    tensor: Tensor  # HBM [..., pitch], whole
+    shape: tuple[int, ...]  # [B, n1, n2, ...]
     is_made: bool = False  # whether a pass of this launch makes it
+
+    def rows(self) -> HbmRows:
+        """Return the rows along the last axis."""
+        return HbmRows(self.tensor, self.shape[-1], self.is_made)
+
+    def columns(self, axis: int) -> HbmColumns:
+        """Return columns [A, N, C], where N is the size of ``axis``."""
+        return HbmColumns(self.tensor, axis, element_count(self.shape[axis + 1 :]))
 
 
 @nki.jit
@@ -86,9 +95,8 @@ def transform_axes(x_re, x_im, tables, places, passes):  # type: ignore[no-untyp
     Returns:
         (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
-    todo = unpack_passes(tables, places, passes)
-    result = run_passes([as_array(x_re), as_array(x_im)], todo, 0, len(todo))
-    return result[0].tensor, result[1].tensor
+    y_re, y_im = run_passes([x_re, x_im], tables, places, passes)
+    return y_re, y_im
 
 
 @nki.jit
@@ -102,16 +110,8 @@ def transform_real_axes(x, tables, places, passes):  # type: ignore[no-untyped-d
     Returns:
         (y_re, y_im), float32 HBM, with the outputs of every axis.
     """
-    todo = unpack_passes(tables, places, passes)
-    real = todo[0]
-    half = parts_in_hbm(x.shape[0 : len(x.shape) - 1] + (real.n // 2 + 1,), 0, todo)
-    rows = [as_rows(half[0]), as_rows(half[1])]
-    if real.kind == REAL_DFT_GEMM:
-        real_dft_gemm_rows(as_rows(as_array(x)), rows, real.n, real.tables[0])
-    else:
-        real_stockham_rows(as_rows(as_array(x)), rows, real.radices, real.tables)
-    result = run_passes(half, todo, 1, len(todo))
-    return result[0].tensor, result[1].tensor
+    y_re, y_im = run_passes([x], tables, places, passes)
+    return y_re, y_im
 
 
 @nki.jit
@@ -125,104 +125,63 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
     Returns:
         y, float32 HBM.
     """
-    todo = unpack_passes(tables, places, passes)
-    last = len(todo) - 1
-    real = todo[last]
-    source = run_passes([as_array(x_re), as_array(x_im)], todo, 0, last)
-    shape = source[0].shape[0 : len(x_re.shape) - 1] + (real.kept,)
-    y = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    rows = [as_rows(source[0]), as_rows(source[1])]
-    if last > 0:
-        meet(source)
-    if real.kind == REAL_DFT_GEMM:
-        inverse_real_dft_gemm_rows(rows, as_rows(as_array(y)), real.n, real.tables[0])
-    else:
-        inverse_real_stockham_rows(rows, as_rows(as_array(y)), real.radices, real.tables)
+    (y,) = run_passes([x_re, x_im], tables, places, passes)
     return y
 
 
-def unpack_passes(tables: Any, places: Any, passes: Any) -> Any:
-    """Return a record for each pass, with views of the packed tables."""
-    found = []
-    for index in range(len(passes)):
-        kind, axis, n, kept, radices = passes[index]
-        found.append(Pass(kind, axis, n, kept, radices, unpack(tables, places[index])))
-    return found
-
-
-def run_passes(source: Any, passes: Any, first: int, end: int) -> Any:
-    """Run the passes from ``first`` to ``end`` on two parts in HBM; return the parts they make."""
-    for index in range(first, end):
-        item = passes[index]
+def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) -> list[Tensor]:
+    """Run the passes on the one or two parts of an array in HBM; return the parts they make."""
+    todo = [
+        Pass(kind, axis, n, kept, radices, unpack(tables, place))
+        for (kind, axis, n, kept, radices), place in zip(passes, places, strict=True)
+    ]
+    source = [Part(part, part.shape) for part in inputs]
+    for index, item in enumerate(todo):
         shape = source[0].shape
-        shape = shape[0 : item.axis] + (item.kept,) + shape[item.axis + 1 :]
-        target = parts_in_hbm(shape, index, passes)
+        shape = (*shape[: item.axis], item.kept, *shape[item.axis + 1 :])
+        is_real = item.kind in (REAL_DFT_GEMM, REAL_STOCKHAM)
+        count = 1 if is_real and len(source) == 2 else 2
+        is_last = index + 1 == len(todo)
+        target = parts_of(shape, count, shape[-1] if is_last else row_pitch(shape, todo))
         if index > 0:
-            meet(source)
+            meet(*(part.tensor for part in source))
         if item.kind == STRIDED_STOCKHAM:
-            columns = [as_columns(source[0], item.axis), as_columns(source[1], item.axis)]
-            made = [as_columns(target[0], item.axis), as_columns(target[1], item.axis)]
-            transform_columns(columns, made, item.radices, item.tables, len(passes))
+            columns = [part.columns(item.axis) for part in source]
+            made = [part.columns(item.axis) for part in target]
+            transform_columns(columns, made, item.radices, item.tables, len(todo))
         else:
-            transform_rows(source, target, item)
+            run_rows(source, target, item)
         source = target
-    return source
+    return [part.tensor for part in source]
 
 
-def transform_rows(source: Any, target: Any, item: Any) -> None:
+def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None:
     """Run a pass along the last axis."""
-    rows = [as_rows(source[0]), as_rows(source[1])]
-    made = [as_rows(target[0]), as_rows(target[1])]
-    if item.kind == DFT_GEMM:
-        dft_gemm_rows(rows, made, item.n, item.tables[0])
-    else:
-        stockham_rows(rows, made, item.radices, item.tables)
+    x, y = [part.rows() for part in source], [part.rows() for part in target]
+    n, radices, tables = item.n, item.radices, item.tables
+    pair = radices[0], radices[-1]
+    run = {  # by the kind of the pass, and by how many parts its source has
+        (DFT_GEMM, 2): lambda: dft_gemm_rows(x, y, n, tables[0]),
+        (STOCKHAM, 2): lambda: stockham_rows(x, y, radices, tables),
+        (REAL_DFT_GEMM, 1): lambda: real_dft_gemm_rows(x[0], y, n, tables[0]),
+        (REAL_DFT_GEMM, 2): lambda: inverse_real_dft_gemm_rows(x, y[0], n, tables[0]),
+        (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, pair, tables),
+        (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], pair, tables),
+    }
+    run[item.kind, len(source)]()
 
 
-def meet(parts: Any) -> None:
-    """Wait until both programs have written their shares of an array between passes."""
-    if nl.num_programs() > 1:
-        for part in parts:
-            nisa.core_barrier(part.tensor, (0, 1))
+def parts_of(shape: Sequence[int], count: int = 2, pitch: int = 0) -> list[Part]:
+    """Allocate parts of an array that a pass makes; ``pitch``: numbers from row to row, if more."""
+    whole = (*shape[:-1], max(pitch, shape[-1]))
+    return [Part(hbm(whole), tuple(shape), True) for _ in range(count)]
 
 
-def parts_in_hbm(shape: Any, index: int, passes: Any) -> Any:
-    """Return both parts of what pass ``index`` makes, in HBM.
-
-    Between passes, rows may have a gap behind them; the result of the last pass has none.
-    """
-    pitch = shape[len(shape) - 1]
-    if index < len(passes) - 1:
-        pitch = row_pitch(shape, passes)
-    parts = []
-    for _ in range(2):
-        whole = shape[0 : len(shape) - 1] + (pitch,)
-        tensor = nl.ndarray(whole, dtype=nl.float32, buffer=nl.shared_hbm)
-        parts.append(Array(tensor, shape, True))
-    return parts
-
-
-def row_pitch(shape: Any, passes: Any) -> int:
+def row_pitch(shape: Sequence[int], passes: Sequence[Pass]) -> int:
     """Return the distance of rows between passes, which avoids a power of two where it can."""
-    columns = shape[len(shape) - 1]
+    columns = shape[-1]
     apart = columns >= 128 and columns & (columns - 1) == 0
     for item in passes:
         # Along the axes before the last two, a run consists of several rows, which have to touch.
         apart = apart and (item.kind != STRIDED_STOCKHAM or item.axis == len(shape) - 2)
     return columns + 16 if apart else columns
-
-
-def as_array(x: Any) -> Any:
-    """Return HBM [B, n1, n2, ...] as an Array."""
-    return Array(x, x.shape)
-
-
-def as_rows(part: Any) -> Any:
-    """Return an Array's rows along its last axis."""
-    last = len(part.shape) - 1
-    return HbmRows(part.tensor, part.shape[last], part.is_made)
-
-
-def as_columns(part: Any, axis: int) -> Any:
-    """Return an Array as columns [A, N, C], where N is the size of ``axis``."""
-    return HbmColumns(part.tensor, axis, element_count(part.shape[axis + 1 :]))

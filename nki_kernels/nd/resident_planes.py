@@ -35,62 +35,29 @@ loaded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..isa import nisa, nki, nl
+from ..engines import HALF, PARTITIONS, PSUM_BANK, hbm, sbuf, transfer
+from ..isa import nki
+from ..launch import Rows
 from ..packing import unpack
-from ..row_blocks import descriptors, share_rows
+from ..pipeline import TURN, After, Block, Task
 from ..table_terms import table_spec
-from ..tiles import (
-    HALF,
-    PARTITIONS,
-    PSUM_BANK,
-    evacuate_in_turn,
-    load_identity,
-    load_tables,
-    multiply_half,
-    psum_banks,
-    transpose,
-    turns_of,
-)
+from ..tables import load_identity, load_tables
+from ..tensor import Tensor
+from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 ROW_RADIX = 64  # r1
 COLUMN_RADIX = 32  # c1
-MAX_POINTS = 2**20  # points of an image, whose state the smallest chip holds twice
+MAX_POINTS = 2**20  # points of an image, which take 64 KiB of a partition
 ROWS = (256, 4096)  # least and most rows of an image
 COLUMNS = (128, 2048)  # least and most columns of an image
-_TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 _LOADED = 48 << 10  # bytes a partition of rows that are loaded ahead
-
-
-class Plane(nl.NKIObject):
-    """What all images of a launch share."""
-
-    rows: int  # r2
-    columns: int  # c2
-    # tables of the stages in SBUF; those of the last two stages are None until they are loaded
-    opening: Any
-    row_table: Any
-    column_table: Any
-    closing: Any
-    identity: Any
-
-
-class Image(nl.NKIObject):
-    """One image of HBM arrays [B, R, C]."""
-
-    base: Any  # the register with which a device loop counts, or None
-    index: int  # counted from the base
-
-
-class Piece(nl.NKIObject):
-    """Rows of an image that are loaded together."""
-
-    image: Image
-    first: int  # f of the first of two rows of each partition
-    tile: Any  # SBUF [(half, j), f, part, C]
 
 
 def slabs_in_half(left: int) -> int:
@@ -137,18 +104,17 @@ def resident_planes_tables(
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
     sign = 2j * np.pi * (1 if inverse else -1)
+    i, j = np.arange(COLUMN_RADIX), np.arange(ROW_RADIX)
     r2, c2 = rows // ROW_RADIX, columns // COLUMN_RADIX
-    i = np.arange(COLUMN_RADIX)
-    opening = _parts(scale * np.exp(sign / COLUMN_RADIX * (np.outer(i, i) % COLUMN_RADIX)))
-    opening = opening.reshape(2 * COLUMN_RADIX, -1)
-    j, slabs = np.arange(ROW_RADIX), slabs_in_half(r2)
-    order = (np.arange(r2)[:, None] + r2 * np.arange(slabs)).reshape(-1)
-    row_table = _parts(np.exp(sign / ROW_RADIX * (np.outer(j, order) % ROW_RADIX)))
-    row_table = row_table.transpose(1, 0, 2, 3).reshape(ROW_RADIX, 2, -1)
-    firsts = np.arange(COLUMN_RADIX).reshape(-1, 2, slabs_in_half(c2))
-    column_table = _twiddled(sign, firsts, c2, COLUMN_RADIX)
-    closing = _twiddled(sign, order.reshape(-1, 2, slabs), r2, ROW_RADIX)
-    tables = np.tile(opening, (2, 1))[:, None], np.tile(row_table, (2, 1, 1)), column_table, closing
+    opening = scale * np.exp(sign / COLUMN_RADIX * (np.outer(i, i) % COLUMN_RADIX))
+    order = (np.arange(r2)[:, None] + r2 * np.arange(slabs_in_half(r2))).reshape(-1)
+    row_table = np.exp(sign / ROW_RADIX * (np.outer(j, order) % ROW_RADIX))
+    tables = (
+        np.tile(real_matrices(opening).swapaxes(0, 1).reshape(HALF, 1, -1), (2, 1, 1)),
+        np.tile(real_matrices(row_table).reshape(HALF, 2, -1), (2, 1, 1)),
+        _twiddled(sign, i.reshape(-1, 2, slabs_in_half(c2)), c2, COLUMN_RADIX),
+        _twiddled(sign, order.reshape(-1, 2, slabs_in_half(r2)), r2, ROW_RADIX),
+    )
     return tuple(table.astype(np.float32) for table in tables)
 
 
@@ -158,32 +124,18 @@ def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[A
     Its outputs are K + radix k, with K in ``firsts`` [blocks, half, slab]. Rows are (half, slab, m
     < left), columns (part, k, slab).
     """
-    n, slabs = radix * left, firsts.shape[2]
-    m = np.arange(left)
+    n, m = radix * left, np.arange(left)
     outputs = firsts[..., None] + radix * m  # [block, half, slab, k]
     w = np.exp(sign / n * (m[:, None, None, None, None] * outputs % n))  # [m, block, half, slab, k]
-    table = np.einsum("ambhskp,st->hsmbapkt", _parts_around(w), np.eye(slabs))
+    table = np.einsum("mapbhsk,st->hsmbapkt", real_matrices(w), np.eye(firsts.shape[2]))
     return table.reshape(PARTITIONS, len(firsts), 2, PARTITIONS)
-
-
-def _parts(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return complex [i, o] as real [part, i, part', o]."""
-    return np.moveaxis(_parts_around(w), 3, 2)
-
-
-def _parts_around(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return complex [...] as real [part, ..., part']."""
-    real = np.stack([w.real, w.imag], -1)
-    return np.stack([real, np.stack([-w.imag, w.real], -1)])
 
 
 def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``resident_planes_tables(rows, columns, ...)``."""
-    r2, c2 = rows // ROW_RADIX, columns // COLUMN_RADIX
-    blocks = [COLUMN_RADIX // (2 * slabs_in_half(c2)), ROW_RADIX // (2 * slabs_in_half(r2))]
-    shapes: list[Any] = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
-    shapes += [(PARTITIONS, count, 2, PARTITIONS) for count in blocks]
-    return tuple(table_spec(shape) for shape in shapes)
+    first = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
+    last = [(PARTITIONS, size // PARTITIONS, 2, PARTITIONS) for size in (columns, rows)]
+    return tuple(table_spec(shape) for shape in (*first, *last))
 
 
 @nki.jit
@@ -197,225 +149,102 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, R, C].
     """
-    y_re = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray(x_re.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    source, target = [x_re, x_im], [y_re, y_im]
-    _, rows, columns = x_re.shape
-    found = unpack(tables, places)
-    plane = Plane(rows // ROW_RADIX, columns // COLUMN_RADIX, None, None, None, None, None)
-    share = share_rows(x_re.shape[0], 1, image_instructions(plane))
-    end = share.first + share.trips * share.step
-    if share.trips > 0:
-        load_plane(plane, found)
-        load_last_tables(plane, found)
-
-    def body(base: Any) -> None:
-        transform_images(source, target, plane, images_of(base, 0, share.step), found)
-
-    if share.trips > 0:
-        nl.fori_loop(share.first, end, body, share.step)
-    transform_images(source, target, plane, images_of(None, end, share.rest), found)
+    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
+    for_arrays(x_re, Images([x_re, x_im], [y_re, y_im], unpack(tables, places)), 1)
     return y_re, y_im
 
 
-def images_of(base: Any, first: int, count: int) -> Any:
-    """Return ``count`` images from ``first`` on."""
-    images = []
-    for index in range(count):
-        images.append(Image(base, first + index))
-    return images
+@dataclass
+class Images:
+    """What the images [R, C] of a launch share; a block has one."""
 
+    source: Sequence[Tensor]  # HBM [B, R, C] of each part
+    target: Sequence[Tensor]
+    in_hbm: Sequence[Tensor]  # tables in the order of the stages
 
-def image_instructions(plane: Any) -> int:
-    """Return about how many instructions an image takes."""
-    pairs = plane.rows // 4
-    opening = pairs * plane.columns * 4
-    return opening + (pairs * 4 + plane.rows) * plane.columns + 8 * plane.rows
+    def __post_init__(self) -> None:
+        _, rows, self.width = self.source[0].shape
+        self.rows, self.columns = rows // ROW_RADIX, self.width // COLUMN_RADIX  # r2 and c2
+        shape = (PARTITIONS, 2, 2, self.width)  # [(half, j), f, part, C]
+        self.ring = Ring(self._load, shape, max(1, _LOADED // (16 * self.width)))
 
+    def setup(self) -> None:
+        """Load tables, those of the last two stages only if no rows are on their way."""
+        self.identity, self.tables = load_identity(), load_tables(self.in_hbm[0:2])
+        if self.ring.is_idle:
+            self._load_last_tables()
 
-def load_plane(plane: Any, tables: Any) -> None:
-    """Load the tables of the first two stages."""
-    plane.identity = load_identity(nl.float32)
-    found = load_tables(tables[0:2])
-    plane.opening, plane.row_table = found[0], found[1]
+    def _load_last_tables(self) -> None:
+        """Load the tables of the last two stages, which come after the rows of the first image."""
+        if len(self.tables) == 2:
+            self.tables += load_tables(self.in_hbm[2:4])
 
+    def block(self, rows: Rows, number: int) -> Block:
+        """One image, from HBM to HBM."""
+        pieces = [Piece(rows, first) for first in range(0, self.rows // 2, 2)]
+        yield from self.ring.ask(pieces)
+        products = Products(self.identity)
+        shape = (PARTITIONS, 2, ROW_RADIX, self.rows)  # [(L, n), part, K, m]
+        slabs = [sbuf(shape) for _ in range(self.width // PARTITIONS)]
+        for piece in pieces:
+            yield from self._open(products, piece, slabs)
+            yield TURN
+        self._load_last_tables()
+        for block in range(ROW_RADIX * self.rows // PARTITIONS):
+            yield self._close(products, rows, slabs, block)
 
-def load_last_tables(plane: Any, tables: Any) -> None:
-    """Load the tables of the last two stages, which come after the rows of the first image."""
-    found = load_tables(tables[2:4])
-    plane.column_table, plane.closing = found[0], found[1]
-
-
-def transform_images(source: Any, target: Any, plane: Any, images: Any, tables: Any) -> None:
-    """Transform images one after the other, while rows of the next ones are loaded."""
-    if len(images) == 0:
-        if plane.identity == None:
-            load_plane(plane, tables)  # both programs allocate the same constants
-        return
-    pieces = pieces_of(plane, images)
-    each = len(pieces) // len(images)
-    ahead = 0
-    while ahead < len(pieces) and pieces[ahead].tile != None:
-        load_piece(pieces[ahead], source)
-        ahead += 1
-        if plane.identity == None:
-            load_plane(plane, tables)
-    turns = turns_of(2)
-    for index in range(len(images)):
-        slabs = empty_slabs(plane)
-        for number in range(index * each, (index + 1) * each):
-            state = open_piece(pieces[number], plane, turns)
-            if number + ahead < len(pieces):
-                pieces[number + ahead].tile = pieces[number].tile
-                load_piece(pieces[number + ahead], source)
-            transform_rows(state, pieces[number].first, slabs, plane, turns)
-        if plane.closing == None:
-            load_last_tables(plane, tables)
-        close_image(target, images[index], slabs, plane, turns)
-
-
-def pieces_of(plane: Any, images: Any) -> Any:
-    """Return all pieces of images; the first ones have tiles, which later pieces take over."""
-    pieces: Any = []
-    width = COLUMN_RADIX * plane.columns
-    ahead = max(1, _LOADED // (16 * width))
-    for image in images:
-        for first in range(0, plane.rows // 2, 2):
-            tile: Any = None
-            if len(pieces) < ahead:
-                tile = nl.ndarray((PARTITIONS, 2, 2, width), dtype=nl.float32, buffer=nl.sbuf)
-            pieces.append(Piece(image, first, tile))
-    return pieces
-
-
-def load_piece(piece: Any, source: Any) -> None:
-    """Load two rows of each partition."""
-    for part in range(2):
-        _, rows, columns = source[part].shape
-        left = rows // ROW_RADIX
-        for half in range(2):
-            row = piece.image.index * rows + half * left // 2 + piece.first
-            pattern = [[left * columns, ROW_RADIX], [columns, 2], [1, columns]]
-            data = source[part].ap(pattern, row * columns, scalar_offset=piece.image.base)
-            place = piece.tile[half * HALF : half * HALF + HALF, :, part]
-            nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(piece.image.base))
-
-
-def open_piece(piece: Any, plane: Any, turns: Any) -> Any:
-    """Run the first stage of a piece; return SBUF [(half, j), part, f, L, n]."""
-    shape = (PARTITIONS, 2, 2, COLUMN_RADIX, plane.columns)
-    state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    pending: Any = None
-    for first in range(0, plane.columns, _TOGETHER):
-        turned = turn_columns(piece, first, plane, turns)
-        if first > 0:
-            open_columns(pending, state, first - _TOGETHER, plane, turns)
-        pending = turned
-    open_columns(pending, state, plane.columns - _TOGETHER, plane, turns)
-    return state
-
-
-def turn_columns(piece: Any, first: int, plane: Any, turns: Any) -> Any:
-    """Transpose columns n from ``first`` on to SBUF [(f, part, i), n, (half, j)]."""
-    data = piece.tile.reshape((PARTITIONS, 4 * COLUMN_RADIX * plane.columns))
-    shape = (PARTITIONS, _TOGETHER, PARTITIONS)
-    bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-    for index in range(_TOGETHER):
-        n = first + index
-        run = data[:, n : n + (PARTITIONS - 1) * plane.columns + 1 : plane.columns]
-        transpose(bank[:, index], run, plane.identity)
-    turned = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    evacuate_in_turn(turned, bank, turns)
-    return turned
-
-
-def open_columns(turned: Any, state: Any, first: int, plane: Any, turns: Any) -> None:
-    """Multiply columns n from ``first`` on, both f at once, each into a PSUM bank."""
-    banks = psum_banks(2, (PARTITIONS, 2, COLUMN_RADIX, _TOGETHER))
-    for index in range(_TOGETHER):
-        for f in range(2):
-            multiply_half(banks[f][:, :, :, index], turned[:, index], plane.opening[:, 0], f, False)
-    for f in range(2):
-        evacuate_in_turn(state[:, :, f, :, first : first + _TOGETHER], banks[f], turns)
-
-
-def empty_slabs(plane: Any) -> Any:
-    """Allocate SBUF [(L, n), part, K, m] for each block of 128 (L, n)."""
-    slabs = []
-    for _ in range(COLUMN_RADIX * plane.columns // PARTITIONS):
-        shape = (PARTITIONS, 2, ROW_RADIX, plane.rows)
-        slabs.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    return slabs
-
-
-def transform_rows(state: Any, first: int, slabs: Any, plane: Any, turns: Any) -> None:
-    """Run the second stage of a piece, whose rows begin with f = ``first``."""
-    width = COLUMN_RADIX * plane.columns
-    runs = state.reshape((PARTITIONS, 2, 2, width))
-    for block in range(len(slabs)):
-        low = block * PARTITIONS
-        for f in range(2):
-            banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # each sum of two has its own
-            for part in range(2):
-                for half in range(2):
-                    run = runs[:, part, f, low : low + PARTITIONS]
-                    multiply_half(banks[half], run, plane.row_table[:, part], half, part > 0)
+    def _load(self, piece: Piece) -> None:
+        """Load two rows of each partition."""
+        for part, source in enumerate(self.source):
             for half in range(2):
-                m = half * plane.rows // 2 + first + f
-                made = banks[half].reshape((PARTITIONS, 2, ROW_RADIX))
-                evacuate_in_turn(slabs[block][:, :, :, m], made, turns)
+                row = half * self.rows // 2 + piece.first
+                data = lines(source, piece.rows, 0, row, self.rows, (HALF, 2))
+                place = piece.tile[half * HALF : (half + 1) * HALF, :, part]
+                transfer(place, data, piece.rows.base)
 
+    def _open(self, products: Products, piece: Piece, slabs: list[Tensor]) -> Block:
+        """Run the first two stages of a piece."""
+        state = sbuf((PARTITIONS, 2, 2, COLUMN_RADIX, self.columns))  # [(half, j), part, f, L, n]
+        for n in range(0, self.columns, TOGETHER):
+            yield self._open_columns(products, piece, n, state)
+        yield After(partial(self.ring.release, piece))
+        runs = state.reshape((PARTITIONS, 2, 2, self.width))
+        for index, slab in enumerate(slabs):
+            for f in range(2):
+                run = runs[:, :, f, index * PARTITIONS : (index + 1) * PARTITIONS]
+                m = piece.first + f
+                places = [slab[..., m], slab[..., self.rows // 2 + m]]
+                yield products.task(places, run, self.tables[1], HALF)
 
-def close_image(target: Any, image: Any, slabs: Any, plane: Any, turns: Any) -> None:
-    """Run the last two stages, one block of 128 (K, m) after the other."""
-    blocks = ROW_RADIX * plane.rows // PARTITIONS
-    pending: Any = None
-    for block in range(blocks):
-        columns = transform_columns(slabs, block, plane, turns)
-        if block > 0:
-            close_block(target, image, pending, block - 1, plane, turns)
-        pending = columns
-    close_block(target, image, pending, blocks - 1, plane, turns)
+    def _open_columns(self, products: Products, piece: Piece, first: int, state: Tensor) -> Task:
+        """Run the first stage of columns n from ``first`` on, both f at once."""
+        data = piece.tile.reshape((PARTITIONS, 4 * COLUMN_RADIX, self.columns))
+        turned = sbuf((PARTITIONS, TOGETHER, PARTITIONS))  # [(f, part, i), n, (half, j)]
+        products.transpose(turned, [data[:, :, first + index] for index in range(TOGETHER)])
+        yield
+        operands = [turned[:, index : index + 1] for index in range(TOGETHER)]
+        places = [state[:, :, f, :, first : first + TOGETHER] for f in range(2)]
+        products.multiply(places, operands, self.tables[0], HALF)
 
-
-def transform_columns(slabs: Any, block: int, plane: Any, turns: Any) -> Any:
-    """Run the third stage of a block; return SBUF [(K, m), part, C]."""
-    group = slabs_in_half(plane.columns)
-    shape = (PARTITIONS, 2, COLUMN_RADIX * plane.columns)
-    columns = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    places = columns.reshape((PARTITIONS, 2, plane.columns, COLUMN_RADIX))
-    for index in range(len(slabs)):
-        runs = slabs[index].reshape((PARTITIONS, 2, ROW_RADIX * plane.rows))
-        banks = psum_banks(2, (PARTITIONS, PARTITIONS))  # each sum of two has its own
-        for part in range(2):
-            for half in range(2):
-                run = runs[:, part, block * PARTITIONS : (block + 1) * PARTITIONS]
-                table = plane.column_table[:, index, part]
-                multiply_half(banks[half], run, table, half, part > 0)
-        for half in range(2):
-            first = (2 * index + half) * group
-            made = banks[half].reshape((PARTITIONS, 2, plane.columns, group))
-            evacuate_in_turn(places[:, :, :, first : first + group], made, turns)
-    return columns
-
-
-def close_block(target: Any, image: Any, columns: Any, block: int, plane: Any, turns: Any) -> None:
-    """Run the fourth stage of a block, and store its rows in HBM."""
-    width = columns.shape[2]
-    result = nl.ndarray((PARTITIONS, 2, width), dtype=nl.float32, buffer=nl.sbuf)
-    step = min(width, PSUM_BANK)
-    for low in range(0, width, step):
-        banks = psum_banks(2, (PARTITIONS, step))
-        for part in range(2):
-            for half in range(2):
-                table = plane.closing[:, block, part]
-                moving = columns[:, part, low : low + step]
-                multiply_half(banks[half], table, moving, half, part > 0)
-        for half in range(2):
-            evacuate_in_turn(result[:, half, low : low + step], banks[half], turns)
-    for part in range(2):
-        pattern = [[plane.rows * width, HALF], [width, 2], [1, width]]
-        offset = (image.index * ROW_RADIX * plane.rows + 2 * block) * width
-        data = target[part].ap(pattern, offset, scalar_offset=image.base)
-        place = result[part * HALF : (part + 1) * HALF]
-        nisa.dma_copy(dst=data, src=place, dge_mode=descriptors(image.base))
+    def _close(self, products: Products, rows: Rows, slabs: list[Tensor], block: int) -> Task:
+        """Run the last two stages of a block of 128 (K, m), and store its rows in HBM."""
+        columns = sbuf((PARTITIONS, 2, self.width))  # [(K, m), part, (l, L)]
+        outputs = columns.reshape((PARTITIONS, 2, self.columns, COLUMN_RADIX))
+        group = slabs_in_half(self.columns)
+        for index, slab in enumerate(slabs):
+            runs = slab.reshape((PARTITIONS, 2, ROW_RADIX * self.rows))
+            run = runs[:, :, block * PARTITIONS : (block + 1) * PARTITIONS]
+            firsts = (2 * index * group, (2 * index + 1) * group)
+            places = [outputs[..., first : first + group] for first in firsts]
+            products.multiply(places, [run], self.tables[2][:, index], HALF)
+        del slabs, slab, runs, run
+        yield
+        result = sbuf((PARTITIONS, 2, self.width))  # [(part, k, s), half, C]
+        step = min(self.width, PSUM_BANK)
+        for low in range(0, self.width, step):
+            moving = columns[:, :, low : low + step]
+            places = [result[:, half, low : low + step] for half in range(2)]
+            products.multiply(places, [self.tables[3][:, block]], moving, HALF)
+        for part, target in enumerate(self.target):
+            place = lines(target, rows, 0, 2 * block, self.rows, (HALF, 2))
+            transfer(place, result[part * HALF : (part + 1) * HALF], rows.base)

@@ -28,64 +28,31 @@ much, in runs of one row of a half spectrum. Real data has half the work from th
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..engines import HALF, PARTITIONS, PSUM_BANK, element_count, hbm, sbuf, transfer
 from ..isa import nisa, nki, nl
+from ..launch import Rows
 from ..packing import unpack
+from ..pipeline import TURN, After, Block, Task
 from ..roots import roots
-from ..row_blocks import descriptors, share_rows
-from ..row_guard import transposes_mix_rows
 from ..table_terms import table_spec
-from ..tiles import (
-    HALF,
-    PARTITIONS,
-    PSUM_BANK,
-    evacuate_in_turn,
-    load_identity,
-    load_tables,
-    multiply_row_tile,
-    psum_banks,
-    transpose,
-    turns_of,
-)
+from ..tables import load_identity, load_tables
+from ..tensor import Tensor
+from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 SIZES = (HALF, PARTITIONS)  # sizes of an axis
 MAX_STATE = 65 * 128  # numbers k2 n1 of a part; the smallest chip holds two states
-_TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 _PIECE = 4096  # numbers a partition that are loaded at a time
 _RING = 12288  # numbers a partition that are loaded and not yet used
 _PRODUCED = 32  # outputs of n1 that a product makes
 _STEPS = 2  # parts of the result, each with its products of 64 n1
 _SPLIT = 4  # outputs k2 whose sums and differences are made at a time
-
-
-class Volume(nl.NKIObject):
-    """What all volumes of a launch share."""
-
-    sizes: Any  # [n0, n1, n2]
-    kept: int  # outputs of n2 that are kept
-    parts: int  # parts of the input, real and imaginary or real alone
-    tables: Any  # [of n2, of n0, of n1] in SBUF, or None until they are loaded
-    identity: Any
-
-
-class Members(nl.NKIObject):
-    """Volumes that lie on the partitions together."""
-
-    base: Any  # the register with which a device loop counts, or None
-    first: int  # counted from the base
-    count: int
-
-
-class Piece(nl.NKIObject):
-    """Rows n1 that are loaded together."""
-
-    members: Members
-    first: int
-    count: int
-    tile: Any  # SBUF [(member, n0), part, n1, n2]
 
 
 def check_shape(shape: Any, is_real: bool) -> str:
@@ -129,12 +96,15 @@ def resident_volumes_tables(
     if reason := check_shape(shape, is_real):
         raise ValueError(f"shape {shape}: the kernel {reason}")
     n0, n1, n2 = shape
-    opening = _matrix(n2, inverse, scale)[:, : 1 if is_real else 2, :, : outputs(shape, is_real)]
-    last = _matrix(n1, inverse)[:HALF]
+    kept = outputs(shape, is_real)
+    last = real_matrices(_matrix(n1, inverse)[:HALF])
     if n1 > HALF:
         last = np.concatenate([last[..., 0::2], last[..., 1::2]])
-    last = last.reshape(-1, 2, 2, _STEPS, _PRODUCED).swapaxes(2, 3)
-    found = (opening, _matrix(n0, inverse), last)
+    found = (
+        real_matrices(scale * _matrix(n2, inverse))[:, : 1 if is_real else 2, :, :kept],
+        real_matrices(_matrix(n0, inverse)),
+        last.reshape(-1, 2, 2, _STEPS, _PRODUCED).swapaxes(2, 3),
+    )
     return tuple(
         np.tile(table.reshape(*table.shape[:2], -1), (PARTITIONS // len(table), 1, 1)).astype(
             np.float32
@@ -143,13 +113,10 @@ def resident_volumes_tables(
     )
 
 
-def _matrix(n: int, inverse: bool, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """Return the DFT matrix as real [input, part, part', output]."""
+def _matrix(n: int, inverse: bool) -> Any:
+    """Return the DFT matrix, complex [input, output]."""
     i = np.arange(n)
-    w = scale * roots(np.outer(i, i), n, inverse)
-    real, imaginary = w.real, w.imag
-    rows = [np.stack([real, imaginary], 1), np.stack([-imaginary, real], 1)]
-    return np.stack(rows, 1)
+    return roots(np.outer(i, i), n, inverse)
 
 
 def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[Any, ...]:
@@ -189,268 +156,126 @@ def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
     return transform_volumes([x], unpack(tables, places))
 
 
-def transform_volumes(source: Any, tables: Any) -> Any:
+def transform_volumes(source: Sequence[Tensor], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Transform HBM source, one part or two, by tables in HBM; return both parts of the result."""
-    batch, n0, n1, n2 = source[0].shape
-    volume = Volume([n0, n1, n2], tables[0].shape[2] // 2, len(source), None, None)
-    target = []
-    for _ in range(2):
-        shape = (batch, n0, n1, volume.kept)
-        target.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm))
-    share = share_rows(batch, PARTITIONS // n0, group_instructions(volume))
-    end = share.first + share.trips * share.step
-    if share.trips > 0:
-        load_volume(volume, tables)
-
-    def body(base: Any) -> None:
-        transform_groups(source, target, volume, groups_of(volume, base, 0, share.step), tables)
-
-    if share.trips > 0:
-        nl.fori_loop(share.first, end, body, share.step)
-    transform_groups(source, target, volume, groups_of(volume, None, end, share.rest), tables)
-    return target[0], target[1]
+    shape = (*source[0].shape[:3], tables[0].shape[2] // 2)
+    target = hbm(shape), hbm(shape)
+    for_arrays(source[0], Volumes(source, target, tables), PARTITIONS // shape[1])
+    return target
 
 
-def groups_of(volume: Any, base: Any, first: int, count: int) -> Any:
-    """Return ``count`` volumes from ``first`` on, as many together as fit the partitions."""
-    step = PARTITIONS // volume.sizes[0]
-    groups = []
-    for low in range(0, count, step):
-        groups.append(Members(base, first + low, min(step, count - low)))
-    return groups
+@dataclass
+class Volumes:
+    """What the volumes [n0, n1, n2] of a launch share; a block has one or, if n0 = 64, two."""
 
+    source: Sequence[Tensor]  # HBM [B, n0, n1, n2] of each part
+    target: Sequence[Tensor]
+    in_hbm: Sequence[Tensor]  # tables of n2, n0 and n1
 
-def group_instructions(volume: Any) -> int:
-    """Return about how many instructions the volumes on the partitions take."""
-    n0, n1, n2 = volume.sizes
-    opening = n1 * volume.parts * (2 + PARTITIONS // n0)
-    rows = volume.kept * n1 // PARTITIONS + 1
-    return opening + rows * 3 * (PARTITIONS // n0) + volume.kept * 3 * n1 // _PRODUCED
+    def __post_init__(self) -> None:
+        _, self.n0, self.n1, self.n2 = self.source[0].shape
+        self.parts, self.kept = len(self.source), self.target[0].shape[3]
+        self.count = min(self.n1, _PIECE // (self.parts * self.n2))  # rows n1 of a piece
+        shape = (PARTITIONS, self.parts, self.count, self.n2)  # [(member, n0), part, n1, n2]
+        self.ring = Ring(self._load, shape, _RING // element_count(shape[1:]))
 
+    def setup(self) -> None:
+        """Load the tables."""
+        self.identity, self.tables = load_identity(), load_tables(self.in_hbm)
 
-def load_volume(volume: Any, tables: Any) -> None:
-    """Load the tables into SBUF."""
-    volume.identity = load_identity(nl.float32)
-    volume.tables = load_tables(tables)
-
-
-def transform_groups(source: Any, target: Any, volume: Any, groups: Any, tables: Any) -> None:
-    """Transform groups one after the other, while rows of the next ones are loaded."""
-    if len(groups) == 0:
-        if volume.tables == None:
-            load_volume(volume, tables)  # both programs allocate the same constants
-        return
-    pieces = pieces_of(volume, groups)
-    ahead = 0
-    while ahead < len(pieces) and pieces[ahead].tile != None:
-        load_piece(pieces[ahead], source, volume)
-        ahead += 1
-        if volume.tables == None:
-            load_volume(volume, tables)
-    # VectorE has the sums and differences, too.
-    turns = turns_of(2 if volume.sizes[1] == HALF else 3)
-    each = len(pieces) // len(groups)
-    for index in range(len(groups)):
-        rows = groups[index].count * volume.sizes[0]
-        shape = (rows, 2, volume.kept, volume.sizes[1])
-        state = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        for number in range(index * each, (index + 1) * each):
-            open_piece(pieces[number], state, volume, turns)
-            if number + ahead < len(pieces):
-                pieces[number + ahead].tile = pieces[number].tile
-                load_piece(pieces[number + ahead], source, volume)
-        runs = transform_first(state, groups[index], volume, turns)
+    def block(self, rows: Rows, number: int) -> Block:
+        """Some volumes, from HBM to HBM."""
+        pieces = [Piece(rows, first) for first in range(0, self.n1, self.count)]
+        yield from self.ring.ask(pieces)
+        # Where n1 = 128, VectorE has the sums and differences, too.
+        products = Products(self.identity, 2 if self.n1 == HALF else 3)
+        width, numbers = rows.each * self.n0, self.kept * self.n1
+        state = sbuf((width, 2, self.kept, self.n1))  # [(member, n0), part, k2, n1]
+        for piece in pieces:
+            for low in range(0, self.count, TOGETHER * PARTITIONS // self.n2):
+                yield self._open(products, piece, low, state)
+            yield After(partial(self.ring.release, piece))
+            yield TURN
+        ends = range(numbers, 0, -PARTITIONS)
+        slabs = [sbuf((min(PARTITIONS, end), 2, width)) for end in ends]  # [(k2, n1), part, ...]
+        for k2 in range(0, self.kept, _SPLIT):
+            yield self._transform_first(products, state, k2, slabs)
+        del state
         for step in range(_STEPS):
-            close_rows(target, groups[index], runs, step, volume, turns)
+            yield from self._close(products, rows, slabs, step)
 
+    def _load(self, piece: Piece) -> None:
+        """Load a piece's rows n1 of every member and part."""
+        for data, place in self._members(self.source, piece.rows, piece.first, piece.tile):
+            transfer(place, data, piece.rows.base)
 
-def pieces_of(volume: Any, groups: Any) -> Any:
-    """Return all pieces of groups; the first ones have tiles, which later pieces take over."""
-    _, n1, n2 = volume.sizes
-    count = min(n1, _PIECE // (volume.parts * n2))
-    size = count * volume.parts * n2
-    pieces: Any = []
-    for members in groups:
-        for first in range(0, n1, count):
-            tile: Any = None
-            if len(pieces) < _RING // size:
-                shape = (PARTITIONS, volume.parts, count, n2)
-                tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-            pieces.append(Piece(members, first, count, tile))
-    return pieces
+    def _store(self, rows: Rows, first: int, result: Tensor) -> None:
+        """Store the outputs k1 from ``first`` on, of every member and part, in HBM."""
+        for place, data in self._members(self.target, rows, first, result):
+            transfer(place, data, rows.base)
 
+    def _members(
+        self, parts: Sequence[Tensor], rows: Rows, first: int, tile: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield where rows from ``first`` on are in HBM and in SBUF [(member, n0), part, ...]."""
+        for part, x in enumerate(parts):
+            for member in range(rows.each):
+                low, shape = member * self.n0, (self.n0, tile.shape[2])
+                yield lines(x, rows, member, first, self.n1, shape), tile[low : low + self.n0, part]
 
-def load_piece(piece: Any, source: Any, volume: Any) -> None:
-    """Load rows of every member and part."""
-    n0, n1, n2 = volume.sizes
-    base = piece.members.base
-    for part in range(volume.parts):
-        for member in range(piece.members.count):
-            offset = ((piece.members.first + member) * n0 * n1 + piece.first) * n2
-            pattern = [[n1 * n2, n0], [n2, piece.count], [1, n2]]
-            data = source[part].ap(pattern, offset, scalar_offset=base)
-            place = piece.tile[member * n0 : (member + 1) * n0, part]
-            nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(base))
+    def _open(self, products: Products, piece: Piece, low: int, state: Tensor) -> Task:
+        """Transform n2 in four runs of a piece, from its row ``low`` on."""
+        width, each = state.shape[0], PARTITIONS // self.n2
+        data = piece.tile[0:width].reshape((width, self.parts, self.count // each, PARTITIONS))
+        turned = sbuf((PARTITIONS, self.parts, TOGETHER, width))  # [(n1, n2), part, run, ...]
+        for part in range(self.parts):
+            runs = [data[:, part, low // each + index] for index in range(TOGETHER)]
+            products.transpose(turned[:, part], runs, width // self.n0)
+        yield
+        # A sum of two parts has a bank of its own. Single products share one.
+        fits = 2 * TOGETHER * self.kept <= PSUM_BANK
+        together = 1 if self.parts == 2 else TOGETHER if fits else TOGETHER // 2
+        for run in range(0, TOGETHER, together):
+            operands = [turned[:, :, run + index] for index in range(together)]
+            n1 = piece.first + low + run * each
+            rows = state[..., n1 : n1 + together * each]
+            places = [rows[..., half::each] for half in range(each)]
+            products.multiply(places, operands, self.tables[0], self.n2)
 
-
-def multiply_part(dst: Any, stationary: Any, moving: Any, low: int, count: int, term: int) -> None:
-    """Multiply ``count`` (64 or 128) partitions from ``low`` on, on as much of the array.
-
-    term: the number of the product within its sum; from 1 on, products are added.
-    """
-    held, moved = stationary[low : low + count], moving[low : low + count]
-    multiply_row_tile(dst, held, moved, low, count, term > 0)
-
-
-def open_piece(piece: Any, state: Any, volume: Any, turns: Any) -> None:
-    """Transform n2 in the rows of a piece, into SBUF state [(member, n0), part, k2, n1]."""
-    rows = PARTITIONS // volume.sizes[2]  # n1 of a run
-    count = min(_TOGETHER, piece.count // rows)
-    pending: Any = None
-    for first in range(0, piece.count // rows, count):
-        turned = []
-        for part in range(volume.parts):
-            turned.append(turn_runs(piece, part, first, count, volume, turns))
-        if first > 0:
-            open_runs(pending, state, piece.first + (first - count) * rows, volume, turns)
-        pending = turned
-    open_runs(pending, state, piece.first + piece.count - count * rows, volume, turns)
-
-
-def turn_runs(piece: Any, part: int, first: int, count: int, volume: Any, turns: Any) -> Any:
-    """Transpose runs from ``first`` on to SBUF [(n1, n2), run, (member, n0)]."""
-    n0 = volume.sizes[0]
-    rows = piece.members.count * n0
-    bank = nl.ndarray((PARTITIONS, count, rows), dtype=nl.float32, buffer=nl.psum)
-    data = piece.tile.reshape((PARTITIONS, volume.parts, piece.count * volume.sizes[2]))
-    for index in range(count):
-        low = (first + index) * PARTITIONS
-        run = data[:, part, low : low + PARTITIONS]
-        if not transposes_mix_rows() or piece.members.count == 1:
-            transpose(bank[:, index], run[0:rows], volume.identity)
-        else:
-            for member in range(2):
-                turn_member(bank[:, index], run, member, volume.identity)
-    turned = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
-    evacuate_in_turn(turned, bank, turns)
-    return turned
-
-
-def turn_member(dst: Any, run: Any, member: int, identity: Any) -> None:
-    """Transpose one of two members by half of the array, which does not read the other member."""
-    low = member * HALF
-    nisa.nc_matmul(
-        dst=dst[:, low : low + HALF],
-        stationary=run[low : low + HALF],
-        moving=identity[low : low + HALF, low : low + HALF],
-        is_moving_onezero=True,
-        accumulate=False,
-        tile_position=(low, 0),
-        tile_size=(HALF, PARTITIONS),
-    )
-
-
-def open_runs(turned: Any, state: Any, first: int, volume: Any, turns: Any) -> None:
-    """Multiply transposed runs, the first of which has the row n1 = ``first``."""
-    n2, kept = volume.sizes[2], volume.kept
-    halves, count = PARTITIONS // n2, turned[0].shape[1]
-    # A sum of two terms has a bank of its own; single products share a bank, as many as fit evenly.
-    together = 1
-    while volume.parts == 1 and 2 * together <= count and 4 * together * kept <= PSUM_BANK:
-        together *= 2
-    for low in range(0, count, together):
-        banks = psum_banks(halves, (state.shape[0], 2 * kept, together))
-        for index in range(together):
-            for part in range(volume.parts):
-                table = volume.tables[0][:, part]
-                for half in range(halves):
-                    run, place = turned[part][:, low + index], banks[half][:, :, index]
-                    multiply_part(place, run, table, half * n2, n2, part)
-        for half in range(halves):
-            n1 = first + low * halves + half
-            place = state[:, :, :, n1 : n1 + (together - 1) * halves + 1 : halves]
-            evacuate_in_turn(place, banks[half].reshape((state.shape[0], 2, kept, together)), turns)
-
-
-def transform_first(state: Any, members: Any, volume: Any, turns: Any) -> Any:
-    """Transform n0; return a list of SBUF [(k2, n1), part, (member, k0)], of 128 (k2, n1) each."""
-    n0, n1, _ = volume.sizes
-    width = members.count * n0
-    step = _SPLIT * n1 if n1 > HALF else volume.kept * n1
-    found: Any = []
-    runs = rows_of(state, 0, step, volume)
-    for first in range(0, volume.kept * n1, step):
-        following: Any = None
-        if first + step < volume.kept * n1:
-            following = rows_of(state, first + step, step, volume)
+    def _transform_first(
+        self, products: Products, state: Tensor, first: int, slabs: list[Tensor]
+    ) -> Task:
+        """Transform n0 for some k2 from ``first`` on."""
+        some = state[:, :, first : min(first + _SPLIT, self.kept)]
+        runs = (some if self.n1 == HALF else _sums(some)).flatten_dims(2, 3)
+        del state, some
+        yield
         for low in range(0, runs.shape[2], PARTITIONS):
-            count = min(PARTITIONS, runs.shape[2] - low)
-            made = nl.ndarray((count, 2, width), dtype=nl.float32, buffer=nl.sbuf)
-            banks = psum_banks(members.count, (count, 2 * n0))
-            for part in range(2):
-                for member in range(members.count):
-                    run, table = runs[:, part, low : low + count], volume.tables[1][:, part]
-                    multiply_part(banks[member], run, table, member * n0, n0, part)
-            for member in range(members.count):
-                place = made[:, :, member * n0 : (member + 1) * n0]
-                evacuate_in_turn(place, banks[member].reshape((count, 2, n0)), turns)
-            found.append(made)
-        runs = following
+            slab = slabs[(first * self.n1 + low) // PARTITIONS]
+            firsts = range(0, slab.shape[2], self.n0)
+            places = [slab[..., low : low + self.n0] for low in firsts]
+            run = runs[:, :, low : low + slab.shape[0]]
+            products.multiply(places, [run], self.tables[1], self.n0)
+
+    def _close(self, products: Products, rows: Rows, slabs: list[Tensor], step: int) -> Block:
+        """Transform n1 for a part of its outputs, and store them in HBM."""
+        count, columns = _PRODUCED * self.n1 // HALF, 2 * _PRODUCED  # k1 of the part; of a product
+        result = sbuf((rows.each * self.n0, 2, count, self.kept))
+        table = self.tables[2][:, :, step * columns : (step + 1) * columns]
+        for index, slab in enumerate(slabs):
+            if self.n1 == HALF:  # a half has a k2 of its own
+                halves = slab.shape[0] // HALF
+                places = [result[..., 2 * index + half] for half in range(halves)]
+            else:  # a half has every second k1
+                places = [result[:, :, half::2, index] for half in range(2)]
+            yield products.task(places, slab, table, HALF)
+        yield After(partial(self._store, rows, step * count, result))
+
+
+def _sums(state: Tensor) -> Tensor:
+    """Return the sums and the differences of rows n1 [..., 128] that are 64 apart."""
+    found = sbuf(state.shape)
+    one, other = state[..., :HALF], state[..., HALF:]
+    for place, op in ((found[..., :HALF], nl.add), (found[..., HALF:], nl.subtract)):
+        nisa.tensor_tensor(dst=place, data1=one, data2=other, op=op, engine=nisa.engine.vector)
     return found
-
-
-def rows_of(state: Any, first: int, count: int, volume: Any) -> Any:
-    """Return ``count`` (k2, n1) of a state from ``first`` on, [(member, n0), part, (k2, n1)].
-
-    Where n1 = 128, they are 64 sums and 64 differences of rows that are 64 apart.
-    """
-    n1 = volume.sizes[1]
-    if n1 == HALF:
-        return state.reshape((state.shape[0], 2, volume.kept * n1))
-    low = first // n1
-    high = min(volume.kept, (first + count) // n1)
-    shape = (state.shape[0], 2, high - low, n1)
-    rows = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    one, other = state[:, :, low:high, 0:HALF], state[:, :, low:high, HALF:PARTITIONS]
-    sums, differences = rows[:, :, :, 0:HALF], rows[:, :, :, HALF:PARTITIONS]
-    nisa.tensor_tensor(dst=sums, data1=one, data2=other, op=nl.add, engine=nisa.engine.vector)
-    nisa.tensor_tensor(
-        dst=differences, data1=one, data2=other, op=nl.subtract, engine=nisa.engine.vector
-    )
-    return rows.reshape((state.shape[0], 2, (high - low) * n1))
-
-
-def close_rows(target: Any, members: Any, runs: Any, step: int, volume: Any, turns: Any) -> None:
-    """Transform n1 for a part of its outputs, and store them in HBM."""
-    n0, n1, _ = volume.sizes
-    width, together = members.count * n0, PARTITIONS // n1
-    rows = _PRODUCED * n1 // HALF  # k1 of the part
-    result = nl.ndarray((width, 2, rows, volume.kept), dtype=nl.float32, buffer=nl.sbuf)
-    columns = 2 * step * _PRODUCED
-    for index in range(len(runs)):
-        halves = runs[index].shape[0] // HALF
-        banks = psum_banks(halves, (width, 2 * _PRODUCED))
-        for part in range(2):
-            table = volume.tables[2][:, part, columns : columns + 2 * _PRODUCED]
-            for half in range(halves):
-                multiply_part(banks[half], runs[index][:, part], table, half * HALF, HALF, part)
-        for half in range(halves):
-            made = banks[half].reshape((width, 2, _PRODUCED))
-            if together > 1:
-                evacuate_in_turn(result[:, :, :, together * index + half], made, turns)
-            else:
-                evacuate_in_turn(result[:, :, half:rows:2, index], made, turns)
-    store_rows(target, members, result, step * rows, volume)
-
-
-def store_rows(target: Any, members: Any, result: Any, first: int, volume: Any) -> None:
-    """Store the outputs k1 from ``first`` on, of every member, in HBM."""
-    n0, n1, _ = volume.sizes
-    rows, kept = result.shape[2], volume.kept
-    for part in range(2):
-        for member in range(members.count):
-            offset = ((members.first + member) * n0 * n1 + first) * kept
-            pattern = [[n1 * kept, n0], [kept, rows], [1, kept]]
-            data = target[part].ap(pattern, offset, scalar_offset=members.base)
-            place = result[member * n0 : (member + 1) * n0, part]
-            nisa.dma_copy(dst=data, src=place, dge_mode=descriptors(members.base))

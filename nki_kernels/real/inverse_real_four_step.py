@@ -39,7 +39,7 @@ from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, s
 from ..isa import nisa, nki, nl
 from ..launch import Rows
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Single, Task
+from ..pipeline import TURN, After, Block, Order, Single, Task, by_age
 from ..tables import load_identity
 from ..tensor import Tensor
 from .real_four_step_stages import LOADED, RUNS, Put, SpreadRows, add_products, shared_evenly, times
@@ -78,7 +78,7 @@ class ToReal(SpreadRows):
         self.rows = self.few(LOADED // (digits.middle * max(digits.radix, digits.columns)))
         shape = (digits.columns, self.rows * (digits.length + 1))
         self.inputs = [sbuf(shape) for _ in range(_RING)]
-        self.order = Order(4 if digits.length <= _LONG else 2, spread=True)
+        self.order = Order(4 if digits.length <= _LONG else 2, spread=by_age)
 
     def setup(self) -> None:
         """Load the tables."""

@@ -6,7 +6,7 @@ the product in the other direction: x[n] = sum_k w_k (cos(2 pi n k / N) Xr[k] -+
 where w_k is 1 for k = 0 and k = N/2, whose imaginary parts are ignored, and 2 for the other k. So
 Xr[N/2] takes the place of Xi[0], and this contraction has N numbers, too (N + 1 if N is odd).
 
-Layout on the NeuronCore.  The blocks, slabs and guard are those of dft_gemm: g <= 128 / N
+Layout on the NeuronCore.  The blocks, slabs and guard are those of row_products: g <= 128 / N
 transforms make a slab, which the Tensor engine transposes and multiplies, as the stationary
 operand, by g copies of the matrix or, from v3 on, each transform in its own row tile of the array.
 Rows of real data are slabs as they are loaded; the two parts of a spectrum are brought together
@@ -20,17 +20,19 @@ the columns. The limit is DMA, which moves half the bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nki_sim.hardware import PARTITIONS
-
-from ..fft.dft_gemm import MAX_LENGTH, Product, multiply_rows
-from ..isa import nki, nl
+from ..engines import PARTITIONS, hbm
+from ..fft.dft_gemm import MAX_LENGTH
+from ..fft.row_products import Product, multiply_rows
+from ..isa import nki
+from ..launch import HbmRows
 from ..roots import roots
-from ..row_blocks import HbmRows
 from ..table_terms import table_spec
+from ..tensor import Tensor
 
 
 def contracted_half(n: int) -> int:
@@ -117,14 +119,13 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     half = n // 2 + 1
-    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
     real_dft_gemm_rows(HbmRows(x, n), target, n, matrix)
     return y_re, y_im
 
 
-def real_dft_gemm_rows(source: HbmRows, target: Any, n: int, matrix: Any) -> None:
+def real_dft_gemm_rows(source: HbmRows, target: Sequence[HbmRows], n: int, matrix: Tensor) -> None:
     """Write half spectra of the rows of source to the two parts of target.
 
     Zeros follow rows of the source that are shorter than n.
@@ -145,13 +146,15 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
         y, float32 HBM [B, n].
     """
     batch, half = x_re.shape
-    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_dft_gemm_rows(source, HbmRows(y, n), n, matrix)
     return y
 
 
-def inverse_real_dft_gemm_rows(source: Any, target: HbmRows, n: int, matrix: Any) -> None:
+def inverse_real_dft_gemm_rows(
+    source: Sequence[HbmRows], target: HbmRows, n: int, matrix: Tensor
+) -> None:
     """Write real rows from half spectra, the two parts of source, as far as target has columns."""
     product = Product(2, n // 2 + 1, contracted_half(n), n % 2 == 0, 1, n)
     multiply_rows(source, [target], product, matrix)

@@ -49,7 +49,7 @@ from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, s
 from ..isa import nki
 from ..launch import Rows
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Single
+from ..pipeline import TURN, After, Block, Order, Single, late
 from ..tables import load_identity
 from ..tensor import Tensor
 from .real_four_step_stages import (
@@ -125,7 +125,7 @@ class ToSpectra(SpreadRows):
         self.inputs = [sbuf(shape) for _ in range(_RING)]
         # Other portions are time enough to load the next bundle; else both have to fit the tiles.
         is_loaded_ahead = self.portion < self.half or 2 * len(self.chunks) <= _RING
-        self.order = Order(5, spread=True) if is_loaded_ahead else Order(1, 0)
+        self.order = Order(5, spread=late) if is_loaded_ahead else Order(1, 0)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -296,7 +296,7 @@ class ToSpectra(SpreadRows):
             yield Single(partial(self._multiply_last, bank, data, line))
             yield from before
             before = [
-                After(partial(evacuate, numbers, place))
+                Single(partial(evacuate, numbers, place))
                 for numbers, place in self._outputs(bank, result, line, first)
             ]
         yield from before

@@ -43,36 +43,35 @@ sets rows aside.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, pairwise
 
-from ..isa import nki, nl
+from ..chip import transposes_mix_rows
+from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
+from ..fft.row_transforms import guarded
+from ..isa import nisa, nki, nl
+from ..launch import HbmRows, Rows, Work, blocks_of, for_rows, load_rows, row_count, store_rows
 from ..packing import unpack
-from ..row_blocks import HbmRows, Rows, blocks_of, row_count, share_rows
-from ..row_guard import prepare_guard, transposes_mix_rows
-from ..tiles import DMA_RUN, PARTITIONS, load_identity
-from .real_stockham_blocks import (
-    PHASES,
-    Block,
-    load_real,
-    load_spectra,
-    open_real,
-    open_ring,
-    open_spectra,
-    phases_of,
-    real_tail,
-    spectrum_length,
-)
-from .real_stockham_stages import (
-    Halves,
+from ..pipeline import TURN, After, Beside, Block, Order, by_age
+from ..row_guard import prepare_guard
+from ..tables import load_identity
+from ..tensor import Tensor
+from .real_stages import (
+    FlatRows,
     Stages,
-    forward_halves,
-    instructions_of_block,
-    inverse_halves,
-    load_stages,
-    open_staging,
+    edge_outputs,
+    flat_rows,
+    into_slots,
+    into_spectrum,
+    mark_of,
+    new_spectra,
+    new_state,
+    slab_tasks,
+    slot_tasks,
+    tail_of,
 )
-from .real_stockham_steps import Pipeline, advance, drain
-from .real_stockham_tables import MAX_REAL_RADIX, MAX_SPECTRUM_RADIX, pairs_rows
+from .real_stockham_tables import MAX_REAL_RADIX, MAX_SPECTRUM_RADIX, Geometry
 
 MAX_LENGTH = MAX_REAL_RADIX * MAX_SPECTRUM_RADIX
 _PAIRED = 512  # rows of a program, from which on a partition takes two long rows
@@ -80,18 +79,7 @@ _INTERLEAVED = 4096  # numbers of a row, up to which SBUF has room for the stage
 _FEWEST = 3  # blocks, from which on their stages take turns
 _TILES = 3  # tiles into which DMA loads data in turn
 _RING = 12544  # numbers a partition of these tiles, at most
-
-
-class Work(nl.NKIObject):
-    """What all rows of a launch share, for one direction."""
-
-    is_inverse: bool  # whether spectra are the input
-    source: Any  # HbmRows of each part
-    target: Any  # HbmRows of each part
-    stages: Stages
-    tables: Any  # tables of the stages, in HBM
-    identity: Any  # SBUF, see load_identity
-    ring: Any  # flat SBUF tiles that DMA writes in turn
+_PIECES = 2  # parts in which spectra are laid out by slots
 
 
 @nki.jit
@@ -108,20 +96,22 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     half = n // 2 + 1
-    y_re = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, half), dtype=nl.float32, buffer=nl.shared_hbm)
+    y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
     real_stockham_rows(HbmRows(x, n), target, radices, unpack(tables, places))
     return y_re, y_im
 
 
-def real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """Write half spectra of source's rows to the two parts of target, all of them HbmRows.
+def real_stockham_rows(
+    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, int], tables: Sequence[Tensor]
+) -> None:
+    """Write half spectra of source's rows to the two parts of target.
 
     Zeros follow rows of fewer than N numbers. tables: those of ``real_stockham_tables``, in HBM.
     The target keeps as many numbers of a spectrum as it has columns.
     """
-    transform_rows(False, [source], target, radices, tables)
+    work = Forward([source], target, Geometry(*radices))
+    work.transform(work, tables, False, real_size(work.geometry, work.each))
 
 
 @nki.jit
@@ -138,153 +128,207 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
     """
     batch, half = x_re.shape
     n = radices[0] * radices[1]
-    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
+    y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_stockham_rows(source, HbmRows(y, n), radices, unpack(tables, places))
     return y
 
 
-def inverse_real_stockham_rows(source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """Write real rows from half spectra, HbmRows of each part, to HbmRows of up to N columns."""
-    transform_rows(True, source, [target], radices, tables)
+def inverse_real_stockham_rows(
+    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
+) -> None:
+    """Write real rows from half spectra, the two parts of source, to up to N columns."""
+    work = Inverse(source, [target], Geometry(*radices))
+    work.transform(work, tables, True, 2 * work.each * work.geometry.length)
 
 
-def transform_rows(is_inverse: bool, source: Any, target: Any, radices: Any, tables: Any) -> None:
-    """Transform all rows of this program: a loop on the device, then the remainder."""
-    batch = row_count(source[0].tensor)
-    most = rows_of_partition(radices, batch)
-    share = share_rows(batch, most * PARTITIONS, instructions_of_block(radices, most))
-    blocks = blocks_of(None, share.first + share.trips * share.step, share.rest, most)
-    if share.trips == 0 and len(blocks) > 0:
-        most = blocks[0].each
-    if transposes_mix_rows():
-        prepare_guard()
-    stages = Stages(radices[0], radices[1])
-    stages.are_rows_paired = most > 1 and pairs_rows(radices)
-    size = ring_size(is_inverse, radices, most)
-    ring = open_ring(size, max(1, min(_TILES, _RING // size)))
-    identity = load_identity(nl.float32)
-    work = Work(is_inverse, source, target, stages, tables, identity, ring)
-    if share.trips > 0:
-        load_stages(stages, tables, is_inverse, open_staging())
+class RealWork:
+    """What all blocks of a launch share: rows, and tiles into which DMA loads them in turn."""
 
-        def body(row):  # type: ignore[no-untyped-def]
-            transform_blocks(work, blocks_of(row, 0, share.step, most), True)
+    def __init__(
+        self, source: Sequence[HbmRows], target: Sequence[HbmRows], geometry: Geometry
+    ) -> None:
+        self.source, self.target, self.geometry = source, target, geometry
+        self.batch = row_count(source[0].tensor)
+        least, share = self.batch // nl.num_programs(), -(-self.batch // nl.num_programs())
+        # Two long rows on a partition are for row tiles, where enough blocks remain to overlap.
+        pair = 2 if least >= _PAIRED and geometry.pairs_rows else 1
+        # The rows of a partition at once, at most, and a program's blocks of them.
+        self.each = min(max(pair, DMA_RUN // geometry.n), -(-share // PARTITIONS))
+        self.blocks = len(self.split(None, 0, share))
+        self.identity = load_identity()
+        self.ring: list[Tensor] = []
 
-        end = share.first + share.trips * share.step
-        nl.fori_loop(share.first, end, body, share.step)
-    transform_blocks(work, blocks, share.trips > 0)
+    def split(self, base: object, first: int, count: int) -> list[Rows]:
+        """Return rows as blocks."""
+        return blocks_of(base, first, count, self.each)
+
+    def open_ring(self, size: int, tiles: int) -> None:
+        """Allocate tiles of ``size`` numbers for loads."""
+        if transposes_mix_rows() and self.batch > 1:
+            prepare_guard()
+        self.ring = [sbuf((PARTITIONS, size)) for _ in range(max(1, tiles))]
+
+    def stages(self, tables: Sequence[Tensor], is_inverse: bool, is_scalar: bool) -> Stages:
+        """Return the stages of one direction, which have tables in HBM."""
+        pairs_rows = self.each > 1 and self.geometry.pairs_rows
+        return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, is_scalar)
+
+    def run(self, work: Work, order: Order) -> None:
+        """Run the blocks of all rows of this program."""
+        for_rows(self.batch, work, PARTITIONS * self.each, self.split, order)
+
+    def load_real(self, rows: Rows, number: int) -> FlatRows:
+        """Load real rows into the tile whose turn it is."""
+        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
+        x = flat_rows(tile[:, 0 : real_size(self.geometry, rows.each)], rows.each, self.geometry.n)
+        load_rows(x.each, self.source[0].tensor, rows, self.source[0].columns)
+        return x
+
+    def load_spectra(self, rows: Rows, number: int) -> Tensor:
+        """Load half spectra, part by part; return them as [P, row, part, n]."""
+        length = self.geometry.length
+        tile = self.ring[number % len(self.ring)][0 : rows.partitions]
+        data = tile[:, 0 : 2 * rows.each * length].reshape_dim(1, (2, rows.each, length))
+        for part, source in enumerate(self.source):
+            load_rows(data[:, part], source.tensor, rows, source.columns)
+        return data.permute((0, 2, 1, 3))
+
+    def store(self, y: Tensor, rows: Rows) -> None:
+        """Store results [P, part, row, n]."""
+        for part, target in enumerate(self.target):
+            store_rows(target.tensor, y[:, part], rows, target.columns)
 
 
-def transform_blocks(work: Work, blocks: Any, has_tables: bool) -> None:
-    """Transform blocks one after the other; the next one is loaded and prepared meanwhile.
+class Transform(RealWork):
+    """What all blocks share in either direction."""
 
-    The second stage of a block takes turns with the first stage of the next, if SBUF has room.
+    def transform(self, work: Work, tables: Sequence[Tensor], is_inverse: bool, size: int) -> None:
+        """Transform all rows of this program; size: numbers of a tile for loads."""
+        self.open_ring(size, min(_TILES, _RING // size))
+        self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
+        # While a block is in its second stage, the next one is in its first, or else prepared.
+        is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
+        order = (
+            Order(3, 1, by_age, begun=3, is_even=True)
+            if is_interleaved
+            else Order(2, 0, apart=2, is_even=True)
+        )
+        self.run(work, order)
+
+    def setup(self) -> None:
+        """Load the tables."""
+        self.both.load()
+
+
+class Forward(Transform):
+    """From real rows to half spectra."""
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """One block of rows, from HBM to HBM."""
+        x = self.load_real(rows, number)
+        steps = list[Beside]()
+        if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
+            tile = sbuf((rows.partitions, real_size(self.geometry, rows.each)))
+            loaded, x = x, flat_rows(tile, rows.each, self.geometry.n)
+            steps.append(Beside(partial(copy_aside, x.each, loaded.each)))
+            del loaded, tile
+        guard = guarded(x.each, self.geometry.n)
+        yield from prepared(number, chain(steps, guard.steps()))
+        marks = guard.marks
+        state = new_state(self.both, rows.partitions, rows.each)
+        tasks = slab_tasks(self.both, x, state.each)
+        del x, guard, steps  # A tile lives as long as it has a name here.
+        yield from tasks
+        yield TURN
+        y = sbuf((rows.partitions, 2, rows.each, self.geometry.length))
+        for row in range(rows.each):
+            put = into_spectrum(self.both, y[:, :, row], mark_of(marks, row))
+            yield from slot_tasks(self.both, state, row, put)
+        yield After(partial(self.store, y, rows))
+
+
+class Inverse(Transform):
+    """From half spectra to real rows."""
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """One block of rows, from HBM to HBM."""
+        data = self.load_spectra(rows, number)
+        guard = guarded(data, 2 * self.geometry.n)
+        spectra = new_spectra(self.geometry, rows.partitions, rows.each)
+        steps = lay_out(data, spectra.each, self.geometry, is_scalar=True)
+        yield from prepared(number, chain(guard.steps(), steps))
+        stages = to_real(self.both, spectra, guard.marks, partial(self.store, rows=rows))
+        del data, guard, spectra, steps  # A tile lives as long as it has a name here.
+        yield from stages
+
+
+# Parts of blocks.
+
+
+def prepared(number: int, steps: Iterable[Beside]) -> Block:
+    """Yield the steps that prepare a block beside tasks of others, or at once if there are none."""
+    if number == 0:
+        for step in steps:
+            step.run()
+        steps = ()
+    yield TURN
+    yield from steps
+    yield TURN
+
+
+def to_real(
+    stages: Stages, spectra: FlatRows, marks: Tensor | None, store: Callable[[Tensor], None]
+) -> Block:
+    """Yield the inverse stages of spectra by slots; store: stores real rows [P, 1, rows, n]."""
+    state = new_state(stages, spectra.tile.shape[0], spectra.rows)
+    for row in range(state.rows):
+        put = into_slots(stages, state.each[:, row], stages.geometry.state_place)
+        yield from slot_tasks(stages, spectra, row, put)
+    del spectra
+    yield TURN
+    y = sbuf((state.tile.shape[0], 1, state.rows, stages.geometry.n))
+    yield from slab_tasks(stages, state, y[:, 0], marks)
+    yield After(partial(store, y))
+
+
+def real_size(geometry: Geometry, rows: int) -> int:
+    """Return the numbers of so many real rows, and of zeros behind them for their slabs."""
+    count, step = geometry.slabs * geometry.radix, geometry.left // geometry.slabs
+    return rows * geometry.n + tail_of(count, step)
+
+
+def lay_out(data: Tensor, spectra: Tensor, geometry: Geometry, is_scalar: bool) -> Iterator[Beside]:
+    """Yield steps that lay out spectra [P, row, part, n] by slots in SBUF [P, row, ...].
+
+    GpSimdE and another engine copy slots in turn: ScalarE if ``is_scalar``, else VectorE.
     """
-    if len(blocks) == 0:
-        return
-    lines = [
-        Pipeline(work.identity, transposes_mix_rows(), [], None),
-        Pipeline(work.identity, transposes_mix_rows(), [], None),
-    ]
-    loaded: Any = []
-    load_ahead(work, blocks, loaded, 1)
-    for phase in range(PHASES):
-        open_block(work, loaded[0], phase)
-    if not has_tables:
-        # The tables come behind the first block, which is needed first.
-        load_stages(work.stages, work.tables, work.is_inverse, open_staging())
-    lag = 1 if is_interleaved(work, len(blocks)) else 0
-    made: Any = []
-    for turn in range(len(blocks) + lag):
-        load_ahead(work, blocks, loaded, turn + max(2, len(work.ring)))
-        first: Any = []
-        second: Any = []
-        if turn < len(blocks):
-            made.append(halves_of(work, loaded[turn]))
-            first = made[turn].first
-        if turn >= lag:
-            second = made[turn - lag].second
-            made[turn - lag] = None
-        following = loaded[turn + 1 : turn + 2]
-        if lag == 0:
-            take_turns(work, lines, first + second, [], following)
-        else:
-            take_turns(work, lines, first, second, following)
-    drain(lines[0])
-    drain(lines[1])
+    radix, run, slots = geometry.radix, geometry.run, geometry.slots
+
+    def edge() -> None:
+        *pairs, real = edge_outputs(geometry, data)
+        count = geometry.edge - geometry.own
+        for outputs in pairs:
+            copy_aside(spectra[:, :, 0:count].reshape_dim(2, (2, count // 2)), outputs)
+        copy_aside(spectra[:, :, count : geometry.edge], real[:, :, 0])
+
+    def others(mine: range) -> None:
+        runs = data[:, :, :, 0 : run * radix].reshape_dim(3, (run, radix))
+        for slot in mine:
+            low = geometry.slot_place(slot)
+            both = runs[:, :, :, :, slot : radix - slot + 1 : radix - 2 * slot]
+            place = spectra[:, :, low : low + 4 * run]
+            if slot % 2 == 0:
+                evacuate(both, place, is_scalar=is_scalar)
+            else:
+                copy_aside(place, both)
+
+    yield Beside(edge)
+    ends = [1 + (slots - 1) * piece // _PIECES for piece in range(_PIECES + 1)]
+    for first, last in pairwise(ends):
+        yield Beside(partial(others, range(first, last)))
 
 
-def is_interleaved(work: Work, blocks: int) -> bool:
-    """Return whether the stages of so many blocks take turns.
-
-    They do where SBUF has room for two blocks, and where there are at least ``_FEWEST`` blocks.
-    """
-    fits = work.stages.radix * work.stages.left <= _INTERLEAVED
-    return bool(fits and blocks >= _FEWEST)
-
-
-def load_ahead(work: Work, blocks: Any, loaded: Any, count: int) -> None:
-    """Load blocks until ``count`` of them are loaded."""
-    for index in range(len(loaded), min(count, len(blocks))):
-        loaded.append(load_block(work, blocks[index], index, index + 1 < len(blocks)))
-
-
-def halves_of(work: Work, block: Block) -> Halves:
-    """Return the steps of both stages of a block."""
-    if work.is_inverse:
-        return inverse_halves(work.stages, block, work.target[0])
-    return forward_halves(work.stages, block, work.target)
-
-
-def take_turns(work: Work, lines: Any, first: Any, second: Any, following: Any) -> None:
-    """Let steps of a first and a second stage take turns; prepare ``following`` meanwhile."""
-    count = max(len(first), len(second))
-    if len(first) == 0:
-        drain(lines[0])
-    for number in range(count):
-        # The first stage begins: the second stage then reads results of the turn before.
-        low, high = -(-len(first) * number // count), -(-len(first) * (number + 1) // count)
-        for step in first[low:high]:
-            advance(lines[0], step)
-        low, high = len(second) * number // count, len(second) * (number + 1) // count
-        for step in second[low:high]:
-            advance(lines[1], step)
-        for phase in phases_of(number, count):
-            for block in following:
-                open_block(work, block, phase)
-
-
-def rows_of_partition(radices: Any, batch: int) -> int:
-    """Return how many rows of a batch a partition takes at once, at most.
-
-    Two long rows are for row tiles, where enough blocks remain to overlap.
-    """
-    is_long = batch // nl.num_programs() >= _PAIRED
-    return max(2 if is_long and pairs_rows(radices) else 1, DMA_RUN // (radices[0] * radices[1]))
-
-
-def ring_size(is_inverse: bool, radices: Any, rows: int) -> int:
-    """Return the numbers of a tile of the ring."""
-    if is_inverse:
-        return 2 * rows * spectrum_length(radices)
-    return rows * radices[0] * radices[1] + real_tail(radices)
-
-
-def load_block(work: Work, rows: Rows, index: int, has_next: bool) -> Block:
-    """Load the rows of block ``index``, in natural order."""
-    stages = work.stages
-    radices = [stages.radix, stages.left]
-    tile = work.ring[index % len(work.ring)][0 : rows.partitions]
-    if work.is_inverse:
-        return load_spectra(tile, work.source, rows, radices)
-    # A ring of one tile is needed for the rows to come.
-    return load_real(tile, work.source[0], rows, radices, has_next and len(work.ring) == 1)
-
-
-def open_block(work: Work, block: Block, phase: int) -> None:
-    """Run a phase of a block's preparation: finite rows, and spectra by slots."""
-    if work.is_inverse:
-        open_spectra(block, [work.stages.radix, work.stages.left], phase)
-    else:
-        open_real(block, phase)
+def copy_aside(dst: Tensor, src: Tensor) -> None:
+    """Copy within SBUF, on GpSimdE."""
+    nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.gpsimd)

@@ -1,4 +1,4 @@
-"""Tables of the real Stockham kernels, and the numbers from which their shapes follow.
+"""Tables of the real Stockham kernels, and the geometry from which their shapes follow.
 
 real_stockham.py has the mathematics: a stage on real numbers, slots K of their spectra, and two
 runs of outputs for each slot.
@@ -7,67 +7,110 @@ runs of outputs for each slot.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
 from ..table_terms import table_spec
-from ..tiles import DMA_RUN, PARTITIONS, WHOLE_RADIX
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64
+GROUP = 4  # products whose results share a PSUM bank, at most
+
+Array = np.ndarray[Any, Any]
 
 
-def slot_count(radix: int) -> int:
-    """Return how many complex numbers hold a spectrum of ``radix`` reals, Nyquist beside DC."""
-    return (radix + 1) // 2
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes of both stages; n = K + R q is an output."""
 
+    radix: int  # R of the stage on real numbers
+    left: int  # M of the stage on spectra
 
-def slabs_together(radix: int, left: int) -> int:
-    """Return the slabs g of a product of the real stage: 2 g slots <= 128, and g divides M."""
-    best = 1
-    for g in range(2, PARTITIONS // (2 * slot_count(radix)) + 1):
-        if left % g == 0:
-            best = g
-    return best
+    @property
+    def n(self) -> int:
+        """The length of the transform."""
+        return self.radix * self.left
 
+    @property
+    def slots(self) -> int:
+        """Complex numbers that hold a spectrum of R reals, Nyquist beside DC."""
+        return (self.radix + 1) // 2
 
-def pairs_rows(radices: Any) -> bool:
-    """Return whether two row tiles of the array can take slabs of two rows in the real stage.
+    @cached_property
+    def slabs(self) -> int:
+        """Slabs g of a product of the real stage: 2 g slots <= 128, and g divides M."""
+        most = max(1, PARTITIONS // (2 * self.slots))
+        return max(g for g in range(1, most + 1) if self.left % g == 0)
 
-    The product's run of 128 numbers has to begin the second row with its second half.
-    """
-    radix, left = radices
-    fits = WHOLE_RADIX % radix == 0 and radix % 2 == 0 and radix * left <= DMA_RUN
-    return bool(fits and left % (WHOLE_RADIX // radix) == 0)
+    @property
+    def pairs_rows(self) -> bool:
+        """Whether two row tiles of the array can take slabs of two rows in the real stage.
 
+        The product's run of 128 numbers has to begin the second row with its second half.
+        """
+        fits = WHOLE_RADIX % self.radix == 0 and self.radix % 2 == 0 and self.n <= DMA_RUN
+        return fits and self.left % (WHOLE_RADIX // self.radix) == 0
 
-def pairs_slots(radices: Any) -> bool:
-    """Return whether two row tiles can take two slots, each of which fills one of them."""
-    return bool(2 * radices[1] == WHOLE_RADIX and radices[0] % 4 == 0)
+    @property
+    def pairs_slots(self) -> bool:
+        """Whether two row tiles can take two slots, each of which fills one of them."""
+        return 2 * self.left == WHOLE_RADIX and self.radix % 4 == 0
 
+    @property
+    def run(self) -> int:
+        """Numbers q of the longer run of a slot: n = K + R q, n <= N/2."""
+        return (self.left + 1) // 2
 
-def run_length(left: int) -> int:
-    """Return the numbers q of the longer run of a slot: n = K + R q, n <= N/2."""
-    return (left + 1) // 2
+    @property
+    def step(self) -> int:
+        """The outputs of slot 0 are multiples of R/2, or of an odd R."""
+        return self.radix // 2 if self.radix % 2 == 0 else self.radix
 
+    @property
+    def multiples(self) -> int:
+        """How many outputs slot 0 has."""
+        return self.n // 2 // self.step + 1
 
-def multiples(radix: int, left: int) -> tuple[int, int]:
-    """Return step and count of the n <= N/2 that slot 0 makes: multiples of R/2, or of an odd R."""
-    step = radix // 2 if radix % 2 == 0 else radix
-    return step, radix * left // 2 // step + 1
+    @property
+    def own(self) -> int:
+        """How many outputs of slot 0 are real: X[0] and, for even N, X[N/2]."""
+        return 2 - self.n % 2
 
+    @property
+    def edge(self) -> int:
+        """Reals in slot 0's outputs: two for each, but one for X[0] and for X[N/2]."""
+        return 2 * self.multiples - self.own
 
-def edge_size(radices: Any) -> int:
-    """Return the reals in slot 0's outputs: two for each, but one for X[0] and for X[N/2]."""
-    radix, left = radices
-    return 2 * multiples(radix, left)[1] - own_outputs(radices)
+    @property
+    def length(self) -> int:
+        """Numbers of a part of a spectrum in natural order, in whole runs of R."""
+        return max(self.n // 2 + 1, self.run * self.radix)
 
+    def state_place(self, slot: int) -> int:
+        """Return where a slot begins between the stages, where each has (part, m)."""
+        return 2 * self.left * slot
 
-def own_outputs(radices: Any) -> int:
-    """Return how many outputs of slot 0 are real: X[0] and, for even N, X[N/2]."""
-    return 2 - radices[0] * radices[1] % 2
+    def slot_place(self, slot: int) -> int:
+        """Return where a slot begins in a spectrum by slots, each of the others (part, q, run)."""
+        return 0 if slot == 0 else self.edge + (slot - 1) * 4 * self.run
+
+    def slot_groups(self) -> Iterator[list[range]]:
+        """Yield the slots whose products share a PSUM bank: those of each row tile of the array.
+
+        First comes slot 0, or slots 0 and 1 where slots are paired; groups of the others follow.
+        """
+        tiles = 2 if self.pairs_slots else 1
+        group = tiles * min(GROUP, PSUM_BANK // (4 * self.run))
+        yield [range(slot, slot + 1) for slot in range(tiles)]
+        for first in range(tiles, self.slots, group):
+            last = min(first + group, self.slots)
+            yield [range(first + tile, last, tiles) for tile in range(tiles)]
 
 
 def real_stockham_tables(
@@ -94,32 +137,28 @@ def real_stockham_tables(
     Raises:
         ValueError: the radices do not multiply to n, or one is out of range.
     """
-    _check(n, radices)
-    radix, left = radices
-    slots = slot_count(radix)
-    real = np.zeros((radix, slots, 2))
-    for slot in range(slots):
-        w = roots(np.arange(radix) * slot, radix, inverse)
-        real[:, slot, 0], real[:, slot, 1] = w.real, w.imag
-    real[:, 0, 1] = (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0
-    m = np.arange(left)[:, None]
-    step, count = multiples(radix, left)
-    w = scale * roots(m * (step * np.arange(count)), n, inverse)
+    geometry = _checked(n, radices)
+    radix, left, slots = geometry.radix, geometry.left, geometry.slots
+    w = roots(np.arange(radix)[:, None] * np.arange(slots), radix, inverse)
+    real = np.stack([w.real, w.imag], 2)
+    real[:, 0, 1] = _nyquist(radix)
+    outputs = geometry.step * np.arange(geometry.multiples)
+    w = scale * roots(np.arange(left)[:, None] * outputs, n, inverse)
     edge = np.stack([w, w])
     if radix % 2 == 0:
         edge[0, :, 1::2] = edge[1, :, 0::2] = 0
     else:
         edge[1] = 0
-    own = _are_real(n, step * np.arange(count))
-    outputs = _split(edge)
-    columns = [outputs[:, :, part, mine] for mine in (~own, own) for part in range(2)]
+    own = _are_real(n, outputs)
+    split = _split(edge)
+    columns = [split[:, :, part, mine] for mine in (~own, own) for part in range(2)]
     # The scale comes last, because rows are judged by the stages' results without it.
-    pairs = [scale * _pair(n, radix, left, slot, inverse) for slot in range(1, slots)]
+    pairs = [scale * _pair(geometry, slot, inverse) for slot in range(1, slots)]
     return (
-        _of_slabs("jkp,st->jskpt", real, slabs_together(radix, left)),
+        _of_slabs("jkp,st->jskpt", real, geometry.slabs),
         np.concatenate(columns, 2).reshape(2 * left, -1).astype(np.float32),
-        *_stacked(pairs, radices),
-        *_of_paired_rows("jkp,st->jskpt", real, radices),
+        *_stacked(pairs, geometry),
+        *_of_paired_rows("jkp,st->jskpt", real, geometry),
     )
 
 
@@ -142,108 +181,108 @@ def inverse_real_stockham_tables(
     Raises:
         ValueError: the radices do not multiply to n, or one is out of range.
     """
-    _check(n, radices)
-    radix, left = radices
-    slots = slot_count(radix)
-    step, count = multiples(radix, left)
-    numbers = step * np.arange(count)
-    w = roots(numbers[:, None] * np.arange(left), n, inverse) * 2
-    own = _are_real(n, numbers)
+    geometry = _checked(n, radices)
+    radix, left, slots = geometry.radix, geometry.left, geometry.slots
+    outputs = geometry.step * np.arange(geometry.multiples)
+    w = roots(outputs[:, None] * np.arange(left), n, inverse) * 2
+    own = _are_real(n, outputs)
     w[own] = w[own].real / 2
-    edge = np.zeros((count, 2, 2, left))
+    edge = np.zeros((geometry.multiples, 2, 2, left))
     for part in range(2 - radix % 2):
         mine = slice(part, None, 2) if radix % 2 == 0 else slice(None)
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
     rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # This is the transpose of the forward stage with the other sign, which conjugates.
-    pairs = [_pair(n, radix, left, slot, not inverse).T for slot in range(1, slots)]
-    j = np.arange(radix)
-    real = np.zeros((slots, 2, radix))
-    for slot in range(slots):
-        w = (1 if slot == 0 else 2) * roots(j * slot, radix, inverse)
-        real[slot, 0], real[slot, 1] = w.real, -w.imag
-    real[0, 1] = (-1.0) ** j if radix % 2 == 0 else 0
+    pairs = [_pair(geometry, slot, not inverse).T for slot in range(1, slots)]
+    w = 2 * roots(np.arange(slots)[:, None] * np.arange(radix), radix, inverse)
+    real = np.stack([w.real, -w.imag], 1)
+    real[0, 0], real[0, 1] = 1, _nyquist(radix)
     return (
-        _of_slabs("kpj,st->kpsjt", scale * real, slabs_together(radix, left)),
+        _of_slabs("kpj,st->kpsjt", scale * real, geometry.slabs),
         rows.reshape(-1, 2 * left).astype(np.float32),
-        *_stacked(pairs, radices),
-        *_of_paired_rows("kpj,st->kpsjt", scale * real, radices),
+        *_stacked(pairs, geometry),
+        *_of_paired_rows("kpj,st->kpsjt", scale * real, geometry),
     )
 
 
 def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``real_stockham_tables(n, radices, ...)``."""
-    radix, left = radices
-    g, slots = slabs_together(radix, left), slot_count(radix)
-    opening = table_spec((g * radix, 2 * slots * g))
-    edge = table_spec((2 * left, 2 * multiples(radix, left)[1]))
-    return opening, edge, *_other_specs(radices, (2 * left, slots - 1, 4 * run_length(left)))
+    of = Geometry(*radices)
+    opening = table_spec((of.slabs * of.radix, 2 * of.slots * of.slabs))
+    edge = table_spec((2 * of.left, 2 * of.multiples))
+    return opening, edge, *_other_specs(of, (2 * of.left, of.slots - 1, 4 * of.run))
 
 
 def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
-    radix, left = radices
-    g, slots = slabs_together(radix, left), slot_count(radix)
-    closing = table_spec((2 * slots * g, g * radix))
-    edge = table_spec((edge_size(radices), 2 * left))
-    return closing, edge, *_other_specs(radices, (4 * run_length(left), slots - 1, 2 * left))
+    of = Geometry(*radices)
+    closing = table_spec((2 * of.slots * of.slabs, of.slabs * of.radix))
+    edge = table_spec((of.edge, 2 * of.left))
+    return closing, edge, *_other_specs(of, (4 * of.run, of.slots - 1, 2 * of.left))
 
 
-def _other_specs(radices: tuple[int, ...], slots: tuple[int, int, int]) -> list[Any]:
+def _other_specs(geometry: Geometry, slots: tuple[int, int, int]) -> list[Any]:
     """Return the specs after the first two; slots: the shape of slots' table without pairs."""
     found = [table_spec(slots)] if slots[1] > 0 else []
-    if pairs_slots(radices):
+    if geometry.pairs_slots:
         found = [table_spec((PARTITIONS, (slots[1] + 1) // 2, slots[2]))]
-    return found + ([table_spec((PARTITIONS, WHOLE_RADIX))] if pairs_rows(radices) else [])
+    return found + ([table_spec((PARTITIONS, WHOLE_RADIX))] if geometry.pairs_rows else [])
 
 
-def _check(n: int, radices: tuple[int, int]) -> None:
+def _checked(n: int, radices: tuple[int, int]) -> Geometry:
+    """Return the geometry of radices, once they are known to be a transform of length n."""
     if len(radices) != 2 or radices[0] * radices[1] != n:
         raise ValueError(f"radices {radices}: must be two with the product n = {n}")
     limits = MAX_REAL_RADIX, MAX_SPECTRUM_RADIX
     if any(not 2 <= r <= limit for r, limit in zip(radices, limits, strict=True)):
         raise ValueError(f"radices {radices}: the first must be 2 to 128, the second 2 to 64")
+    return Geometry(*radices)
 
 
-def _pair(n: int, radix: int, left: int, slot: int, inverse: bool) -> np.ndarray[Any, Any]:
+def _nyquist(radix: int) -> Any:
+    """Return the factors of frequency R/2, or zero for an odd R, which has none."""
+    return (-1.0) ** np.arange(radix) if radix % 2 == 0 else 0 * np.arange(radix)
+
+
+def _pair(geometry: Geometry, slot: int, inverse: bool) -> Array:
     """Return a slot's two runs of outputs, [2 M, 4 Q]: rows (part, m), columns (part, q, run)."""
-    starts = np.array([slot, radix - slot])
-    outputs = starts + radix * np.arange(run_length(left))[:, None]  # [q, run]
-    w = roots(np.arange(left)[:, None, None] * outputs, n, inverse)
-    w[:, 2 * outputs > n] = 0
-    return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * left, -1)
+    starts = np.array([slot, geometry.radix - slot])
+    outputs = starts + geometry.radix * np.arange(geometry.run)[:, None]  # [q, run]
+    w = roots(np.arange(geometry.left)[:, None, None] * outputs, geometry.n, inverse)
+    w[:, 2 * outputs > geometry.n] = 0
+    return _split(np.stack([w, w * np.array([1j, -1j])])).reshape(2 * geometry.left, -1)
 
 
-def _are_real(n: int, outputs: np.ndarray[Any, Any]) -> Any:
+def _are_real(n: int, outputs: Array) -> Any:
     """Return which outputs of real data are real."""
     return (outputs == 0) | (2 * outputs == n)
 
 
-def _of_slabs(order: str, real: np.ndarray[Any, Any], slabs: int) -> np.ndarray[Any, Any]:
+def _of_slabs(order: str, real: Array, slabs: int) -> Array:
     """Return the real stage's table for ``slabs`` slabs; the rows end with the first slab index."""
     table = np.einsum(order, real, np.eye(slabs))
     rows = math.prod(table.shape[: order.index("s", order.index(">")) - order.index(">")])
     return table.reshape(rows, -1).astype(np.float32)
 
 
-def _of_paired_rows(order: str, real: np.ndarray[Any, Any], radices: Any) -> list[Any]:
+def _of_paired_rows(order: str, real: Array, geometry: Geometry) -> list[Array]:
     """Return [that table for half of the array, on both halves], or []."""
-    if not pairs_rows(radices):
+    if not geometry.pairs_rows:
         return []
-    return [np.tile(_of_slabs(order, real, WHOLE_RADIX // radices[0]), (2, 1))]
+    return [np.tile(_of_slabs(order, real, WHOLE_RADIX // geometry.radix), (2, 1))]
 
 
-def _stacked(pairs: list[np.ndarray[Any, Any]], radices: Any) -> list[np.ndarray[Any, Any]]:
+def _stacked(pairs: list[Array], geometry: Geometry) -> list[Array]:
     """Return [one float32 table of slots 1, 2, ...], in pairs where slots are paired; or []."""
     if not pairs:
         return []
-    if not pairs_slots(radices):
+    if not geometry.pairs_slots:
         return [np.stack(pairs, 1).astype(np.float32)]
     whole = [np.zeros_like(pairs[0]), *pairs]  # slot 0 has a table of its own
     halves = [np.stack(whole[half::2], 1) for half in range(2)]
     return [np.concatenate(halves).astype(np.float32)]
 
 
-def _split(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _split(w: Array) -> Array:
     """Return complex [part, m, ...], part 1 with its factor i, as reals [part, m, part', ...]."""
     return np.stack([w.real, w.imag], 2)

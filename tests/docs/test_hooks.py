@@ -10,6 +10,9 @@ import pytest
 from tests.docs.pages import ROOT
 
 pytest.importorskip("griffe")
+pytest.importorskip("torch")
+
+from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 
 SPECIFICATION = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
 assert SPECIFICATION and SPECIFICATION.loader
@@ -67,3 +70,21 @@ def test_addresses_of_other_projects():
     assert hooks._address("torch.Tensor").endswith("/tensors.html")
     assert hooks._address("scipy.fft.dct").endswith("/scipy.fft.dct.html")
     assert hooks._address("trnfft.fft") is None and hooks._address("torch") is None
+
+
+def test_the_table_of_algorithms_has_them_all_and_their_lengths():
+    rows = [row.strip("| ").split(" | ") for row in hooks.algorithms().splitlines()[2:]]
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(names) == sorted(ALGORITHMS)
+    lengths = {row[0]: row[2] for row in rows if len(row) == 3}
+    assert lengths["`four_step`"] == "256 to 2^20"
+    assert lengths["`split_four_step`"] == "above 2^19 to 2^26"
+    assert lengths["`butterfly_kahan`"] == "up to 4096; powers of two"
+
+
+def test_pages_of_kernels_are_in_the_navigation():
+    nav = [{"Reference": [{"Kernels": ["reference/kernels.md"]}]}]
+    hooks.on_config({"nav": nav})
+    entries = nav[0]["Reference"][0]["Kernels"]
+    assert entries[1] == {"DFT-GEMM": "reference/kernels/dft_gemm.md"}
+    assert len(entries) == 1 + len(list((ROOT / "docs/reference/kernels").glob("*.md")))

@@ -25,7 +25,6 @@ from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
 from nki_sim import hardware
 from tests.trnfft.convolution.test_bloom import relative_error  # noqa: E402
-from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 
 
 def page(name: str) -> str:
@@ -65,25 +64,6 @@ def in_numbers(text: str) -> list[int]:
     """Returns the integers of a text, where 2^20 is one of them."""
     found = re.findall(r"(\d+)(?:\^(\d+))?", text)
     return [int(base) ** int(exponent or 1) for base, exponent in found]
-
-
-def test_the_table_of_algorithms_has_them_all_and_their_lengths():
-    """Lengths are those of the registry; those of several axes are in words."""
-    rows = {
-        name: lengths
-        for names, _, lengths in table_below(page("planner.md"), "## Algorithms")
-        for name in re.findall(r"`(\w+)`", names)
-    }
-    of_other_precisions = {name for name in ALGORITHMS if re.search(r"_bf16(_refined)?$", name)}
-    assert set(rows) == set(ALGORITHMS) - of_other_precisions
-    for name, lengths in rows.items():
-        longest = getattr(ALGORITHMS[name], "longest", None)
-        if longest is None or name.endswith("real_stockham"):
-            continue  # that is a product of radices
-        shortest = ALGORITHMS[name].shortest
-        stated = in_numbers(lengths)
-        assert longest in stated, name
-        assert shortest <= 2 or shortest in stated or shortest - 1 in stated, name
 
 
 def test_times_of_block_circulant_layers():

@@ -32,7 +32,7 @@ ROWS = 6
 def loops(monkeypatch):
     """Device loops at the sizes of these tests."""
     monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 1)
-    monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", 1)
+    monkeypatch.setattr(strided_stockham, "_INSTRUCTIONS", 1)
     monkeypatch.setattr(image_convolution, "_INSTRUCTIONS", 1)
     monkeypatch.setattr(split_four_step, "_UNROLLED", 0)
     monkeypatch.setattr(split_four_step, "_PIECE", 130)

@@ -131,7 +131,7 @@ def test_loops_and_two_programs(monkeypatch, strict_chip, radices):
     ):
         with hardware.select(chip):
             degree = chip.programs_per_launch
-            monkeypatch.setattr(strided_stockham, "LAUNCH_INSTRUCTIONS", instructions)
+            monkeypatch.setattr(strided_stockham, "_INSTRUCTIONS", instructions)
             monkeypatch.setattr(strided_stockham, "_TOGETHER", instructions)
             for order in (places, places[::-1]):
                 x = normal(batch, *lengths)

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import TURN, After, Beside, Order, Single, in_turn, pipeline
+from nki_kernels.pipeline import (
+    TURN,
+    After,
+    Beside,
+    Order,
+    Single,
+    by_age,
+    early,
+    in_turn,
+    late,
+    pipeline,
+)
 
 
 class Segment(NamedTuple):
@@ -52,10 +63,8 @@ def block_of(name, segments, log):
 
 def issued(blocks, order):
     log = []
-    made = (
-        block_of(name, [Segment(*each) for each in segments], log)
-        for name, segments in enumerate(blocks)
-    )
+    blocks = [[Segment(*each) for each in segments] for segments in blocks]
+    made = (block_of(name, segments, log) for name, segments in enumerate(blocks))
     pipeline(in_turn(made, order))
     return log
 
@@ -81,7 +90,7 @@ def expected(blocks):
     st.lists(SEGMENTS, max_size=5),
     st.integers(1, 4),
     st.integers(0, 2),
-    st.booleans(),
+    st.sampled_from([None, early, late, by_age]),
 )
 def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, depth, ahead, spread):
     log = issued(blocks, Order(depth, ahead, spread))
@@ -138,7 +147,7 @@ def test_stages_of_blocks_take_turns_the_latest_block_first():
 
 
 def test_tasks_are_spread_over_each_other():
-    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=True))
+    log = issued([[(0, 0, False), (2, 0, False), (4, 0, False)]] * 2, Order(2, spread=late))
     firsts = [(name, segment) for name, segment, what, _ in log if what == "first"]
     together = firsts[2:8]  # two tasks of block 1 among four of block 0
     assert together == [(0, 2), (1, 1), (0, 2), (0, 2), (1, 1), (0, 2)]

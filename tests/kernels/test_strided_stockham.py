@@ -119,7 +119,7 @@ LOOPS = [(9, 200), (40, 33), (300, 3), (1, 2600), (2, 1301), (3, 1030)]
 @pytest.mark.parametrize("radices", [(3,), (3, 5)], ids=str)
 def test_loops_on_the_device(monkeypatch, chip, degree, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    monkeypatch.setattr(module, "LAUNCH_INSTRUCTIONS", 1)
+    monkeypatch.setattr(module, "_INSTRUCTIONS", 1)
     monkeypatch.setattr(module, "_TOGETHER", 1)
     monkeypatch.setattr(module, "_COLUMNS", 256)
     loops = []

@@ -23,10 +23,6 @@ TABLES = {
         "kernels/test_device_rules.py",
         "NOT_COUNTED",
     ): "all run with the sweep, new ones too",
-    ("neuron/subjects.py", "C2C"): "kernels that the subjects launch",
-    ("neuron/subjects.py", "R2C"): "kernels that the subjects launch",
-    ("neuron/subjects.py", "C2R"): "kernels that the subjects launch",
-    ("neuron/subjects.py", "AXES"): "kernels that the subjects launch",
     ("planner/test_algorithms.py", "LIKELIEST"): "lengths at which ranks are close",
     ("simulator/test_perfetto.py", "KERNELS"): "one kernel of each kind of loop",
 }

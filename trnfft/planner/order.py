@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from trnfft.checks import shown
+from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.planner import LONGEST, plan
 from trnfft.planner.problem import at_least_one
 
@@ -131,9 +132,8 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
 @functools.lru_cache(4096)
 def _stages(n: int) -> tuple[tuple[int, ...], int]:
     found = plan(n, precision="fast", target="trn1", cores=1)
-    # Only kernels fold products: in torch, folded_dft would be a whole DFT matrix.
     ways = (candidate.recipe for candidate in found.candidates)
-    recipe = next(way for way in ways if way.algorithm != "folded_dft")
+    recipe = next(way for way in ways if ALGORITHMS[way.algorithm].has_stages)
     if recipe.inner is not None:
         return recipe.inner.radices, recipe.inner.n
     # DFT-GEMM is one stage. So is the butterfly of two points, the only butterfly ever chosen.

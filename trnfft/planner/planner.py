@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
 
-from nki_kernels.fft import split_four_step
 from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
+from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Candidate, Plan, Recipe
 from trnfft.planner.problem import (
     C2C,
@@ -31,7 +31,8 @@ from trnfft.planner.problem import (
 from trnfft.planner.seed import SEED, seed_choice
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
-LONGEST = split_four_step.MAX_SPLIT_LENGTH  # of a transform in one launch
+# Of a transform in one launch.
+LONGEST = max(each.longest for each in ALGORITHMS.values() if isinstance(each, LengthAlgorithm))
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
 SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides

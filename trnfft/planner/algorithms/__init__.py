@@ -1,5 +1,7 @@
 """The registry of the algorithms that the planner knows; each kernel has a file.
 
+Whatever lists algorithms or kernels, in tests, pages and programs, is made from here.
+
 An algorithm that consists of others receives them here as arguments, and looks nothing up.
 """
 
@@ -36,7 +38,7 @@ BLUESTEIN = Bluestein(STOCKHAM)
 LONG_BLUESTEIN = LongBluestein(FOUR_STEP)
 SPLIT_BLUESTEIN = SplitBluestein(SPLIT_FOUR_STEP)
 ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
-STRIDED_STOCKHAM = StridedStockham()  # a pass of other algorithms, not a transform by itself
+STRIDED_STOCKHAM = StridedStockham()
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
 _INVERSE_ROWS = (INVERSE_REAL_DFT_GEMM, INVERSE_REAL_STOCKHAM)
 
@@ -73,3 +75,6 @@ ALGORITHMS: dict[str, Algorithm] = {
         Axes(C2R, _INVERSE_ROWS, STRIDED_STOCKHAM),
     )
 }
+
+# Algorithms that serve only as passes of others.
+PASSES: dict[str, Algorithm] = {STRIDED_STOCKHAM.name: STRIDED_STOCKHAM}

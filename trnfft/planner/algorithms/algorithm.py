@@ -36,6 +36,10 @@ class Algorithm:
     kind = C2C  # kind of its data and its result
     takes_shapes = False  # whether it takes shapes, of axes or of a weight, instead of a length
     lighter = ""  # name of an algorithm that does the same with less work, if its error allows
+    has_stages = True  # whether products with DFT matrices of its radices, or of its length, do it
+    # Pages show the first sentence of the class and the following, so that no page lists kernels.
+    title = ""  # what people call it, if that is not its name
+    takes = ""  # which lengths or shapes it takes, beside `shortest` and `longest`
     # Tests and scripts run the following, so that a new kernel is in all of their tables.
     ahead: Ahead  # a launch with loads far ahead, for which the simulator has a rule
     short: tuple[Recipe, ...] = ()  # shorter transforms than the planner would choose, for tests

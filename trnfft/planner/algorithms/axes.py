@@ -27,7 +27,7 @@ _KERNELS = {
 
 
 class Axes(PassAlgorithm):
-    """Transforms over several axes: one pass for each axis, in one launch.
+    """One pass for each of several axes, in one launch.
 
     Args:
         kind: kind of data and result.
@@ -35,6 +35,7 @@ class Axes(PassAlgorithm):
         columns: the algorithm for the other axes.
     """
 
+    title = "axis by axis"
     samples = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
 
     def __init__(

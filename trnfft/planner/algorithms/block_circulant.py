@@ -15,6 +15,7 @@ from trnfft.planner.problem import CIRCULANT
 class BlockCirculant(ShapeAlgorithm):
     """Product of rows with a block circulant matrix [p, q, k], or the product's gradients."""
 
+    takes = "blocks up to 256"
     samples = ((2, 3, 16), (64, 64, 64), (3, 3, 256))
 
     def __init__(self, kind: str) -> None:

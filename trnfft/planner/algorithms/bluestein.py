@@ -32,6 +32,7 @@ class Bluestein(ChirpConvolution):
     """A convolution with a chirp, by two Stockham transforms of a longer, smooth length."""
 
     name = "bluestein"
+    title = "Bluestein"
     kernel = bluestein.bluestein
     shortest, longest = 2, bluestein.MAX_CONVOLVED
     ahead = Ahead(1009, 1, "trn1")

@@ -14,7 +14,7 @@ from trnfft.planner.problem import CONVOLUTION
 
 
 class RowConvolution(LengthAlgorithm):
-    """Circular convolution of real rows by the stages of `inner`, forward and inverse.
+    """Circular convolution of real rows, by the stages of another algorithm forward and inverse.
 
     `held` of its recipes is empty, or has the numbers of a row without padding and the number of
     results that are kept.

@@ -15,6 +15,7 @@ class DftGemm(OneMatrix, MatrixAlgorithm):
     """One product with the whole DFT matrix."""
 
     name = "dft_gemm"
+    title = "DFT-GEMM"
     kernel = dft_gemm.dft_gemm
     longest = dft_gemm.MAX_LENGTH
     ahead = Ahead(256, 4096, "trn1")

@@ -19,6 +19,9 @@ class FoldedDft(LengthAlgorithm):
     """Products of half the DFT matrix's size with the even and odd parts of rows."""
 
     name = "folded_dft"
+    title = "folded DFT"
+    has_stages = False  # only kernels fold products; in torch it would be a whole DFT matrix
+    takes = "above 768 only with a prime factor above 47"
     kernel = folded_dft.folded_dft
     shortest, longest = folded_dft.MIN_LENGTH, folded_dft.MAX_LENGTH
     ahead = Ahead(2039, 256, "trn1")

@@ -18,9 +18,10 @@ LONG_LISTS = 3  # lists of radices for one length; dry runs take longer than Sto
 
 
 class FourStep(LengthAlgorithm):
-    """Four-step: each transform is spread over all partitions, for long or for few transforms."""
+    """One transform spread over all partitions, for long transforms and for few of them."""
 
     name = "four_step"
+    title = "four-step"
     kernel = four_step.four_step
     shortest, longest = SHORTEST, four_step_tables.MAX_STREAMED_LENGTH
     ahead = Ahead(262144, 1, "trn1")

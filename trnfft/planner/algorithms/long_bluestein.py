@@ -80,7 +80,7 @@ def convolution_work(radices: tuple[int, ...]) -> float:
 
 
 class SplitBluestein(LongConvolution):
-    """Bluestein's convolution by two transforms of `SplitFourStep`, in their passes' order."""
+    """Bluestein's convolution by two transforms split through HBM, in their passes' order."""
 
     name = "split_bluestein"
     kernel = split_bluestein.split_bluestein

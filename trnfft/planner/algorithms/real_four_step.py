@@ -16,9 +16,10 @@ LISTS = 3  # lists of radices for one length
 
 
 class RealFourStep(LengthAlgorithm):
-    """One transform of real data, or to real data, spread over all partitions."""
+    """One transform of or to real data over all partitions, with half the work of four-step."""
 
     shortest = SHORTEST
+    takes = "even radices"
     ahead = Ahead(524288, 2, "trn1")
 
     def __init__(self, kind: str) -> None:

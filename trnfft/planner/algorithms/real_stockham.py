@@ -17,6 +17,7 @@ REAL_PAIRS = 3  # pairs of radices for one length
 class RealStockham(LengthAlgorithm):
     """Two stages of half the numbers, from real data or to real data."""
 
+    takes = "products of one radix up to 128 and one up to 64"
     shortest, longest = 4, real_stockham.MAX_LENGTH
     ahead = Ahead(8192, 256, "trn1")
 
@@ -42,7 +43,7 @@ class RealStockham(LengthAlgorithm):
         fitting = [pair for pair in pairs if pair[0] <= real_stockham_tables.MAX_REAL_RADIX]
 
         def rank(pair: tuple[int, int]) -> tuple[bool, bool, int, int]:
-            is_paired = real_stockham_tables.pairs_slots(pair) and pair[0] >= 32
+            is_paired = real_stockham_tables.Geometry(*pair).pairs_slots and pair[0] >= 32
             return not is_paired, pair[1] < 40, pair[0] % 2, -pair[1]
 
         return sorted(fitting, key=rank)

@@ -12,10 +12,12 @@ from trnfft.planner.plan import Recipe
 
 
 class ResidentPlanes(ShapeAlgorithm):
-    """Transforms both axes of an image in one trip over HBM."""
+    """Both axes of complex images that stay in SBUF between their stages."""
 
     name = "resident_planes"
     kernel = resident_planes.resident_planes
+    title = "plane in SBUF"
+    takes = "powers of two: 256 to 4096 rows, 128 to 2048 columns, up to 2^20 points"
     samples = ((256, 128), (512, 256))
     ahead = Ahead((512, 2048), 2, "trn1")
 

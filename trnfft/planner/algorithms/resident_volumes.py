@@ -13,8 +13,9 @@ from trnfft.planner.problem import R2C
 
 
 class ResidentVolumes(ShapeAlgorithm):
-    """Transforms three axes of complex or real data in one trip over HBM."""
+    """Three axes of complex or real volumes that stay in SBUF between their stages."""
 
+    takes = "axes of 64 and 128 that fit"
     samples = ((64, 64, 64), (128, 64, 64))
     ahead = Ahead((64, 64, 64), 4, "trn1")
 

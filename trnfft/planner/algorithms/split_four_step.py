@@ -23,6 +23,7 @@ class SplitFourStep(LengthAlgorithm):
     """A radix of up to 128 through HBM, then four-step transforms, for lengths that exceed SBUF."""
 
     name = "split_four_step"
+    title = "split four-step"
     kernel = split_four_step.split_four_step
     shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
     ahead = Ahead(600000, 1, "trn3")

@@ -17,9 +17,10 @@ RADIX_LISTS = 10  # lists of radices for one length
 
 
 class Stockham(MatrixAlgorithm):
-    """Stages of any radices on the Tensor engine."""
+    """Stages of radices up to 128 as matrix products, one transform in each partition."""
 
     name = "stockham"
+    title = "Stockham"
     kernel = stockham.stockham
     shortest, longest = 2, stage.MAX_LENGTH
     ahead = Ahead(4096, 128, "trn1")
