@@ -228,8 +228,8 @@ class ToReal(SpreadRows):
     def _close(self, last: Tensor, result: Tensor) -> Block:
         """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
         runs, tiles = last.shape[1], self.digits.tiles
-        for some in shared_evenly(range(-(-runs // tiles)), RUNS):
-            first, end = some.start * tiles, min(some.stop * tiles, runs)
+        for first in range(0, runs, RUNS * tiles):
+            end = min(first + RUNS * tiles, runs)
             yield self._closed(last[:, first:end], result[:, first:end])
 
     def _closed(self, runs: Tensor, result: Tensor) -> Task:
