@@ -15,12 +15,12 @@ X[N/2] do not enter the result. R real numbers are left to contract for every j 
 
 Layout on the NeuronCore.  Spectra are loaded with (part, k') on partitions, A + 1 neighbouring
 numbers on each. As in real_four_step, slots have an order: R/2 first, then K = s + S t, where t
-runs down. ScalarE and VectorE copy the numbers of the first term in runs of s, one instruction for
-each t. The numbers of the second term lie in the opposite direction, and are copied in runs of t,
-one instruction for each s and k2. Both terms are then columns of a product with a matrix, whose
-results have c on partitions. VectorE applies the twiddles as the results leave PSUM. The second
-stage is that of real_four_step. Its results are transposed once more, j by j, so that the R real
-numbers lie on partitions; the last product has its matrix as the stationary operand.
+runs down. ScalarE copies the numbers of the first term in runs of s, one instruction for each t.
+The numbers of the second term lie in the opposite direction, and are copied in runs of t, one
+instruction for each s and k2. Both terms are then columns of a product with a matrix, whose results
+have c on partitions. VectorE applies the twiddles as the results leave PSUM. The second stage is
+that of real_four_step. Its results are transposed once more, j by j, so that the R real numbers lie
+on partitions; the last product has its matrix as the stationary operand.
 
     HBM [(part, k'), k_a] -> PSUM [c, k_a] -> twiddle -> (stage) -> [(part, K), c] -> HBM [R, N/R]
 
@@ -37,12 +37,12 @@ from functools import partial
 
 from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
-from ..launch import Rows
+from ..launch import Rows, for_rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, Task, by_age
 from ..tables import load_identity
 from ..tensor import Tensor
-from .real_four_step_stages import LOADED, RUNS, Put, SpreadRows, add_products, shared_evenly, times
+from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows, times
 from .real_four_step_tables import inverse_digits
 
 _RING = 2  # input tiles
@@ -65,7 +65,8 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
         y, float32 HBM [B, N].
     """
     y = hbm((x_re.shape[0], 2 * (x_re.shape[1] - 1)))
-    ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places)).run()
+    work = ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places))
+    for_rows(y.shape[0], work, work.rows, work.split, work.order)
     return y
 
 
@@ -186,8 +187,9 @@ class ToReal(SpreadRows):
         def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
             rows = last[:, row : row + products[0][0].shape[1]]
             for part, low, high, place in self._operands(slot, self.digits.slots):
-                data = [product[:, :, low:high, 0] for product in products[part]]
-                add_products(rows[:, :, place : place + high - low], part, data)
+                data1, data2 = (product[:, :, low:high, 0] for product in products[part])
+                dst = rows[:, :, place : place + high - low]
+                nisa.tensor_tensor(dst=dst, data1=data1, data2=data2, op=SUMS[part])
 
         return put
 
@@ -196,8 +198,9 @@ class ToReal(SpreadRows):
 
         def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
             slots = states[row][:, slot : slot + products[0][0].shape[2]].expand_dim(1)
-            for part in range(2):
-                add_products(slots[:, :, :, part], part, products[part])
+            for part, (data1, data2) in enumerate(products):
+                dst = slots[:, :, :, part]
+                nisa.tensor_tensor(dst=dst, data1=data1, data2=data2, op=SUMS[part])
 
         return put
 

@@ -21,16 +21,21 @@ For K = 0 the second line repeats outputs of the first line, and contains X[N/2]
 Layout on the NeuronCore.  Transforms are loaded with a1 on partitions. The data is the stationary
 operand of the first product, C neighbouring numbers at a time; the result has c on partitions and
 one slot in each column. For L > 1 slots are transposed, as many as fill the array, and multiplied
-by one matrix with diagonal blocks. VectorE applies the twiddle to the products in PSUM. The last
-DFT has a matrix as the stationary operand and k_a as the moving columns. The results' rows are the
-real parts of all k', then the imaginary parts: the outputs of both lines arrive on the same
-partition, which holds A neighbouring outputs.
+by one matrix with diagonal blocks (real_four_step_stages.py, which the inverse shares). VectorE
+applies the twiddle to the products in PSUM. The last DFT has a matrix as the stationary operand and
+k_a as the moving columns. The results' rows are the real parts of all k', then the imaginary parts:
+the outputs of both lines arrive on the same partition, which holds A neighbouring outputs.
 
     HBM [R, N/R] -> PSUM [c, (part, K)] -> (stage) -> twiddle -> PSUM [(part, k'), k_a] -> HBM
 
 Columns of the second line run backwards, and no instruction does. So slots have an order: K = s + S
 t, where t runs down and s runs up. ScalarE moves the first line out of PSUM in runs of s, one
 instruction for each t. It moves the second line in runs of t, one instruction for each s and k2.
+
+Transforms are taken in bundles, whose results share PSUM banks. Of a long transform a bank holds
+only some slots for all k2, a portion, which is closed on its own. Portions take turns: while one of
+them passes the second stage, the last DFT of an earlier one runs, and the next bundle is opened. So
+the Tensor engine does not wait for VectorE's twiddles, nor VectorE for products.
 
 Transforms are different columns or partitions in every product, and never meet.
 
@@ -40,14 +45,14 @@ Why it is fast.  It has half of the products of four_step, half of its twiddles,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
-from ..isa import nki
-from ..launch import Rows
+from ..isa import nisa, nki
+from ..launch import Rows, for_rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, late
 from ..tables import load_identity
@@ -55,9 +60,9 @@ from ..tensor import Tensor
 from .real_four_step_stages import (
     FEW_ROWS,
     LOADED,
+    SUMS,
     Put,
     SpreadRows,
-    add_products,
     lines,
     shared_evenly,
     times,
@@ -82,7 +87,8 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     """
     batch, n = x.shape
     y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
-    ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places)).run()
+    work = ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places))
+    for_rows(batch, work, work.rows, work.split, work.order)
     return y_re, y_im
 
 
@@ -175,10 +181,8 @@ class ToSpectra(SpreadRows):
     def _input(self, bundle: Bundle, chunk: int) -> Tensor:
         """Return the place of a chunk, SBUF [tiles R, rows of a tile, digits C]."""
         tile = self.inputs[(bundle.number * len(self.chunks) + chunk) % _RING]
-        each, size = (
-            -(-bundle.rows.each // self.tiles),
-            len(self.chunks[chunk]) * self.digits.columns,
-        )
+        each = -(-bundle.rows.each // self.tiles)
+        size = len(self.chunks[chunk]) * self.digits.columns
         return tile[:, 0 : each * size].reshape_dim(1, (each, size))
 
     def _load(self, bundle: Bundle, chunk: int) -> None:
@@ -207,53 +211,51 @@ class ToSpectra(SpreadRows):
     def _open(self, bundle: Bundle, v: Tensor) -> Block:
         """Yield the first stage, into states or, where there is no second stage, into v."""
         digits, rows = self.digits, bundle.rows.each
-        columns = digits.columns
+        columns, slots, middle = digits.columns, digits.slots, digits.middle
         bundle.result = sbuf((columns, rows, digits.length + 1))
-        most, x = max(1, PSUM_BANK // (2 * digits.slots)), self._input(bundle, 0)
-        if digits.middle == 1:
-            for some in shared_evenly(range(x.shape[1]), most):
-                yield Single(partial(self._open_rows, x, some, v))
+        x, most = self._input(bundle, 0), max(1, PSUM_BANK // (2 * slots))
+        each = x.shape[1]
+        if middle == 1:
+            for some in shared_evenly(range(each), most):
+                tiles = [range(first, rows)[: len(some)] for first in range(some.start, rows, each)]
+                places = [v[:, :, tile.start : tile.stop, 0] for tile in tiles]
+                counts, put = [len(tile) for tile in tiles], partial(self._twiddle, places, 0, 0)
+                yield Single(partial(self._opened, x[:, some.start : some.stop], counts, put))
             return
-        bundle.states = [sbuf((columns, 2 * digits.slots * digits.middle)) for _ in range(rows)]
-        for row in range(x.shape[1]):
-            states = bundle.states[row :: x.shape[1]]
+        bundle.states = [sbuf((columns, 2 * slots * middle)) for _ in range(rows)]
+        for row in range(each):
+            states = [
+                state.reshape((columns, slots, 2, middle)) for state in bundle.states[row::each]
+            ]
             for chunk, inside in enumerate(self.chunks):
-                data = self._input(bundle, chunk)[:, row].reshape_dim(1, (len(inside), columns))
+                x = self._input(bundle, chunk)[:, row].reshape_dim(1, (len(inside), columns))
                 for some in shared_evenly(inside, most):
-                    here = data[:, some.start - inside.start : some.stop - inside.start]
-                    yield Single(partial(self._open_digits, here, some, states))
+                    data = x[:, some.start - inside.start : some.stop - inside.start]
+                    places = [state[..., some.start : some.stop] for state in states]
+                    put, counts = partial(_into_states, places), [len(some)] * len(states)
+                    yield Single(partial(self._opened, data, counts, put))
                 if chunk + _RING < len(self.chunks):
                     yield Single(partial(self._load, bundle, chunk + _RING))
 
-    def _open_rows(self, x: Tensor, some: range, v: Tensor) -> None:
-        """Contract a1 of some rows of each row tile, and apply the twiddles."""
-        digits, places = self.digits, []
-        for first in range(some.start, v.shape[2], x.shape[1]):
-            end = min(first + len(some), v.shape[2])
-            places.append(v[:, :, first:end, 0])
-        banks = [psum((digits.columns, 2, place.shape[2], digits.slots)) for place in places]
-        for index, row in enumerate(some):
-            for tile, bank in enumerate(banks):
-                if index < bank.shape[2]:
-                    self._open_one(bank[:, :, index], x[:, row], tile)
-        self._twiddle(banks, places, 0, 0)
+    def _opened(
+        self, x: Tensor, counts: Sequence[int], put: Callable[[Sequence[Tensor]], None]
+    ) -> None:
+        """Contract a1 of rows, or of digits j of a row, SBUF [tiles R, n, C].
 
-    def _open_digits(self, x: Tensor, some: range, states: Sequence[Tensor]) -> None:
-        """Contract a1 of some digits j of a row of each row tile."""
+        counts: how many each row tile has. put: takes PSUM [C, part, n, slots] of each row tile.
+        """
         digits = self.digits
-        shape = (digits.columns, digits.slots, 2, len(some))
-        banks = [psum(shape) for _ in states]
-        for index in range(len(some)):
+        table = self.first[0 : self.tiles * digits.radix]
+        if digits.middle == 1:
+            banks = [psum((digits.columns, 2, count, digits.slots)) for count in counts]
+        else:  # in the order of a state
+            shapes = [(digits.columns, digits.slots, 2, count) for count in counts]
+            banks = [psum(shape).permute((0, 2, 3, 1)) for shape in shapes]
+        for index in range(x.shape[1]):
             for tile, bank in enumerate(banks):
-                self._open_one(bank[..., index].permute((0, 2, 1)), x[:, index], tile)
-        for bank, state in zip(banks, states, strict=True):
-            places = state.reshape((digits.columns, 2 * digits.slots, digits.middle))
-            evacuate(bank.flatten_dims(1, 2), places[:, :, some.start : some.stop])
-
-    def _open_one(self, dst: Tensor, data: Tensor, tile: int) -> None:
-        """Multiply C numbers of each partition of a row tile, or of all R partitions."""
-        table = self.first[0 : self.tiles * self.digits.radix]
-        multiply_tile(dst, data, table, tile, self.tiles, False)
+                if index < counts[tile]:
+                    multiply_tile(bank[:, :, index], x[:, index], table, tile, self.tiles, False)
+        put(banks)
 
     # Twiddles.
 
@@ -262,12 +264,12 @@ class ToSpectra(SpreadRows):
 
         def put(bank: Tensor, first: int) -> None:
             place = v[..., first - low : first - low + bank.shape[3]]
-            self._twiddle([bank], [place], self.digits.slots, first)
+            self._twiddle([place], self.digits.slots, first, [bank])
 
         return put
 
     def _twiddle(
-        self, banks: Sequence[Tensor], places: Sequence[Tensor], stride: int, first: int
+        self, places: Sequence[Tensor], stride: int, first: int, banks: Sequence[Tensor]
     ) -> None:
         """Set places = PSUM banks [C, part, n, slots] times twiddles from number ``first`` on.
 
@@ -279,8 +281,9 @@ class ToSpectra(SpreadRows):
             imaginary = times(bank, factors[1], False)
             products.append((times(bank, factors[0], True), imaginary))
         for place, (real, imaginary) in zip(places, products, strict=True):
-            for part in range(2):
-                add_products(place[:, part], part, (real[:, part], imaginary[:, 1 - part]))
+            for part, op in enumerate(SUMS):
+                data1, data2 = real[:, part], imaginary[:, 1 - part]
+                nisa.tensor_tensor(dst=place[:, part], data1=data1, data2=data2, op=op)
 
     # The last DFT.
 
@@ -316,3 +319,9 @@ class ToSpectra(SpreadRows):
         else:
             for (k2, slots), place in self.second_line(result, first, bank.shape[3]):
                 yield bank[:, :, k2, slots], place
+
+
+def _into_states(places: Sequence[Tensor], banks: Sequence[Tensor]) -> None:
+    """Move PSUM [C, part, digits, slots] to states [C, slots, part, digits]."""
+    for bank, place in zip(banks, places, strict=True):
+        evacuate(bank.permute((0, 3, 1, 2)), place)

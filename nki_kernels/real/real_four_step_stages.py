@@ -8,7 +8,6 @@ a real row N / R numbers on each of R partitions, of a half spectrum A numbers o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +24,7 @@ from ..engines import (
     transposed_dtype,
 )
 from ..isa import nisa, nl
-from ..launch import Rows, for_rows, rows_together
+from ..launch import Rows, rows_together
 from ..pipeline import TURN, Block, Order, Task, Turn
 from ..tables import load_tables
 from ..tensor import Tensor
@@ -37,12 +36,15 @@ FEW_ROWS = 2  # rows of a bundle that has few tasks for a turn
 # bundles of a batch, if it is long enough: nothing overlaps the first and the last bundle
 _FEWEST_BUNDLES = 8
 
+# How products with real and with imaginary parts of twiddles are added, for each part.
+SUMS = (nl.subtract, nl.add)
+
 # Takes products [C, part, digit, slots] out of PSUM, with the number of the first slot.
 Put = Callable[[Tensor, int], None]
 
 
 @dataclass
-class SpreadRows(ABC):
+class SpreadRows:
     """Rows of real data and their half spectra, each spread over the partitions."""
 
     digits: Digits
@@ -58,23 +60,11 @@ class SpreadRows(ABC):
     twiddle: Tensor = field(init=False)  # [C, 2, n]
     last: Tensor = field(init=False)
 
-    def run(self) -> None:
-        """Transform all rows of this program."""
-        for_rows(self.real.shape[0], self, self.rows, self.split, self.order)
-
     def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles."""
         end = first + count
         starts = range(first, end, self.rows)
         return [Rows(base, row, 1, min(self.rows, end - row)) for row in starts]
-
-    @abstractmethod
-    def setup(self) -> None:
-        """Load the tables."""
-
-    @abstractmethod
-    def block(self, rows: Rows, number: int) -> Block:
-        """Return a block of a bundle."""
 
     def few(self, most: int) -> int:
         """Return the rows of a bundle: at most ``most``, and few of a short batch."""
@@ -202,15 +192,6 @@ def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:
     product = bank if replaces and not chip.psum_port_is_shared() else sbuf(bank.shape)
     nisa.tensor_tensor(dst=product, data1=bank, data2=factors, op=nl.multiply)
     return product
-
-
-def add_products(dst: Tensor, part: int, products: Sequence[Tensor]) -> None:
-    """Set dst to one part of numbers times twiddles.
-
-    products: this part times real parts, and the other part times imaginary parts.
-    """
-    op = nl.subtract if part == 0 else nl.add
-    nisa.tensor_tensor(dst=dst, data1=products[0], data2=products[1], op=op)
 
 
 def shared_evenly(numbers: range, most: int) -> Iterator[range]:
