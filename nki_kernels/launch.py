@@ -23,7 +23,7 @@ from . import chip
 from .counting import Count, counted
 from .engines import NARROW, clear, element_count, transfer
 from .isa import nisa, nl
-from .pipeline import Block, Order, in_turn, pipeline
+from .pipeline import TURN, Block, Item, Order, in_turn, pipeline
 from .tables import load_identity
 from .tensor import Tensor
 
@@ -85,7 +85,15 @@ class Work(Protocol):
 
 
 def for_rows(
-    batch: int, work: Work, most: int, split: Split, order: Order, opened: int = 1
+    batch: int,
+    work: Work,
+    most: int,
+    split: Split,
+    order: Order | None,
+    *,
+    opened: int = 1,
+    times: int = 1,
+    unit: int = 1,
 ) -> None:
     """Run the blocks of all rows of this program.
 
@@ -96,20 +104,24 @@ def for_rows(
         work: what to do with them.
         most: rows of a block, at most, or of blocks that belong together.
         split: how rows are cut into blocks.
-        order: how blocks follow each other.
+        order: how blocks follow each other; None: each ends before the next one begins, and may
+            itself consist of blocks in turn.
         opened: the number of these first blocks.
+        times: how often the launch does such work, whose loops therefore have shorter bodies.
+        unit: what the register of a loop counts for each row.
     """
-    share = share_rows(batch, most, work, split)
+    share = share_rows(batch, most, work, split, times)
+    begun = 2 if order is None else order.begun
 
     def blocks(base: Any, first: int, count: int) -> Iterator[Block]:
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(in_turn(blocks(row, 0, share.step), order), order.begun)
+        pipeline(_items(blocks(row, 0, share.step), order), begun)
 
     if share.trips > 0:
         work.setup()
-        nl.fori_loop(share.first, share.end, body, share.step)
+        nl.fori_loop(share.first * unit, share.end * unit, body, share.step * unit)
     rest = blocks(None, share.end, share.rest)
     if share.trips == 0:
         if share.rest == 0:
@@ -119,10 +131,20 @@ def for_rows(
         first = [chain([next(block)], block) for block in islice(rest, opened)]
         work.setup()
         rest = chain(first, rest)
-    pipeline(in_turn(rest, order), order.begun)
+    pipeline(_items(rest, order), begun)
 
 
-def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
+def _items(blocks: Iterator[Block], order: Order | None) -> Iterator[Item]:
+    """Yield the items of blocks in their order."""
+    if order is not None:
+        yield from in_turn(blocks, order)
+        return
+    for block in blocks:
+        yield from block
+        yield TURN
+
+
+def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) -> Share:
     """Return this program's share of a batch, with a loop where its blocks are many."""
     programs, program = nl.num_programs(), nl.program_id(0)
     first = batch * program // programs
@@ -130,8 +152,8 @@ def share_rows(batch: int, most: int, work: Work, split: Split) -> Share:
     trips, step, least = 0, most, batch // programs
     if least >= 2 * most:
         instructions = count_of(work, split(None, 0, most)).instructions
-        if instructions * least > 2 * BODY_INSTRUCTIONS * most:
-            step *= max(1, round(BODY_INSTRUCTIONS / instructions))
+        if times * instructions * least > 2 * BODY_INSTRUCTIONS * most:
+            step *= max(1, round(BODY_INSTRUCTIONS / (times * instructions)))
             trips = least // step
     if trips < 2:
         trips = 0
@@ -193,6 +215,16 @@ def ramped(blocks: Sequence[Rows], together: int) -> list[Rows]:
         second = rows.first + each * rows.partitions
         found += [replace(rows, each=each), replace(rows, first=second, each=each)]
     return found
+
+
+def whole(base: Any, first: int, count: int) -> list[Rows]:
+    """Return all rows as one block."""
+    return [Rows(base, first, 1, count)] if count > 0 else []
+
+
+def singles(base: Any, first: int, count: int) -> list[Rows]:
+    """Return each row as a block."""
+    return [Rows(base, row, 1, 1) for row in range(first, first + count)]
 
 
 # Rows in HBM.

@@ -94,6 +94,7 @@ class Order:
     apart: turns from the opening of a block to that of the next, at least. begun: tasks that are
     begun when the first of them is finished, as for ``pipeline``. is_even: whether work beside
     tasks is spread evenly over them; else one comes beside each task, and the rest after the last.
+    is_settled: whether all tasks up to a turn end before any block goes on, as scarce memory asks.
     """
 
     depth: int
@@ -102,6 +103,7 @@ class Order:
     apart: int = 1
     begun: int = 2
     is_even: bool = False
+    is_settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
     TURN is left where a block would go on before its last tasks are finished.
     """
     waiting, running = iter(blocks), list[_Running]()  # the latest block first
-    before = deque[_Running](maxlen=order.begun - 1)  # blocks whose tasks may not be finished
+    # Tasks that may not be finished: the blocks of each, and of what follows it.
+    before = deque[set[_Running]](maxlen=order.begun - 1)
     turns = order.apart  # since a block was opened
     while True:
         if not running and before:
@@ -157,7 +160,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
             return
         this = _round(running, order)
         # Where tasks have one half, none comes before the second halves that are left.
-        if any(block in before for block in this.blocks) or (before and this.is_single):
+        held = any(_holds(before, block) for block in this.blocks)
+        if held or (before and this.is_single):
             yield TURN
             before.clear()
         beside, most = iter(this.beside), 1
@@ -166,15 +170,25 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         yield from islice(beside, most)
         for task in this.tasks:
             if not isinstance(task.item, After):
-                if task.is_first and task.block in before:
+                if task.is_first and _holds(before, task.block):
                     yield TURN
                     before.clear()
                 if not isinstance(task.item, Single):
-                    before.append(task.block)
+                    before.append({task.block})
+            elif before:
+                before[-1].add(task.block)
             yield task.item
             yield from islice(beside, most)
         yield from beside
+        if order.is_settled:
+            yield TURN
+            before.clear()
         running = [block for block in running if not block.has_ended]
+
+
+def _holds(before: Iterable[set[_Running]], block: _Running) -> bool:
+    """Return whether one of these tasks is of a block, or something of the block follows it."""
+    return any(block in blocks for blocks in before)
 
 
 def _round(running: list[_Running], order: Order) -> _Round:

@@ -5,16 +5,16 @@ x may be shorter than N; zeros follow them. Of y, only the first numbers are kep
 
 Layout on the NeuronCore.  real_stockham's forward stages leave half spectra in SBUF, in the order
 of slots that its inverse stages read. Between the two, VectorE multiplies the spectra by H. H lies
-in the same order, and is either repeated on all partitions or has a row for each row of x. Only x,
-H and y pass through HBM.
+in the same order, in which GpSimdE and VectorE lay it out, and is either repeated on all partitions
+or has a row for each row of x. Only x, H and y pass through HBM.
 
     HBM [B, L] -> SBUF -> stages -> half spectra, times H -> stages -> SBUF -> HBM [B, kept]
 
 Three blocks are in progress at any time: one in the forward stages, the block before it in the
 product, and the block before that in the inverse stages, so that no stage waits for its own
-results. VectorE only multiplies, and ScalarE moves all results out of PSUM. Where transposes mix
-rows, bad rows are set aside before the forward stages, and once more before the inverse stages,
-because the product may overflow.
+results. VectorE multiplies, and ScalarE moves everything out of PSUM. Where transposes mix rows,
+bad rows are set aside before the forward stages, and once more before the inverse stages, because
+the product may overflow.
 
 Why it is fast.  DMA moves 8 bytes a point instead of the 28 bytes of three launches, and moves
 neither the padding nor the cropped outputs. The limit is the Tensor engine, with two real
@@ -123,7 +123,9 @@ class Convolution(RealWork):
         half = len(tables) // 2
         self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
         self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
-        self.run(self, Order(4, 0, by_age, apart=2, begun=3, is_even=True))
+        order = Order(4, 0, by_age, apart=2, begun=3, is_even=True)
+        # Two blocks of shorter rows are loaded before what blocks share.
+        self.run(order, opened=2 if size <= _LONG // 2 else 1)
 
     def setup(self) -> None:
         """Load the tables and, if all rows have the same, the filter."""
@@ -131,7 +133,8 @@ class Convolution(RealWork):
         self.spectrum = None  # the tile of an earlier call
         if self.is_shared:
             self.spectrum = self.by_slots(self.load_filter(Rows(None, 0, PARTITIONS, 1)))
-        self.inverse.load()
+        # Beside long rows and a long filter, DMA may write less.
+        self.inverse.load(tiles=2 if self.geometry.n > _LONG else 3)
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""

@@ -7,8 +7,8 @@ Wr]], contracted over 2N numbers. A scale (1/N of an inverse) is part of M.
 Layout on the NeuronCore.  The blocks, slabs and guard are those of row_products: a slab is what the
 Tensor engine transposes, and then multiplies, as the stationary operand, by the table. Up to N = 64
 a slab holds g = 64 // N transforms, and M is repeated g times along the diagonal or, from v3 on,
-each transform has its own row tile of the array. A longer transform is a slab of its own, whose
-contraction is cut by part, and into pieces of at most 128 numbers.
+each transform has its own row tile of the array, unless it is short. A longer transform is a slab
+of its own, whose contraction is cut by part, and into pieces of at most 128 numbers.
 
     HBM [B, N] -> SBUF [128, 2, R, N] -> [128, R, 2, N] -> PSUM [2gN, 128] -> SBUF
         -> PSUM [128, 2gN] -> SBUF [128, 2, R, N] -> HBM

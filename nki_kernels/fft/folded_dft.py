@@ -186,13 +186,13 @@ class FoldedDft:
         most = 2 if len(self.chunks) == 1 else 1
         shape = (PARTITIONS, 2, most, self.n)
         self.inputs = [sbuf(shape) for _ in range(_INPUTS)]
-        self.identity = load_identity()
         batch = self.source[0].tensor.shape[0]
         order = Order(4, spread=early)
         for_rows(batch, self, PARTITIONS * most, partial(blocks_of, most=most), order, opened=2)
 
     def setup(self) -> None:
-        """Load the tables; a few stay where DMA wrote them, which is quicker."""
+        """Load the identity and the tables; a few stay where DMA wrote them, which is quicker."""
+        self.identity = load_identity()
         written = [*self.inputs, *self.hbm_tables[1:]]
         if 4 * sum(element_count(tile.shape[1:]) for tile in written) <= _DMA_WRITTEN:
             loaded = [sbuf(table.shape) for table in self.hbm_tables]
@@ -210,7 +210,7 @@ class FoldedDft:
         # No sum exceeds sqrt(2 N) times the norm.
         guard = guarded(x.permute((0, 2, 1, 3)), 2.0 * self.n)
         yield TURN
-        yield After(guard.finish)
+        yield After(guard.finish)  # VectorE folds the block before first
         yield TURN
         folded: list[Folded] = []
         for chunk in self.chunks:

@@ -15,23 +15,23 @@ lie on the partitions one after the other, and one product contracts both. For r
 transforms are contracted at once, each on half of the array. For r1 > 64 one part is contracted
 after the other. The data is the stationary operand, C neighbouring numbers at a time, so that the
 products arrive with c on partitions. They form Stockham's state of C transforms after one stage:
-Stockham's stages do the rest of A, and the last of these stages also applies the twiddles
-(twiddled_stage.py). The last DFT has its matrix as the stationary operand and k_a as the moving
-columns. Its result [k_c, k_a] is y in natural order, N / C contiguous numbers a line.
+Stockham's stages (stage.py) do the rest of A. The results of the last of these stages are
+multiplied by the twiddles on their way out of PSUM (twiddles.py). The last DFT has its matrix as
+the stationary operand and k_a as the moving columns. Its result [k_c, k_a] is y in natural order,
+N / C contiguous numbers a line.
 
     HBM [r1, N/r1] -> PSUM [c, (part, k1)] -> stages -> twiddle -> PSUM [k_c, k_a] -> HBM
 
-A bundle contains at most as many transforms as one tile of inputs holds. Three bundles are in
-progress at a time. While one bundle is opened, which means its first stage (four_step_opening.py),
-the bundle before it passes the other stages (four_step_middle.py), and an earlier bundle is closed
-by its last DFT (four_step_closing.py). Their instructions alternate, so that VectorE's twiddles and
-the Tensor engine's products overlap. Of a long transform, SBUF holds only two states; such a
-transform is closed after the next one has been opened. Inputs are loaded into a few tiles in turn
-(spread_lines.py), because only a small part of SBUF may be written by DMA; where several long
-transforms follow each other, one tile holds all that the partitions have of a transform. Tables of
-the last stage and twiddles are streamed where they do not fit, or where only one transform reads
-them (four_step_shared.py). A long batch is a loop on the device, and two cores share its
-transforms.
+A block contains at most as many transforms as one tile of inputs holds. Several blocks are in
+progress at a time: while one block is opened, which means its first stage, the block before it
+passes the other stages, and an earlier block is closed by its last DFT. Their tasks are spread over
+each other, so that VectorE's twiddles and the Tensor engine's products overlap. Of a long
+transform, SBUF holds only two states; such a transform is closed while the next one is opened.
+Inputs are loaded into a few tiles in turn (spread_lines.py), because only a small part of SBUF may
+be written by DMA; where several long transforms follow each other, one tile holds all that the
+partitions have of a transform. Twiddles and the tables of the last stage are streamed where they do
+not fit, or where only one block reads them. A long batch is a loop on the device, and two cores
+share its transforms.
 
 Transforms are different columns or partitions in every product and never meet, so the values of one
 transform cannot spoil another.
@@ -45,34 +45,59 @@ array.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 
+from ..engines import (
+    HALF,
+    PSUM_BANK,
+    SMALLEST_SBUF,
+    SPLIT_TERMS,
+    columns_read,
+    element_count,
+    evacuate,
+    factor_views,
+    hbm,
+    multiply,
+    multiply_row_tile,
+    psum,
+    sbuf,
+)
 from ..isa import nki, nl
+from ..launch import Rows, for_rows
 from ..packing import unpack
-from ..row_blocks import Rows, share_rows
-from .four_step_closing import close, closing_work
-from .four_step_middle import finish_pending, middle_step, middle_work
-from .four_step_opening import open_step, opening_work, twiddle_opened
-from .four_step_passage import Flow, Passage, Results
-from .four_step_shared import Tables, hold_tables, is_long, result_tiles, spread_of
-from .four_step_tables import last_turn, middle_stages
+from ..pipeline import TURN, After, Block, Item, Order, Task, late
+from ..tables import Stream, load_identity, load_tables
+from ..tensor import Tensor
+from .four_step_tables import inner_stages
 from .spread_lines import (
-    RING,
-    Bundle,
+    LONG,
+    RING_LENGTH,
+    STORED,
+    Chunk,
+    Factors,
     Inputs,
     Lines,
-    Loads,
+    Place,
     Spread,
-    input_tiles,
-    load_whole_lines,
-    loads_of,
-    start_loads,
+    column_of,
+    spread_of,
+    store_lines,
+    with_whole_lines,
 )
-from .stockham_blocks import Block
-from .stockham_stages import piece_count, product_count
-from .twiddled_stage import Sums, finish_sums, operand_count, pieces_for
+from .stage_products import Tabled, Tools, into_state, new_state, transform
+from .twiddles import Sums, Twiddles, finish_sums, into_twiddled, twiddle
 
-_PIECES = 2  # tiles for pieces of a streamed table
+_WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
+_STREAMED = 32 << 10  # bytes of a partition for pieces of streamed tables
+_STREAMED_ONCE = 512  # A, from which on the tables of a single transform are streamed
+_CHUNK = 1024  # numbers a partition of a streamed table that are loaded at a time
+_RESULTS = 4  # tiles for results of a long block
+
+# What multiplies results [C, 2, rows, n], in place, before they are stored at their place.
+Weigh = Callable[[Tensor, Place], None]
 
 
 @nki.jit
@@ -88,146 +113,389 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
         (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_re, y_im]
+    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     spread = spread_of(radices, batch)
-    if is_long(spread) and batch > nl.num_programs():
+    if spread.is_long and batch > nl.num_programs():
         # a single transform comes in parts, so that its first products begin early
-        load_whole_lines(spread)
-    share = share_rows(batch, spread.rows, instructions_of(spread))
-    inputs = Inputs(input_tiles(spread, RING), [], [])
-    tiles = result_tiles(spread)
-    end = share.first + share.trips * share.step
-    loads = loads_of(Lines(x, None, 0, n), inputs, spread, end, share.rest)
-    if share.trips == 0:
-        # Data comes first: the first products run while the last tables arrive.
-        start_loads(loads, 1)
-    held = hold_tables(unpack(tables, places), spread, loads if share.trips == 0 else None)
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            inside = loads_of(Lines(x, row, 0, n), inputs, spread, 0, share.step)
-            start_loads(inside, RING)
-            transform_rows(inside, Results(Lines(y, row, 0, n), [], [], 0, tiles), held)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    start_loads(loads, RING)
-    transform_rows(loads, Results(Lines(y, None, 0, n), [], [], 0, tiles), held)
+        spread = with_whole_lines(spread)
+    inputs = Inputs(spread, spread.tiles)
+    is_once = -(-batch // nl.num_programs()) <= spread.rows
+    kernel = FourStep(spread, unpack(tables, places), inputs, is_once)
+    kernel.keep_results()
+    work = Transforms(kernel, Lines([x_re, x_im], n), Lines([y_re, y_im], n))
+    for_rows(batch, work, spread.rows, spread.blocks, kernel.order)
     return y_re, y_im
 
 
-def instructions_of(spread: Spread) -> int:
-    """Return about how many instructions a bundle takes."""
-    opening = spread.length // spread.radices[0] * (spread.parts + 1)
-    middle = 0
-    for stage in middle_stages(spread.radices):
-        middle += product_count(stage) * (2 * piece_count(stage) + 1)
-    turn = last_turn(spread.radices)
-    if turn != None:
-        products = operand_count(turn)
-        middle += products * piece_count(turn.stage) * (1 + turn.halves)
-        middle += 6 * turn.halves * (products // turn.together + 1)
-    closing = 10 * len(closing_work(spread, spread.rows))
-    return int(spread.rows * (opening + middle + 6) + closing)
+@dataclass
+class Held:
+    """Tables in SBUF that the first, the other, and the last steps use."""
+
+    first: Tensor  # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
+    last: Tensor  # Wr, Wi and -Wi: [C, 3, columns], with zeros from column C on
+    factors: Tensor | None = None  # twiddles [C, 2, A], where no stage follows the first one
+    tools: Tools | None = None
 
 
-def transform_rows(loads: Loads, results: Results, tables: Tables) -> None:
-    """Transform all inputs of ``loads``, of which the tiles hold a few at a time."""
-    flow = Flow(loads, results, tables, loads.spread, [])
-    passages: Any = []
-    for bundle in loads.bundles:
-        passages.append(passage_of(bundle, flow))
-    count = len(passages)
-    if is_long(loads.spread):
-        # SBUF holds two long states, but no more: a bundle is closed while the next one is opened.
-        for index in range(count + 1):
-            take_turns(at(passages, index), at(passages, index - 1), flow)
-            run_together(None, at(passages, index), None, None, flow)
-            settle(at(passages, index), flow)
-        return
-    # While one bundle is opened, the one before passes the stages, and an earlier one is closed.
-    for index in range(count + 3):
-        moving, settling = at(passages, index - 1), at(passages, index - 2)
-        run_together(at(passages, index), moving, settling, at(passages, index - 3), flow)
+class FourStep:
+    """Four-step transforms: what their blocks share, and what a block does."""
+
+    def __init__(
+        self, spread: Spread, tables: Sequence[Tensor], inputs: Inputs, is_once: bool = False
+    ) -> None:
+        """is_once: whether a single block reads the tables."""
+        self.spread, self.inputs = spread, inputs
+        self._ends = [tables[0], tables[-1]]
+        stages = inner_stages(spread.radices)
+        self.stages = [
+            Tabled(*each, None, _CHUNK) for each in zip(stages, tables[1:-2], strict=True)
+        ]
+        self._table = tables[-2]
+        if stages:
+            count = stages[-1].products
+            shape = (spread.columns, count, 2 * spread.length // count)
+            self._twiddles = Twiddles(stages[-1], self._table.reshape(shape))
+        self._is_once = is_once and spread.length >= _STREAMED_ONCE
+        self._held: Held | None = None
+        self._results: list[Tensor] = []
+        self._is_busy = False  # whether a block is on its way to the last stage
+
+    @property
+    def held(self) -> Held:
+        """The tables in SBUF, after ``setup``."""
+        assert self._held is not None
+        return self._held
+
+    @property
+    def order(self) -> Order:
+        """How blocks follow each other.
+
+        While one block is opened, the one before passes the stages, and an earlier one is closed.
+        A long block is closed while the next one is opened, because SBUF holds two long states.
+        """
+        if self.spread.is_long:
+            return Order(2, 0, is_settled=True)
+        return Order(5 + len(self.stages), spread=late, begun=3)
+
+    def keep_results(self) -> None:
+        """Let results of long blocks take turns in a few tiles, where SBUF has room for these.
+
+        Fresh tiles would be in memory that the next state needs, and it would wait for the stores.
+        """
+        if self.spread.is_long and self.spread.length <= RING_LENGTH:
+            shape = (self.spread.columns, 2, 1, PSUM_BANK)
+            self._results = [sbuf(shape) for _ in range(_RESULTS)]
+
+    def setup(self) -> None:
+        """Load the tables into SBUF, except for those that are streamed.
+
+        Tables are streamed that do not fit, or that only one block reads.
+        """
+        self._held = None  # if it is of a count, whose tables take no room any more
+        first, last = load_tables(self._ends)
+        self._held = Held(first, last)
+        if not self.stages:
+            (factors,) = load_tables([self._table])
+            self._held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
+            return
+        for tabled in self.stages:
+            tabled.held = None
+        self._twiddles.hold([])
+        wanted = [piece for tabled in self.stages[:-1] for piece in tabled.pieces()]
+        final = self.stages[-1]
+        sizes = 8 * self.spread.length, 4 * final.width * final.table.shape[1]
+        has_twiddles, has_final = self._fitting(wanted, sizes)
+        self._held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
+        if not has_final:
+            self._held.tools.stream = Stream(final.chunk * final.width, nl.float32)
+        wanted += final.pieces() if has_final else []
+        loaded = iter(load_tables(wanted + (self._twiddles.pieces() if has_twiddles else [])))
+        for tabled in self.stages if has_final else self.stages[:-1]:
+            tabled.held = tabled.by_piece([next(loaded) for _ in tabled.pieces()])
+        if has_twiddles:
+            self._twiddles.hold(list(loaded))
+        else:
+            self._twiddles.stream()
+
+    def _fitting(self, wanted: list[Tensor], sizes: Sequence[int]) -> list[bool]:
+        """Return which tables stay in SBUF, of so many bytes, beside those that have to."""
+        spread = self.spread
+        room = SMALLEST_SBUF - _WORKING - 4 * spread.loaded * spread.tiles
+        room -= 16 * spread.rows * spread.length
+        room -= sum(4 * element_count(table.shape[1:]) for table in wanted)
+        if self._is_once:
+            room = 0
+        elif sum(sizes) > room:
+            room -= _STREAMED
+        found = []
+        for size in sizes:
+            found.append(size <= room)
+            room -= size if size <= room else 0
+        return found
+
+    def block(
+        self,
+        source: Lines,
+        target: Lines,
+        rows: Rows,
+        before: Factors | None = None,
+        weigh: Weigh | None = None,
+    ) -> Block:
+        """Transform some lines of the source into those of the target.
+
+        before: factors of the inputs. weigh: what multiplies the results.
+        """
+        chunks = self.inputs.chunks(source, rows, before)
+        yield TURN
+        while self.spread.is_long and self._is_busy:
+            yield TURN  # SBUF holds two long states: the block before has to leave the stages
+        self._is_busy = True
+        self.inputs.start()
+        sums, columns, length = Sums(), self.spread.columns, self.spread.length
+        if self.stages:
+            state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)
+            tasks = self._openings(chunks, state, sums)
+            yield from tasks
+            yield TURN
+            moving = self._stages(state, rows, sums)
+            del state, tasks
+            results = yield from moving
+            del moving
+        else:
+            self._is_busy = False
+            results = sbuf((columns, 2, rows.each, length))
+            yield from self._openings(chunks, results, sums)
+        if not self.spread.is_long:
+            yield TURN  # the sums follow twiddles of another block, and have time
+        yield After(partial(finish_sums, sums))
+        yield TURN
+        tasks = self._closings(results, target, rows, weigh)
+        del results
+        yield from tasks
+
+    # The first stage, which leaves c on partitions.
+
+    def _openings(self, chunks: list[Chunk], state: Tensor, sums: Sums) -> Block:
+        """Yield the first stage of a block, into the state of the next stage or into results.
+
+        A product contracts the digits a1 for one a' of one row, where a' is what a1 leaves of a.
+        """
+        spread, stages = self.spread, self.stages
+        most = max(1, PSUM_BANK // (2 * spread.first)) if spread.parts == 1 else 1
+        run = stages[0].stage.left if stages else 1  # a' that are neighbours in the state
+        each = self.inputs.each(chunks[0].rows)
+        for chunk in chunks:
+            low = chunk.low // spread.columns
+            end = low + chunk.size // spread.columns
+            together = max(1, most // (end - low)) if len(chunks) == 1 else 1
+            is_first = True
+            for row in range(0, each, together):
+                for digit, count in _runs(low, end, run, most):
+                    products = Products(chunk, row, min(together, each - row), digit, count)
+                    yield self._opened(products, state, sums, is_first)
+                    is_first = False
+            yield After(self.inputs.release)
+
+    def _opened(self, products: Products, state: Tensor, sums: Sums, is_first: bool) -> Task:
+        """Make products of the first stage, in a PSUM bank for each place of rows in a tile.
+
+        Few numbers in one bank are evacuated in half the time; otherwise two banks are filled side
+        by side.
+        """
+        chunk, each = products.chunk, self.inputs.each(products.chunk.rows)
+        rows, columns = chunk.rows.each, columns_read(self.spread.columns)
+        if is_first:
+            self.inputs.weigh(chunk)
+        is_shared = products.rows == each and 2 * rows * self.spread.length <= PSUM_BANK
+        is_shared = is_shared and not self.stages
+        targets, banks = list[Tensor](), list[Tensor]()
+        for start in range(products.row, rows, each):
+            count = min(products.rows, rows - start)
+            if is_shared:
+                count, start = rows, 0
+            if not banks or not is_shared:
+                targets.append(self._opened_at(state, start, count, rows, products))
+                banks.append(psum((columns, *targets[-1].shape[1:])))
+        for row in range(products.rows):
+            for digit in range(products.digit, products.digit + products.count):
+                for place, start in enumerate(range(products.row + row, rows, each)):
+                    bank = banks[0 if is_shared else place]
+                    at = start if is_shared else row
+                    if not self.stages:
+                        dst = bank[:, :, at]
+                    else:
+                        part, m = divmod(digit - products.digit, bank.shape[4])
+                        dst = bank[:, at, :, 2 * part : 2 * part + 2, m].permute((0, 2, 1))
+                    self._contract(dst, chunk, place, products.row + row, digit)
+        if not self.stages:
+            yield  # VectorE multiplies the previous products by twiddles while these are made
+        for target, bank in zip(targets, banks, strict=True):
+            bank = bank[0 : self.spread.columns]
+            if self.stages:
+                evacuate(bank, target)
+            else:
+                assert self.held.factors is not None
+                twiddle(target, bank, factor_views(self.held.factors, 0, target.shape), sums)
+        if self.stages:
+            yield
+
+    def _opened_at(
+        self, state: Tensor, row: int, count: int, rows: int, products: Products
+    ) -> Tensor:
+        """Return the place of products of ``count`` rows in the state.
+
+        It is [C, rows, k1, (j, part), m] or, where no stage follows, [C, part, rows, k1].
+        """
+        if not self.stages:
+            return state[:, :, row : row + count]
+        stage = self.stages[0].stage
+        y = state[:, 0 : rows * stage.numbers]
+        y = y.reshape((state.shape[0], rows, stage.done, stage.pitch))
+        y = y[:, row : row + count, :, 0 : 2 * stage.contracted * stage.left]
+        y = y.reshape_dim(3, (2 * stage.contracted, stage.left))
+        size = min(products.count, stage.left)
+        j, m = divmod(products.digit, stage.left)
+        return y[:, :, :, 2 * j : 2 * (j + products.count // size), m : m + size]
+
+    def _contract(self, dst: Tensor, chunk: Chunk, place: int, row: int, digit: int) -> None:
+        """Multiply one a' of one row, into PSUM [columns, part, k1]."""
+        spread, tile, first = self.spread, chunk.tile, self.held.first
+        assert tile is not None
+        radix, whole = spread.first, columns_read(spread.columns)
+        at = column_of(spread, chunk, row, digit, 0)
+        if spread.parts == 2:
+            for part in range(2):
+                at = column_of(spread, chunk, row, digit, part)
+                multiply(dst, tile[0:radix, at : at + whole], first[:, part], part > 0)
+        elif spread.places == 2:
+            held = slice(place * HALF, place * HALF + 2 * radix)
+            data = tile[held, at : at + whole]
+            multiply_row_tile(dst, data, first[held, 0], place * HALF, HALF, False)
+        else:
+            multiply(dst, tile[0 : 2 * radix, at : at + whole], first[0 : 2 * radix, 0], False)
+
+    # Stockham's stages, and the twiddles.
+
+    def _stages(self, state: Tensor, rows: Rows, sums: Sums) -> Generator[Item, None, Tensor]:
+        """Yield the other stages of a block; return its results [C, 2, rows, A], times twiddles."""
+        tools = self.held.tools
+        assert tools is not None
+        for tabled, after in pairwise(self.stages):
+            following = new_state(after.stage, self.spread.columns, rows.each, nl.float32)
+            put = into_state(tabled.stage, after.stage, following, rows.each)
+            tasks = transform([tabled], state, rows.each, tools, put)
+            state = following
+            yield from tasks
+            yield TURN
+            del following, put, tasks
+        self._is_busy, last = False, self.stages[-1]
+        results = sbuf((self.spread.columns, 2, rows.each, self.spread.length))
+        put = into_twiddled(last.stage, results, self._twiddles, sums)
+        tasks = transform([last], state, rows.each, tools, put)
+        del state, put
+        yield from tasks
+        if tools.stream is not None:
+            tools.stream.restart()
+        return results
+
+    # The DFTs over c.
+
+    def _closings(self, state: Tensor, target: Lines, rows: Rows, weigh: Weigh | None) -> Block:
+        """Yield the DFTs over c of [C, 2, rows, k_a], and the stores of their results."""
+        length = self.spread.length
+        most = STORED if length <= LONG else PSUM_BANK
+        together = max(1, most // length)
+        for top in range(0, rows.each, together):
+            for low in range(0, length, most):
+                count, size = min(together, rows.each - top), min(most, length - low)
+                store = Store(target, Place(rows.first + top, low, length), count, size, weigh)
+                each = max(1, PSUM_BANK // size)
+                for row in range(top, top + count, each):
+                    for start in range(low, low + size, PSUM_BANK):
+                        end = min(start + PSUM_BANK, low + size)
+                        data = state[:, :, row : min(row + each, top + count), start:end]
+                        yield self._closed(data, store, row - top, start - low)
+                yield After(store.finish)
+
+    def _closed(self, state: Tensor, store: Store, row: int, low: int) -> Task:
+        """Compute the DFT over the partitions of [C, 2, rows, k_a], as many as a bank holds."""
+        if store.tile is None:
+            store.tile = self._result_tile(store)
+        _, _, rows, size = state.shape
+        for part in range(2):
+            bank = psum((self.held.last.shape[2], rows, size))
+            # W is symmetric.
+            for term in range(2):
+                matrix = self.held.last[:, SPLIT_TERMS[part][term]]
+                multiply(bank, matrix, state[:, term], term > 0)
+            place = store.tile[:, part, row : row + rows, low : low + size]
+            evacuate(bank[0 : self.spread.columns], place)
+        yield
+
+    def _result_tile(self, store: Store) -> Tensor:
+        """Return a tile for results that are stored together, [C, 2, rows, n]."""
+        if not self._results:
+            return sbuf((self.spread.columns, 2, store.rows, store.size))
+        turn = store.place.low // PSUM_BANK % len(self._results)
+        return self._results[turn][:, :, :, 0 : store.size]
 
 
-def at(passages: Any, index: int) -> Any:
-    """Return the passage of that number, or None where there is none."""
-    return passages[index] if 0 <= index < len(passages) else None
+@dataclass(frozen=True)
+class Products:
+    """Products of the first stage that share a PSUM bank, for each place of rows in a tile."""
+
+    chunk: Chunk
+    row: int  # the first row of the first place
+    rows: int  # rows of a place
+    digit: int  # the first a', which is what a1 leaves of a
+    count: int  # how many a'
 
 
-def take_turns(opening: Any, closing: Any, flow: Flow) -> None:
-    """Open a long bundle and close another one; either may be None.
+@dataclass
+class Store:
+    """Results that are stored together."""
 
-    The bundle is opened while the other's last twiddles are on their way. Only its last products
-    wait: they let the next load begin, which would delay the other's stores.
-    """
-    openings = opening.openings if opening != None else []
-    closings = closing.closings if closing != None else []
-    for index in range(len(openings) - 1):
-        open_step(openings[index], opening, flow)
-    for index in range(len(closings) - 1):
-        close(closings[index], closing, flow)
-    if opening != None:
-        open_step(openings[len(openings) - 1], opening, flow)
-    if closing != None:
-        close(closings[len(closings) - 1], closing, flow)
+    lines: Lines
+    place: Place
+    rows: int
+    size: int
+    weigh: Weigh | None
+    tile: Tensor | None = None  # SBUF [C, 2, rows, size]
 
-
-def run_together(opening: Any, moving: Any, settling: Any, closing: Any, flow: Flow) -> None:
-    """Open a bundle, move one through the stages, finish one and close one; each may be None."""
-    openings = opening.openings if opening != None else []
-    middles = moving.middles if moving != None else []
-    closings = closing.closings if closing != None else []
-    steps = max(len(openings), len(middles), len(closings))
-    for step in range(steps):
-        first, end = share_of(openings, step, steps)
-        for index in range(first, end):
-            open_step(openings[index], opening, flow)
-        first, end = share_of(middles, step, steps)
-        for index in range(first, end):
-            middle_step(middles[index], moving, flow)
-        if opening == None and step == 0:
-            twiddle_opened(flow)
-        if step == 0:
-            settle(settling, flow)
-        first, end = share_of(closings, step, steps)
-        for index in range(first, end):
-            close(closings[index], closing, flow)
-    if steps == 0:
-        twiddle_opened(flow)
-        settle(settling, flow)
+    def finish(self) -> None:
+        """Store the results, once they are complete."""
+        tile, self.tile = self.tile, None
+        assert tile is not None
+        if self.weigh is not None:
+            self.weigh(tile, self.place)
+        for part in range(2):
+            store_lines(tile[:, part], self.lines, part, self.place)
 
 
-def settle(passage: Any, flow: Flow) -> None:
-    """Finish the last products and twiddles of a bundle, if there is one."""
-    if passage != None:
-        finish_pending(passage, flow)
-        finish_sums(passage.sums)
+@dataclass
+class Transforms:
+    """The transforms of a launch, from lines into lines."""
+
+    kernel: FourStep
+    source: Lines
+    target: Lines
+    weigh: Weigh | None = None
+
+    def setup(self) -> None:
+        """Load the tables."""
+        self.kernel.setup()
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform some lines."""
+        source, target = replace(self.source, base=rows.base), replace(self.target, base=rows.base)
+        return self.kernel.block(source, target, rows, weigh=self.weigh)
 
 
-def share_of(work: Any, step: int, steps: int) -> Any:
-    """Return [first, end] of the items due in a step, where ``work`` is spread over ``steps``."""
-    count = len(work)
-    return [count * step // steps, count * (step + 1) // steps]
-
-
-def passage_of(bundle: Bundle, flow: Flow) -> Passage:
-    """Return a bundle's Passage, with tiles for streamed pieces, before its first step."""
-    spread, tables = flow.spread, flow.tables
-    matrices: Any = []
-    if tables.turn != None:
-        matrices = pieces_for(tables.matrices, _PIECES)
-    passage = Passage(
-        bundle,
-        opening_work(bundle, spread),
-        middle_work(bundle, tables),
-        closing_work(spread, bundle.rows),
-        [],
-        Block(Rows(None, 0, spread.columns, bundle.rows), None),
-        matrices,
-        pieces_for(tables.twiddle, _PIECES),
-        Sums(None, None, None),
-    )
-    return passage
+def _runs(low: int, end: int, run: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the a' from low to end as (first, count): whole runs, or a part of one run."""
+    while low < end:
+        count = min(most, run - low % run, end - low)
+        if count == run and most >= run:
+            count = min(most, end - low) // run * run
+        yield low, count
+        low += count

@@ -21,36 +21,24 @@ Why it is fast.  HBM is passed twice, whatever N is; the rest is the price of M 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
 from ..isa import nki, nl
+from ..launch import Rows, for_rows, whole
 from ..packing import unpack
-from ..row_blocks import share_rows
+from ..pipeline import TURN, Block, Item, in_turn
 from ..table_terms import table_spec
-from ..tiles import PARTITIONS
+from ..tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
-from .four_step import instructions_of, transform_rows
-from .four_step_passage import Results
-from .four_step_shared import STORED, Tables, hold_tables, spread_of
+from .four_step import FourStep, Weigh
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables
-from .spread_lines import Inputs, Lines, Spread, input_tiles, loads_of, start_loads
+from .spread_lines import STORED, Factors, Inputs, Lines, Place, spread_of
 
 MAX_CONVOLVED = MAX_LENGTH // 2  # longest N
 _TILES = 2  # tiles for inputs, and tiles for their factors
-
-
-class Convolution(nl.NKIObject):
-    """What both transforms of a convolution share."""
-
-    spread: Spread
-    tables: Tables
-    opening: Any  # the chirp in HBM, [r1, 2, M/r1]
-    spectrum: Any  # the spectrum of the filter in HBM, [r1, 2, M/r1]
-    closing: Any  # the chirp of results in HBM, [C, 2, M/C]
-    scratch: Any  # two tensors in HBM, [rows, M]
-    tiles: Any  # tiles for inputs
-    factors: Any  # tiles for factors of inputs
-    weights: Any  # a tile for factors of outputs; SBUF has no room for two beside 2^19 numbers
 
 
 def long_bluestein_tables(
@@ -109,49 +97,61 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
         (y_re, y_im), float32 HBM [B, N].
     """
     batch, n = x_re.shape
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_im, y_re]  # the second transform works on swapped parts
+    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     spread = spread_of(radices, batch)
-    share = share_rows(batch, spread.rows, 2 * instructions_of(spread))
-    job = convolution_of(spread, unpack(tables, places), max(1, min(batch, share.step), share.rest))
-    end = share.first + share.trips * share.step
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            convolve(Lines(x, row, 0, n), Lines(y, row, 0, n), share.step, job)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    convolve(Lines(x, None, end * n, n), Lines(y, None, end * n, n), share.rest, job)
+    opening, spectrum, closing, *others = unpack(tables, places)
+    kernel = FourStep(spread, others, Inputs(spread, min(_TILES, spread.tiles)))
+    tiles = [sbuf((PARTITIONS, 2, STORED)) for _ in range(_TILES)]
+    chirp = Factors(closing, [sbuf((PARTITIONS, 2, STORED))])  # 2^19 numbers leave room for one
+    work = Convolution(
+        kernel,
+        Lines([x_re, x_im], n),
+        Lines([y_im, y_re], n),  # the second transform works on swapped parts
+        Factors(opening, tiles),
+        Factors(spectrum, tiles),
+        chirp,
+    )
+    for_rows(batch, work, spread.rows, whole, None)
     return y_re, y_im
 
 
-def convolution_of(spread: Spread, tables: Any, rows: int) -> Convolution:
-    """Return what the transforms share, with scratch for ``rows`` transforms."""
-    m = spread.length * spread.columns
-    scratch, factors = [], []
-    for _ in range(2):
-        scratch.append(nl.ndarray((rows, m), dtype=nl.float32, buffer=nl.private_hbm))
-    for _ in range(_TILES):
-        factors.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
-    weights = [nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf)]
-    held = hold_tables(tables[3:], spread, None)
-    tiles = input_tiles(spread, _TILES)
-    return Convolution(
-        spread, held, tables[0], tables[1], tables[2], scratch, tiles, factors, weights
-    )
+@dataclass
+class Convolution:
+    """The rows of a launch: a block is both transforms of as many rows as are in progress."""
 
+    kernel: FourStep
+    source: Lines
+    target: Lines  # with real and imaginary part swapped
+    opening: Factors  # the chirp, [r1, 2, M/r1]
+    spectrum: Factors  # of the filter, [r1, 2, M/r1]
+    closing: Factors  # the chirp of results, [C, 2, M/C]
 
-def convolve(source: Lines, target: Lines, count: int, job: Convolution) -> None:
-    """Transform ``count`` lines; the target has real and imaginary part swapped."""
-    m = job.spread.length * job.spread.columns
-    inputs = Inputs(job.tiles, [job.opening], job.factors)
-    loads = loads_of(source, inputs, job.spread, 0, count)
-    start_loads(loads, _TILES)
-    spectrum = Lines(job.scratch, None, 0, m)
-    transform_rows(loads, Results(spectrum, [], [], 0), job.tables)
-    swapped = Lines([job.scratch[1], job.scratch[0]], None, 0, m)
-    inputs = Inputs(job.tiles, [job.spectrum], job.factors)
-    loads = loads_of(swapped, inputs, job.spread, 0, count)
-    start_loads(loads, _TILES)
-    transform_rows(loads, Results(target, [job.closing], job.weights, 0), job.tables)
+    def setup(self) -> None:
+        """Load the tables of the transforms."""
+        self.kernel.setup()
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform rows into spectra in HBM scratch, and these into the results."""
+        m = self.kernel.spread.length * self.kernel.spread.columns
+        scratch = [nl.ndarray((rows.each, m), nl.float32, nl.private_hbm) for _ in range(2)]
+        source, target = (
+            replace(lines, base=rows.base, skip=rows.first * lines.held)
+            for lines in (self.source, self.target)
+        )
+        yield from self._transforms(source, Lines(scratch, m), rows.each, self.opening, None)
+        yield TURN
+        swapped = Lines(scratch[::-1], m)
+        yield from self._transforms(swapped, target, rows.each, self.spectrum, self._weigh)
+
+    def _transforms(
+        self, source: Lines, target: Lines, count: int, before: Factors, weigh: Weigh | None
+    ) -> Iterator[Item]:
+        """Transform ``count`` lines, with factors of the inputs."""
+        kernel, rows = self.kernel, self.kernel.spread.blocks(None, 0, count)
+        blocks = (kernel.block(source, target, some, before, weigh) for some in rows)
+        return in_turn(blocks, replace(kernel.order, begun=2))
+
+    def _weigh(self, results: Tensor, place: Place) -> None:
+        """Multiply results [C, 2, rows, n] by the chirp."""
+        tile = self.closing.load(place.low, results.shape[3], 0)
+        multiply_complex(results, results, factor_views(tile, 0, results.shape))

@@ -30,86 +30,55 @@ take the longest time; all of its instructions use all partitions.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nki_sim.hardware import PARTITIONS
-
-from ..isa import nisa, nki, nl
-from ..packing import unpack
-from ..row_blocks import LAUNCH_INSTRUCTIONS, share_rows
-from ..table_terms import table_spec
-from ..tiles import (
+from ..engines import (
     HALF,
+    PARTITIONS,
     PSUM_BANK,
-    SPLIT_TERMS,
     WHOLE_RADIX,
-    multiply,
+    clear,
+    hbm,
     multiply_banks,
-    multiply_row_tile,
     multiply_through_psum,
+    sbuf,
+    transfer,
 )
+from ..isa import nisa, nki
+from ..launch import Rows, singles
+from ..packing import unpack
+from ..pipeline import TURN, After, Block, Order, Task
+from ..table_terms import table_spec
+from ..tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
-from .four_step import transform_rows
-from .four_step_passage import Results
-from .four_step_shared import STORED
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
-    Geometry,
-    Job,
-    Split,
+    FirstPass,
+    Middle,
+    Pass,
+    PieceByPiece,
+    Shared,
+    SplitRows,
     checked_geometry,
-    hold_plan,
-    job_of,
     lanes_of,
+    line_of,
     load_matrices,
-    meet,
-    pieces_of_pass,
-    scratch_lanes,
-    scratch_lines,
-    share_of,
+    multiply_split,
     split_matrices,
-    split_of,
     split_twiddles,
-    tile_of,
 )
-from .spread_lines import RING, Inputs, Lines, Place, load_lines, loads_of, start_loads, store_lines
-from .stockham_stages import length_of
+from .spread_lines import STORED, Factors, Lines, Place, load_lines, store_lines
+from .stage import Array
 
 MAX_SPLIT_CONVOLVED = 2**22
 _TILES = 2  # tiles for factors
+_INPUTS = 4  # input tiles
 _LONG = 2**20  # M, beyond which four input tiles would be more than DMA may write
-
-
-class Convolution(nl.NKIObject):
-    """What the passes of a convolution share."""
-
-    job: Job
-    rows: int  # rows of Q numbers that hold data: N / Q, rounded up
-    chirps: Any  # the chirps of data and of results in HBM, [rows, 2, Q]
-    spectrum: Any  # the filter's spectrum in HBM, [C, 2, P A]: k_q = k_c A + k_a
-    matrices: Any  # the last pass's matrices in HBM, [pieces, P, 2, 128]
-    tiles: Any  # tiles that DMA fills with factors
-
-
-class Closing(nl.NKIObject):
-    """A pair of pieces in the last pass."""
-
-    pair: int
-    pieces: Any  # one or two SBUF tiles [P, 2, W]
-    matrices: Any  # the matrices of each piece
-    chirp: Any  # SBUF [.., 2, W]
-    result: Any  # SBUF [.., 2, W]
-
-
-class Columns(nl.NKIObject):
-    """Columns of a pair of pieces that are still to be multiplied by the chirp."""
-
-    closing: Closing
-    start: int
-    end: int
-    banks: Any  # PSUM [.., end - start] of each part
 
 
 def split_bluestein_tables(
@@ -154,7 +123,7 @@ def split_bluestein_tables(
     )
 
 
-def _closing_matrices(matrices: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _closing_matrices(matrices: Array) -> Array:
     """Return [pieces, P, 2, 128]: matrices [pieces, p, 2, k_p] with k_p as rows and p as columns.
 
     Up to 64 p lie in the half of their piece.
@@ -179,8 +148,8 @@ def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
         chirp,
         chirp,
         table_spec((last, 2, m // last)),
-        table_spec((pieces_of_pass(geometry), lanes, 2, PARTITIONS)),
-        table_spec((pieces_of_pass(geometry), lanes, 2, lanes)),
+        table_spec((geometry.pieces, lanes, 2, PARTITIONS)),
+        table_spec((geometry.pieces, lanes, 2, lanes)),
         table_spec((lanes, 2, geometry.piece)),
         *four_step_specs(radices[1:]),
     )
@@ -198,241 +167,169 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
-    y_re = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x, y = [x_re, x_im], [y_im, y_re]  # the inverse works on swapped parts
-    tables = unpack(tables, places)
-    loaded = RING - 1 if length_of(radices) > _LONG else RING
-    split = split_of(radices, tables[4:], loaded)
-    tiles = []
-    for _ in range(_TILES):
-        tiles.append(nl.ndarray((PARTITIONS, 2, STORED), dtype=nl.float32, buffer=nl.sbuf))
-    if tables[0].shape[0] < WHOLE_RADIX:
+    n, m = x_re.shape[1], math.prod(radices)
+    y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
+    opening, closing, spectrum, matrices, *others = unpack(tables, places)
+    shared = Shared(radices, others, _INPUTS - 1 if m > _LONG else _INPUTS)
+    tiles = [sbuf((PARTITIONS, 2, STORED)) for _ in range(_TILES)]
+    if opening.shape[0] < WHOLE_RADIX:
         # VectorE reads the partitions between two pieces, and nothing depends on these.
-        for tile in split.tiles + tiles:
-            nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
-    share = share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
-    if share.trips + share.rest > 0:
-        alone = convolution_of(job_of(split, False, 0), tables, tiles)
-        if share.trips > 0:
-            hold_plan(split)
-
-            def body(row: Any) -> None:
-                convolve_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
-
-            nl.fori_loop(share.first, share.first + share.trips, body)
-        else:
-            at = share.first * n
-            convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
-    if batch % nl.num_programs() > 0:
-        shared = convolution_of(job_of(split, True, 0), tables, tiles)
-        at = (batch - 1) * n
-        convolve_row(Lines(x, None, at, n), Lines(y, None, at, n), shared)
+        for tile in [*shared.inputs.tiles, *tiles]:
+            clear(tile, nisa.engine.gpsimd)
+    source = Lines([x_re, x_im], n)
+    target = Lines([y_im, y_re], n)  # the inverse works on swapped parts
+    chirps = Chirp(opening, tiles, shared), Chirp(closing, tiles, shared)
+    Convolution(shared, source, target, *chirps, Factors(spectrum, tiles), matrices).run()
     return y_re, y_im
 
 
-def convolution_of(job: Job, tables: Any, tiles: Any) -> Convolution:
-    """Return what the passes share, for a transform that two programs share or one does alone."""
-    rows = tables[0].shape[0]
-    return Convolution(job, rows, [tables[0], tables[1]], tables[2], tables[3], tiles)
+class Chirp:
+    """Factors of data or of results, for pairs of pieces that lie on halves of the partitions."""
+
+    def __init__(self, table: Tensor, tiles: Sequence[Tensor], shared: Shared) -> None:
+        """table: HBM [rows, 2, Q]."""
+        self.rows = table.shape[0]
+        self._table, self._tiles, self._geometry = table, tiles, shared.geometry
+
+    def sides(self, pair: int) -> list[Side]:
+        """Return the pieces of a pair: the last pair may have one."""
+        pieces = range(2 * pair, min(2 * pair + 2, self._geometry.pieces))
+        width, pitch = self._geometry.piece, self._geometry.size
+        return [
+            Side(piece, slice(side * HALF, side * HALF + self.rows), Place(0, piece * width, pitch))
+            for side, piece in enumerate(pieces)
+        ]
+
+    def load(self, pair: int, number: int) -> Tensor:
+        """Load the factors of a pair: SBUF [.., 2, W]."""
+        sides, width = self.sides(pair), self._geometry.piece
+        tile = self._tiles[number % len(self._tiles)][0 : sides[-1].held.stop, :, 0:width]
+        for side in sides:
+            low = side.place.low
+            transfer(tile[side.held], self._table[:, :, low : low + width])
+        return tile
 
 
-def convolve_row(source: Lines, target: Lines, convolution: Convolution) -> None:
-    """Transform one line; the target has real and imaginary part swapped."""
-    job = convolution.job
-    open_row(source, convolution)
-    meet(job.scratch[0], job.is_shared)
-    # unless that was done; behind the first pass, which does not need the tables
-    hold_plan(job.split)
-    filter_rows(convolution)
-    meet(job.scratch[0], job.is_shared)
-    close_row(target, convolution)
+@dataclass(frozen=True)
+class Side:
+    """One of a pair of pieces."""
+
+    piece: int
+    held: slice  # its partitions
+    place: Place  # in a line of rows of Q numbers
 
 
-def sides_of(pair: int, geometry: Geometry) -> int:
-    """Return the number of pieces of a pair: the last pair may have one."""
-    return min(2, pieces_of_pass(geometry) - 2 * pair)
+@dataclass
+class Convolution(SplitRows):
+    """The rows of a launch: a block is one convolution, with its passes."""
+
+    opening: Chirp
+    closing: Chirp
+    spectrum: Factors  # of the filter, [C, 2, P A]: k_q = k_c A + k_a
+    matrices: Tensor  # of the last pass, in HBM, [pieces, P, 2, 128]
+
+    def passes(self, rows: Rows, is_shared: bool) -> list[Pass]:
+        """Return the passes of a convolution; the transforms back read rows of this program."""
+        shared, geometry = self.shared, self.shared.geometry
+        source, target = line_of(self.source, rows), line_of(self.target, rows)
+        first, second = shared.scratch(is_shared)
+        pairs, count, kernel = (geometry.pieces + 1) // 2, geometry.count, shared.kernel
+        most, rows_of = kernel.spread.rows, kernel.spread.blocks
+        spectra = Middle(kernel, first, second, self._filter)
+        back = Middle(kernel, second.swapped(), first)
+        opening = OpeningPass(shared, source, first, self.opening)
+        closing = ClosingPass(shared, first, target, self.closing, self.matrices)
+        return [
+            Pass(opening, pairs, 1, singles, Order(1), first.parts[0]),
+            Pass(spectra, count, most, rows_of, kernel.order),
+            Pass(back, count, most, rows_of, kernel.order, first.parts[0]),
+            Pass(closing, pairs, 1, singles, Order(1, 0)),
+        ]
+
+    def may_loop(self) -> bool:
+        """Whether the passes may be loops on the device."""
+        return False
+
+    def _filter(self, results: Tensor, place: Place) -> None:
+        """Multiply results [C, 2, rows, n] by the filter's spectrum, in which lines differ."""
+        numbers = results.flatten_dims(2, 3)
+        size = numbers.shape[2]
+        low = place.row * place.pitch + place.low
+        factors = self.spectrum.load(low, size, low // size)
+        multiply_through_psum(numbers, numbers, factors[0 : numbers.shape[0], :, 0:size])
 
 
-def lanes_of_pair(pair: int, convolution: Convolution) -> int:
-    """Return the number of partitions of a pair of pieces."""
-    sides = sides_of(pair, convolution.job.split.geometry)
-    return (sides - 1) * HALF + convolution.rows
+@dataclass
+class OpeningPass(FirstPass):
+    """The chirp, the DFTs over p and the twiddles of pairs of pieces, into the scratch."""
+
+    chirp: Chirp
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Open one pair; VectorE applies its chirp while the pair before is multiplied."""
+        sides = self.chirp.sides(rows.first)
+        tile = self.shared.tile(number)[0 : sides[-1].held.stop]
+        for side in sides:
+            for part in range(2):
+                half = tile[side.held, part].expand_dim(1)
+                load_lines(half, self.source, part, side.place)
+        multiply_through_psum(tile, tile, self.chirp.load(rows.first, number))
+        yield TURN
+        for side in sides:
+            low = side.held.start
+            matrices = load_matrices(
+                self.shared.matrices[side.piece, 0 : self.chirp.rows], None, low
+            )
+            piece = Rows(None, side.piece, 1, 1)
+            yield from self.products(tile[side.held], matrices[side.held], piece, low)
 
 
-# The first pass.
+@dataclass
+class ClosingPass(PieceByPiece):
+    """Twiddles, DFTs over k_p and the chirp of pairs of pieces, into the results."""
 
+    chirp: Chirp
+    matrices: Tensor
 
-def open_row(source: Lines, convolution: Convolution) -> None:
-    """Apply the chirp, DFTs over p and twiddles, into the first scratch."""
-    job = convolution.job
-    geometry = job.split.geometry
-    pairs = (pieces_of_pass(geometry) + 1) // 2
-    share = share_of(pairs, 1, 1, job)
-    end = share.first + share.rest
-    opened: Any = []
-    for pair in range(share.first, end + 1):
-        before = opened
-        opened = [open_pair(source, pair, convolution)] if pair < end else []
-        # VectorE applies the next chirp while the Tensor engine makes these products.
-        for weighted in before:
-            for side in range(sides_of(pair - 1, geometry)):
-                part_side(weighted, 2 * pair - 2 + side, side, convolution)
-
-
-def part_side(weighted: Any, index: int, side: int, convolution: Convolution) -> None:
-    """Apply the DFTs over p and the twiddles to one of a pair of pieces, into the first scratch."""
-    split, low = convolution.job.split, side * HALF
-    geometry = split.geometry
-    target = scratch_lanes(convolution.job.scratch[0], None, geometry)
-    matrices = load_matrices(split.tables[0][index, 0 : convolution.rows], None, low)
-    x = weighted[low : low + convolution.rows]
-    result = nl.ndarray((geometry.lanes, 2, geometry.piece), dtype=nl.float32, buffer=nl.sbuf)
-    for start in range(0, geometry.piece, PSUM_BANK):
-        end = min(start + PSUM_BANK, geometry.piece)
-        banks = open_bank(x[:, :, start:end], matrices, low)
-        multiply_banks(result[:, :, start:end], banks, split.twiddle[:, :, start:end])
-    for part in range(2):
-        view = lanes_of(target, part, index, geometry)
-        nisa.dma_copy(dst=view, src=result[:, part], dge_mode=nisa.dge_mode.none)
-
-
-def open_pair(source: Lines, pair: int, convolution: Convolution) -> Any:
-    """Load two pieces, each on half of the partitions, and apply the chirp: SBUF [.., 2, W]."""
-    split = convolution.job.split
-    geometry, rows = split.geometry, convolution.rows
-    tile = tile_of(split, pair, lanes_of_pair(pair, convolution))
-    for side in range(sides_of(pair, geometry)):
-        low = side * HALF
-        place = Place(0, (2 * pair + side) * geometry.piece, geometry.size)
-        for part in range(2):
-            half = tile[low : low + rows, part].expand_dim(1)
-            load_lines(half, source, part, place)
-    factors = load_chirp(pair, 0, convolution)
-    multiply_through_psum(tile, tile, factors)
-    return tile
-
-
-def load_chirp(pair: int, which: int, convolution: Convolution) -> Any:
-    """Load a chirp's factors for a pair of pieces: SBUF [.., 2, W]."""
-    geometry, rows = convolution.job.split.geometry, convolution.rows
-    factors = convolution.tiles[pair % len(convolution.tiles)]
-    factors = factors[0 : lanes_of_pair(pair, convolution), :, 0 : geometry.piece]
-    for side in range(sides_of(pair, geometry)):
-        low = side * HALF
-        start = (2 * pair + side) * geometry.piece
-        nisa.dma_copy(
-            dst=factors[low : low + rows],
-            src=convolution.chirps[which][:, :, start : start + geometry.piece],
-            dge_mode=nisa.dge_mode.none,
-        )
-    return factors
-
-
-def open_bank(x: Any, matrices: Any, low: int) -> Any:
-    """Multiply rows of half of the array by their matrix; return a PSUM bank for each part."""
-    banks = []
-    for part in range(2):
-        bank = nl.ndarray((matrices.shape[2], x.shape[2]), dtype=nl.float32, buffer=nl.psum)
-        for term in range(2):
-            matrix = matrices[low : low + x.shape[0], SPLIT_TERMS[part][term]]
-            multiply_row_tile(bank, matrix, x[:, term], low, HALF, term > 0)
-        banks.append(bank)
-    return banks
-
-
-# The transforms between.
-
-
-def filter_rows(convolution: Convolution) -> None:
-    """Transform the first scratch's rows, multiply by the filter, and transform back."""
-    job = convolution.job
-    split = job.split
-    size, spread = split.geometry.size, split.spread
-    first, second = job.scratch[0], job.scratch[1]
-    share = share_of(split.geometry.count, spread.rows, 1, job)
-    inputs = Inputs(split.tiles, [], [])
-    rows = scratch_lines(first, None, size)
-    loads = loads_of(rows, inputs, spread, share.first, share.rest)
-    start_loads(loads, RING)
-    spectra = scratch_lines(second, None, size)
-    results = Results(spectra, [convolution.spectrum], convolution.tiles, 0)
-    transform_rows(loads, results, split.held[0])
-    starts = [spectra.starts[1], spectra.starts[0]]
-    swapped = Lines(spectra.parts, None, 0, size, starts)
-    loads = loads_of(swapped, inputs, spread, share.first, share.rest)
-    start_loads(loads, RING)
-    transform_rows(loads, Results(rows, [], [], 0), split.held[0])
-
-
-# The last pass.
-
-
-def close_row(target: Lines, convolution: Convolution) -> None:
-    """Apply twiddles, DFTs over k_p and the chirp to the first scratch, into the result."""
-    job = convolution.job
-    geometry = job.split.geometry
-    pairs = (pieces_of_pass(geometry) + 1) // 2
-    share = share_of(pairs, 1, 1, job)
-    before: Any = []
-    for pair in range(share.first, share.first + share.rest):
-        closing = closing_of(pair, convolution)
+    def block(self, rows: Rows, number: int) -> Block:
+        """Close one pair."""
+        shared, geometry, sides = self.shared, self.shared.geometry, self.chirp.sides(rows.first)
+        pieces, matrices = [], []
+        for index, side in enumerate(sides):
+            tile = shared.tile(2 * number + index)[0 : geometry.lanes]
+            for part in range(2):
+                view = lanes_of(self.source, part, Rows(None, side.piece, 1, 1), geometry)
+                transfer(tile[:, part], view)
+            pieces.append(tile)
+            matrices.append(load_matrices(self.matrices[side.piece]))
+        chirp = self.chirp.load(rows.first, number)
+        yield TURN
+        result = sbuf((sides[-1].held.stop, 2, geometry.piece))
         for start in range(0, geometry.piece, PSUM_BANK):
-            end = min(start + PSUM_BANK, geometry.piece)
-            columns = columns_of(closing, start, end, job.split)
-            # VectorE applies twiddles to the next columns while the Tensor engine has these.
-            finish(before, target, convolution)
-            before = [columns]
-    finish(before, target, convolution)
+            columns = slice(start, min(start + PSUM_BANK, geometry.piece))
+            some = [piece[:, :, columns] for piece in pieces]
+            yield self._products(some, matrices, chirp, result, columns)
+        yield After(partial(self._store, result, sides))
 
+    def _products(
+        self,
+        pieces: Sequence[Tensor],
+        matrices: Sequence[Tensor],
+        chirp: Tensor,
+        result: Tensor,
+        columns: slice,
+    ) -> Task:
+        """Multiply columns of pieces by twiddles and matrices, add them, and apply the chirp."""
+        for piece in pieces:
+            multiply_through_psum(piece, piece, self.shared.held.twiddle[:, :, columns])
+        banks = multiply_split(pieces, matrices)
+        yield  # VectorE applies twiddles to the next columns while the Tensor engine has these
+        banks = [bank[0 : result.shape[0]] for bank in banks]
+        multiply_banks(result[:, :, columns], banks, chirp[:, :, columns])
 
-def closing_of(pair: int, convolution: Convolution) -> Closing:
-    """Load a pair of pieces."""
-    job = convolution.job
-    geometry, lanes = job.split.geometry, lanes_of_pair(pair, convolution)
-    source = scratch_lanes(job.scratch[0], None, geometry)
-    pieces, matrices = [], []
-    for side in range(sides_of(pair, geometry)):
-        index = 2 * pair + side
-        tile = tile_of(job.split, index, geometry.lanes)
-        for part in range(2):
-            view = lanes_of(source, part, index, geometry)
-            nisa.dma_copy(dst=tile[:, part], src=view, dge_mode=nisa.dge_mode.none)
-        pieces.append(tile)
-        matrices.append(load_matrices(convolution.matrices[index], None, 0))
-    result = nl.ndarray((lanes, 2, geometry.piece), dtype=nl.float32, buffer=nl.sbuf)
-    return Closing(pair, pieces, matrices, load_chirp(pair, 1, convolution), result)
-
-
-def columns_of(closing: Closing, start: int, end: int, split: Split) -> Columns:
-    """Multiply some columns of both pieces by twiddles and matrices, and add the products."""
-    factors = split.twiddle[:, :, start:end]
-    for piece in closing.pieces:
-        multiply_through_psum(piece[:, :, start:end], piece[:, :, start:end], factors)
-    banks = []
-    for part in range(2):
-        bank = nl.ndarray((PARTITIONS, end - start), dtype=nl.float32, buffer=nl.psum)
-        for side in range(len(closing.pieces)):
-            matrices, piece = closing.matrices[side], closing.pieces[side]
-            for term in range(2):
-                matrix = matrices[0 : piece.shape[0], SPLIT_TERMS[part][term]]
-                multiply(bank, matrix, piece[:, term, start:end], side + term > 0)
-        banks.append(bank[0 : closing.result.shape[0]])
-    return Columns(closing, start, end, banks)
-
-
-def finish(before: Any, target: Lines, convolution: Convolution) -> None:
-    """Apply the chirp to columns, if there are any; store their pair if they are its last."""
-    for columns in before:
-        closing, geometry = columns.closing, convolution.job.split.geometry
-        result = closing.result[:, :, columns.start : columns.end]
-        chirp = closing.chirp[:, :, columns.start : columns.end]
-        multiply_banks(result, columns.banks, chirp)
-        if columns.end == geometry.piece:
-            for side in range(len(closing.pieces)):
-                low = side * HALF
-                half = closing.result[low : low + convolution.rows]
-                place = Place(0, (2 * closing.pair + side) * geometry.piece, geometry.size)
-                for part in range(2):
-                    store_lines(half[:, part].expand_dim(1), target, part, place)
+    def _store(self, result: Tensor, sides: Sequence[Side]) -> None:
+        """Store a pair of pieces."""
+        for side in sides:
+            for part in range(2):
+                half = result[side.held, part].expand_dim(1)
+                store_lines(half, self.target, part, side.place)

@@ -27,12 +27,11 @@ Tables pass through SBUF in pieces, so that only HBM has to grow with N. Where P
 has a gap after each row: rows that are a power of two apart are moved more slowly on
 NeuronCore-v2.
 
-A batch is a loop on the device with one transform in an iteration, so that the scratch holds one
-transform. Where a transform has too many instructions for the body of a loop, its passes are loops,
-and the batch is unrolled. Two cores each take half of the batch. They share the last transform of
-an odd batch, and all transforms whose passes are loops: each core takes half of the pieces and half
-of the P transforms, and the cores wait for each other before a pass reads what the other core
-wrote.
+A batch is a loop on the device whose transforms use the same scratch, one after the other. Where a
+transform has too many instructions for the body of a loop, its passes are loops, and the batch is
+unrolled. Two cores each take half of the batch. They share the last transform of an odd batch, and
+all transforms whose passes are loops: each core takes half of the pieces and half of the P
+transforms, and the cores wait for each other before a pass reads what the other core wrote.
 
 Why it is fast.  Three passes take three times the DMA floor. With P near 128 the transforms in
 between are short, of two radices for N <= 2^21, and every descriptor of the other passes moves up
@@ -42,96 +41,86 @@ to 4 KiB.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..isa import nisa, nki, nl
-from ..packing import unpack
-from ..row_blocks import LAUNCH_INSTRUCTIONS, Share, descriptors, share_rows
-from ..table_terms import table_spec
-from ..tiles import (
+from ..counting import counted
+from ..engines import (
+    HALF,
     NARROW,
     PARTITIONS,
     PSUM_BANK,
     SPLIT_TERMS,
-    load_identity,
-    load_tables,
+    evacuate,
+    hbm,
     multiply,
     multiply_banks,
+    multiply_row_tile,
+    psum,
+    sbuf,
+    transfer,
     transpose,
     transposed_dtype,
 )
-from .four_step import instructions_of, transform_rows
-from .four_step_passage import Results
-from .four_step_shared import hold_tables, spread_of
+from ..isa import nisa, nki, nl
+from ..launch import Rows, Split, Work, count_of, for_rows, meet, singles
+from ..packing import unpack
+from ..pipeline import TURN, After, Block, Item, Order, Task, in_turn, pipeline
+from ..table_terms import table_spec
+from ..tables import load_identity, load_tables
+from ..tensor import Tensor
+from .four_step import FourStep, Transforms
 from .four_step_tables import four_step_specs, four_step_tables
-from .spread_lines import (
-    RING,
-    Inputs,
-    Lines,
-    Place,
-    Spread,
-    input_tiles,
-    load_lines,
-    loads_of,
-    start_loads,
-    view_of,
-)
-from .stockham_stages import length_of
+from .spread_lines import Inputs, Lines, Place, load_lines, spread_of
+from .stage import Array
 
 MAX_SPLIT_LENGTH = 2**26
 _PIECE = 1024  # columns of a piece of the first or the last pass, at most
 _GAP = 1024  # numbers of the scratch after a row
 _UNROLLED = 20_000  # instructions of a transform, beyond which its passes are loops
-_PIECE_INSTRUCTIONS = 32  # instructions of a piece of the first or the last pass, at most
 
 
-class Geometry(nl.NKIObject):
+@dataclass(frozen=True)
+class Geometry:
     """How N = P Q numbers lie on the partitions in the first and the last pass."""
 
     count: int  # P
     size: int  # Q
     blocks: int  # G
-    lanes: int  # L
-    columns: int  # N / L, numbers of a lane
     piece: int  # W, which divides N / L
-    rows: int  # J, which divides W
-    gap: int  # numbers of the scratch after each row of Q
+
+    @property
+    def lanes(self) -> int:
+        """L, the partitions that hold numbers."""
+        return self.count * self.blocks
+
+    @property
+    def columns(self) -> int:
+        """N / L, numbers of a lane."""
+        return self.size // self.blocks
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the first and of the last pass."""
+        return self.columns // self.piece
+
+    @property
+    def rows(self) -> int:
+        """J, which divides W."""
+        return _rows_of(self.piece)
+
+    @property
+    def gap(self) -> int:
+        """Numbers of the scratch after each row of Q."""
+        return _GAP // self.piece * self.piece if self.blocks == 1 else 0
 
 
-class Lanes(nl.NKIObject):
-    """Vectors in HBM as [L, N/L], of which a piece is used at a time."""
-
-    tensor: Any  # both parts, whole
-    base: Any  # register with the column at which an iteration begins, or None
-    starts: Any  # the number with which each part begins
-    pitch: int  # numbers from lane to lane
-
-
-class Split(nl.NKIObject):
-    """How transforms are split, and what their passes share."""
-
-    geometry: Geometry
-    spread: Spread  # how transforms of length Q are spread
-    tables: Any  # in HBM: matrices, twiddles [L, 2, W], and four_step's
-    held: Any  # [Tables] of four_step in SBUF, or [] until they are needed
-    twiddle: Any  # SBUF [L, 2, W]
-    identity: Any  # SBUF [128, 128]
-    tiles: Any  # tiles that DMA fills
-
-
-class Job(nl.NKIObject):
-    """A transform's scratch, and which programs run its passes."""
-
-    split: Split
-    scratch: Any  # two HBM tensors [2 P, Q + gap]: results of the first and of the second pass
-    is_shared: bool  # whether two programs share the passes
-    loops: int  # transforms of a launch whose passes are loops, or 0
-
-
-def geometry_of(count: int, size: int) -> Any:
-    """Return [the geometry for P and Q], or [] where no pieces fit the Tensor engine.
+def geometry_of(count: int, size: int) -> Geometry | None:
+    """Return the geometry for P and Q, or None where no pieces fit the Tensor engine.
 
     The engine transposes from more than 32 partitions to more than 32 partitions.
     """
@@ -140,16 +129,14 @@ def geometry_of(count: int, size: int) -> Any:
         blocks -= 1
     columns = size // blocks
     piece = min(columns, _PIECE)
-    while piece > NARROW and (columns % piece > 0 or rows_of(piece) <= NARROW):
+    while piece > NARROW and (columns % piece > 0 or _rows_of(piece) <= NARROW):
         piece -= 1
     if piece <= NARROW or count * blocks <= NARROW:
-        return []
-    gap = _GAP // piece * piece if blocks == 1 else 0
-    rows = rows_of(piece)
-    return [Geometry(count, size, blocks, count * blocks, columns, piece, rows, gap)]
+        return None
+    return Geometry(count, size, blocks, piece)
 
 
-def rows_of(piece: int) -> int:
+def _rows_of(piece: int) -> int:
     """Return the largest divisor of ``piece`` up to 128."""
     rows = min(piece, PARTITIONS)
     while piece % rows > 0:
@@ -165,12 +152,12 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
             f"and the first must be 2 to {PARTITIONS}"
         )
     found = geometry_of(radices[0], n // radices[0])
-    if not found:
+    if found is None:
         raise ValueError(
             f"radices {radices}: no number from {NARROW + 1} to {PARTITIONS} divides the numbers "
             f"on a partition; use another first radix"
         )
-    return found[0]  # type: ignore[no-any-return]
+    return found
 
 
 def split_four_step_tables(
@@ -178,7 +165,7 @@ def split_four_step_tables(
 ) -> tuple[Any, ...]:
     """Return the tables of ``split_four_step``: (matrices, twiddles, *those of four_step).
 
-    matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g), in the layout of ``by_column``.
+    matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g), in the layout of ``_by_column``.
     twiddles are [L, 2, W].
 
     Args:
@@ -196,27 +183,27 @@ def split_four_step_tables(
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
     sign = 1 if inverse else -1
-    matrices = by_column(split_matrices(geometry, sign), geometry)
+    matrices = _by_column(split_matrices(geometry, sign), geometry)
     return matrices, split_twiddles(geometry, sign), *plan
 
 
-def by_column(matrices: np.ndarray[Any, Any], geometry: Geometry) -> np.ndarray[Any, Any]:
+def _by_column(matrices: Array, geometry: Geometry) -> Array:
     """Return matrices as [pieces W, numbers]: a piece's begin in the row of its first column.
 
     So a register that counts columns of a vector's lanes counts the vector's matrices, too.
     """
-    pieces, each = len(matrices), column_numbers(geometry)
+    pieces, each = len(matrices), _column_numbers(geometry)
     rows = np.zeros((pieces, geometry.piece * each), np.float32)
     rows[:, : matrices[0].size] = matrices.reshape(pieces, -1)
     return rows.reshape(pieces * geometry.piece, each)
 
 
-def column_numbers(geometry: Geometry) -> int:
+def _column_numbers(geometry: Geometry) -> int:
     """Return how many numbers of a matrix belong to each of a piece's columns."""
     return -(-2 * geometry.lanes * geometry.lanes // geometry.piece)
 
 
-def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
+def split_matrices(geometry: Geometry, sign: int) -> Array:
     """Return W_P^(p k) W_N^(k (g N/L + s)), [pieces, L, 2, L]: see ``split_four_step_tables``."""
     count, size, blocks = geometry.count, geometry.size, geometry.blocks
     n = count * size
@@ -233,7 +220,7 @@ def split_matrices(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
     return matrices.reshape(len(starts), geometry.lanes, 2, geometry.lanes)
 
 
-def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
+def split_twiddles(geometry: Geometry, sign: int) -> Array:
     """Return W_N^(k w), the second of ``split_four_step_tables``."""
     k, w = np.arange(geometry.count)[:, None], np.arange(geometry.piece)[None, :]
     angle = 2 * np.pi / (geometry.count * geometry.size) * (k * w)  # k w < N: nothing to reduce
@@ -244,14 +231,9 @@ def split_twiddles(geometry: Geometry, sign: int) -> np.ndarray[Any, Any]:
 def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
     geometry = checked_geometry(math.prod(radices), radices)
-    matrices = table_spec((geometry.columns, column_numbers(geometry)))
+    matrices = table_spec((geometry.columns, _column_numbers(geometry)))
     twiddles = table_spec((geometry.lanes, 2, geometry.piece))
     return matrices, twiddles, *four_step_specs(radices[1:])
-
-
-def pieces_of_pass(geometry: Geometry) -> int:
-    """Return the number of pieces of the first and of the last pass."""
-    return geometry.columns // geometry.piece
 
 
 @nki.jit
@@ -270,283 +252,319 @@ def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ign
     batch, n = x_re.shape
     # A register counts columns of the P results; each column has P numbers here.
     shape = (batch, n // radices[0], radices[0])
-    y_re = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray(shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    split = split_of(radices, [matrices] + unpack(tables, places), RING)
-    transform_batch([x_re, x_im], [y_re, y_im], split)
+    y_re, y_im = hbm(shape), hbm(shape)
+    shared = Shared(radices, [matrices, *unpack(tables, places)])
+    SplitRows(shared, Lines([x_re, x_im], n), Lines([y_re, y_im], n)).run()
     return y_re.reshape((batch, n)), y_im.reshape((batch, n))
 
 
-def transform_batch(x: Any, y: Any, split: Split) -> None:
-    """Transform all rows of x into y."""
-    batch, n = x[0].shape
-    if transform_instructions(split) > _UNROLLED:
-        hold_plan(split)
-        job = job_of(split, nl.num_programs() > 1, batch)
-        for row in range(batch):
-            split_row(Lines(x, None, row * n, n), Lines(y, None, row * n, n), job)
-        return
-    share = share_rows(batch - batch % nl.num_programs(), 1, LAUNCH_INSTRUCTIONS)
-    if share.trips + share.rest > 0:
-        alone = job_of(split, False, 0)
-        if share.trips > 0:
-            hold_plan(split)
+class Shared:
+    """What all transforms of a launch share."""
 
-            def body(row: Any) -> None:
-                split_row(Lines(x, row, 0, n), Lines(y, row, 0, n), alone)
+    def __init__(self, radices: tuple[int, ...], tables: Sequence[Tensor], tiles: int = 4) -> None:
+        """tables: matrices, twiddles, and four_step's; tiles: those that DMA fills, at most."""
+        geometry = geometry_of(radices[0], math.prod(radices[1:]))
+        assert geometry is not None
+        self.geometry = geometry
+        spread = spread_of(radices[1:], geometry.count)
+        self.inputs = Inputs(spread, min(tiles, spread.tiles))
+        self.kernel = FourStep(spread, tables[2:], self.inputs)
+        self.matrices, self._twiddle_table = tables[:2]
+        self._held: Held | None = None
+        self._scratch: dict[bool, list[Lines]] = {}
 
-            nl.fori_loop(share.first, share.first + share.trips, body)
-        else:
-            at = share.first * n
-            split_row(Lines(x, None, at, n), Lines(y, None, at, n), alone)
-    if batch % nl.num_programs() > 0:
-        at = (batch - 1) * n
-        split_row(Lines(x, None, at, n), Lines(y, None, at, n), job_of(split, True, 0))
+    def setup(self) -> None:
+        """Load the tables that stay in SBUF."""
+        self._held = None  # if it is of a count, whose tables take no room any more
+        self._held = Held(load_tables([self._twiddle_table])[0], load_identity())
+        self.kernel.setup()
 
+    @property
+    def held(self) -> Held:
+        """The tables in SBUF, after ``setup``."""
+        assert self._held is not None
+        return self._held
 
-def split_of(radices: Any, tables: Any, loaded: int) -> Split:
-    """Return what all transforms of a launch share; loaded: input tiles that DMA fills in turn."""
-    geometry = geometry_of(radices[0], length_of(radices[1:]))[0]
-    spread = spread_of(radices[1:], radices[0])
-    tiles = input_tiles(spread, loaded)
-    twiddle = load_tables([tables[1]])[0]
-    return Split(geometry, spread, tables, [], twiddle, load_identity(nl.float32), tiles)
+    def tile(self, number: int) -> Tensor:
+        """Return the tile of the ``number``-th piece, [128, 2, W]; tiles take turns."""
+        tiles, width = self.inputs.tiles, self.geometry.piece
+        return tiles[number % len(tiles)][:, 0 : 2 * width].reshape_dim(1, (2, width))
 
+    def piece_matrices(self, rows: Rows) -> Tensor:
+        """Return a view of Wr and Wi of a piece in HBM, [L, 2, L]."""
+        lanes, at = self.geometry.lanes, rows.first * self.geometry.piece
+        pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
+        table = self.matrices
+        return table.ap(pattern, at * table.shape[1], scalar_offset=rows.base)
 
-def hold_plan(split: Split) -> None:
-    """Load four_step's tables, unless that was done."""
-    if len(split.held) == 0:
-        split.held.append(hold_tables(split.tables[2:], split.spread, None))
-
-
-def transform_instructions(split: Split) -> int:
-    """Return about how many instructions a transform takes."""
-    rows = split.geometry.count * instructions_of(split.spread) // split.spread.rows
-    return int(rows + 2 * pieces_of_pass(split.geometry) * _PIECE_INSTRUCTIONS)
-
-
-def job_of(split: Split, is_shared: bool, loops: int) -> Job:
-    """Allocate scratch for transforms, one at a time."""
-    shape = (2 * split.geometry.count, split.geometry.size + split.geometry.gap)
-    scratch = []
-    for _ in range(2):
-        scratch.append(scratch_of(shape, is_shared))
-    return Job(split, scratch, is_shared, loops)
+    def scratch(self, is_shared: bool) -> list[Lines]:
+        """Return two scratches of P rows of Q numbers, which both programs write, or only this."""
+        if is_shared not in self._scratch:
+            buffer = nl.shared_hbm if is_shared else nl.private_hbm
+            rows, pitch = self.geometry.count, self.geometry.size + self.geometry.gap
+            tensors = [nl.ndarray((2 * rows, pitch), nl.float32, buffer) for _ in range(2)]
+            self._scratch[is_shared] = [
+                Lines([tensor, tensor], self.geometry.size, starts=(0, rows * pitch))
+                for tensor in tensors
+            ]
+        return self._scratch[is_shared]
 
 
-def scratch_of(shape: Any, is_shared: bool) -> Any:
-    """Allocate HBM that all programs write and read, or only this program."""
-    buffer = nl.shared_hbm if is_shared else nl.private_hbm
-    return nl.ndarray(shape, dtype=nl.float32, buffer=buffer)
+@dataclass(frozen=True)
+class Held:
+    """Tables in SBUF."""
+
+    twiddle: Tensor  # [L, 2, W]
+    identity: Tensor  # [128, 128]
 
 
-def meet(tensor: Any, is_shared: bool) -> None:
-    """Wait until both programs have written their share of an HBM tensor."""
-    if is_shared:
-        nisa.core_barrier(tensor, (0, 1))
+@dataclass(frozen=True)
+class Pass:
+    """A pass over one transform."""
+
+    work: Work
+    count: int  # pieces or rows
+    most: int  # of a block
+    split: Split
+    order: Order
+    result: Tensor | None = None  # in HBM, which the next pass reads
+    unit: int = 1  # what the register of a loop counts for each
+
+    def items(self, is_shared: bool) -> Iterator[Item]:
+        """Yield the tasks of all blocks, or of this program's share."""
+        programs, program = (nl.num_programs(), nl.program_id(0)) if is_shared else (1, 0)
+        first, end = (self.count * each // programs for each in (program, program + 1))
+        blocks = enumerate(self.split(None, first, end - first))
+        order = replace(self.order, begun=2)
+        yield from in_turn((self.work.block(rows, number) for number, rows in blocks), order)
+        yield TURN
+        if is_shared and self.result is not None:
+            meet(self.result)
+
+    def loop(self, times: int) -> None:
+        """Run the pass as a loop on the device, in which programs share the blocks."""
+        unit = self.unit
+        for_rows(self.count, self.work, self.most, self.split, self.order, times=times, unit=unit)
+        if self.result is not None:
+            meet(self.result)
+
+    @property
+    def instructions(self) -> int:
+        """About how many instructions the pass takes."""
+        block = count_of(self.work, self.split(None, 0, self.most)[:1]).instructions
+        return block * -(-self.count // self.most)
 
 
-def share_of(count: int, block: int, instructions: int, job: Job) -> Share:
-    """Return this program's share of ``count`` pieces or rows of a transform, in blocks."""
-    if job.loops > 0:
-        return share_rows(count, block, instructions * job.loops)
-    if not job.is_shared:
-        return Share(0, 1, 0, count)
-    programs, program = nl.num_programs(), nl.program_id(0)
-    first = count * program // programs
-    return Share(first, 1, 0, count * (program + 1) // programs - first)
+@dataclass
+class SplitRows:
+    """The transforms of a launch: a block is one transform, with its passes."""
+
+    shared: Shared
+    source: Lines
+    target: Lines
+
+    def run(self) -> None:
+        """Transform all rows."""
+        batch, programs = self.source.parts[0].shape[0], nl.num_programs()
+        if self.may_loop() and self._instructions() > _UNROLLED:
+            self.setup()
+            for row in range(batch):
+                for one in self.passes(Rows(None, row, 1, 1), True):
+                    one.loop(batch)
+            return
+        rest = batch % programs
+        if batch > rest:
+            for_rows(batch - rest, self, 1, singles, None)
+        if rest > 0:
+            if batch == rest:
+                self.setup()
+            pipeline(self.row(Rows(None, batch - 1, 1, 1), True))
+
+    def may_loop(self) -> bool:
+        """Whether the passes may be loops on the device."""
+        return True
+
+    def _instructions(self) -> int:
+        """Return about how many instructions a transform takes."""
+        with counted():
+            self.setup()
+        return sum(one.instructions for one in self.passes(Rows(None, 0, 1, 1), False))
+
+    def setup(self) -> None:
+        """Load the tables that stay in SBUF."""
+        self.shared.setup()
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform one row in this program."""
+        return self.row(rows, False)
+
+    def row(self, rows: Rows, is_shared: bool) -> Block:
+        """Transform one row, in all programs together or in this one."""
+        for one in self.passes(rows, is_shared):
+            yield from one.items(is_shared)
+
+    def passes(self, rows: Rows, is_shared: bool) -> list[Pass]:
+        """Return the passes of a transform, with scratch between them."""
+        shared = self.shared
+        source, target = line_of(self.source, rows), line_of(self.target, rows)
+        first, second = shared.scratch(is_shared)
+        geometry, kernel = shared.geometry, shared.kernel
+        middle = Middle(kernel, first, second)
+        pieces, rows_of = geometry.pieces, kernel.spread.blocks
+        order, most, (a, b) = Order(1), kernel.spread.rows, (first.parts[0], second.parts[0])
+        return [
+            Pass(FirstPass(shared, source, first), pieces, 1, singles, order, a, geometry.piece),
+            Pass(middle, geometry.count, most, rows_of, kernel.order, b),
+            Pass(LastPass(shared, second, target), pieces, 1, singles, order, None, geometry.piece),
+        ]
 
 
-def scratch_starts(tensor: Any) -> Any:
-    """Return the numbers of a scratch [2 P, ...] with which the real and imaginary parts begin."""
-    return [0, tensor.shape[0] // 2 * tensor.shape[1]]
+class Middle(Transforms):
+    """The P transforms of length Q, from one scratch into another."""
+
+    def setup(self) -> None:
+        """Do nothing: the tables are loaded before all passes."""
 
 
-def scratch_lines(tensor: Any, base: Any, size: int) -> Lines:
-    """Return a scratch as lines of ``size`` numbers."""
-    return Lines([tensor, tensor], base, 0, size, scratch_starts(tensor))
+@dataclass
+class PieceByPiece:
+    """A pass from lines into lines, whose blocks are pieces or pairs of them."""
+
+    shared: Shared
+    source: Lines
+    target: Lines
+
+    def setup(self) -> None:
+        """Do nothing: the tables are loaded before all passes."""
 
 
-def along(lines: Lines, column: Any) -> Lines:
-    """Return the same lines, for a loop that counts the second dimension of their tensors."""
-    return Lines(lines.parts, column, lines.skip, lines.held, lines.starts, 1)
+class FirstPass(PieceByPiece):
+    """The DFTs over p and the twiddles, piece by piece, into the scratch."""
 
-
-def split_row(source: Lines, target: Lines, job: Job) -> None:
-    """Transform one line into one line."""
-    part_row(source, job)
-    meet(job.scratch[0], job.is_shared)
-    # unless that was done; behind the first pass, which does not need the tables
-    hold_plan(job.split)
-    transform_scratch(job)
-    meet(job.scratch[1], job.is_shared)
-    merge_row(target, job)
-
-
-# The first pass.
-
-
-def part_row(source: Lines, job: Job) -> None:
-    """Apply the DFTs over p and the twiddles, into the scratch."""
-    geometry, scratch = job.split.geometry, job.scratch[0]
-    share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
-    end, piece = share.first + share.trips * share.step, geometry.piece
-    if share.trips > 0:
-
-        def body(column: Any) -> None:
-            lanes = scratch_lanes(scratch, column, geometry)
-            part_pieces(along(source, column), lanes, 0, share.step, job.split)
-
-        nl.fori_loop(share.first * piece, end * piece, body, share.step * piece)
-    part_pieces(source, scratch_lanes(scratch, None, geometry), end, share.rest, job.split)
-
-
-def scratch_lanes(tensor: Any, base: Any, geometry: Geometry) -> Lanes:
-    """Return a scratch as lanes."""
-    return Lanes(tensor, base, scratch_starts(tensor), geometry.columns + geometry.gap)
-
-
-def part_pieces(source: Lines, target: Lanes, first: int, count: int, split: Split) -> None:
-    """Run the first pass of ``count`` pieces; the target's base counts their matrices, too."""
-    geometry = split.geometry
-    for index in range(first, first + count):
-        place = Place(0, index * geometry.piece, geometry.columns)
-        tile = tile_of(split, index, geometry.lanes)
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform one piece."""
+        shared, geometry = self.shared, self.shared.geometry
+        source = by_piece(self.source, rows.base)
+        tile = shared.tile(number)[0 : geometry.lanes]
+        place = Place(0, rows.first * geometry.piece, geometry.columns)
         for part in range(2):
             load_lines(tile[:, part].expand_dim(1), source, part, place)
-        matrices = load_matrices(matrices_of(split, target.base, index), target.base, 0)
-        result = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+        matrices = load_matrices(shared.piece_matrices(rows), rows.base)
+        yield TURN
+        yield from self.products(tile, matrices, rows)
+
+    def products(self, x: Tensor, matrices: Tensor, rows: Rows, half: int | None = None) -> Block:
+        """Multiply a piece by its matrix and by the twiddles, and store it.
+
+        half: the first partition of the half of the array that does it, else all of the array.
+        """
+        geometry = self.shared.geometry
+        result = sbuf((geometry.lanes, 2, geometry.piece))
         for low in range(0, geometry.piece, PSUM_BANK):
-            high = min(low + PSUM_BANK, geometry.piece)
-            banks = contract(tile[:, :, low:high], matrices)
-            multiply_banks(result[:, :, low:high], banks, split.twiddle[:, :, low:high])
+            columns = slice(low, min(low + PSUM_BANK, geometry.piece))
+            yield self._twiddled(x[:, :, columns], matrices, result, (columns, half))
+        yield After(partial(self._store, result, rows))
+
+    def _twiddled(
+        self, x: Tensor, matrices: Tensor, result: Tensor, where: tuple[slice, int | None]
+    ) -> Task:
+        """Multiply columns by the matrix, and by the twiddles."""
+        columns, half = where
+        banks = multiply_split([x], [matrices], half)
+        yield
+        multiply_banks(result[:, :, columns], banks, self.shared.held.twiddle[:, :, columns])
+
+    def _store(self, result: Tensor, rows: Rows) -> None:
+        """Store a piece [L, 2, W]."""
         for part in range(2):
-            view = lanes_of(target, part, index, geometry)
-            nisa.dma_copy(dst=view, src=result[:, part], dge_mode=descriptors(target.base))
+            place = lanes_of(self.target, part, rows, self.shared.geometry)
+            transfer(place, result[:, part], rows.base)
 
 
-def tile_of(split: Split, index: int, lanes: int) -> Any:
-    """Return the tile for a piece, [lanes, 2, W]; tiles take turns."""
-    tile = split.tiles[index % len(split.tiles)]
-    numbers = tile[0:lanes, 0 : 2 * split.geometry.piece]
-    return numbers.reshape_dim(1, (2, split.geometry.piece))
+class LastPass(PieceByPiece):
+    """The interleaving of the P results of the scratch, piece by piece."""
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Interleave one piece."""
+        geometry = self.shared.geometry
+        tile = self.shared.tile(number)[0 : geometry.lanes]
+        for part in range(2):
+            transfer(tile[:, part], lanes_of(self.source, part, rows, geometry), rows.base)
+        yield TURN
+        each, together = geometry.piece // geometry.rows, PSUM_BANK // geometry.lanes
+        for part in range(2):
+            result = sbuf((geometry.rows, geometry.blocks, each, geometry.count))
+            for low in range(0, each, together):
+                some = range(low, min(low + together, each))
+                yield self._interleaved(tile[:, part], some, result)
+            yield After(partial(self._store, result, part, rows))
+
+    def _interleaved(self, tile: Tensor, columns: range, result: Tensor) -> Task:
+        """Rearrange columns i of SBUF [(k_p, g), (j, i)] to SBUF [j, g, i, k_p]."""
+        geometry = self.shared.geometry
+        rows, each = geometry.rows, geometry.piece // geometry.rows
+        bank = psum((rows, len(columns), geometry.lanes), transposed_dtype(nl.float32))
+        for index, column in enumerate(columns):
+            data = tile[:, column : column + (rows - 1) * each + 1 : each]
+            transpose(bank[:, index], data, self.shared.held.identity)
+        yield
+        numbers = bank.reshape_dim(2, (geometry.count, geometry.blocks)).permute((0, 3, 1, 2))
+        evacuate(numbers, result[:, :, columns.start : columns.stop])
+
+    def _store(self, result: Tensor, part: int, rows: Rows) -> None:
+        """Store SBUF [j, g, (i, k_p)]; neighbouring results lie on a partition."""
+        geometry = self.shared.geometry
+        step = geometry.piece * geometry.count  # results of a piece in a block g
+        run = step // geometry.rows
+        pattern = [[run, geometry.rows], [geometry.columns * geometry.count, geometry.blocks]]
+        target = by_piece(self.target, rows.base)
+        place = target.view(part, [*pattern, [1, run]], rows.first * step)
+        transfer(place, result.flatten_dims(2, 3), target.base)
 
 
-def lanes_of(lanes: Lanes, part: int, index: int, geometry: Geometry) -> Any:
-    """Return a view of a piece of one part of a vector in HBM, [L, W]."""
-    pattern = [[lanes.pitch, geometry.lanes], [1, geometry.piece]]
-    at = lanes.starts[part] + index * geometry.piece
-    return lanes.tensor.ap(pattern, at, scalar_offset=lanes.base, indirect_dim=1)
+def line_of(lines: Lines, rows: Rows) -> Lines:
+    """Return one line, as lines that begin with it."""
+    return replace(lines, base=rows.base, skip=lines.skip + rows.first * lines.held)
 
 
-def matrices_of(split: Split, base: Any, index: int) -> Any:
-    """Return a view of Wr and Wi of a piece in HBM, [L, 2, L]."""
-    lanes, table = split.geometry.lanes, split.tables[0]
-    pattern = [[2 * lanes, lanes], [lanes, 2], [1, lanes]]
-    return table.ap(pattern, index * split.geometry.piece * table.shape[1], scalar_offset=base)
+def by_piece(lines: Lines, base: Any) -> Lines:
+    """Return a line for a loop over pieces, whose register counts the columns of its tensors."""
+    return lines if base is None else replace(lines, base=base, dimension=1)
 
 
-def load_matrices(source: Any, base: Any, low: int) -> Any:
+def lanes_of(lines: Lines, part: int, rows: Rows, geometry: Geometry) -> Tensor:
+    """Return a view of a piece of one part of a scratch, [L, W]."""
+    pattern = [[geometry.columns + geometry.gap, geometry.lanes], [1, geometry.piece]]
+    return by_piece(lines, rows.base).view(part, pattern, rows.first * geometry.piece)
+
+
+def load_matrices(source: Tensor, base: Any = None, low: int = 0) -> Tensor:
     """Load Wr and Wi from HBM [K, 2, M], and make -Wi: SBUF [128, 3, M], from partition ``low`` on.
 
     base: the register in the source's address, or None.
     """
     rows, _, columns = source.shape
-    tile = nl.ndarray((PARTITIONS, 3, columns), dtype=nl.float32, buffer=nl.sbuf)
+    tile = sbuf((PARTITIONS, 3, columns))
     held = tile[low : low + rows]
-    nisa.dma_copy(dst=held[:, 0:2], src=source, dge_mode=descriptors(base))
+    transfer(held[:, 0:2], source, base)
     nisa.activation(dst=held[:, 2], op=nl.copy, data=held[:, 1], scale=-1.0)
     return tile
 
 
-def contract(x: Any, matrices: Any) -> Any:
-    """Multiply split complex SBUF [K, 2, n] by the matrix; return a PSUM bank for each part."""
-    banks = []
-    for part in range(2):
-        bank = nl.ndarray((matrices.shape[2], x.shape[2]), dtype=nl.float32, buffer=nl.psum)
-        for term in range(2):
-            matrix = matrices[0 : x.shape[0], SPLIT_TERMS[part][term]]
-            multiply(bank, matrix, x[:, term], term > 0)
-        banks.append(bank)
+def multiply_split(
+    x: Sequence[Tensor], matrices: Sequence[Tensor], half: int | None = None
+) -> list[Tensor]:
+    """Return sums of split complex SBUF [K, 2, n] times matrices, a PSUM bank for each part.
+
+    half: the first partition of the half of the array that does it, else all of the array.
+    """
+    banks = [psum((matrices[0].shape[2], x[0].shape[2])) for _ in range(2)]
+    for part, bank in enumerate(banks):
+        for index, (one, matrix) in enumerate(zip(x, matrices, strict=True)):
+            for term in range(2):
+                stationary = matrix[0 : one.shape[0], SPLIT_TERMS[part][term]]
+                if half is None:
+                    multiply(bank, stationary, one[:, term], index + term > 0)
+                else:
+                    multiply_row_tile(bank, stationary, one[:, term], half, HALF, term > 0)
     return banks
-
-
-# The transforms between, and the last pass.
-
-
-def transform_scratch(job: Job) -> None:
-    """Run the P transforms of length Q, from one scratch into the other."""
-    split = job.split
-    geometry, spread = split.geometry, split.spread
-    first, second = job.scratch[0], job.scratch[1]
-    share = share_of(geometry.count, spread.rows, instructions_of(spread), job)
-    end = share.first + share.trips * share.step
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            target = scratch_lines(second, row, geometry.size)
-            transform_lines(scratch_lines(first, row, geometry.size), target, 0, share.step, split)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    target = scratch_lines(second, None, geometry.size)
-    transform_lines(scratch_lines(first, None, geometry.size), target, end, share.rest, split)
-
-
-def transform_lines(source: Lines, target: Lines, first: int, count: int, split: Split) -> None:
-    """Run ``count`` transforms of length Q."""
-    loads = loads_of(source, Inputs(split.tiles, [], []), split.spread, first, count)
-    start_loads(loads, RING)
-    transform_rows(loads, Results(target, [], [], 0), split.held[0])
-
-
-def merge_row(target: Lines, job: Job) -> None:
-    """Run the last pass, which interleaves the P results of the scratch."""
-    geometry, scratch = job.split.geometry, job.scratch[1]
-    share = share_of(pieces_of_pass(geometry), 1, _PIECE_INSTRUCTIONS, job)
-    end, piece = share.first + share.trips * share.step, geometry.piece
-    if share.trips > 0:
-
-        def body(column: Any) -> None:
-            lanes = scratch_lanes(scratch, column, geometry)
-            merge_pieces(lanes, along(target, column), 0, share.step, job.split)
-
-        nl.fori_loop(share.first * piece, end * piece, body, share.step * piece)
-    merge_pieces(scratch_lanes(scratch, None, geometry), target, end, share.rest, job.split)
-
-
-def merge_pieces(source: Lanes, target: Lines, first: int, count: int, split: Split) -> None:
-    """Run the last pass of ``count`` pieces."""
-    geometry = split.geometry
-    piece, rows, radix = geometry.piece, geometry.rows, geometry.count
-    run = piece // rows * radix  # neighbouring results on a partition
-    for index in range(first, first + count):
-        tile = tile_of(split, index, geometry.lanes)
-        for part in range(2):
-            view = lanes_of(source, part, index, geometry)
-            nisa.dma_copy(dst=tile[:, part], src=view, dge_mode=descriptors(source.base))
-        for part in range(2):
-            result = interleave(tile[:, part], split)
-            pattern = [[run, rows], [geometry.columns * radix, geometry.blocks], [1, run]]
-            at = target.skip + index * piece * radix
-            view = view_of(target, part, pattern, at)
-            nisa.dma_copy(dst=view, src=result, dge_mode=descriptors(target.base))
-
-
-def interleave(tile: Any, split: Split) -> Any:
-    """Rearrange SBUF [(k_p, g), (j, i)] to SBUF [j, g, (i, k_p)]."""
-    geometry = split.geometry
-    rows, lanes, blocks = geometry.rows, geometry.lanes, geometry.blocks
-    each = geometry.piece // rows
-    shape = (rows, blocks, each, geometry.count)
-    result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-    together = PSUM_BANK // lanes
-    for low in range(0, each, together):
-        size = min(together, each - low)
-        bank = nl.ndarray((rows, size, lanes), dtype=transposed_dtype(nl.float32), buffer=nl.psum)
-        for index in range(size):
-            column = low + index
-            data = tile[:, column : column + (rows - 1) * each + 1 : each]
-            transpose(bank[:, index], data, split.identity)
-        numbers = bank.reshape_dim(2, (geometry.count, blocks)).permute((0, 3, 1, 2))
-        nisa.activation(dst=result[:, :, low : low + size], op=nl.copy, data=numbers)
-    return result.flatten_dims(2, 3)

@@ -7,43 +7,151 @@ than a transform is followed by zeros.
 
 from __future__ import annotations
 
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..engines import (
+    HALF,
+    PARTITIONS,
+    WHOLE_RADIX,
+    clear,
+    columns_read,
+    factor_views,
+    multiply_complex,
+    sbuf,
+    transfer,
+)
 from ..isa import nisa, nl
-from ..row_blocks import descriptors, rows_together
-from ..tiles import HALF, PARTITIONS, columns_read, factor_views, multiply_complex
+from ..launch import Rows, rows_together
+from ..tensor import Tensor
 
-LOADED = 2048  # fp32 numbers a partition of an input tile, where it does not hold whole lines
-RING = 4  # number of input tiles
+STORED = 1024  # numbers of each part that are stored together
+SIDE_BY_SIDE = STORED // 2  # A, up to which transforms lie side by side on the partitions of a tile
+LONG = 2048  # k_a of a block, beyond which SBUF holds no more than two states
 RING_LENGTH = 4096  # A of transforms, beyond which SBUF has room for two input tiles
+_LOADED = 2048  # fp32 numbers a partition of an input tile, where it does not hold whole lines
+_RING = 4  # number of input tiles
 _SHORT_RING = 2
+_FEWEST = 16  # blocks of a batch, if it is long enough: nothing overlaps the first and the last
 
 
-class Spread(nl.NKIObject):
+@dataclass(frozen=True)
+class Spread:
     """How transforms are spread over the partitions."""
 
-    radices: Any  # r1, ..., C
-    length: int  # A
-    columns: int  # C
-    parts: int  # pieces of the first contraction: 2 if r1 > 64, one for each part, else 1
-    places: int  # transforms side by side on the partitions of an input tile
-    rows: int  # transforms of a bundle
-    step: int  # columns of N / r1 that an input tile holds of a transform, at most
-    loaded: int = LOADED  # numbers a partition of an input tile
+    radices: tuple[int, ...]  # r1, ..., C
+    rows: int  # transforms of a block
+    is_whole: bool = False  # whether an input tile holds all that partitions have of a transform
+
+    @property
+    def first(self) -> int:
+        """The first radix r1."""
+        return self.radices[0]
+
+    @property
+    def columns(self) -> int:
+        """The last radix C."""
+        return self.radices[-1]
+
+    @property
+    def length(self) -> int:
+        """A, the product of the other radices."""
+        return math.prod(self.radices[:-1])
+
+    @property
+    def size(self) -> int:
+        """Numbers of a transform on each partition: N / r1."""
+        return self.length // self.first * self.columns
+
+    @property
+    def parts(self) -> int:
+        """Pieces of the first contraction: 2 if r1 > 64, one for each part, else 1."""
+        return 1 if self.first <= WHOLE_RADIX else 2
+
+    @property
+    def places(self) -> int:
+        """Transforms side by side on the partitions of an input tile."""
+        return 2 if 4 * self.first <= PARTITIONS and self.length <= SIDE_BY_SIDE else 1
+
+    @property
+    def loaded(self) -> int:
+        """Numbers a partition of an input tile."""
+        return self.size if self.is_whole else _LOADED
+
+    @property
+    def step(self) -> int:
+        """Numbers of each part that an input tile holds of a transform, at most."""
+        return self.loaded // self.parts // self.columns * self.columns
+
+    @property
+    def tiles(self) -> int:
+        """Input tiles that fit beside two states."""
+        if self.is_whole:
+            return 1
+        return _RING if self.length <= RING_LENGTH else _SHORT_RING
+
+    @property
+    def is_long(self) -> bool:
+        """Whether SBUF holds no more than two states of a block."""
+        return self.rows * self.length > LONG
+
+    def blocks(self, base: Any, first: int, count: int) -> list[Rows]:
+        """Return ``count`` transforms from ``first`` on, counted from a base, as blocks."""
+        end = first + count
+        return [
+            Rows(base, low, PARTITIONS, min(self.rows, end - low))
+            for low in range(first, end, self.rows)
+        ]
 
 
-class Lines(nl.NKIObject):
+def spread_of(radices: tuple[int, ...], batch: int) -> Spread:
+    """Return how transforms of a batch are spread."""
+    spread = Spread(radices, 1)
+    each = min(spread.step // spread.size, STORED // (spread.places * spread.length))
+    few = -(-batch // (_FEWEST * nl.num_programs()))
+    return Spread(radices, min(spread.places * max(1, each), max(spread.places, few)))
+
+
+def with_whole_lines(spread: Spread) -> Spread:
+    """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
+
+    A DMA then has no gaps between its rows; rows that are a power of two apart come at a lower
+    rate. The tile is filled again while the transform passes the stages.
+    """
+    fits = spread.step < spread.size <= _LOADED * spread.tiles
+    return Spread(spread.radices, spread.rows, spread.parts == 1 and fits)
+
+
+@dataclass(frozen=True)
+class Lines:
     """Transforms in HBM, one in each row, or parts of transforms."""
 
-    parts: Any  # two tensors [B, ...], whole: real and imaginary part, or both parts twice
-    base: Any  # register with the place at which a device loop's iteration begins, or None
-    skip: int  # numbers of a row before the line
+    parts: Sequence[Tensor]  # [B, ...], whole: real and imaginary part, or both parts twice
     held: int  # numbers that are there; zeros follow
-    starts: Any = (0, 0)  # the number of each tensor with which its part begins
+    base: Any = None  # register with the place at which a device loop's iteration begins, or None
+    skip: int = 0  # numbers before the first line
+    starts: tuple[int, int] = (0, 0)  # the number of each tensor with which its part begins
     dimension: int = 0  # dimension of the tensors that the register counts
 
+    def swapped(self) -> Lines:
+        """Return the same lines with real and imaginary part swapped."""
+        return replace(self, parts=self.parts[::-1], starts=self.starts[::-1])
 
-class Place(nl.NKIObject):
+    def view(self, part: int, pattern: Sequence[Sequence[int]], offset: int) -> Tensor:
+        """Return a view of one part, ``offset`` numbers after the first line begins."""
+        return self.parts[part].ap(
+            pattern,
+            self.starts[part] + self.skip + offset,
+            scalar_offset=self.base,
+            indirect_dim=self.dimension,
+        )
+
+
+@dataclass(frozen=True)
+class Place:
     """A tile's place in lines, [P, rows, n]: a line is a matrix of P rows, or begins with one."""
 
     row: int  # the first line
@@ -51,202 +159,141 @@ class Place(nl.NKIObject):
     pitch: int  # columns of the matrix
 
 
-class Run(nl.NKIObject):
-    """What one DMA moves."""
-
-    view: Any  # view of HBM: [partitions, rows, n]
-    partition: int  # the first partition of the tile
-    row: int  # the first row of the tile
-
-
-class Bundle(nl.NKIObject):
-    """Transforms that are opened together, and closed together."""
-
-    first: int  # the first row of the lines
-    rows: int
-    each: int  # rows that lie on the same partitions of an input tile
-    chunks: Any  # the chunks of its inputs
-
-
-class Chunk(nl.NKIObject):
-    """The part of a bundle's transforms that one input tile holds: columns of N / r1."""
-
-    bundle: Bundle
-    low: int
-    size: int
-    tile: Any  # the input tile, once its load has been issued
-    factors: Any  # a tile [128, 2, ...] with factors of the inputs, or None
-
-
-class Inputs(nl.NKIObject):
-    """Tiles that DMA fills in turn, each when its last reader is done."""
-
-    tiles: Any
-    before: Any  # [the factors of the inputs in HBM, [r1, 2, N/r1]], or []
-    factors: Any  # tiles for these factors, as many as there are input tiles; or []
-
-
-class Loads(nl.NKIObject):
-    """Inputs on their way into SBUF."""
-
-    source: Lines
-    inputs: Inputs
-    bundles: Any
-    chunks: Any  # the chunks of all bundles
-    issued: int  # chunks whose load has been issued
-    opened: int  # chunks that have been read, and whose tiles are free
-    spread: Spread
-
-
-def load_whole_lines(spread: Spread) -> None:
-    """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
-
-    A DMA then has no gaps between its rows; rows that are a power of two apart come at a lower
-    rate. The tile is filled again while the transform passes the stages.
-    """
-    columns = spread.length * spread.columns // spread.radices[0]
-    fits = columns <= LOADED * ring_size(spread, RING)
-    if spread.parts == 1 and spread.step < columns and fits:
-        spread.step = columns
-        spread.loaded = columns
-
-
-def ring_size(spread: Spread, most: int) -> int:
-    """Return how many input tiles fit beside two states, up to ``most``."""
-    if spread.loaded > LOADED:
-        return 1
-    return most if spread.length <= RING_LENGTH else min(_SHORT_RING, most)
-
-
-def input_tiles(spread: Spread, count: int) -> Any:
-    """Allocate tiles for ``count`` chunks, or as many as fit.
-
-    Products may read columns beyond the last number, so that a tile has some more columns.
-    """
-    beyond = columns_read(spread.columns) - spread.columns
-    tiles = []
-    for _ in range(ring_size(spread, count)):
-        tiles.append(
-            nl.ndarray((PARTITIONS, spread.loaded + beyond), dtype=nl.float32, buffer=nl.sbuf)
-        )
-    return tiles
-
-
-def loads_of(source: Lines, inputs: Inputs, spread: Spread, first: int, count: int) -> Loads:
-    """Return the loads of ``count`` rows from ``first`` on, bundle by bundle."""
-    size = spread.length * spread.columns // spread.radices[0]
-    bundles = []
-    chunks = []
-    for start in range(first, first + count, spread.rows):
-        rows = min(spread.rows, first + count - start)
-        bundle = Bundle(start, rows, -(-rows // spread.places), [])
-        for low in range(0, size, spread.step):
-            chunk = Chunk(bundle, low, min(spread.step, size - low), None, None)
-            bundle.chunks.append(chunk)
-            chunks.append(chunk)
-        bundles.append(bundle)
-    return Loads(source, inputs, bundles, chunks, 0, 0, spread)
-
-
-def start_loads(loads: Loads, count: int) -> None:
-    """Issue the next ``count`` loads, or as many as are left and have free tiles."""
-    count = min(count, len(loads.inputs.tiles) - loads.issued + loads.opened)
-    for _ in range(min(count, len(loads.chunks) - loads.issued)):
-        chunk = loads.chunks[loads.issued]
-        turn = loads.issued % len(loads.inputs.tiles)
-        chunk.tile = loads.inputs.tiles[turn]
-        load_chunk(loads, chunk)
-        if len(loads.inputs.factors) > 0:
-            chunk.factors = loads.inputs.factors[turn]
-            load_factors(chunk.factors, loads.inputs.before[0], chunk.low, chunk.size)
-        loads.issued += 1
-
-
-def load_factors(tile: Any, factors: Any, low: int, size: int) -> None:
-    """Load factors of HBM [P, 2, L] from ``low`` on to the first columns of SBUF [128, 2, ...]."""
-    nisa.dma_copy(
-        dst=tile[0 : factors.shape[0], :, 0:size],
-        src=factors[:, :, low : low + size],
-        dge_mode=nisa.dge_mode.none,
-    )
-
-
-def load_chunk(loads: Loads, chunk: Chunk) -> None:
-    """Fill a tile with a chunk: digit a1 on partitions, rows and columns along the free axis."""
-    spread, bundle = loads.spread, chunk.bundle
-    radix = spread.radices[0]
-    clear_beyond(chunk, spread)
-    for start in range(0, bundle.rows, bundle.each):
-        rows = min(bundle.each, bundle.rows - start)
-        for part in range(2):
-            low, column = start // bundle.each * HALF + part * radix, 0
-            if spread.parts == 2:
-                low, column = 0, part * (LOADED // 2)
-            tile = chunk.tile[low : low + radix, column : column + rows * chunk.size]
-            place = Place(bundle.first + start, chunk.low, spread.length * spread.columns // radix)
-            load_lines(tile.reshape_dim(1, (rows, chunk.size)), loads.source, part, place)
-
-
-def clear_beyond(chunk: Chunk, spread: Spread) -> None:
-    """Write zeros where products read an input tile beyond its last number."""
-    bundle, size = chunk.bundle, chunk.size
-    beyond = columns_read(spread.columns) - spread.columns
-    fewest = bundle.rows - (-(-bundle.rows // bundle.each) - 1) * bundle.each
-    for part in range(spread.parts if beyond > 0 else 0):
-        low = part * (LOADED // 2)
-        read = chunk.tile[:, low + fewest * size : low + bundle.each * size + beyond]
-        nisa.memset(dst=read, value=0.0, engine=nisa.engine.gpsimd)
-
-
-def load_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
+def load_lines(tile: Tensor, lines: Lines, part: int, place: Place) -> None:
     """Fill SBUF [P, rows, n] with numbers of lines, and with zeros where the lines end."""
     if lines.held < tile.shape[0] * place.pitch:
-        nisa.memset(dst=tile, value=0.0, engine=nisa.engine.gpsimd)
-    for run in runs_of(tile.shape, lines, part, place):
-        nisa.dma_copy(dst=part_of(tile, run), src=run.view, dge_mode=descriptors(lines.base))
+        clear(tile, nisa.engine.gpsimd)
+    for here, there in _moves(tile, lines, part, place):
+        transfer(here, there, lines.base)
 
 
-def store_lines(tile: Any, lines: Lines, part: int, place: Place) -> None:
+def store_lines(tile: Tensor, lines: Lines, part: int, place: Place) -> None:
     """Store SBUF [P, rows, n] as numbers of lines, up to the end of the lines."""
-    for run in runs_of(tile.shape, lines, part, place):
-        nisa.dma_copy(dst=run.view, src=part_of(tile, run), dge_mode=descriptors(lines.base))
+    for here, there in _moves(tile, lines, part, place):
+        transfer(there, here, lines.base)
 
 
-def part_of(tile: Any, run: Run) -> Any:
-    """Return the part of SBUF [P, rows, n] that a run moves."""
-    partitions, rows, size = run.view.shape
-    return tile[run.partition : run.partition + partitions, run.row : run.row + rows, 0:size]
-
-
-def runs_of(shape: Any, lines: Lines, part: int, place: Place) -> Any:
-    """Return the DMAs that move a tile: of whole rows of its matrices, and a shorter last row."""
-    partitions, rows, size = shape
+def _moves(tile: Tensor, lines: Lines, part: int, place: Place) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield what DMAs move, in SBUF and in HBM: whole rows of a matrix, and a shorter last row."""
+    partitions, rows, size = tile.shape
     line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
     together = rows_together(lines.base, full, rows, size)
-    runs = []
     for row in range(0, rows, together):
-        offset = lines.starts[part] + (place.row + row) * line + lines.skip + place.low
-        if full > 0:
-            pattern = [[place.pitch, full], [line, together], [1, size]]
-            runs.append(Run(view_of(lines, part, pattern, offset), 0, row))
-        if rest > 0:
-            pattern = [[place.pitch, 1], [line, together], [1, rest]]
-            offset += full * place.pitch
-            runs.append(Run(view_of(lines, part, pattern, offset), full, row))
-    return runs
+        offset = (place.row + row) * line + place.low
+        for first, count, numbers in ((0, full, size), (full, 1, rest)):
+            if count > 0 and numbers > 0:
+                pattern = [[place.pitch, count], [line, together], [1, numbers]]
+                there = lines.view(part, pattern, offset + first * place.pitch)
+                yield tile[first : first + count, row : row + together, 0:numbers], there
 
 
-def view_of(lines: Lines, part: int, pattern: Any, offset: int) -> Any:
-    """Return a view of one part of lines, ``offset`` numbers after the register's place."""
-    x = lines.parts[part]
-    return x.ap(pattern, offset, scalar_offset=lines.base, indirect_dim=lines.dimension)
+class Factors:
+    """Factors of numbers, which come from HBM [P, 2, L] into tiles [128, 2, n] in turn."""
+
+    def __init__(self, table: Tensor, tiles: Sequence[Tensor]) -> None:
+        self.table, self._tiles = table, tiles
+
+    def load(self, low: int, size: int, number: int) -> Tensor:
+        """Load ``size`` factors of each partition from ``low`` on, into the tile returned.
+
+        number: how many loads have been before.
+        """
+        tile = self._tiles[number % len(self._tiles)]
+        rows = self.table.shape[0]
+        transfer(tile[0:rows, :, 0:size], self.table[:, :, low : low + size])
+        return tile
 
 
-def weigh_inputs(chunk: Chunk, spread: Spread) -> None:
-    """Multiply the numbers of a chunk with r1 > 64 by the factors."""
-    rows = chunk.bundle.rows
-    halves = chunk.tile[0 : spread.radices[0], 0:LOADED].reshape_dim(1, (2, LOADED // 2))
-    numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
-    multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
+@dataclass
+class Chunk:
+    """The part of a block's transforms that one input tile holds: columns of N / r1."""
+
+    lines: Lines
+    rows: Rows
+    low: int
+    size: int
+    before: Factors | None  # factors of the inputs, [r1, 2, N / r1], for r1 > 64
+    tile: Tensor | None = None  # once the load has been issued
+    factors: Tensor | None = None  # [128, 2, ...]
+
+
+class Inputs:
+    """Tiles that DMA fills in turn, each when its last reader is done."""
+
+    def __init__(self, spread: Spread, count: int) -> None:
+        """Allocate ``count`` tiles; products may read columns beyond the last number."""
+        self.spread = spread
+        self._beyond = columns_read(spread.columns) - spread.columns
+        self.tiles = [sbuf((PARTITIONS, spread.loaded + self._beyond)) for _ in range(count)]
+        self._free, self._turn = count, 0
+        self._waiting = deque[Chunk]()
+
+    def chunks(self, lines: Lines, rows: Rows, before: Factors | None) -> list[Chunk]:
+        """Return the chunks of a block, and load one; the others follow when it is read."""
+        size, step = self.spread.size, self.spread.step
+        chunks = [
+            Chunk(lines, rows, low, min(step, size - low), before) for low in range(0, size, step)
+        ]
+        self._waiting.extend(chunks)
+        self.start(1)
+        return chunks
+
+    def release(self) -> None:
+        """The oldest chunk has been read."""
+        self._free += 1
+        if self._free == len(self.tiles):
+            self._turn = 0  # so that every iteration of a loop begins with the first tile
+        self.start()
+
+    def each(self, rows: Rows) -> int:
+        """Return how many rows of a block lie on the same partitions."""
+        return -(-rows.each // self.spread.places)
+
+    def weigh(self, chunk: Chunk) -> None:
+        """Multiply the numbers of a chunk by the factors, if there are any."""
+        if chunk.factors is None:
+            return
+        assert chunk.tile is not None
+        rows, half = chunk.rows.each, _LOADED // 2
+        halves = chunk.tile[0 : self.spread.first, 0:_LOADED].reshape_dim(1, (2, half))
+        numbers = halves[:, :, 0 : rows * chunk.size].reshape_dim(2, (rows, chunk.size))
+        multiply_complex(numbers, numbers, factor_views(chunk.factors, 0, numbers.shape))
+
+    def start(self, most: int = PARTITIONS) -> None:
+        """Issue the loads of the next chunks, as far as tiles are free."""
+        for _ in range(min(most, self._free, len(self._waiting))):
+            chunk = self._waiting.popleft()
+            self._free -= 1
+            chunk.tile = self.tiles[self._turn]
+            self._load(chunk, chunk.tile)
+            if chunk.before is not None:
+                chunk.factors = chunk.before.load(chunk.low, chunk.size, self._turn)
+            self._turn = (self._turn + 1) % len(self.tiles)
+
+    def _load(self, chunk: Chunk, tile: Tensor) -> None:
+        """Fill a tile: digit a1 on partitions, rows and columns along the free axis."""
+        spread, rows, each, size = self.spread, chunk.rows, self.each(chunk.rows), chunk.size
+        self._clear_beyond(tile, rows.each - (rows.each - 1) // each * each, each, size)
+        for start in range(0, rows.each, each):
+            count = min(each, rows.each - start)
+            for part in range(2):
+                low, column = start // each * HALF + part * spread.first, 0
+                if spread.parts == 2:
+                    low, column = 0, part * (_LOADED // 2)
+                held = tile[low : low + spread.first, column : column + count * size]
+                place = Place(rows.first + start, chunk.low, spread.size)
+                load_lines(held.reshape_dim(1, (count, size)), chunk.lines, part, place)
+
+    def _clear_beyond(self, tile: Tensor, fewest: int, most: int, size: int) -> None:
+        """Write zeros where products read a tile beyond the last number of any of its rows."""
+        for part in range(self.spread.parts if self._beyond > 0 else 0):
+            low = part * (_LOADED // 2)
+            read = tile[:, low + fewest * size : low + most * size + self._beyond]
+            clear(read, nisa.engine.gpsimd)
+
+
+def column_of(spread: Spread, chunk: Chunk, row: int, digit: int, part: int) -> int:
+    """Return where in an input tile the numbers of one a' of a row begin."""
+    return part * (_LOADED // 2) + row * chunk.size + digit * spread.columns - chunk.low

@@ -70,6 +70,7 @@ class Tabled:
     stage: Stage
     table: Tensor  # HBM [rows, matrices, columns], or two such terms
     held: list[list[Tensor]] | None = None  # in SBUF, [piece][term], or None: it is streamed
+    chunk_numbers: int = _CHUNK  # about the numbers of a partition that are streamed at a time
 
     @property
     def terms(self) -> int:
@@ -94,7 +95,7 @@ class Tabled:
     @property
     def chunk(self) -> int:
         """Matrices of a chunk, where the table is streamed: whole groups of products."""
-        return self.stage.most * max(1, _CHUNK // (self.stage.most * self.width))
+        return self.stage.most * max(1, self.chunk_numbers // (self.stage.most * self.width))
 
     def pieces(self) -> list[Tensor]:
         """Return the table in HBM by pieces, each by terms: [rows, matrices, columns]."""

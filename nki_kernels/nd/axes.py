@@ -159,14 +159,13 @@ def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None
     """Run a pass along the last axis."""
     x, y = [part.rows() for part in source], [part.rows() for part in target]
     n, radices, tables = item.n, item.radices, item.tables
-    pair = radices[0], radices[-1]
     run = {  # by the kind of the pass, and by how many parts its source has
         (DFT_GEMM, 2): lambda: dft_gemm_rows(x, y, n, tables[0]),
         (STOCKHAM, 2): lambda: stockham_rows(x, y, radices, tables),
         (REAL_DFT_GEMM, 1): lambda: real_dft_gemm_rows(x[0], y, n, tables[0]),
         (REAL_DFT_GEMM, 2): lambda: inverse_real_dft_gemm_rows(x, y[0], n, tables[0]),
-        (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, pair, tables),
-        (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], pair, tables),
+        (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, radices, tables),
+        (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], radices, tables),
     }
     run[item.kind, len(source)]()
 

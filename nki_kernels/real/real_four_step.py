@@ -293,7 +293,7 @@ class ToSpectra(SpreadRows):
         parts = [(0, v[..., 0:count], low), (1, v[..., 0:count], low)]
         if count < v.shape[4]:
             parts.append((0, v[..., count : count + 1], self.half))
-        before: list[After] = []
+        before: list[Single] = []
         for line, data, first in parts:
             bank = psum((self.digits.columns, *data.shape[2:]))
             yield Single(partial(self._multiply_last, bank, data, line))

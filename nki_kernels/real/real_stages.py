@@ -53,8 +53,8 @@ class Stages:
         """Slabs of a row that a product of that stage takes."""
         return WHOLE_RADIX // self.geometry.radix if self.pairs_rows else self.geometry.slabs
 
-    def load(self) -> None:
-        """Load the tables into SBUF, in the order in which they are needed."""
+    def load(self, tiles: int = 3) -> None:
+        """Load the tables into SBUF, in the order in which they are needed, by so many tiles."""
         self.held = ()  # the tiles of an earlier call
         real = self.tables[-1 if self.pairs_rows else 0]
         spectrum = [self.tables[1]]
@@ -63,9 +63,9 @@ class Stages:
             starts = range(0, count, _SLOTS)
             spectrum += [self.tables[2][:, low : min(low + _SLOTS, count)] for low in starts]
         if self.is_inverse:
-            *others, first = load_tables([*spectrum, real], tiles=3)
+            *others, first = load_tables([*spectrum, real], tiles)
         else:
-            first, *others = load_tables([real, *spectrum], tiles=3)
+            first, *others = load_tables([real, *spectrum], tiles)
         self.held = first, *others
 
     def matrices(self, slots: range) -> list[Tensor]:

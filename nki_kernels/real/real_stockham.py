@@ -35,10 +35,10 @@ spectra by slots: slot 0, then (part, q, run) of each other slot. Where transpos
 bad rows are set aside before the first stage, and ScalarE adds their marks to the results.
 
 Why it is fast.  It has half the matrix products of a complex transform and half its DMA. A stage
-reads what the stage before it wrote last; so that it need not wait, the second stage of a block
-takes turns with the first stage of the next block, and the phases that prepare a block run among
-these steps. Where ScalarE shares PSUM's port with VectorE (v2), ScalarE alone evacuates, as VectorE
-sets rows aside.
+reads what the stage before it wrote last. So that it need not wait, the second stage of a block
+takes turns with the first stage of the next block, and the block after that is prepared beside
+them. Where ScalarE shares PSUM's port with VectorE (v2), ScalarE alone evacuates, as VectorE sets
+rows aside.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
 
 
 def real_stockham_rows(
-    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, int], tables: Sequence[Tensor]
+    source: HbmRows, target: Sequence[HbmRows], radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write half spectra of source's rows to the two parts of target.
 
@@ -111,7 +111,7 @@ def real_stockham_rows(
     The target keeps as many numbers of a spectrum as it has columns.
     """
     work = Forward([source], target, Geometry(*radices))
-    work.transform(work, tables, False, real_size(work.geometry, work.each))
+    work.transform(tables, False, real_size(work.geometry, work.each))
 
 
 @nki.jit
@@ -135,14 +135,14 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
 
 
 def inverse_real_stockham_rows(
-    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, int], tables: Sequence[Tensor]
+    source: Sequence[HbmRows], target: HbmRows, radices: tuple[int, ...], tables: Sequence[Tensor]
 ) -> None:
     """Write real rows from half spectra, the two parts of source, to up to N columns."""
     work = Inverse(source, [target], Geometry(*radices))
-    work.transform(work, tables, True, 2 * work.each * work.geometry.length)
+    work.transform(tables, True, 2 * work.each * work.geometry.length)
 
 
-class RealWork:
+class RealWork(Work):
     """What all blocks of a launch share: rows, and tiles into which DMA loads them in turn."""
 
     def __init__(
@@ -174,9 +174,9 @@ class RealWork:
         pairs_rows = self.each > 1 and self.geometry.pairs_rows
         return Stages(self.geometry, tables, is_inverse, pairs_rows, self.identity, is_scalar)
 
-    def run(self, work: Work, order: Order) -> None:
-        """Run the blocks of all rows of this program."""
-        for_rows(self.batch, work, PARTITIONS * self.each, self.split, order)
+    def run(self, order: Order, opened: int = 1) -> None:
+        """Run the blocks of all rows of this program; opened: as for ``for_rows``."""
+        for_rows(self.batch, self, PARTITIONS * self.each, self.split, order, opened=opened)
 
     def load_real(self, rows: Rows, number: int) -> FlatRows:
         """Load real rows into the tile whose turn it is."""
@@ -203,18 +203,15 @@ class RealWork:
 class Transform(RealWork):
     """What all blocks share in either direction."""
 
-    def transform(self, work: Work, tables: Sequence[Tensor], is_inverse: bool, size: int) -> None:
+    def transform(self, tables: Sequence[Tensor], is_inverse: bool, size: int) -> None:
         """Transform all rows of this program; size: numbers of a tile for loads."""
         self.open_ring(size, min(_TILES, _RING // size))
         self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
         # While a block is in its second stage, the next one is in its first, or else prepared.
-        is_interleaved = self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST
-        order = (
-            Order(3, 1, by_age, begun=3, is_even=True)
-            if is_interleaved
-            else Order(2, 0, apart=2, is_even=True)
-        )
-        self.run(work, order)
+        order = Order(2, 0, apart=2, is_even=True)
+        if self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST:
+            order = Order(3, 1, by_age, begun=3, is_even=True)
+        self.run(order)
 
     def setup(self) -> None:
         """Load the tables."""

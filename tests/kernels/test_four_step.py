@@ -15,7 +15,7 @@ import pytest
 
 import nki_sim
 from nki_kernels import launch
-from nki_kernels.fft import four_step_shared
+from nki_kernels.fft import four_step as kernel_file
 from nki_kernels.fft.four_step import four_step
 from nki_kernels.fft.four_step_tables import four_step_specs, four_step_tables
 from nki_kernels.packing import pack, packed_spec
@@ -142,7 +142,7 @@ def test_streamed_tables_in_a_loop(monkeypatch, chip, programs, radices):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
     resident = dry_run(radices, 21, programs).hbm_bytes
-    monkeypatch.setattr(four_step_shared, "SMALLEST_SBUF", 0)
+    monkeypatch.setattr(kernel_file, "SMALLEST_SBUF", 0)
     result, timeline, x = transform(normal(21, math.prod(radices)), radices, programs=programs)
     assert max(map(error, result, np.fft.fft(x))) <= 6e-7
     assert timeline.hbm_bytes > resident

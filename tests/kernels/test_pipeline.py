@@ -65,7 +65,7 @@ def issued(blocks, order):
     log = []
     blocks = [[Segment(*each) for each in segments] for segments in blocks]
     made = (block_of(name, segments, log) for name, segments in enumerate(blocks))
-    pipeline(in_turn(made, order))
+    pipeline(in_turn(made, order), order.begun)
     return log
 
 
@@ -91,9 +91,13 @@ def expected(blocks):
     st.integers(1, 4),
     st.integers(0, 2),
     st.sampled_from([None, early, late, by_age]),
+    st.integers(1, 3),
+    st.integers(2, 3),
 )
-def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, depth, ahead, spread):
-    log = issued(blocks, Order(depth, ahead, spread))
+def test_everything_is_issued_once_and_nothing_before_what_it_reads(
+    blocks, depth, ahead, spread, apart, begun
+):
+    log = issued(blocks, Order(depth, ahead, spread, apart, begun))
     assert sorted(log) == sorted(expected(blocks))
     at = {event: place for place, event in enumerate(log)}
     for (name, segment, what, index), place in at.items():
@@ -101,8 +105,11 @@ def test_everything_is_issued_once_and_nothing_before_what_it_reads(blocks, dept
             assert at[name, segment, "first", index] < place
         if what == "after":
             assert all(at[name, segment, "second", i] < place for i in range(index))
+        if what == "beside":
+            tasks = (e for e in at if e[0] == name and e[1] < segment and e[2] == "second")
+            assert all(at[event] < place for event in tasks)
         if what in ("first", "single"):
-            # A task follows those before it, and all that is before its block's last turn.
+            # A task follows those before it, and what its block did before its last turn.
             assert index == 0 or at[name, segment, what, index - 1] < place
             before = (e for e in at if e[0] == name and e[1] < segment and e[2] != "after")
             assert all(at[event] < place for event in before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.fft import four_step, four_step_shared, four_step_tables, stage
+from nki_kernels.fft import four_step, four_step_tables, spread_lines, stage
 from nki_kernels.tiles import WHOLE_RADIX
 from nki_sim import hardware
 from trnfft.planner import accuracy
@@ -105,17 +105,13 @@ def tensor_cycles(radices: tuple[int, ...]) -> float:
     least = 2 * hardware.PARTITIONS
     cycles = (1 if 2 * first <= hardware.PARTITIONS else 2) * max(8 * first, least) / first + 16
     cycles += 2 * len(radices)  # engines wait for each other after every stage
-    if (
-        4 * first <= hardware.PARTITIONS
-        and math.prod(radices[:-1]) <= four_step_shared.SIDE_BY_SIDE
-    ):
+    if 4 * first <= hardware.PARTITIONS and math.prod(radices[:-1]) <= spread_lines.SIDE_BY_SIDE:
         cycles -= least / first / 2  # two transforms at once
-    for middle in four_step_tables.middle_stages(radices):
-        rows = 2 * middle.slabs * middle.contracted
+    stages = four_step_tables.inner_stages(radices)
+    for index, inner in enumerate(stages, 1):
+        if index < len(stages):  # two row tiles gain more in these than evacuation can follow
+            inner = stage.stage_of(radices[:-1], index)
+        rows = 2 * inner.slabs * inner.tiles * inner.contracted
         pieces = 1 if rows <= hardware.PARTITIONS else 2
-        cycles += pieces * (least + max(4 * rows, least)) / (rows // 2)
-    if (turn := four_step_tables.last_turn(radices)) is not None:
-        rows = 2 * turn.stage.slabs * turn.stage.contracted
-        pieces = 1 if rows <= hardware.PARTITIONS else 2
-        cycles += pieces * (least + max(4 * rows // turn.halves, least)) / (rows // 2)
+        cycles += pieces * (least + max(4 * rows // inner.tiles, least)) / (rows // 2)
     return cycles

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stage
-from nki_kernels.fft.split_four_step import geometry_of
+from nki_kernels.fft.split_four_step import checked_geometry, geometry_of
 from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_sim.hardware import NeuronCore
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
@@ -112,7 +112,7 @@ class SplitBluestein(LongConvolution):
 
 def split_convolution_work(radices: tuple[int, ...]) -> float:
     """Returns a rank of a convolution: two transforms, and its passes' lanes and PSUM banks."""
-    (geometry,) = geometry_of(radices[0], math.prod(radices[1:]))
+    geometry = checked_geometry(math.prod(radices), radices)
     banks = -(-geometry.piece // PSUM_BANK) * PSUM_BANK / geometry.piece
     passes = _PASSES * banks * PARTITIONS / geometry.lanes
     return math.prod(radices) * (2 * throughput(radices[1:]) + passes)

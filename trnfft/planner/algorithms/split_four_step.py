@@ -93,5 +93,5 @@ def likeliest_radices(n: int) -> tuple[tuple[int, ...], ...]:
 
 def split_work(radices: tuple[int, ...]) -> float:
     """Returns a rank of a split plan: the time of its transforms, and the lanes of its passes."""
-    (geometry,) = split_four_step.geometry_of(radices[0], math.prod(radices[1:]))
+    geometry = split_four_step.checked_geometry(math.prod(radices), radices)
     return throughput(radices[1:]) + _PASSES * hardware.PARTITIONS / geometry.lanes
