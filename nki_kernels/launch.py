@@ -102,7 +102,7 @@ def for_rows(
     Args:
         batch: the rows of all programs.
         work: what to do with them.
-        most: rows of a block, at most.
+        most: rows of a block, at most, or of blocks that belong together.
         split: how rows are cut into blocks.
         order: how blocks follow each other; None: each ends before the next one begins, and may
             itself consist of blocks in turn.
@@ -125,7 +125,7 @@ def for_rows(
     rest = blocks(None, share.end, share.rest)
     if share.trips == 0:
         if share.rest == 0:
-            for dtype in count_of(work, split(None, 0, min(batch, most))[0]).identities:
+            for dtype in count_of(work, split(None, 0, min(batch, most))).identities:
                 load_identity(dtype)
             return
         first = [chain([next(block)], block) for block in islice(rest, opened)]
@@ -151,7 +151,7 @@ def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) 
     count = batch * (program + 1) // programs - first
     trips, step, least = 0, most, batch // programs
     if least >= 2 * most:
-        instructions = count_of(work, split(None, 0, most)[0]).instructions
+        instructions = count_of(work, split(None, 0, most)).instructions
         if times * instructions * least > 2 * BODY_INSTRUCTIONS * most:
             step *= max(1, round(BODY_INSTRUCTIONS / (times * instructions)))
             trips = least // step
@@ -160,12 +160,13 @@ def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) 
     return Share(first, step, trips, count - trips * step)
 
 
-def count_of(work: Work, rows: Rows) -> Count:
-    """Return what a block issues, with the identities that its setup loads."""
+def count_of(work: Work, blocks: Sequence[Rows]) -> Count:
+    """Return what blocks issue, with the identities that their setup loads."""
     with counted() as shared:
         work.setup()
     with counted() as count:
-        pipeline(work.block(rows, 0))
+        for number, rows in enumerate(blocks):
+            pipeline(work.block(rows, number))
     return replace(count, identities=shared.identities)
 
 

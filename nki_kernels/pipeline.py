@@ -43,10 +43,20 @@ class Beside:
 class After:
     """What follows the second half of the task before it, such as a store of its results."""
 
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
-Item = Task | Beside | After | Turn
+@dataclass(frozen=True)
+class Single:
+    """A task of one half, such as products of what is in SBUF already.
+
+    It is issued in its place, and does not part the halves of the tasks around it.
+    """
+
+    run: Callable[[], object]
+
+
+Item = Task | Single | Beside | After | Turn
 Block = Iterator[Item]
 
 
@@ -102,7 +112,7 @@ class _Placed:
 
     place: tuple[float, int]  # where it comes in the round
     block: _Running
-    item: Task | After
+    item: Task | Single | After
     is_first: bool  # whether no task of this block comes before
 
 
@@ -113,6 +123,12 @@ class _Round:
     tasks: list[_Placed]
     beside: list[Beside]
     blocks: list[_Running]  # those of the work beside tasks
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there are tasks, all of one half."""
+        tasks = [task.item for task in self.tasks if not isinstance(task.item, After)]
+        return bool(tasks) and all(isinstance(task, Single) for task in tasks)
 
 
 @dataclass(eq=False)
@@ -143,7 +159,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         if not running:
             return
         this = _round(running, order)
-        if any(_holds(before, block) for block in this.blocks):
+        # Where tasks have one half, none comes before the second halves that are left.
+        held = any(_holds(before, block) for block in this.blocks)
+        if held or (before and this.is_single):
             yield TURN
             before.clear()
         beside, most = iter(this.beside), 1
@@ -155,7 +173,8 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
                 if task.is_first and _holds(before, task.block):
                     yield TURN
                     before.clear()
-                before.append({task.block})
+                if not isinstance(task.item, Single):
+                    before.append({task.block})
             elif before:
                 before[-1].add(task.block)
             yield task.item
@@ -176,7 +195,7 @@ def _round(running: list[_Running], order: Order) -> _Round:
     """Return what blocks do next: those that are new, and the ``depth`` oldest others."""
     this = _Round([], [], [])
     going = [block for block in running if block.is_opened][-order.depth :]
-    taken = list[tuple[_Running, list[Task | After]]]()
+    taken = list[tuple[_Running, list[Task | Single | After]]]()
     for block in running:
         if not block.is_opened or block in going:
             block.is_opened = True
@@ -192,9 +211,9 @@ def _round(running: list[_Running], order: Order) -> _Round:
     return this
 
 
-def _take(this: _Round, block: _Running) -> list[Task | After]:
+def _take(this: _Round, block: _Running) -> list[Task | Single | After]:
     """Return a block's tasks up to its next turn."""
-    mine = list[Task | After]()
+    mine = list[Task | Single | After]()
     for item in block.items:
         if isinstance(item, Turn):
             return mine
@@ -220,7 +239,7 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
                 next(item, None)
 
     for item in items:
-        if isinstance(item, Beside):
+        if isinstance(item, Beside | Single):
             item.run()
             continue
         if not isinstance(item, Turn):
@@ -231,6 +250,6 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
     finish(0)
 
 
-def _task_count(items: Iterable[Task | After]) -> int:
+def _task_count(items: Iterable[Task | Single | After]) -> int:
     """Return how many tasks there are."""
     return sum(not isinstance(item, After) for item in items)

@@ -351,7 +351,7 @@ class Pass:
     @property
     def instructions(self) -> int:
         """About how many instructions the pass takes."""
-        block = count_of(self.work, self.split(None, 0, self.most)[0]).instructions
+        block = count_of(self.work, self.split(None, 0, self.most)[:1]).instructions
         return block * -(-self.count // self.most)
 
 

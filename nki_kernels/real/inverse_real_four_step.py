@@ -15,12 +15,12 @@ X[N/2] do not enter the result. R real numbers are left to contract for every j 
 
 Layout on the NeuronCore.  Spectra are loaded with (part, k') on partitions, A + 1 neighbouring
 numbers on each. As in real_four_step, slots have an order: R/2 first, then K = s + S t, where t
-runs down. ScalarE and VectorE copy the numbers of the first term in runs of s, one instruction for
-each t. The numbers of the second term lie in the opposite direction, and are copied in runs of t,
-one instruction for each s and k2. Both terms are then columns of a product with a matrix, whose
-results have c on partitions. VectorE applies the twiddles as the results leave PSUM. The second
-stage is that of real_four_step. Its results are transposed once more, j by j, so that the R real
-numbers lie on partitions; the last product has its matrix as the stationary operand.
+runs down. ScalarE copies the numbers of the first term in runs of s, one instruction for each t.
+The numbers of the second term lie in the opposite direction, and are copied in runs of t, one
+instruction for each s and k2. Both terms are then columns of a product with a matrix, whose results
+have c on partitions. VectorE applies the twiddles as the results leave PSUM. The second stage is
+that of real_four_step. Its results are transposed once more, j by j, so that the R real numbers lie
+on partitions; the last product has its matrix as the stationary operand.
 
     HBM [(part, k'), k_a] -> PSUM [c, k_a] -> twiddle -> (stage) -> [(part, K), c] -> HBM [R, N/R]
 
@@ -31,45 +31,25 @@ Why it is fast.  It has about half the products of a complex transform, and half
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
+from ..launch import Rows, for_rows
 from ..packing import unpack
-from ..row_blocks import descriptors, rows_together, share_rows
-from ..tiles import PSUM_BANK, load_identity, load_tables
-from .inverse_real_four_step_stages import (
-    CLOSE,
-    COPY,
-    FINISH,
-    OPEN,
-    RUNS,
-    TURN,
-    Bundle,
-    Lines,
-    Pipeline,
-    Spread,
-    Step,
-    Tables,
-    copy,
-    multiply_last,
-    open_slots,
-    turn_last,
-    turn_slots,
-)
-from .real_four_step_tables import (
-    FEWEST_BUNDLES,
-    MAX_INVERSE_LENGTH,
-    copy_count,
-    digits_of,
-    fine_slots,
-    groups_of,
-    runs_paired,
-    slot_count,
-    slots_together,
-)
+from ..pipeline import TURN, After, Block, Order, Single, Task, by_age
+from ..tables import load_identity
+from ..tensor import Tensor
+from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows, times
+from .real_four_step_tables import inverse_digits
 
-_LOADED = 2048  # numbers a partition of an input tile that holds several rows
-_RING = 2  # number of input tiles
+_RING = 2  # input tiles
+_LONG = 4096  # A beyond which SBUF holds fewer blocks at a time
+
+# Takes the first row, the first slot, and products with twiddles to be added, of each part.
+Sums = Callable[[int, int, Sequence[Sequence[Tensor]]], None]
 
 
 @nki.jit
@@ -84,245 +64,197 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     Returns:
         y, float32 HBM [B, N].
     """
-    batch = x_re.shape[0]
-    n = 2 * (x_re.shape[1] - 1)
-    y = nl.ndarray((batch, n), dtype=nl.float32, buffer=nl.shared_hbm)
-    x = [x_re, x_im]
-    spread = spread_of(radices, batch)
-    share = share_rows(batch, spread.rows, instructions_of(spread))
-    tiles = input_tiles(spread)
-    end = share.first + share.trips * share.step
-    bundles = bundles_of(end, share.rest, spread)
-    if share.trips == 0 and len(bundles) > 0:
-        # Data comes first: it is copied while the tables arrive.
-        load_bundle(bundles[0], Lines(x, None), tiles[0], spread)
-    held = hold_tables(unpack(tables, places), spread)
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            inner = bundles_of(0, share.step, spread)
-            transform_bundles(inner, Lines(x, row), tiles, Lines([y], row), held, spread)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    transform_bundles(bundles, Lines(x, None), tiles, Lines([y], None), held, spread)
+    y = hbm((x_re.shape[0], 2 * (x_re.shape[1] - 1)))
+    work = ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places))
+    for_rows(y.shape[0], work, work.rows, work.split, work.order)
     return y
 
 
-def spread_of(radices: Any, batch: int) -> Spread:
-    """Return how transforms of a batch are spread."""
-    radix, middle, columns = digits_of(radices)
-    rows = _LOADED // (middle * max(radix, columns))
-    few = -(-batch // (FEWEST_BUNDLES * nl.num_programs()))
-    together = slots_together(radix, middle)
-    fine = fine_slots(radix, middle)
-    rows = max(1, min(rows, few))
-    return Spread(radix, middle, columns, slot_count(radix), fine, together, rows)
+@dataclass
+class ToReal(SpreadRows):
+    """What all blocks of a launch share. A block transforms a bundle."""
 
+    def __post_init__(self) -> None:
+        digits = self.digits
+        self.rows = self.few(LOADED // (digits.middle * max(digits.radix, digits.columns)))
+        shape = (digits.columns, self.rows * (digits.length + 1))
+        self.inputs = [sbuf(shape) for _ in range(_RING)]
+        self.order = Order(4 if digits.length <= _LONG else 2, spread=by_age)
 
-def instructions_of(spread: Spread) -> int:
-    """Return about how many instructions a bundle takes."""
-    groups = len(groups_of(spread.radix, spread.middle)) if spread.middle > 1 else 0
-    each = 4 * groups + 4 * spread.middle + 12
-    return int(copy_count(spread.radix, spread.middle, spread.fine) + spread.rows * each + 8)
+    def setup(self) -> None:
+        """Load the tables."""
+        self.first, self.twiddle, *middle, self.last = self.load_tables()
+        if middle:
+            self.middle = middle[0]
+        self.identity = load_identity()
 
-
-def input_tiles(spread: Spread) -> Any:
-    """Allocate the tiles that DMA fills in turn."""
-    shape = (spread.columns, spread.rows * (spread.radix * spread.middle + 1))
-    tiles = []
-    for _ in range(_RING):
-        tiles.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    return tiles
-
-
-def hold_tables(tables: Any, spread: Spread) -> Tables:
-    """Load the tables into SBUF."""
-    width = spread.slots * spread.middle
-    wanted = [tables[0], tables[1].reshape((spread.columns, 2 * width))]
-    for table in tables[2:]:
-        wanted.append(table)
-    loaded = load_tables(wanted)
-    twiddle = loaded[1].reshape((spread.columns, 2, width))
-    middle = loaded[2] if spread.middle > 1 else None
-    identity = load_identity(nl.float32)
-    return Tables(identity, loaded[0], twiddle, middle, loaded[len(loaded) - 1])
-
-
-# Loads and the store.
-
-
-def bundles_of(first: int, count: int, spread: Spread) -> Any:
-    """Return ``count`` rows from ``first`` on, bundle by bundle."""
-    bundles = []
-    for start in range(first, first + count, spread.rows):
-        rows = min(spread.rows, first + count - start)
-        bundles.append(Bundle(start, rows, None, [], [], [], None))
-    return bundles
-
-
-def load_bundle(bundle: Bundle, source: Lines, tile: Any, spread: Spread) -> None:
-    """Load a bundle's spectra: A + 1 neighbouring numbers on each partition."""
-    length, half = spread.radix * spread.middle, spread.columns // 2
-    line = half * length + 1
-    flat = tile[:, 0 : bundle.rows * (length + 1)]
-    bundle.loaded = flat.reshape_dim(1, (bundle.rows, length + 1))
-    for part in range(2):
-        pattern = [[length, half], [line, bundle.rows], [1, length + 1]]
-        offset = bundle.first * line
-        data = source.parts[part].ap(pattern, offset, scalar_offset=source.base)
-        place = bundle.loaded[part * half : (part + 1) * half]
-        nisa.dma_copy(dst=place, src=data, dge_mode=descriptors(source.base))
-
-
-def store_bundle(bundle: Bundle, target: Lines, spread: Spread) -> None:
-    """Store a bundle's rows: N / R numbers of each partition."""
-    size = spread.middle * spread.columns
-    together = rows_together(target.base, spread.radix, bundle.rows, size)
-    for row in range(0, bundle.rows, together):
-        pattern = [[size, spread.radix], [spread.radix * size, together], [1, size]]
-        offset = (bundle.first + row) * spread.radix * size
-        place = target.parts[0].ap(pattern, offset, scalar_offset=target.base)
-        tile = bundle.result[:, row : row + together]
-        nisa.dma_copy(dst=place, src=tile, dge_mode=descriptors(target.base))
-
-
-# Transforms.
-
-
-def transform_bundles(
-    bundles: Any, source: Lines, tiles: Any, target: Lines, tables: Tables, spread: Spread
-) -> None:
-    """Transform bundles: one is copied, the one before is opened, and an earlier one is closed."""
-    count = len(bundles)
-    line = Pipeline(tables, spread, target, count == 1, [], [])
-    # Where SBUF has room for results of one more bundle, a bundle ends among the next one's steps.
-    is_late = spread.radix * spread.middle * spread.columns < MAX_INVERSE_LENGTH
-    for index in range(min(_RING, count)):
-        if bundles[index].loaded == None:
-            load_bundle(bundles[index], source, tiles[index], spread)
-    for index in range(count + 2 if count > 0 else 0):
-        copies: Any = []
-        openings: Any = []
-        others: Any = []
-        if index < count:
-            allocate(bundles[index], spread)
-            copies = copies_of(bundles[index], spread)
-        if 0 < index < count + 1:
-            openings = openings_of(bundles[index - 1], spread)
-        if index > 1:
-            before = bundles[max(0, index - 3) : index - 2] if is_late else []
-            others = closings_of(bundles[index - 2], before, spread)
-        if index == count + 1 or (index > 1 and not is_late):
-            append_end(others, bundles[index - 2], spread)
-        total = max(len(copies), len(openings), len(others))
-        for number in range(total):
-            run_steps(line, copies, number, total)
-            run_steps(line, openings, number, total)
-            run_steps(line, others, number, total)
-        if index < count and index + _RING < count:
-            # Its tile is that of this bundle, which has been copied.
-            load_bundle(bundles[index + _RING], source, tiles[index % _RING], spread)
-
-
-def run_steps(line: Pipeline, steps: Any, number: int, total: int) -> None:
-    """Run the steps whose turn it is, where steps are spread over ``total`` turns."""
-    # Steps whose results the next turn reads come early; the store comes late.
-    low, high = -(-len(steps) * number // total), -(-len(steps) * (number + 1) // total)
-    if len(steps) > 0 and steps[0].kind >= TURN:
-        low, high = len(steps) * number // total, len(steps) * (number + 1) // total
-    for step in steps[low:high]:
-        if step.kind == COPY:
-            copy(step, line)
-        elif step.kind == OPEN:
-            open_slots(step, line)
-        elif step.kind == TURN:
-            turn_slots(step, line)
-        elif step.kind == CLOSE:
-            turn_last(step, line)
+    def block(self, rows: Rows, number: int) -> Block:
+        """Transform a bundle."""
+        digits = self.digits
+        columns, slots, middle = digits.columns, digits.slots, digits.middle
+        x = self._load(rows, number)
+        yield TURN
+        terms = [sbuf((columns, rows.each, slots, middle)) for _ in range(2)]
+        yield from self._in_order(x, terms)
+        yield TURN
+        # The operands of the last product, of all rows or of each row: [C, runs, R].
+        if middle == 1:
+            lasts = [sbuf((columns, rows.each, digits.radix))]
+            yield from self._open(terms, self._into_rows(lasts[0]))
+            yield from [TURN] * 2  # VectorE applies the last twiddles
         else:
-            if len(line.closed) > 0 and line.closed[0].step.bundle.first == step.bundle.first:
-                multiply_last(line)
-            store_bundle(step.bundle, line.target, line.spread)
+            states = [sbuf((columns, slots, 2, middle)) for _ in range(rows.each)]
+            yield from self._open(terms, self._into_states(states))
+            yield from [TURN] * 2
+            lasts = [sbuf((columns, middle, digits.radix)) for _ in range(rows.each)]
+            for state, last in zip(states, lasts, strict=True):
+                flat = state.reshape((columns, 2 * slots * middle))
+                put = self._into_operands(last)
+                yield from self.second_stage(flat, range(len(digits.groups)), put)
+            yield TURN
+        result = sbuf((digits.radix, rows.each * middle, columns))
+        yield from self.settled(0)
+        for index, last in enumerate(lasts):
+            yield from self._close(last, result[:, index * last.shape[1] :])
+        yield After(partial(self._store, rows, result))
+
+    def _load(self, rows: Rows, number: int) -> Tensor:
+        """Load A + 1 neighbouring numbers on each partition: SBUF [(part, k'), rows, A + 1]."""
+        size, half = self.digits.length + 1, self.digits.columns // 2
+        x = self.inputs[number % _RING][:, 0 : rows.each * size].reshape_dim(1, (rows.each, size))
+        for part in range(2):
+            source = self.spectrum_lines(part, rows, size)
+            transfer(x[part * half : (part + 1) * half], source, rows.base)
+        return x
+
+    def _store(self, rows: Rows, result: Tensor) -> None:
+        """Store N / R numbers of each partition."""
+        size = self.digits.middle * self.digits.columns
+        tile = result.reshape((self.digits.radix, rows.each, size))
+        for row, y in self.real_lines(rows, 0, size, rows.each):
+            transfer(y, tile[:, row : row + y.shape[1]], rows.base)
+
+    def _in_order(self, x: Tensor, terms: Sequence[Tensor]) -> Block:
+        """Yield copies into the order of slots, [(part, k'), rows, slots, L].
+
+        VectorE helps where it has time. GpSimdE does not, because it brings the tables.
+        """
+        slots = self.digits.slots
+        places = []
+        for first, count in ((0, 1), (1, slots - 1)):
+            term = terms[0][:, :, first : first + count]
+            for some, numbers in self.line(x, first, count):
+                places.append((term[:, :, some], numbers.permute((0, 1, 3, 2))))
+        # Slot R/2 continues the run of the other slots if S = 1.
+        for first, count in ((1, slots - 1), (0, 1)) if self.digits.fine > 1 else ((0, slots),):
+            term = terms[1][:, :, first : first + count]
+            for (k2, some), numbers in self.second_line(x, first, count):
+                places.append((term[:, :, some, k2], numbers))
+        is_alone = self.real.shape[0] <= nl.num_programs()
+        for index, (dst, src) in enumerate(places):
+            yield Single(partial(_copy, dst, src, is_alone and index % 2 == 1))
+
+    # The first product and the twiddles.
+
+    def _open(self, terms: Sequence[Tensor], put: Sums) -> Block:
+        """Yield the first product of whole rows or, with a second stage, of slots of a row."""
+        digits, rows = self.digits, terms[0].shape[1]
+        most = PSUM_BANK // digits.middle
+        each = most // digits.slots if digits.middle == 1 else 1
+        for row in range(0, rows, each):
+            for slot in range(0, digits.slots, most):
+                end, high = min(row + each, rows), min(slot + most, digits.slots)
+                data = [term[:, row:end, slot:high] for term in terms]
+                yield Single(partial(self._opened, data, row, slot, put))
+
+    def _opened(self, terms: Sequence[Tensor], row: int, slot: int, put: Sums) -> None:
+        """Compute the DFT over k_c, which leaves c on partitions, and apply the twiddles."""
+        columns, rows, slots, middle = terms[0].shape
+        banks = [psum((columns, rows, slots * middle)) for _ in range(2)]
+        for part, bank in enumerate(banks):
+            for term, data in enumerate(terms):
+                place = bank.reshape_dim(2, (slots, middle))
+                multiply(place, self.first[:, 2 * term + part], data, term > 0)
+        factors = self.factors([[0, rows], [1, slots * middle]], slot * middle)
+        imaginary = [times(bank, factors[1], False) for bank in banks]
+        real = [times(bank, factors[0], True) for bank in banks]
+        pairs = ((real[0], imaginary[1]), (real[1], imaginary[0]))
+        put(row, slot, [[x.reshape_dim(2, (slots, middle)) for x in pair] for pair in pairs])
+
+    def _into_rows(self, last: Tensor) -> Sums:
+        """Return what puts sums into operands of the last product, [C, rows, R]."""
+
+        def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
+            rows = last[:, row : row + products[0][0].shape[1]]
+            for part, low, high, place in self._operands(slot, self.digits.slots):
+                data1, data2 = (product[:, :, low:high, 0] for product in products[part])
+                dst = rows[:, :, place : place + high - low]
+                nisa.tensor_tensor(dst=dst, data1=data1, data2=data2, op=SUMS[part])
+
+        return put
+
+    def _into_states(self, states: Sequence[Tensor]) -> Sums:
+        """Return what puts sums into states of the second stage, one of each row."""
+
+        def put(row: int, slot: int, products: Sequence[Sequence[Tensor]]) -> None:
+            slots = states[row][:, slot : slot + products[0][0].shape[2]].expand_dim(1)
+            for part, (data1, data2) in enumerate(products):
+                dst = slots[:, :, :, part]
+                nisa.tensor_tensor(dst=dst, data1=data1, data2=data2, op=SUMS[part])
+
+        return put
+
+    # The second stage and the last product.
+
+    def _operands(self, first: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (part, low, high, place) of runs of slots, and their places in the last product.
+
+        Slots R/2 and 0 have no imaginary part there.
+        """
+        yield 0, first, end, first
+        slots, zero = self.digits.slots, self.digits.order.index(0)
+        for low, high, skipped in ((1, zero, 1), (zero + 1, slots, 2)):
+            low, high = max(low, first), min(high, end)
+            if low < high:
+                yield 1, low, high, slots + low - skipped
+
+    def _into_operands(self, last: Tensor) -> Put:
+        """Return the put of the second stage into operands of the last product, [C, L, R]."""
+
+        def put(bank: Tensor, first: int) -> None:
+            for part, low, high, place in self._operands(first, first + bank.shape[3]):
+                data = bank[:, part, :, low - first : high - first]
+                evacuate(data, last[:, :, place : place + high - low])
+
+        return put
+
+    def _close(self, last: Tensor, result: Tensor) -> Block:
+        """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
+        runs, tiles = last.shape[1], self.digits.tiles
+        for first in range(0, runs, RUNS * tiles):
+            end = min(first + RUNS * tiles, runs)
+            yield self._closed(last[:, first:end], result[:, first:end])
+
+    def _closed(self, runs: Tensor, result: Tensor) -> Task:
+        """Transpose runs, as many as fill the array together, and multiply them in row tiles."""
+        tiles, numbers = self.digits.tiles, runs.flatten_dims(1, 2)
+        n, size = numbers.shape[1], tiles * self.digits.radix
+        operands = self.transposed(
+            [numbers[:, low : min(low + size, n)] for low in range(0, n, size)]
+        )
+        yield
+        places = [result[:, tile::tiles] for tile in range(min(tiles, runs.shape[1]))]
+        banks = [psum(place.shape) for place in places]
+        for tile, bank in enumerate(banks):
+            data = operands[:, 0 : bank.shape[1]]
+            multiply_tile(bank, self.last, data, tile, tiles, False)
+        for place, bank in zip(places, banks, strict=True):
+            evacuate(bank, place)
 
 
-def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Allocate tiles for the results of a bundle's stages."""
-    shape: Any = (spread.columns, bundle.rows, spread.slots, spread.middle)
-    for _ in range(2):
-        bundle.terms.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    if spread.middle == 1:
-        shape = (spread.columns, bundle.rows, 1, spread.radix)
-        bundle.lasts.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    for _ in range(bundle.rows if spread.middle > 1 else 0):
-        shape = (spread.columns, 2 * spread.slots * spread.middle)
-        bundle.states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-        shape = (spread.columns, 1, spread.middle, spread.radix)
-        bundle.lasts.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    shape = (spread.radix, bundle.rows, spread.middle * spread.columns)
-    bundle.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-
-
-def copies_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps that bring a bundle's numbers into the order of slots."""
-    total = copy_count(spread.radix, spread.middle, spread.fine)
-    steps = []
-    for number in range(total):
-        steps.append(Step(COPY, bundle, 0, bundle.rows, number, 1))
-    return steps
-
-
-def openings_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps of the first product, of whole rows or of some slots of one row."""
-    steps = []
-    most = PSUM_BANK // spread.middle
-    if most >= spread.slots:
-        each = 1 if spread.middle > 1 else most // spread.slots
-        for row in range(0, bundle.rows, each):
-            rows = min(each, bundle.rows - row)
-            steps.append(Step(OPEN, bundle, row, rows, 0, spread.slots))
-        return steps
-    for row in range(bundle.rows):
-        for first in range(0, spread.slots, most):
-            steps.append(Step(OPEN, bundle, row, 1, first, min(most, spread.slots - first)))
-    return steps
-
-
-def closings_of(bundle: Bundle, before: Any, spread: Spread) -> Any:
-    """Return the steps of the second stage and of the last product, row by row, without the end.
-
-    before: [the bundle before], whose end is among these steps, or [].
-    """
-    steps: Any = []
-    if spread.middle == 1:
-        runs = RUNS * runs_paired(spread.radix)
-        for row in range(0, bundle.rows, runs):
-            steps.append(Step(CLOSE, bundle, row, min(runs, bundle.rows - row), 0, 1))
-            for ended in before if row == 0 else []:
-                steps.append(Step(FINISH, ended, 0, ended.rows, 0, 0))
-        return steps
-    groups = len(groups_of(spread.radix, spread.middle))
-    for row in range(bundle.rows):
-        for first in range(0, groups, RUNS):
-            steps.append(Step(TURN, bundle, row, 1, first, min(RUNS, groups - first)))
-            if first == 0 and row > 0:
-                append_last(steps, bundle, row - 1, spread)
-            for ended in before if first == 0 and row == 0 else []:
-                append_last(steps, ended, ended.rows - 1, spread)
-        for ended in before if row == 0 else []:
-            steps.append(Step(FINISH, ended, 0, ended.rows, 0, 0))
-    return steps
-
-
-def append_end(steps: Any, bundle: Bundle, spread: Spread) -> None:
-    """Append the steps that end the last bundle."""
-    if spread.middle > 1:
-        steps.append(Step(TURN, bundle, bundle.rows, 1, 0, 0))
-        append_last(steps, bundle, bundle.rows - 1, spread)
-    steps.append(Step(FINISH, bundle, 0, bundle.rows, 0, 0))
-
-
-def append_last(steps: Any, bundle: Bundle, row: int, spread: Spread) -> None:
-    """Append the steps of the last product of a row."""
-    runs = RUNS * runs_paired(spread.radix)
-    for first in range(0, spread.middle, runs):
-        steps.append(Step(CLOSE, bundle, row, 1, first, min(runs, spread.middle - first)))
+def _copy(dst: Tensor, src: Tensor, is_vector: bool) -> None:
+    """Copy numbers in SBUF."""
+    if is_vector:
+        nisa.tensor_copy(dst=dst, src=src, engine=nisa.engine.vector)
+    else:
+        nisa.activation(dst=dst, op=nl.copy, data=src)

@@ -21,16 +21,21 @@ For K = 0 the second line repeats outputs of the first line, and contains X[N/2]
 Layout on the NeuronCore.  Transforms are loaded with a1 on partitions. The data is the stationary
 operand of the first product, C neighbouring numbers at a time; the result has c on partitions and
 one slot in each column. For L > 1 slots are transposed, as many as fill the array, and multiplied
-by one matrix with diagonal blocks. VectorE applies the twiddle to the products in PSUM. The last
-DFT has a matrix as the stationary operand and k_a as the moving columns. The results' rows are the
-real parts of all k', then the imaginary parts: the outputs of both lines arrive on the same
-partition, which holds A neighbouring outputs.
+by one matrix with diagonal blocks (real_four_step_stages.py, which the inverse shares). VectorE
+applies the twiddle to the products in PSUM. The last DFT has a matrix as the stationary operand and
+k_a as the moving columns. The results' rows are the real parts of all k', then the imaginary parts:
+the outputs of both lines arrive on the same partition, which holds A neighbouring outputs.
 
     HBM [R, N/R] -> PSUM [c, (part, K)] -> (stage) -> twiddle -> PSUM [(part, k'), k_a] -> HBM
 
 Columns of the second line run backwards, and no instruction does. So slots have an order: K = s + S
 t, where t runs down and s runs up. ScalarE moves the first line out of PSUM in runs of s, one
 instruction for each t. It moves the second line in runs of t, one instruction for each s and k2.
+
+Transforms are taken in bundles, whose results share PSUM banks. Of a long transform a bank holds
+only some slots for all k2, a portion, which is closed on its own. Portions take turns: while one of
+them passes the second stage, the last DFT of an earlier one runs, and the next bundle is opened. So
+the Tensor engine does not wait for VectorE's twiddles, nor VectorE for products.
 
 Transforms are different columns or partitions in every product, and never meet.
 
@@ -39,47 +44,33 @@ Why it is fast.  It has half of the products of four_step, half of its twiddles,
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ..fft.twiddled_stage import Sums, finish_sums, twiddle
-from ..isa import nisa, nki, nl
+from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
+from ..isa import nisa, nki
+from ..launch import Rows, for_rows
 from ..packing import unpack
-from ..row_blocks import share_rows
-from ..tiles import (
-    PARTITIONS,
-    PSUM_BANK,
-    evacuate,
-    load_identity,
-    load_tables,
-    multiply,
-    multiply_complex,
-    multiply_half,
-    transpose,
-    transposed_dtype,
+from ..pipeline import TURN, After, Block, Order, Single, late
+from ..tables import load_identity
+from ..tensor import Tensor
+from .real_four_step_stages import (
+    FEW_ROWS,
+    LOADED,
+    SUMS,
+    Put,
+    SpreadRows,
+    lines,
+    shared_evenly,
+    times,
 )
-from .real_four_step_bundles import (
-    RING,
-    Bundle,
-    Middle,
-    Opening,
-    Pipeline,
-    Portion,
-    Source,
-    Spread,
-    Tables,
-    Target,
-    Work,
-    bundles_of,
-    chunks_of,
-    half_rows,
-    input_tiles,
-    spread_of,
-    start_loads,
-)
-from .real_four_step_last import close_some, closing_steps, queue_steps
-from .real_four_step_tables import FEW_ROWS
+from .real_four_step_tables import forward_digits
 
-_LATE = 3  # stage steps after which VectorE has multiplied a portion by its twiddles
+_RING = 3  # input tiles
+_TWO_STATES = 6656  # numbers of a state on a partition, up to which SBUF holds two states
 
 
 @nki.jit
@@ -95,261 +86,242 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
         (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
     batch, n = x.shape
-    y_re = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y_im = nl.ndarray((batch, n // 2 + 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    y = [y_re, y_im]
-    spread = spread_of(radices, batch)
-    share = share_rows(batch, spread.rows, instructions_of(spread))
-    tiles = input_tiles(spread)
-    end = share.first + share.trips * share.step
-    bundles = bundles_of(spread, end, share.rest)
-    source = Source(x, None, tiles, chunks_of(bundles), 0)
-    if share.trips == 0:
-        # Data comes first: the first products run while the last tables arrive.
-        start_loads(source, spread, 1)
-    held = hold_tables(unpack(tables, places), spread)
-    if share.trips > 0:
-
-        def body(row: Any) -> None:
-            inner = bundles_of(spread, 0, share.step)
-            inside = Source(x, row, tiles, chunks_of(inner), 0)
-            start_loads(inside, spread, RING)
-            transform_bundles(inner, inside, Target(y, row), held, spread)
-
-        nl.fori_loop(share.first, end, body, share.step)
-    start_loads(source, spread, RING - source.issued)
-    transform_bundles(bundles, source, Target(y, None), held, spread)
+    y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
+    work = ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places))
+    for_rows(batch, work, work.rows, work.split, work.order)
     return y_re, y_im
 
 
-def instructions_of(spread: Spread) -> int:
-    """Return about how many instructions a bundle takes."""
-    groups = spread.slots // spread.together
-    opening = spread.rows * (2 * spread.middle + 2)
-    middle = spread.rows * 4 * groups if spread.middle > 1 else 2 * spread.rows
-    evacuations = spread.portion // spread.fine + spread.middle * spread.fine
-    portions = -(-spread.radix // (2 * spread.portion))
-    return int(opening + middle + portions * (evacuations + 4) + 8)
+@dataclass
+class Bundle:
+    """Rows that are transformed together, and what their blocks share."""
+
+    rows: Rows
+    number: int  # counted in a loop's iteration
+    states: list[Tensor] = field(init=False)  # of each row: SBUF [C, (slot, part, j)]
+    result: Tensor = field(init=False)  # SBUF [(part, k'), rows, A + 1]
 
 
-def hold_tables(tables: Any, spread: Spread) -> Tables:
-    """Load the tables into SBUF."""
-    columns, width = spread.columns, 2 * spread.middle * spread.slots
-    wanted = [tables[0]]
-    if spread.middle > 1:
-        wanted.append(tables[1])
-    wanted.append(tables[len(tables) - 2].reshape((columns, width)))
-    wanted.append(tables[len(tables) - 1])
-    loaded = load_tables(wanted)
-    twiddle = loaded[len(loaded) - 2].reshape((columns, 2, width // 2))
-    middle = loaded[1] if spread.middle > 1 else None
-    identity = load_identity(nl.float32) if spread.middle > 1 else None
-    return Tables(identity, loaded[0], middle, twiddle, loaded[len(loaded) - 1])
+@dataclass(frozen=True)
+class Portion(Rows):
+    """The rows of a bundle, of which a block takes some slots through the last stages."""
+
+    bundle: Bundle
+    low: int  # the first slot; from R/2 on the block is empty
 
 
-def transform_bundles(
-    bundles: Any, source: Source, target: Target, tables: Tables, spread: Spread
-) -> None:
-    """Transform bundles; each is opened while earlier bundles are closed."""
-    line = Pipeline(tables, spread, source, target, None, [], 0, 0, Sums(None, None, None), _LATE)
-    for bundle in bundles:
-        allocate(bundle, spread)
-        work = work_of(bundle, spread)
-        count = closing_steps(spread)
-        if len(bundle.portions) == 1:
-            line.late = max(_LATE, len(work) * 4 // 3)
-        for index in range(len(work)):
-            if work[index].opening != None:
-                open_step(work[index].opening, line)
-            else:
-                transpose_slots(work[index].middle, line)
-            line.opened += 1
-            if index == 0 and line.pending != None:
-                multiply_slots(line)
-            close_some(line, count * (index + 1) // len(work) - count * index // len(work))
-    if line.pending != None:
-        multiply_slots(line)
-    for step in line.steps:
-        step.ready = 0
-    close_some(line, len(line.steps))
+@dataclass
+class ToSpectra(SpreadRows):
+    """What all blocks of a launch share. A block closes a portion of a bundle's slots."""
+
+    def __post_init__(self) -> None:
+        digits = self.digits
+        self.half, numbers = digits.radix // 2, digits.middle * digits.columns
+        self.rows = self.few(min(PSUM_BANK // (digits.middle * self.half), LOADED // numbers))
+        self.tiles = digits.tiles if self.rows > FEW_ROWS else 1  # row tiles of the first product
+        # A portion has all slots, or as many whole groups as fit a PSUM bank for all k2.
+        self.portion = self.half
+        if digits.middle * self.half > PSUM_BANK:
+            unit = math.lcm(digits.fine, digits.together)
+            self.portion = PSUM_BANK // digits.middle // unit * unit
+        each = min(digits.middle, max(1, LOADED // (self.rows * digits.columns)))
+        # digits j that are loaded at once
+        self.chunks = [range(digits.middle)[j : j + each] for j in range(0, digits.middle, each)]
+        shape = (self.tiles * digits.radix, min(LOADED, self.rows * numbers))
+        self.inputs = [sbuf(shape) for _ in range(_RING)]
+        # Other portions are time enough to load the next bundle; else both have to fit the tiles.
+        is_loaded_ahead = self.portion < self.half or 2 * len(self.chunks) <= _RING
+        self.order = Order(5, spread=late) if is_loaded_ahead else Order(1, 0)
+
+    def setup(self) -> None:
+        """Load the tables."""
+        self.first, *middle, self.twiddle, self.last = self.load_tables()
+        if middle:
+            self.middle, self.identity = middle[0], load_identity()
+
+    def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
+        """Cut rows into bundles, and these into portions of slots."""
+        lows = [*range(0, self.half, self.portion)]
+        if 2 * self.digits.middle * self.digits.slots > _TWO_STATES:
+            lows.append(self.half)  # an empty block, so that the next bundle is opened a turn later
+        return [
+            Portion(base, rows.first, 1, rows.each, bundle, low)
+            for number, rows in enumerate(super().split(base, first, count))
+            for bundle in [Bundle(rows, number)]
+            for low in lows
+        ]
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """Take slots of a bundle through the last stages; its first block opens the bundle."""
+        assert isinstance(rows, Portion)
+        digits, bundle, low = self.digits, rows.bundle, rows.low
+        if low >= self.half:
+            return
+        end = low + self.portion if low + self.portion < self.half else digits.slots
+        v = sbuf((digits.columns, 2, rows.each, digits.middle, end - low))
+        if low == 0:
+            self._load(bundle, 0)
+            for chunk in range(1, min(_RING, len(self.chunks))):
+                yield Single(partial(self._load, bundle, chunk))
+        yield TURN
+        if low == 0:
+            yield from self._open(bundle, v)
+        if digits.middle > 1:
+            yield TURN
+            groups = range(low // digits.together, end // digits.together)
+            for row, state in enumerate(bundle.states):
+                yield from self.second_stage(state, groups, self._into(v[:, :, row], low))
+        yield from self.settled(2)  # VectorE applies the last twiddles
+        yield from self._close(v, bundle.result, low)
+        if end > self.half:
+            yield After(partial(self._store, bundle))
+
+    # Loads and the store. Row tiles have consecutive rows.
+
+    def _input(self, bundle: Bundle, chunk: int) -> Tensor:
+        """Return the place of a chunk, SBUF [tiles R, rows of a tile, digits C]."""
+        tile = self.inputs[(bundle.number * len(self.chunks) + chunk) % _RING]
+        each = -(-bundle.rows.each // self.tiles)
+        size = len(self.chunks[chunk]) * self.digits.columns
+        return tile[:, 0 : each * size].reshape_dim(1, (each, size))
+
+    def _load(self, bundle: Bundle, chunk: int) -> None:
+        """Load some digits j of all rows."""
+        x, radix = self._input(bundle, chunk), self.digits.radix
+        _, each, size = x.shape
+        low = self.chunks[chunk].start * self.digits.columns
+        for row, source in self.real_lines(bundle.rows, low, size, each):
+            tile, row = divmod(row, each)
+            place = x[tile * radix : (tile + 1) * radix, row : row + source.shape[1]]
+            transfer(place, source, bundle.rows.base)
+
+    def _store(self, bundle: Bundle) -> None:
+        """Store a bundle: A numbers of each partition, then X[N/2], which follows them."""
+        rows, result = bundle.rows, bundle.result
+        half, length = self.digits.columns // 2, self.digits.length
+        for part, y in enumerate(self.spectra):
+            end = (part + 1) * half
+            place = self.spectrum_lines(part, rows, length)
+            transfer(place, result[end - half : end, :, 0:length], rows.base)
+            place = lines(y, rows, (1, 1), half * length, 1)
+            transfer(place, result[end - 1 : end, :, length:], rows.base)
+
+    # The first stage.
+
+    def _open(self, bundle: Bundle, v: Tensor) -> Block:
+        """Yield the first stage, into states or, where there is no second stage, into v."""
+        digits, rows = self.digits, bundle.rows.each
+        columns, slots, middle = digits.columns, digits.slots, digits.middle
+        bundle.result = sbuf((columns, rows, digits.length + 1))
+        x, most = self._input(bundle, 0), max(1, PSUM_BANK // (2 * slots))
+        each = x.shape[1]
+        if middle == 1:
+            for some in shared_evenly(range(each), most):
+                tiles = [range(first, rows)[: len(some)] for first in range(some.start, rows, each)]
+                places = [v[:, :, tile.start : tile.stop, 0] for tile in tiles]
+                counts, put = [len(tile) for tile in tiles], partial(self._twiddle, places, 0, 0)
+                yield Single(partial(self._opened, x[:, some.start : some.stop], counts, put))
+            return
+        bundle.states = [sbuf((columns, 2 * slots * middle)) for _ in range(rows)]
+        for row in range(each):
+            states = [
+                state.reshape((columns, slots, 2, middle)) for state in bundle.states[row::each]
+            ]
+            for chunk, inside in enumerate(self.chunks):
+                x = self._input(bundle, chunk)[:, row].reshape_dim(1, (len(inside), columns))
+                for some in shared_evenly(inside, most):
+                    data = x[:, some.start - inside.start : some.stop - inside.start]
+                    places = [state[..., some.start : some.stop] for state in states]
+                    put, counts = partial(_into_states, places), [len(some)] * len(states)
+                    yield Single(partial(self._opened, data, counts, put))
+                if chunk + _RING < len(self.chunks):
+                    yield Single(partial(self._load, bundle, chunk + _RING))
+
+    def _opened(
+        self, x: Tensor, counts: Sequence[int], put: Callable[[Sequence[Tensor]], None]
+    ) -> None:
+        """Contract a1 of rows, or of digits j of a row, SBUF [tiles R, n, C].
+
+        counts: how many each row tile has. put: takes PSUM [C, part, n, slots] of each row tile.
+        """
+        digits = self.digits
+        table = self.first[0 : self.tiles * digits.radix]
+        if digits.middle == 1:
+            banks = [psum((digits.columns, 2, count, digits.slots)) for count in counts]
+        else:  # in the order of a state
+            shapes = [(digits.columns, digits.slots, 2, count) for count in counts]
+            banks = [psum(shape).permute((0, 2, 3, 1)) for shape in shapes]
+        for index in range(x.shape[1]):
+            for tile, bank in enumerate(banks):
+                if index < counts[tile]:
+                    multiply_tile(bank[:, :, index], x[:, index], table, tile, self.tiles, False)
+        put(banks)
+
+    # Twiddles.
+
+    def _into(self, v: Tensor, low: int) -> Put:
+        """Return the put of the second stage into [C, part, L, slots] of slots from ``low`` on."""
+
+        def put(bank: Tensor, first: int) -> None:
+            place = v[..., first - low : first - low + bank.shape[3]]
+            self._twiddle([place], self.digits.slots, first, [bank])
+
+        return put
+
+    def _twiddle(
+        self, places: Sequence[Tensor], stride: int, first: int, banks: Sequence[Tensor]
+    ) -> None:
+        """Set places = PSUM banks [C, part, n, slots] times twiddles from number ``first`` on.
+
+        stride: numbers of the table from each n to the next.
+        """
+        products = []
+        for bank in banks:
+            factors = self.factors([[0, 2], [stride, bank.shape[2]], [1, bank.shape[3]]], first)
+            imaginary = times(bank, factors[1], False)
+            products.append((times(bank, factors[0], True), imaginary))
+        for place, (real, imaginary) in zip(places, products, strict=True):
+            for part, op in enumerate(SUMS):
+                data1, data2 = real[:, part], imaginary[:, 1 - part]
+                nisa.tensor_tensor(dst=place[:, part], data1=data1, data2=data2, op=op)
+
+    # The last DFT.
+
+    def _close(self, v: Tensor, result: Tensor, low: int) -> Block:
+        """Yield the last DFT of a portion. Products come before the evacuation of those before."""
+        count = min(v.shape[4], self.half - low)
+        parts = [(0, v[..., 0:count], low), (1, v[..., 0:count], low)]
+        if count < v.shape[4]:
+            parts.append((0, v[..., count : count + 1], self.half))
+        before: list[Single] = []
+        for line, data, first in parts:
+            bank = psum((self.digits.columns, *data.shape[2:]))
+            yield Single(partial(self._multiply_last, bank, data, line))
+            yield from before
+            before = [
+                Single(partial(evacuate, numbers, place))
+                for numbers, place in self._outputs(bank, result, line, first)
+            ]
+        yield from before
+
+    def _multiply_last(self, bank: Tensor, v: Tensor, line: int) -> None:
+        """Compute the DFT over c for a line: PSUM [(part, k'), rows, L, slots]."""
+        for part in range(2):
+            multiply(bank, self.last[:, 2 * line + part], v[:, part], part > 0)
+
+    def _outputs(
+        self, bank: Tensor, result: Tensor, line: int, first: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the outputs of a line in PSUM, with their places."""
+        if line == 0:
+            for slots, place in self.line(result, first, bank.shape[3]):
+                yield bank[..., slots], place
+        else:
+            for (k2, slots), place in self.second_line(result, first, bank.shape[3]):
+                yield bank[:, :, k2, slots], place
 
 
-def allocate(bundle: Bundle, spread: Spread) -> None:
-    """Allocate tiles for the results of a bundle's stages."""
-    shape: Any = (spread.columns, 2 * spread.middle * spread.slots)
-    for _ in range(bundle.rows if spread.middle > 1 else 0):
-        bundle.states.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf))
-    half = spread.radix // 2
-    for low in range(0, half, spread.portion):
-        is_last = low + spread.portion >= half
-        slots = spread.slots - low if is_last else spread.portion
-        shape = (spread.columns, 2, bundle.rows, spread.middle, slots)
-        tile = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-        bundle.portions.append(Portion(bundle, low, slots, tile, is_last))
-    shape = (spread.columns, bundle.rows, spread.radix * spread.middle + 1)
-    bundle.result = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
-
-
-def work_of(bundle: Bundle, spread: Spread) -> Any:
-    """Return the steps of both stages of a bundle.
-
-    The second stage of a row runs among the steps of the next row's first stage.
-    """
-    work: Any = []
-    most = max(1, PSUM_BANK // (2 * spread.slots))
-    held = half_rows(bundle, spread)
-    if spread.middle == 1:
-        each = -(-held // -(-held // most))
-        for row in range(0, held, each):
-            rows = min(each, held - row)
-            work.append(Work(Opening(bundle, bundle.chunks[0], row, rows, 0, 1, False), None))
-        work[len(work) - 1].opening.is_last = True
-        return work
-    for row in range(held + 1):
-        openings: Any = []
-        for chunk in bundle.chunks if row < held else []:
-            each = -(-chunk.digits // -(-chunk.digits // most))
-            for low in range(chunk.low, chunk.low + chunk.digits, each):
-                digits = min(each, chunk.low + chunk.digits - low)
-                openings.append(Opening(bundle, chunk, row, 1, low, digits, False))
-            openings[len(openings) - 1].is_last = row + 1 == held
-        middles: Any = []
-        for opened in range(row - 1, bundle.rows, held) if row > 0 else []:
-            is_last = row == held and opened + held >= bundle.rows
-            for middle in middles_of(bundle, opened, is_last, spread):
-                middles.append(middle)
-        for index in range(max(len(openings), len(middles))):
-            if index < len(openings):
-                work.append(Work(openings[index], None))
-            if index < len(middles):
-                work.append(Work(None, middles[index]))
-    return work
-
-
-def middles_of(bundle: Bundle, row: int, is_last: bool, spread: Spread) -> Any:
-    """Return the second stage of a row, PSUM bank by PSUM bank.
-
-    is_last: whether it is the last row of the bundle.
-    """
-    together = spread.together
-    most = PSUM_BANK // max(PARTITIONS, 2 * spread.middle * together)
-    found = []
-    for portion in bundle.portions:
-        groups = portion.slots // together
-        banks = -(-groups // most)
-        for bank in range(banks):
-            first = groups * bank // banks
-            count = groups * (bank + 1) // banks - first
-            group = portion.low // together + first
-            is_end = is_last and bank + 1 == banks
-            found.append(Middle(portion, row, group, count, is_end, None))
-    return found
-
-
-def open_step(opening: Opening, line: Pipeline) -> None:
-    """Contract top digits, which leaves c on partitions, for a PSUM bank in each half."""
-    spread, bundle = line.spread, opening.bundle
-    held = half_rows(bundle, spread)
-    banks: Any = []
-    for half in range(spread.halves):
-        rows = min(opening.rows, bundle.rows - half * held - opening.row)
-        # [C, part, row, slot], or in the order of the state [C, (slot, part), digit]
-        shape: Any = (spread.columns, 2, rows, spread.slots)
-        if spread.middle > 1:
-            shape = (spread.columns, spread.slots, 2, opening.digits)
-        if rows > 0:
-            banks.append(nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum))
-    for row in range(opening.rows):
-        for digit in range(opening.digits):
-            for half in range(len(banks)):
-                if half * held + opening.row + row < bundle.rows:
-                    open_digit(opening, row, digit, half, banks[half], line)
-    for half in range(len(banks)):
-        leave_opening(opening, half * held + opening.row, banks[half], line)
-    if opening.is_last:
-        if spread.middle == 1:
-            queue_steps(bundle.portions[0], line)
-        start_loads(line.source, spread, 1)
-
-
-def open_digit(
-    opening: Opening, row: int, digit: int, half: int, bank: Any, line: Pipeline
-) -> None:
-    """Multiply a digit of a row of an opening, in the whole array or in a row tile."""
-    spread, chunk = line.spread, opening.chunk
-    low = (opening.low + digit - chunk.low) * spread.columns
-    place = bank[:, :, row]
-    if spread.middle > 1:
-        place = bank[:, :, :, digit].permute((0, 2, 1))
-    data = chunk.tile[:, opening.row + row, low : low + spread.columns]
-    if spread.halves > 1:
-        multiply_half(place, data, line.tables.first, half, False)
-    else:
-        multiply(place, data, line.tables.first[0 : spread.radix], False)
-
-
-def leave_opening(opening: Opening, row: int, bank: Any, line: Pipeline) -> None:
-    """Move a bank of the first stage, with rows from ``row`` on, to where the next stage reads."""
-    spread, bundle = line.spread, opening.bundle
-    columns, slots = spread.columns, spread.slots
-    if spread.middle > 1:
-        state = bundle.states[row].reshape((columns, 2 * slots, spread.middle))
-        target = state[:, :, opening.low : opening.low + opening.digits]
-        flat = bank.reshape((columns, 2 * slots, opening.digits))
-        nisa.activation(dst=target, op=nl.copy, data=flat)
-        return
-    rows = bank.shape[2]
-    target = bundle.portions[0].tile[:, :, row : row + rows, 0]
-    pattern = [[2 * slots, columns], [0, 2], [0, rows], [1, slots]]
-    twiddle_bank(target, bank, factors_of(line.tables.twiddle, pattern, 0), line)
-
-
-def twiddle_bank(target: Any, bank: Any, factors: Any, line: Pipeline) -> None:
-    """Set target = PSUM bank times factors; where there are many rows, the sums follow later."""
-    if line.spread.rows > FEW_ROWS:
-        twiddle(target, bank, factors, line.sums)
-    else:
-        multiply_complex(target, bank, factors)
-
-
-def factors_of(twiddle: Any, pattern: Any, low: int) -> Any:
-    """Return the real and imaginary parts of twiddles from ``low`` on."""
-    return [twiddle.ap(pattern, low), twiddle.ap(pattern, twiddle.shape[2] + low)]
-
-
-def transpose_slots(middle: Middle, line: Pipeline) -> None:
-    """Transpose some groups of slots, then multiply the groups before."""
-    spread = line.spread
-    state, columns = middle.portion.bundle.states[middle.row], spread.columns
-    size = 2 * spread.middle * spread.together
-    dtype = transposed_dtype(nl.float32)
-    bank = nl.ndarray((size, middle.count, columns), dtype=dtype, buffer=nl.psum)
-    for group in range(middle.count):
-        low = (middle.first + group) * size
-        transpose(bank[:, group], state[:, low : low + size], line.tables.identity)
-    middle.operands = evacuate(bank, nl.float32, True)
-    if line.pending != None:
-        multiply_slots(line)
-    line.pending = middle
-
-
-def multiply_slots(line: Pipeline) -> None:
-    """Run the second stage of the groups of slots that are transposed, and apply their twiddles."""
-    spread, middle = line.spread, line.pending
-    line.pending = None
-    left, together, slots = spread.middle, spread.together, spread.slots
-    count = middle.count * together
-    shape = (spread.columns, 2, left, count)
-    bank = nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-    for group in range(middle.count):
-        place = bank[:, :, :, group * together : (group + 1) * together]
-        table = line.tables.middle[:, middle.first + group]
-        multiply(place, middle.operands[:, group], table, False)
-    low = middle.first * together
-    pattern = [[2 * left * slots, spread.columns], [0, 2], [slots, left], [1, count]]
-    first = low - middle.portion.low
-    target = middle.portion.tile[:, :, middle.row, :, first : first + count]
-    twiddle_bank(target, bank, factors_of(line.tables.twiddle, pattern, low), line)
-    finish_sums(line.sums)
-    if middle.is_last:
-        queue_steps(middle.portion, line)
+def _into_states(places: Sequence[Tensor], banks: Sequence[Tensor]) -> None:
+    """Move PSUM [C, part, digits, slots] to states [C, slots, part, digits]."""
+    for bank, place in zip(banks, places, strict=True):
+        evacuate(bank.permute((0, 3, 1, 2)), place)

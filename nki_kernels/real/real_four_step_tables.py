@@ -1,4 +1,4 @@
-"""Tables of the real four-step kernels, and the numbers from which their shapes follow.
+"""Tables of the real four-step kernels, and the shapes that follow from their radices.
 
 real_four_step.py and inverse_real_four_step.py have the mathematics: slots K of the first stage, in
 an order of their own, twiddles, DFTs of length L, and the DFT over c.
@@ -7,84 +7,139 @@ an order of their own, twiddles, DFTs of length L, and the DFT over c.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..engines import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
 from ..table_terms import table_spec
-from ..tiles import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 
 MAX_RADIX = PARTITIONS  # largest R and largest C
 MAX_MIDDLE = WHOLE_RADIX  # largest L
 MAX_LENGTH = MAX_RADIX * MAX_MIDDLE * MAX_RADIX
-# bundles of a batch, if it is long enough: nothing overlaps the first and the last bundle
-FEWEST_BUNDLES = 8
-FEW_ROWS = 2  # rows of a bundle, up to which nothing overlaps, and slower engines do not pay
-_MOST_FINE = 8  # largest S
 MAX_INVERSE_LENGTH = 2**19  # two input tiles take 16 N / C bytes of a partition that DMA writes
+_MOST_FINE = 8  # largest S of the forward transform
+
+Array = np.ndarray[Any, Any]
 
 
-def slot_count(radix: int) -> int:
-    """Return the number of slots K <= R/2."""
-    return radix // 2 + 1
+@dataclass(frozen=True)
+class Digits:
+    """The digits of N = R L C, and the slots K <= R/2 of the first stage."""
+
+    radix: int  # R
+    middle: int  # L; 1 where there is no second stage
+    columns: int  # C
+    together: int  # g, slots of a product of the second stage
+    fine: int  # S: slots have K = s + S t, where t runs down and s runs up
+    order: Sequence[int]  # K of each slot
+
+    @property
+    def length(self) -> int:
+        """A = R L, how many k_a there are."""
+        return self.radix * self.middle
+
+    @property
+    def slots(self) -> int:
+        """How many slots lie in SBUF."""
+        return len(self.order)
+
+    @property
+    def tiles(self) -> int:
+        """Row tiles of the array that contract R numbers side by side: two where R fills one."""
+        return 2 if self.radix == WHOLE_RADIX else 1
+
+    @property
+    def product(self) -> int:
+        """Numbers 2 L g that a product of the second stage contracts."""
+        return 2 * self.middle * self.together
+
+    @property
+    def groups(self) -> list[int]:
+        """The first slot of each product; the last one may repeat slots of the one before."""
+        last = self.slots - self.together
+        return [min(first, last) for first in range(0, self.slots, self.together)]
+
+
+def digits_of(radices: Sequence[int]) -> tuple[int, int, int]:
+    """Return R, L and C of radices (R, C) or (R, L, C)."""
+    radix, *middle, columns = radices
+    return radix, middle[0] if middle else 1, columns
 
 
 def slots_together(radix: int, middle: int) -> int:
     """Return the slots per product of the second stage that give the Tensor engine least work."""
-    if middle == 1:
-        return 1
-    best, least = 1, 0
-    for together in range(1, WHOLE_RADIX // middle + 1):
-        groups = -(-slot_count(radix) // together)
-        product = max(256, 8 * together * middle)
-        cycles = groups * (256 + product) + 8 * middle * groups * together
-        if least == 0 or cycles <= least:
-            best, least = together, cycles
-    return best
+
+    def cycles(together: int) -> int:
+        groups = -(-(radix // 2 + 1) // together)
+        return groups * (256 + max(256, 8 * together * middle) + 8 * middle * together)
+
+    return min(range(WHOLE_RADIX // middle, 0, -1), key=cycles) if middle > 1 else 1
 
 
-def padded_slots(radix: int, middle: int) -> int:
-    """Return ``slot_count``, rounded up to a multiple of ``slots_together``."""
-    together = slots_together(radix, middle)
-    return -(-slot_count(radix) // together) * together
+def forward_digits(radices: Sequence[int]) -> Digits:
+    """Return the digits of a forward transform, whose slots are K < R/2, then R/2.
+
+    More slots up to a multiple of g, which nobody reads, have R/2, too. S gives ScalarE the fewest
+    instructions.
+    """
+    radix, middle, columns = digits_of(radices)
+    half, together = radix // 2, slots_together(radix, middle)
+    closed = min(half, PSUM_BANK // middle)
+    fines = [fine for fine in range(_MOST_FINE, 0, -1) if half % fine == 0]
+    fine = min(fines, key=lambda fine: -(-closed // fine) + middle * fine)
+    order = _inner_order(half, fine) + [half] * (1 + -(half + 1) % together)
+    return Digits(radix, middle, columns, together, fine, order)
 
 
-def fine_digits(radix: int, middle: int) -> int:
-    """Return S, the divisor of R/2 that gives ScalarE the fewest instructions."""
+def inverse_digits(radices: Sequence[int]) -> Digits:
+    """Return the digits of an inverse transform, whose slots are R/2, then K < R/2.
+
+    S needs the fewest copies; slot R/2 continues the run of the other slots if S = 1.
+    """
+    radix, middle, columns = digits_of(radices)
     half = radix // 2
-    slots = min(half, PSUM_BANK // middle)
-    best, least = 1, 0
-    for fine in range(1, min(half, _MOST_FINE) + 1):
-        count = -(-slots // fine) + middle * fine
-        if half % fine == 0 and (least == 0 or count <= least):
-            best, least = fine, count
-    return best
+    fines = [fine for fine in range(1, half + 1) if half % fine == 0]
+    fine = min(fines, key=lambda fine: half // fine + middle * (fine + (fine > 1)))
+    order = [half, *_inner_order(half, fine)]
+    return Digits(radix, middle, columns, slots_together(radix, middle), fine, order)
 
 
-def slots_closed(radix: int, middle: int) -> int:
-    """Return the slots of a portion: all, or as many whole groups as fit a PSUM bank for all k2."""
-    if middle * (radix // 2) <= PSUM_BANK:
-        return radix // 2
-    fine, together = fine_digits(radix, middle), slots_together(radix, middle)
-    unit = fine
-    while unit % together != 0:
-        unit += fine
-    return PSUM_BANK // middle // unit * unit
+def _inner_order(half: int, fine: int) -> list[int]:
+    """Return K < R/2 in the order of slots."""
+    return [s + fine * t for t in reversed(range(half // fine)) for s in range(fine)]
 
 
-def slot_numbers(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """Return K of each slot, in the order of slots."""
-    half, fine = radix // 2, fine_digits(radix, middle)
-    place = np.arange(half)
-    numbers = place % fine + fine * (half // fine - 1 - place // fine)
-    edge = np.full(padded_slots(radix, middle) - half, half)
-    return np.concatenate([numbers, edge])
+def check_radices(n: int, radices: tuple[int, ...]) -> None:
+    """Raise ValueError where ``real_four_step_tables`` does."""
+    if math.prod(radices) != n or len(radices) not in (2, 3):
+        raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
+    radix, middle, columns = digits_of(radices)
+    if radix % 2 or not 4 <= radix <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
+    if columns % 2 or not NARROW < columns <= MAX_RADIX:
+        raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
+    if not 1 <= middle <= MAX_MIDDLE:
+        raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
+    if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
+        raise ValueError(f"radices {radices}: the first or the middle one is too small")
+
+
+def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
+    """Raise ValueError where ``inverse_real_four_step_tables`` does."""
+    check_radices(n, radices)
+    if n > MAX_INVERSE_LENGTH:
+        raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
+    if radices[0] <= NARROW:
+        raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
 
 
 def real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``real_four_step``: (first, *middle, twiddle, last).
 
     first is [R, 2 slots], columns (part, slot), with the scale; for R = 64 it is there twice, for
@@ -105,92 +160,20 @@ def real_four_step_tables(
         ValueError: the kernel does not accept the radices.
     """
     check_radices(n, radices)
-    radix, middle, columns = digits_of(radices)
-    slots = slot_numbers(radix, middle)
-    w = scale * roots(np.arange(radix)[:, None] * slots, radix, inverse)
-    first = np.tile(np.stack([w.real, w.imag], 1).reshape(radix, -1), (halves_of(radix), 1))
-    outputs = slots + radix * np.arange(middle)[:, None]  # [k2, slot]
-    c = np.arange(columns)
-    w = roots(c[:, None, None] * outputs, n, inverse)
-    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    k = np.arange(columns // 2)
-    last = np.concatenate(
-        [
-            _lines(roots(c[:, None] * k, columns, inverse), False),
-            _lines(roots(c[:, None] * (columns - 1 - k), columns, inverse), True),
-        ],
-        1,
-    )
-    found = [first, twiddle, last]
-    if middle > 1:
-        found.insert(1, _middle_table(radix, middle, outputs, inverse))
-    return tuple(table.astype(np.float32) for table in found)
-
-
-def _lines(w: np.ndarray[Any, Any], is_conjugate: bool) -> np.ndarray[Any, Any]:
-    """Return the factors of real and imaginary parts for a line of outputs: [C, 2, (part, k')]."""
-    sign = -1 if is_conjugate else 1
-    by_real = np.concatenate([w.real, sign * w.imag], 1)
-    return np.stack([by_real, np.concatenate([-w.imag, sign * w.real], 1)], 1)
-
-
-def _middle_table(radix: int, middle: int, outputs: Any, inverse: bool) -> np.ndarray[Any, Any]:
-    """Return the middle one of ``real_four_step_tables``."""
-    together = slots_together(radix, middle)
-    w = roots(np.arange(middle)[:, None, None] * outputs, radix * middle, inverse)  # [j, k2, slot]
-    split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
-    split = split.reshape(2, 2, middle, middle, -1, together)
-    blocks = np.einsum("pqjkGs,st->spjGqkt", split, np.eye(together))
-    rows = 2 * middle * together
-    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
-    return table
-
-
-def check_radices(n: int, radices: tuple[int, ...]) -> None:
-    """Raise ValueError where ``real_four_step_tables`` does."""
-    if math.prod(radices) != n or len(radices) not in (2, 3):
-        raise ValueError(f"radices {radices}: there must be two or three, with the product n = {n}")
-    radix, middle, columns = digits_of(radices)
-    if radix % 2 or not 4 <= radix <= MAX_RADIX:
-        raise ValueError(f"radices {radices}: the first must be even, 4 to {MAX_RADIX}")
-    if columns % 2 or not NARROW < columns <= MAX_RADIX:
-        raise ValueError(f"radices {radices}: the last must be even, {NARROW + 2} to {MAX_RADIX}")
-    if not 1 <= middle <= MAX_MIDDLE:
-        raise ValueError(f"radices {radices}: the middle one must be 1 to {MAX_MIDDLE}")
-    if middle > 1 and 2 * middle * slots_together(radix, middle) <= NARROW:
-        raise ValueError(f"radices {radices}: the first or the middle one is too small")
-
-
-def digits_of(radices: Any) -> Any:
-    """Return R, L and C; L is 1 where there are two radices."""
-    if len(radices) == 2:
-        return radices[0], 1, radices[1]
-    return radices[0], radices[1], radices[2]
-
-
-def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
-    radix, middle, columns = digits_of(radices)
-    slots, together = padded_slots(radix, middle), slots_together(radix, middle)
-    rows = 2 * middle * together
-    shapes = [
-        (halves_of(radix) * radix, 2 * slots),
-        (columns, 2, middle * slots),
-        (columns, 4, columns),
-    ]
-    if middle > 1:
-        shapes.insert(1, (rows, slots // together, rows))
-    return tuple(table_spec(shape) for shape in shapes)
-
-
-def halves_of(radix: int) -> int:
-    """Return how many row tiles take the first products: two where R fills one of them."""
-    return 2 if radix == WHOLE_RADIX else 1
+    digits = forward_digits(radices)
+    slots, outputs, middle = _slots(digits)
+    w = scale * roots(np.arange(digits.radix)[:, None] * slots, digits.radix, inverse)
+    first = np.tile(np.concatenate([w.real, w.imag], 1), (digits.tiles, 1))
+    twiddle = _twiddles(n, digits.columns, outputs.T, inverse)
+    exponents = outputs[:, None, :] * middle[:, None]  # [slot, j, k2]
+    last = _lines(digits.columns, inverse)
+    tables = first, *_middle_tables(digits, exponents, inverse), twiddle, last
+    return tuple(table.astype(np.float32) for table in tables)
 
 
 def inverse_real_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = True, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``inverse_real_four_step``: (first, twiddle, *middle, last).
 
     first is [C, 4, C], rows (part, k'), for both terms the factors that make real and that make
@@ -212,112 +195,75 @@ def inverse_real_four_step_tables(
         ValueError: the kernel does not accept n or the radices.
     """
     check_inverse_radices(n, radices)
-    radix, middle, columns = digits_of(radices)
-    slots = slot_order(radix, middle)
-    k, c = np.arange(columns // 2)[:, None], np.arange(columns)
-    first = np.stack(
-        [
-            *_terms(roots(k * c, columns, inverse), False),
-            *_terms(roots((columns - 1 - k) * c, columns, inverse), True),
-        ],
-        1,
-    )
-    outputs = slots[:, None] + radix * np.arange(middle)  # [slot, k2]
-    w = roots(c[:, None, None] * outputs, n, inverse)
-    twiddle = np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
-    w = scale * roots(slots[:, None] * np.arange(radix), radix, inverse)
-    inner = (slots > 0) & (slots < radix // 2)
+    digits = inverse_digits(radices)
+    slots, outputs, middle = _slots(digits)
+    first = _lines(digits.columns, not inverse).transpose(2, 1, 0)
+    twiddle = _twiddles(n, digits.columns, outputs, inverse)
+    exponents = outputs[:, :, None] * middle  # [slot, k2, j]
+    w = scale * roots(slots[:, None] * np.arange(digits.radix), digits.radix, inverse)
+    inner = (slots > 0) & (slots < digits.radix // 2)
     w[inner] *= 2
-    last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (runs_paired(radix), 1))
-    found = [first, twiddle, last]
-    if middle > 1:
-        found.insert(2, _inverse_middle_table(radix, middle, outputs, inverse))
-    return tuple(table.astype(np.float32) for table in found)
+    last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (digits.tiles, 1))
+    tables = first, twiddle, *_middle_tables(digits, exponents, inverse), last
+    return tuple(table.astype(np.float32) for table in tables)
 
 
-def check_inverse_radices(n: int, radices: tuple[int, ...]) -> None:
-    """Raise ValueError where ``inverse_real_four_step_tables`` does."""
-    check_radices(n, radices)
-    if n > MAX_INVERSE_LENGTH:
-        raise ValueError(f"n = {n}: the inverse kernel accepts lengths up to {MAX_INVERSE_LENGTH}")
-    if radices[0] <= NARROW:
-        raise ValueError(f"radices {radices}: the first must be {NARROW + 2} to {MAX_RADIX}")
+def _slots(digits: Digits) -> tuple[Array, Array, Array]:
+    """Return K of each slot, k_a = K + R k2 as [slot, k2], and the numbers below L."""
+    slots, middle = np.array(digits.order), np.arange(digits.middle)
+    return slots, slots[:, None] + digits.radix * middle, middle
 
 
-def fine_slots(radix: int, middle: int) -> int:
-    """Return S, the divisor of R/2 that needs the fewest copies."""
-    half = radix // 2
-    best, least = 1, half + 1 + middle
-    for fine in range(2, half + 1):
-        if half % fine == 0 and copy_count(radix, middle, fine) < least:
-            best, least = fine, copy_count(radix, middle, fine)
-    return best
+def _twiddles(n: int, columns: int, outputs: Array, inverse: bool) -> Array:
+    """Return both parts of W_N^(c k_a), [C, 2, outputs]."""
+    w = roots(np.arange(columns)[:, None, None] * outputs, n, inverse)
+    return np.stack([w.real, w.imag], 1).reshape(columns, 2, -1)
 
 
-def copy_count(radix: int, middle: int, fine: int) -> int:
-    """Return how many copies bring a bundle's numbers into the order of slots."""
-    half = radix // 2
-    # Slot R/2 continues the run of the other slots if S = 1.
-    return half // fine + middle * fine + 1 + (middle if fine > 1 else 0)
+def _lines(columns: int, inverse: bool) -> Array:
+    """Return the last table of the forward transform. Transposed, it is the inverse's first."""
+    c, k = np.arange(columns)[:, None], np.arange(columns // 2)
+    lines = []
+    for output, sign in ((k, 1), (columns - 1 - k, -1)):
+        w = roots(c * output, columns, inverse)
+        lines.append(np.concatenate([w.real, sign * w.imag], 1))
+        lines.append(np.concatenate([-w.imag, sign * w.real], 1))
+    return np.stack(lines, 1)
 
 
-def slot_order(radix: int, middle: int) -> np.ndarray[Any, Any]:
-    """Return K of each slot: R/2, then s + S t, where t runs down."""
-    half, fine = radix // 2, fine_slots(radix, middle)
-    place = np.arange(half)
-    numbers = place % fine + fine * (half // fine - 1 - place // fine)
-    return np.concatenate([[half], numbers])
+def _middle_tables(digits: Digits, exponents: Array, inverse: bool) -> list[Array]:
+    """Return the table of the second stage, [2 L g, groups, 2 L g], if there is one.
 
-
-def _terms(w: np.ndarray[Any, Any], is_conjugate: bool) -> list[np.ndarray[Any, Any]]:
-    """Return the factors that make real, and imaginary, parts of w X or w conj X.
-
-    Their rows are (part, k'), their columns c.
+    exponents: those of W_(R L), [slot, contracted, produced]. Rows are (slot, part, contracted),
+    columns (part, produced, slot).
     """
-    sign = -1 if is_conjugate else 1
-    real = np.concatenate([w.real, -sign * w.imag])
-    return [real, np.concatenate([w.imag, sign * w.real])]
+    if digits.middle == 1:
+        return []
+    w = roots(exponents, digits.length, inverse)
+    w = np.stack([w[first : first + digits.together] for first in digits.groups])
+    split = np.stack([np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])])
+    blocks = np.einsum("pqGsab,st->spaGqbt", split, np.eye(digits.together))
+    return [blocks.reshape(digits.product, -1, digits.product)]
 
 
-def _inverse_middle_table(
-    radix: int, middle: int, outputs: Any, inverse: bool
-) -> np.ndarray[Any, Any]:
-    """Return the middle one of ``inverse_real_four_step_tables``."""
-    together, firsts = slots_together(radix, middle), groups_of(radix, middle)
-    w = roots(outputs[:, :, None] * np.arange(middle), radix * middle, inverse)  # [slot, k2, j]
-    w = np.stack([w[first : first + together] for first in firsts])
-    split = np.stack(
-        [np.stack([w.real, w.imag]), np.stack([-w.imag, w.real])]
-    )  # [part, part', ...]
-    blocks = np.einsum("pqGskj,st->spkGqjt", split, np.eye(together))
-    rows = 2 * middle * together
-    table: np.ndarray[Any, Any] = blocks.reshape(rows, -1, rows)
-    return table
-
-
-def groups_of(radix: int, middle: int) -> Any:
-    """Return the first slot of each group; the last group may repeat slots of the one before."""
-    together, slots = slots_together(radix, middle), slot_count(radix)
-    firsts = []
-    for group in range(-(-slots // together)):
-        firsts.append(min(group * together, slots - together))
-    return firsts
+def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
+    digits = forward_digits(radices)
+    first = digits.tiles * digits.radix, 2 * digits.slots
+    twiddle, last, middle = _shapes(digits)
+    return tuple(table_spec(shape) for shape in (first, *middle, twiddle, last))
 
 
 def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
-    radix, middle, columns = digits_of(radices)
-    rows = 2 * middle * slots_together(radix, middle)
-    shapes: list[tuple[int, ...]] = [
-        (columns, 4, columns),
-        (columns, 2, slot_count(radix) * middle),
-        (runs_paired(radix) * radix, radix),
-    ]
-    if middle > 1:
-        shapes.insert(2, (rows, len(groups_of(radix, middle)), rows))
-    return tuple(table_spec(shape) for shape in shapes)
+    digits = inverse_digits(radices)
+    twiddle, first, middle = _shapes(digits)
+    last = digits.tiles * digits.radix, digits.radix
+    return tuple(table_spec(shape) for shape in (first, twiddle, *middle, last))
 
 
-def runs_paired(radix: int) -> int:
-    """Return how many runs of R numbers are transposed together: two if they fill the array."""
-    return 2 if radix == WHOLE_RADIX else 1
+def _shapes(digits: Digits) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, ...]]]:
+    """Return the shapes of twiddles, of the table of lines, and of that of the second stage."""
+    columns, product = digits.columns, digits.product
+    middle = [(product, len(digits.groups), product)] if digits.middle > 1 else []
+    return (columns, 2, digits.middle * digits.slots), (columns, 4, columns), [*middle]

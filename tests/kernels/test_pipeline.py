@@ -1,13 +1,40 @@
 """The order in which blocks of tasks are issued."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import TURN, After, Beside, Order, by_age, early, in_turn, late, pipeline
+from nki_kernels.pipeline import (
+    TURN,
+    After,
+    Beside,
+    Order,
+    Single,
+    by_age,
+    early,
+    in_turn,
+    late,
+    pipeline,
+)
 
-# Segments between the turns of a block: numbers of tasks and of work beside, and whether it stores.
-SEGMENTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.booleans()), max_size=4)
+
+class Segment(NamedTuple):
+    """What a block does between two turns: numbers of tasks and of others, and if it stores."""
+
+    tasks: int
+    beside: int
+    has_store: bool
+    singles: int = 0
+
+
+SEGMENTS = st.lists(
+    st.builds(
+        Segment, st.integers(0, 4), st.integers(0, 3), st.booleans(), singles=st.integers(0, 2)
+    ),
+    max_size=4,
+)
 
 
 def block_of(name, segments, log):
@@ -18,7 +45,7 @@ def block_of(name, segments, log):
         yield
         log.append((name, segment, "second", index))
 
-    for segment, (tasks, beside, has_store) in enumerate(segments):
+    for segment, (tasks, beside, has_store, singles) in enumerate(segments):
         if segment > 0:
             yield TURN
         for index in range(beside):
@@ -26,6 +53,9 @@ def block_of(name, segments, log):
             yield Beside(lambda event=event: log.append(event))
         for index in range(tasks):
             yield task(segment, index)
+        for index in range(singles):
+            event = (name, segment, "single", index)
+            yield Single(lambda event=event: log.append(event))
         if has_store:
             event = (name, segment, "after", tasks)
             yield After(lambda event=event: log.append(event))
@@ -33,6 +63,7 @@ def block_of(name, segments, log):
 
 def issued(blocks, order):
     log = []
+    blocks = [[Segment(*each) for each in segments] for segments in blocks]
     made = (block_of(name, segments, log) for name, segments in enumerate(blocks))
     pipeline(in_turn(made, order), order.begun)
     return log
@@ -42,14 +73,16 @@ def expected(blocks):
     return sorted(
         (name, segment, what, index)
         for name, segments in enumerate(blocks)
-        for segment, (tasks, beside, has_store) in enumerate(segments)
-        for what, count in (("first", tasks), ("second", tasks), ("beside", beside))
+        for segment, (tasks, beside, _, singles) in enumerate(segments)
+        for what, count in zip(
+            ("first", "second", "beside", "single"), (tasks, tasks, beside, singles), strict=True
+        )
         for index in range(count)
     ) + [
-        (name, segment, "after", segments[segment][0])
+        (name, segment, "after", tasks)
         for name, segments in enumerate(blocks)
-        for segment in range(len(segments))
-        if segments[segment][2]
+        for segment, (tasks, _, has_store, _) in enumerate(segments)
+        if has_store
     ]
 
 
@@ -75,9 +108,9 @@ def test_everything_is_issued_once_and_nothing_before_what_it_reads(
         if what == "beside":
             tasks = (e for e in at if e[0] == name and e[1] < segment and e[2] == "second")
             assert all(at[event] < place for event in tasks)
-        if what == "first":
+        if what in ("first", "single"):
             # A task follows those before it, and what its block did before its last turn.
-            assert index == 0 or at[name, segment, "first", index - 1] < place
+            assert index == 0 or at[name, segment, what, index - 1] < place
             before = (e for e in at if e[0] == name and e[1] < segment and e[2] != "after")
             assert all(at[event] < place for event in before)
 
@@ -92,6 +125,24 @@ def test_a_task_begins_before_the_one_before_it_ends():
         ("second", 1),
         ("second", 2),
         ("after", 3),
+    ]
+
+
+def test_a_single_does_not_part_the_halves_of_tasks():
+    log = []
+
+    def block():
+        yield from block_of(0, [Segment(1, 0, False, 2)], log)
+        yield from block_of(1, [Segment(1, 0, False)], log)
+
+    pipeline(in_turn([block()], Order(1)))
+    assert [(name, what) for name, _, what, _ in log] == [
+        (0, "first"),
+        (0, "single"),
+        (0, "single"),
+        (1, "first"),
+        (0, "second"),
+        (1, "second"),
     ]
 
 
@@ -117,7 +168,7 @@ def test_blocks_are_opened_ahead(ahead):
     def block(name):
         log.append(("load", name))
         yield TURN
-        yield from block_of(name, [(2, 0, True)], log)
+        yield from block_of(name, [Segment(2, 0, True)], log)
 
     pipeline(in_turn(map(block, range(4)), Order(1, ahead)))
     for name in range(4):

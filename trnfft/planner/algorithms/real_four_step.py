@@ -74,11 +74,10 @@ class RealFourStep(LengthAlgorithm):
 
 def tensor_cycles(radices: tuple[int, ...]) -> float:
     """Returns the Tensor engine's cycles of a transform: 4 a float32 column, 2 if transposed."""
-    radix, middle, columns = real_four_step_tables.digits_of(radices)
-    slots = real_four_step_tables.padded_slots(radix, middle)
-    together = real_four_step_tables.slots_together(radix, middle)
-    halves = real_four_step_tables.halves_of(radix)
-    cycles = 8 * slots * middle // halves + 16 * middle * (radix // 2)
-    if middle > 1:
-        cycles += slots // together * (2 * columns + max(256, 8 * together * middle))
+    digits = real_four_step_tables.forward_digits(radices)
+    cycles = 8 * digits.slots * digits.middle // digits.tiles
+    cycles += 16 * digits.middle * (digits.radix // 2)
+    if digits.middle > 1:
+        product = max(256, 8 * digits.together * digits.middle)
+        cycles += len(digits.groups) * (2 * digits.columns + product)
     return float(cycles)
