@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.tiles import (
+from nki_kernels.engines import (
     PARTITIONS,
     PSUM_BANK,
     evacuate,
-    load_identity,
     multiply,
     transpose,
 )
+from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.tables import load_identity
 
 
 @nki.jit
@@ -41,9 +41,7 @@ def dense_product(x, weight):
                     held = columns[piece][:, low : low + length]
                     multiply(bank, held, tile[:, piece], piece > 0)
                 rows_of_y = y[start + low : start + low + length]
-                nisa.dma_copy(
-                    dst=rows_of_y[:, left : left + width], src=evacuate(bank, nl.float32, True)
-                )
+                nisa.dma_copy(dst=rows_of_y[:, left : left + width], src=evacuate(bank))
     return y
 
 
@@ -63,5 +61,5 @@ def transposed_rows(x: Any, identity: Any) -> Any:
             low = index * PARTITIONS
             data = loaded[index][:, first : first + PARTITIONS]
             transpose(bank[:, low : low + data.shape[0]], data, identity)
-        tiles.append(evacuate(bank, nl.float32, False))
+        tiles.append(evacuate(bank, is_scalar=False))
     return tiles

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from nki_kernels.engines import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stage
 from nki_kernels.fft.split_four_step import checked_geometry, geometry_of
-from nki_kernels.tiles import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_sim.hardware import NeuronCore
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.bluestein import ChirpConvolution, inner_of
