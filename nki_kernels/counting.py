@@ -1,7 +1,8 @@
 """`nki.isa` with a count: where one runs, instructions are counted in place of being issued.
 
 NKI traces a kernel as plain Python. So a kernel can find out how many instructions a block of rows
-takes by running the block once without issuing anything, and needs no formula for them.
+takes by running the block once without issuing anything, and needs no formula for them. A tracer
+that does not allow this, because tiles are allocated that nothing uses, needs ``CAN_MUTE`` False.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+
+CAN_MUTE = True  # whether the tracer lets code run whose instructions are not issued
+TYPICAL = 500  # instructions that a block is assumed to take where it does not
 
 
 @dataclass

@@ -66,6 +66,19 @@ def test_every_row_is_done_once(monkeypatch, batch, cores):
             np.testing.assert_array_equal(y, 2 * x)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("batch", [1, 2000])
+def test_rows_are_done_where_a_tracer_does_not_let_a_count_mute(monkeypatch, batch, cores):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
+    monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 1000)
+    monkeypatch.setattr(launch.counting, "CAN_MUTE", False)
+    monkeypatch.setattr(launch, "counted", None)
+    x = np.arange(batch * NUMBERS, dtype=np.float32).reshape(batch, NUMBERS)
+    with nki_sim.strict():
+        y = nki_sim.simulate(doubled[cores])(x, NUMBERS, 1, 0)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
 def test_zeros_follow_the_data():
     x = np.ones((70, NUMBERS), np.float32)
     y = nki_sim.simulate(doubled)(x, 2, 1, 0)
