@@ -167,8 +167,9 @@ def in_turn(blocks: Iterable[Block], order: Order) -> Iterator[Item]:
         beside, most = iter(this.beside), 1
         if order.is_even:
             most = -(-len(this.beside) // (len(this.tasks) + 1))
-        yield from islice(beside, most)
-        for task in this.tasks:
+        for number, task in enumerate(this.tasks):
+            if number == 0 or (task.is_first and not order.is_even):
+                yield from islice(beside, most)
             if not isinstance(task.item, After):
                 if task.is_first and _holds(before, task.block):
                     yield TURN
@@ -206,7 +207,8 @@ def _round(running: list[_Running], order: Order) -> _Round:
         for item in mine:
             done += not isinstance(item, After)  # which stays with the task before it
             place = number if order.spread is None else order.spread(done, count, age)
-            this.tasks.append(_Placed((place, number), block, item, done == 1))
+            is_first = done == 1 and not isinstance(item, After)
+            this.tasks.append(_Placed((place, number), block, item, is_first))
     this.tasks.sort(key=lambda task: task.place)
     return this
 

@@ -78,6 +78,7 @@ _PAIRED = 512  # rows of a program, from which on a partition takes two long row
 _INTERLEAVED = 4096  # numbers of a row, up to which SBUF has room for the stages of two blocks
 _FEWEST = 3  # blocks, from which on their stages take turns
 _TILES = 3  # tiles into which DMA loads data in turn
+_LONG = 4096  # numbers of a row, from which on DMA may write fewer tables ahead
 _RING = 12544  # numbers a partition of these tiles, at most
 _PIECES = 2  # parts in which spectra are laid out by slots
 
@@ -215,7 +216,7 @@ class Transform(RealWork):
 
     def setup(self) -> None:
         """Load the tables."""
-        self.both.load()
+        self.both.load(tiles=3 if self.geometry.n >= _LONG else 5)
 
 
 class Forward(Transform):
