@@ -45,7 +45,9 @@ class Sums:
 
     def unit(self, area: Area) -> Mapping[str, int]:
         """Return the slots and blocks that are summed at once, over all rows."""
-        group = next(self.groups(area, self.step(area)))
+        pair = area.part(BLOCKS, 0, min(area.blocks, self.of_y.chunk))
+        pair = pair.part(TOPS, 0, min(area.tops, self.of_x.chunk))
+        group = next(self.groups(pair, self.step(pair)))
         slots = group.side * equal_part(area.slots // group.side, group.together)
         return {SLOTS: slots, TOPS: self.of_x.chunk, BLOCKS: self.of_y.chunk}
 

@@ -41,17 +41,20 @@ class Work(Protocol):
         """Do the work of an area."""
 
 
-def for_area(work: Work, area: Area) -> None:
-    """Do this program's share of the work of an area."""
-    grid = _grid(work, area)
+def for_area(work: Work, area: Area, depth: int = 0) -> None:
+    """Do this program's share of the work of an area.
+
+    depth: how many areas it is a strip of. Strips of strips are many, and so their bodies short.
+    """
+    grid = _grid(area, _parts(work, area, BODY // max(1, depth)))
     if grid.positions < (2 if len(grid.axes) == 1 else 1):
         mine = _most_equal_share(work, area)
         if min(mine.blocks, mine.slots, mine.rows, mine.tops) > 0:
             work.run(mine)
     elif SLOTS in grid.axes and area.slot == 0 and area.slots > 1:
         # Slot 0 has another form than those that follow.
-        for_area(work, area.part(SLOTS, 0, 1))
-        for_area(work, area.part(SLOTS, 1, area.slots - 1))
+        for_area(work, area.part(SLOTS, 0, 1), depth)
+        for_area(work, area.part(SLOTS, 1, area.slots - 1), depth)
     else:
         operands = [each for each in vars(work).values() if isinstance(each, Operand)]
         if len(grid.axes) == 1:
@@ -61,7 +64,7 @@ def for_area(work: Work, area: Area) -> None:
         else:
             _loop_over(work.run, operands, grid)
         for strip in grid.strips:
-            for_area(work, strip)
+            for_area(work, strip, depth + 1)
 
 
 def loop_along(
@@ -141,12 +144,12 @@ class _Grid:
         return int(nl.program_id(0)) * self.counts[self.shared]
 
 
-def _grid(work: Work, area: Area) -> _Grid:
-    """Cut an area into parts that take a loop's body each.
+def _grid(area: Area, parts: Mapping[str, int]) -> _Grid:
+    """Cut an area into parts that take a loop's body each, of so many positions of some axes.
 
     The programs share the first axis along which both have the same number of parts.
     """
-    programs, parts = nl.num_programs(), _parts(work, area)
+    programs = nl.num_programs()
     even = [area.size(axis) % (programs * part) == 0 for axis, part in parts.items()]
     shared = even.index(True) if any(even) else 0
     once, whole, counts, strips = area, area, list[int](), list[Area]()
@@ -160,7 +163,7 @@ def _grid(work: Work, area: Area) -> _Grid:
     return _Grid(once, list(parts), counts, shared, strips)
 
 
-def _parts(work: Work, area: Area) -> dict[str, int]:
+def _parts(work: Work, area: Area, most: int) -> dict[str, int]:
     """Return the axes of a loop on the device, with the positions that its body takes of each.
 
     The axes are the longest one, and others if the body is too long. Along the last of them the
@@ -169,16 +172,16 @@ def _parts(work: Work, area: Area) -> dict[str, int]:
     unit, found, once = work.unit(area), dict[str, int](), area
     for axis in _longest_first(area, unit):
         size = area.size(axis)
-        if found and (size < 2 * unit[axis] or instructions(work.run, once, BODY) < BODY):
+        if found and (size < 2 * unit[axis] or instructions(work.run, once, most) < most):
             continue
         found[axis], last = unit[axis], axis
         once = once.part(axis, 0, min(unit[axis], size))
     count = area.size(last) // unit[last]
     if len(found) > 1:
-        found[last] *= equal_part(count, BODY // instructions(work.run, once))
+        found[last] *= equal_part(count, most // instructions(work.run, once))
     elif count > 1:
         two = instructions(work.run, once.part(last, 0, 2 * unit[last]))
-        found[last] *= max(1, BODY // max(1, two - instructions(work.run, once)))
+        found[last] *= max(1, most // max(1, two - instructions(work.run, once)))
     return found
 
 

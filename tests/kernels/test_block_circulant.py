@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import launch
+from nki_kernels import counting, launch
 from nki_kernels.convolution import circulant_sums, circulant_walk
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
@@ -26,6 +26,7 @@ from nki_kernels.convolution.block_circulant import (
     spectra_shape,
 )
 from nki_kernels.convolution.circulant_areas import row_pitch, spectrum_rows
+from nki_kernels.isa import nisa
 from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from nki_sim.rules import device_rules
@@ -360,3 +361,14 @@ def test_rows_in_pieces_are_few(plan_block_circulant):
 def test_plans_that_do_not_exist(plan_block_circulant):
     with pytest.raises(NotImplementedError, match="blocks of up to 256"):
         plan_block_circulant((2, 2, 257))
+
+
+def test_a_count_ends_where_it_is_full():
+    def run(instructions):
+        for _ in range(instructions):
+            nisa.memset(dst=None, value=0.0)
+
+    for instructions, counted in ((3, 3), (4, 4), (100, 4)):
+        with counting.counted(most=4) as count:
+            run(instructions)
+        assert count.instructions == counted and counting.current() is None
