@@ -111,13 +111,12 @@ def for_rows(
         unit: what the register of a loop counts for each row.
     """
     share = share_rows(batch, most, work, split, times)
-    begun = 2 if order is None else order.begun
 
     def blocks(base: Any, first: int, count: int) -> Iterator[Block]:
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
     def body(row: Any) -> None:
-        pipeline(_items(blocks(row, 0, share.step), order), begun)
+        _run(blocks(row, 0, share.step), order)
 
     if share.trips > 0:
         work.setup()
@@ -125,13 +124,25 @@ def for_rows(
     rest = blocks(None, share.end, share.rest)
     if share.trips == 0:
         if share.rest == 0:
-            for dtype in count_of(work, split(None, 0, min(batch, most))).identities:
-                load_identity(dtype)
-            return
+            return _load_constants(work, split(None, 0, min(batch, most)))
         first = [chain([next(block)], block) for block in islice(rest, opened)]
         work.setup()
         rest = chain(first, rest)
-    pipeline(_items(rest, order), begun)
+    return _run(rest, order)
+
+
+def _load_constants(work: Work, blocks: Sequence[Rows]) -> None:
+    """Load the constants that all programs share, where this program has no rows."""
+    if not counting.CAN_MUTE:
+        work.setup()  # they are among what blocks share
+        return
+    for dtype in count_of(work, blocks).identities:
+        load_identity(dtype)
+
+
+def _run(blocks: Iterator[Block], order: Order | None) -> None:
+    """Issue blocks in their order."""
+    pipeline(_items(blocks, order), 2 if order is None else order.begun)
 
 
 def _items(blocks: Iterator[Block], order: Order | None) -> Iterator[Item]:
@@ -163,7 +174,7 @@ def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) 
 def count_of(work: Work, blocks: Sequence[Rows]) -> Count:
     """Return what blocks issue, with the identities that their setup loads."""
     if not counting.CAN_MUTE:
-        return Count(instructions=counting.TYPICAL * len(blocks), identities={nl.float32})
+        return Count(counting.TYPICAL * len(blocks))
     with counted() as shared:
         work.setup()
     with counted() as count:
