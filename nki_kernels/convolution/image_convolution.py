@@ -70,7 +70,7 @@ _MULTIPLIED = 512  # numbers of each part that are multiplied at a time
 _SHORT = 2560  # points of a column, up to which SBUF holds three groups
 _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
 # numbers a partition of images that are loaded at a time, and those loaded and not yet used
-_ROOM = 1536, 6144
+_ROOM = 1536, 5120
 
 
 def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:

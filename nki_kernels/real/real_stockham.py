@@ -216,7 +216,7 @@ class Transform(RealWork):
 
     def setup(self) -> None:
         """Load the tables."""
-        self.both.load(tiles=3 if self.geometry.n >= _LONG else 5)
+        self.both.load(tiles=3 if self.geometry.n >= _LONG else 4)
 
 
 class Forward(Transform):

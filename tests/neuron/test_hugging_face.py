@@ -123,7 +123,7 @@ def test_prices_are_of_its_own_copy_of_the_simulator(hub, fnet, words):
     loaded(fnet, (LAYER, {"version": 1, "trust_remote_code": True}))(words.to("neuron"))
     own = {name for name in sys.modules if name.startswith("_trnfft_fnet_neuron_")}
     package = min(own)
-    assert f"{package}.nki_kernels_in_simulator.kernels.axes" in own
+    assert f"{package}.nki_kernels_in_simulator.nd.axes" in own
     assert sys.modules[f"{package}.nki_kernels.isa"].REAL_NKI
 
 
