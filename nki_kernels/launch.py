@@ -171,6 +171,15 @@ def share_rows(batch: int, most: int, work: Work, split: Split, times: int = 1) 
     return Share(first, step, trips, count - trips * step)
 
 
+def most_blocks(batch: int, split: Split) -> int:
+    """Return the largest number of blocks of a program without a loop.
+
+    The program with a row less may have a block more, because its rows divide less evenly.
+    """
+    programs = nl.num_programs()
+    return max(len(split(None, 0, rows)) for rows in (batch // programs, -(-batch // programs)))
+
+
 def count_of(work: Work, blocks: Sequence[Rows]) -> Count:
     """Return what blocks issue, with the identities that their setup loads."""
     if not counting.CAN_MUTE:

@@ -55,7 +55,7 @@ from ..tensor import Tensor
 
 MAX_LENGTH = 5120
 _LONG = 4096  # numbers of a partition's rows, from which a ring has one tile
-_CHUNK = 1024  # numbers a partition that are multiplied at a time
+_CHUNK = 2048  # numbers a partition that are multiplied at a time
 
 
 def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
@@ -123,7 +123,7 @@ class Convolution(RealWork):
         half = len(tables) // 2
         self.forward = self.stages(tables[:half], is_inverse=False, is_scalar=True)
         self.inverse = self.stages(tables[half:], is_inverse=True, is_scalar=True)
-        order = Order(4, 0, by_age, apart=2, begun=3, is_even=True)
+        order = Order(4, 0, by_age, apart=2, begun=4, is_even=True)
         # Two blocks of shorter rows are loaded before what blocks share.
         self.run(order, opened=2 if size <= _LONG // 2 else 1)
 

@@ -16,13 +16,14 @@ from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
 from ..engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
-from ..isa import nisa, nl
+from ..isa import nisa
 from ..launch import (
     HbmRows,
     Rows,
     for_rows,
     is_data_first,
     load_rows,
+    most_blocks,
     on_partitions,
     row_count,
     rows_in_hbm,
@@ -98,7 +99,7 @@ class RowTransforms:
         if not is_data_first(self.source[0], self.first.inputs):
             self.identity = load_identity(self.dtype)
         batch, split = row_count(self.source[0].tensor), on_partitions(self.each)
-        blocks = len(split(None, 0, -(-batch // nl.num_programs())))
+        blocks = most_blocks(batch, split)
         self.inputs = [
             new_state(self.first, PARTITIONS, self.each, self.dtype)
             for _ in range(min(self.ahead, blocks))

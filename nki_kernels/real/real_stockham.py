@@ -51,7 +51,17 @@ from ..chip import transposes_mix_rows
 from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
 from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
-from ..launch import HbmRows, Rows, Work, blocks_of, for_rows, load_rows, row_count, store_rows
+from ..launch import (
+    HbmRows,
+    Rows,
+    Work,
+    blocks_of,
+    for_rows,
+    load_rows,
+    most_blocks,
+    row_count,
+    store_rows,
+)
 from ..packing import unpack
 from ..pipeline import TURN, After, Beside, Block, Order, by_age
 from ..row_guard import prepare_guard
@@ -156,7 +166,7 @@ class RealWork(Work):
         pair = 2 if least >= _PAIRED and geometry.pairs_rows else 1
         # The rows of a partition at once, at most, and a program's blocks of them.
         self.each = min(max(pair, DMA_RUN // geometry.n), -(-share // PARTITIONS))
-        self.blocks = len(self.split(None, 0, share))
+        self.blocks = most_blocks(self.batch, self.split)
         self.identity = load_identity()
         self.ring: list[Tensor] = []
 

@@ -114,6 +114,10 @@ def test_loops_two_cores_and_spoiled_rows(monkeypatch, chip, n, radices):
         with monkeypatch.context() as context:
             context.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
             assert np.linalg.norm(run(x, cores) - exact) <= TOLERANCE * np.linalg.norm(exact)
+        # Of two programs, the one with 253 rows has a block more than the one with 254.
+        assert np.linalg.norm(run(x[:507], cores) - exact[:507]) <= TOLERANCE * np.linalg.norm(
+            exact
+        )
     check_rows_are_independent(run, x[:131], exact[:131], TOLERANCE, rows=(130,))
 
 
