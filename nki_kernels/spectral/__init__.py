@@ -1,0 +1,1 @@
+"""Operations on the spectra of real data, in one launch with the transforms around them."""

@@ -1,0 +1,367 @@
+"""Spectral convolution along one axis: the transforms of its samples, before and after the mixing.
+
+Mathematics.  X[b, i, k] = sum_n x[b, i, n] exp(-2 pi i n k / N) for the kept k, and y[b, o, n] =
+Re sum_k c_k Y[b, o, k] exp(2 pi i n k / N) / N, with c_0 = c_(N/2) = 1 and all other c_k = 2.
+
+Layout on the NeuronCore.  Rows (b, i) lie on the partitions, several samples side by side. The
+Tensor engine transposes them; then they are the stationary operand, of which each column is a row:
+
+    [(b, i), n] -> transposed [n, (b, i)] x F [n, (part, k)] -> PSUM [(b, i), (part, k)]
+
+Engines move each part of each sample to the partitions on which channels are mixed, [(part, i), b,
+k]. Mixed spectra arrive as [(part, o), k, b]. They are moved to [o, b, (part, k)], and transposes
+bring (part, k) of several samples to the partitions, each into a row tile of its own. Those are
+stationary, with the rows of samples that follow each other as their columns:
+
+    [o, b, (part, k)] -> transposed [(g, part, k), (e, o)] x G [(g, part, k), n] -> [(e, o), n]
+
+Why it is fast.  x is read once, y is written once, and both parts of a spectrum are contracted at
+once, in up to four row tiles side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from nki_sim.hardware import PARTITIONS
+
+from ..chip import transposes_mix_rows
+from ..engines import (
+    HALF,
+    PSUM_BANK,
+    clear,
+    multiply,
+    psum,
+    sbuf,
+    transfer,
+    transpose,
+)
+from ..launch import Rows
+from ..pipeline import After, Beside, Item, Task
+from ..row_guard import RowGuard, guarded, prepare_guard
+from ..tensor import Tensor
+from .constants import Loader
+from .evacuation import Balance
+from .layer import Layer, chunks, operands, slot
+from .mixing import Mixed, Modes
+from .products import columns_of, multiply_in_slot
+
+_RING = 24 << 10  # bytes a partition of rows that are loaded ahead
+_TOGETHER = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
+_STORED = 1024  # numbers of a partition that are stored at a time
+
+
+def modes_of(layer: Layer) -> Modes:
+    """Return how the frequencies of a layer are cut."""
+    halves = PARTITIONS // operands(layer.inputs)[0].rows
+    return Modes(layer.counts[0], 1, halves, -(-layer.counts[0] // halves))
+
+
+class Analysis:
+    """From rows in HBM to spectra [(half, part, i), b, k] in SBUF."""
+
+    def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
+        self.layer, self.source, self.balance = layer, source, balance
+        self.modes, self.over = modes_of(layer), operands(layer.inputs)
+        self.width = slot(min(layer.inputs, PARTITIONS))
+        self.together = PARTITIONS // self.width  # samples of a tile
+        self.pieces = chunks(layer.lengths[0])
+        self.padded = PARTITIONS * len(self.pieces)
+        count = max(2, min(6, _RING // (4 * self.padded)))
+        self.ring = [sbuf((PARTITIONS, self.padded)) for _ in range(count)]
+        if self.padded > layer.lengths[0] or layer.inputs % self.width:
+            for tile in self.ring:
+                clear(tile)
+        if transposes_mix_rows():
+            prepare_guard()
+
+    def setup(self, loader: Loader, table: Tensor, identity: Tensor) -> None:
+        """Load the table."""
+        self.identity = identity
+        self.table = loader.by_chunks(table[0], PARTITIONS)
+
+    def tiles(self, rows: Rows) -> list[tuple[int, int, tuple[int, int]]]:
+        """Return (first sample, samples, channels) of the tiles of a block."""
+        return [
+            (low, count, cut)
+            for low, count in chunks(rows.each, self.together)
+            for cut in chunks(self.layer.inputs)
+        ]
+
+    def load(self, rows: Rows, number: int) -> None:
+        """Load the tile of this number."""
+        tiles = self.tiles(rows)
+        if number >= len(tiles):
+            return
+        low, count, (first, channels) = tiles[number]
+        inputs, n = self.layer.inputs, self.layer.lengths[0]
+        tile = self.ring[number % len(self.ring)]
+        start = (rows.first + low) * inputs * n + first * n
+        if channels == self.width and channels == inputs:
+            parts = [(0, count * channels)]
+        else:
+            parts = [(each * self.width, channels) for each in range(count)]
+        for each, (place, held) in enumerate(parts):
+            source = self.source.ap(
+                [[n, held], [1, n]],
+                start + each * inputs * n,
+                scalar_offset=rows.base,
+                indirect_dim=0,
+            )
+            transfer(tile[place : place + held, 0:n], source, rows.base)
+
+    def run(self, rows: Rows, spectra: Sequence[Tensor], loader: Loader) -> Iterator[Item]:
+        """Yield the tasks of a block, whose first tile is loaded.
+
+        loader: loads what is needed after the spectra, a piece with each tile.
+        """
+        ahead, tiles = len(self.ring), self.tiles(rows)
+        for number in range(1, ahead):
+            self.load(rows, number)
+            loader.begin()
+        guard = self._guard(tiles, 0)
+        guard.finish()
+        for number, place in enumerate(tiles):
+            current, guard = guard, self._guard(tiles, number + 1)
+            yield from guard.steps()
+            tile = self.ring[number % ahead][0 : place[1] * self.width]
+            yield self._transform(tile, place, spectra, current)
+            yield After(partial(self.load, rows, number + ahead))
+            if number > 0:  # the first pieces are queued behind rows
+                yield Beside(loader.advance)
+
+    def _guard(self, tiles: Sequence[Any], number: int) -> RowGuard:
+        """Return the guard of a tile's rows, or one without rows after the last tile."""
+        if number >= len(tiles):
+            return RowGuard(None)
+        tile = self.ring[number % len(self.ring)][0 : tiles[number][1] * self.width]
+        return guarded(tile.expand_dim(1).expand_dim(1), self.layer.lengths[0])
+
+    def _transform(
+        self,
+        tile: Tensor,
+        place: tuple[int, int, tuple[int, int]],
+        spectra: Sequence[Tensor],
+        guard: RowGuard,
+    ) -> Task:
+        """Transform a tile of rows."""
+        held, columns = tile.shape[0], 2 * self.layer.counts[0]
+        turned = list[Tensor]()
+        for _, count in chunks(len(self.pieces), _TOGETHER):
+            bank = psum((PARTITIONS, count, held))
+            for each in range(count):
+                run = (len(turned) * _TOGETHER + each) * PARTITIONS
+                transpose(bank[:, each], tile[:, run : run + PARTITIONS], self.identity)
+            moved = sbuf((PARTITIONS, count, held))
+            self.balance.move(moved, bank)
+            turned.append(moved)
+        yield
+        for low, count in chunks(columns, PSUM_BANK):
+            bank = psum((held, count))
+            for index in range(len(self.pieces)):
+                moved = turned[index // _TOGETHER][:, index % _TOGETHER]
+                multiply(bank, moved, self.table[index][:, low : low + count], index > 0)
+            self._put(bank, low, place, spectra, guard)
+
+    def _put(
+        self,
+        bank: Tensor,
+        low: int,
+        place: tuple[int, int, tuple[int, int]],
+        spectra: Sequence[Tensor],
+        guard: RowGuard,
+    ) -> None:
+        """Move columns (part, k) from ``low`` on to where channels are mixed."""
+        first, count, cut = place
+        modes, high = self.modes, low + bank.shape[1]
+        for target, operand in zip(spectra, self.over, strict=True):
+            for piece in operand.pieces:
+                if (piece.low, piece.count) != cut:
+                    continue
+                for half in range(modes.halves):
+                    # columns of this part and half: those of them that the bank has
+                    start = piece.part * modes.outer + half * modes.each
+                    begin, end = max(low, start), min(high, start + modes.count(half))
+                    if begin >= end:
+                        continue
+                    partition = half * operand.rows + piece.partition
+                    for each in range(count):
+                        rows = slice(each * self.width, each * self.width + piece.count)
+                        marks = None if guard.marks is None else guard.marks[rows]
+                        dst = target[
+                            partition : partition + piece.count,
+                            first + each,
+                            begin - start : end - start,
+                        ]
+                        self.balance.move(dst, bank[rows, begin - low : end - low], marks)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """How the samples of a block share partitions: sample (u G + g) E + e.
+
+    units: values of u. tiles: G, row tiles. together: E, samples whose rows are stored together.
+    """
+
+    units: int
+    tiles: int
+    together: int
+
+    @property
+    def of_unit(self) -> int:
+        """The number of samples of a unit."""
+        return self.tiles * self.together
+
+    def rectangles(self, batch: int) -> Iterator[Rectangle]:
+        """Yield all of so many samples, in rectangles."""
+        whole, left = divmod(batch, self.of_unit)
+        if whole > 0:
+            yield Rectangle(0, slice(0, whole), slice(0, self.tiles), self.together)
+        tiles, rest = divmod(left, self.together)
+        unit, start = slice(whole, whole + 1), whole * self.of_unit
+        if tiles > 0:
+            yield Rectangle(start, unit, slice(0, tiles), self.together)
+        if rest > 0:
+            yield Rectangle(start + tiles * self.together, unit, slice(tiles, tiles + 1), rest)
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Samples that follow each other from ``start`` on, by their places."""
+
+    start: int
+    units: slice
+    tiles: slice
+    together: int
+
+    def of(self, data: Tensor) -> Tensor:
+        """Return [P, k, b] as [P, u, e, g, k]."""
+        units, tiles = (cut.stop - cut.start for cut in (self.units, self.tiles))
+        shape = (units, tiles, self.together)
+        end = self.start + units * tiles * self.together
+        return data[:, :, self.start : end].reshape_dim(2, shape).permute((0, 2, 4, 3, 1))
+
+
+class Synthesis:
+    """From mixed spectra to rows in HBM."""
+
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance) -> None:
+        self.layer, self.target, self.balance = layer, target, balance
+        self.over, self.channels = operands(layer.outputs), chunks(layer.outputs)
+        count = layer.counts[0]
+        self.rows = slot(2 * min(count, HALF))  # partitions of both parts of a chunk
+        self.kept = self.rows // 2  # frequencies of a chunk
+        self.pieces = chunks(count, self.kept)
+
+    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+        """Load the tables."""
+        self.identity = identity
+        self.table = list[Tensor]()
+        for low, count in self.pieces:
+            parts = [(part * self.kept, tables[0][part, low : low + count]) for part in range(2)]
+            starts = range(0, PARTITIONS, self.rows)
+            placed = [(start + place, table) for start in starts for place, table in parts]
+            self.table.append(loader.load(placed))
+
+    def samples(self, batch: int) -> Samples:
+        """Return how so many samples share partitions."""
+        together = min(PARTITIONS // min(PARTITIONS, self.layer.outputs), batch)
+        tiles = min(PARTITIONS // self.rows, -(-batch // together))
+        return Samples(-(-batch // (tiles * together)), tiles, together)
+
+    def open(self, batch: int) -> None:
+        """Allocate tiles for the mixed spectra of a block."""
+        self.at, self.batch = self.samples(batch), batch
+        total, pieces = self.at.units * self.at.of_unit, len(self.pieces)
+        shape = self.at.units, pieces, self.at.together, self.at.tiles, 2, self.kept
+        flat = [sbuf((PARTITIONS, total * pieces * self.rows)) for _ in self.channels]
+        if pieces * self.kept > self.layer.counts[0] or total > batch:
+            for tile in flat:
+                clear(tile)
+        self.mixed = [tile.reshape((PARTITIONS, *shape)) for tile in flat]  # [o, u, chunk, e, ...]
+
+    def put(self, mixed: Mixed) -> None:
+        """Move mixed spectra [(part, o), 1, k, b] to where they are transposed."""
+        begin, end = mixed.low, mixed.low + mixed.bank.shape[2]
+        for piece in self.over[mixed.output].pieces:
+            target = self.mixed[piece.low // PARTITIONS][0 : piece.count]
+            banks = [one[piece.rows, 0] for one in (mixed.bank, *mixed.others)]
+            for chunk, (low, count) in enumerate(self.pieces):
+                first, last = max(begin, low), min(end, low + count)
+                if first >= last:
+                    continue
+                cut = [one[:, first - begin : last - begin] for one in banks]
+                places = target[:, :, chunk, :, :, piece.part, first - low : last - low]
+                for each in self.at.rectangles(self.batch):
+                    dst = places[:, each.units, 0 : each.together, each.tiles]
+                    data = [each.of(one) for one in cut]
+                    self.balance.move_sum(dst, data[0], data[1:])
+
+    def run(self, rows: Rows) -> Iterator[Item]:
+        """Yield the tasks of a block, after all of its spectra are mixed."""
+        for number, (_, channels) in enumerate(self.channels):
+            most = max(1, PSUM_BANK // (self.at.together * channels))
+            for first, count in chunks(self.at.units, most):
+                # [(g, part, k), chunk, u, (e, o)]
+                columns = self.at.together * channels
+                turned = sbuf((PARTITIONS, len(self.pieces), count, columns_of(columns)))
+                if columns_of(columns) > columns:
+                    clear(turned)
+                yield self._turn(number, first, turned[..., 0:columns])
+                for unit in range(count):
+                    stationary = turned[:, :, unit]
+                    yield from self._close(rows, number, first + unit, stationary)
+
+    def _turn(self, number: int, first: int, turned: Tensor) -> Task:
+        """Transpose the spectra of units to [(g, part, k), chunk, u, (e, o)]."""
+        at, channels = self.at, self.channels[number][1]
+        held = at.tiles * self.rows
+        for chunk in range(len(self.pieces)):
+            bank = psum((held, turned.shape[2], at.together, channels))
+            for unit in range(turned.shape[2]):
+                for each in range(at.together):
+                    run = self.mixed[number][0:channels, first + unit, chunk, each]
+                    transpose(bank[:, unit, each], run, self.identity)
+            place = turned[0:held, chunk].reshape_dim(2, (at.together, channels))
+            self.balance.move(place, bank)
+        yield
+
+    def _close(self, rows: Rows, number: int, unit: int, stationary: Tensor) -> Iterator[Item]:
+        """Compute and store the rows of a unit."""
+        at, (_, channels) = self.at, self.channels[number]
+        left = self.batch - unit * at.of_unit
+        tiles = [tile for tile in range(at.tiles) if tile * at.together < left]
+        for low, count in chunks(self.layer.lengths[0], _STORED):
+            results = [sbuf((stationary.shape[2], count)) for _ in tiles]
+            for start, size in chunks(count, PSUM_BANK):
+                places = [one[:, start : start + size] for one in results]
+                yield self._multiply(stationary, places, low + start)
+            for tile, result in zip(tiles, results, strict=True):
+                held = min(at.together, left - tile * at.together) * channels
+                sample = unit * at.of_unit + tile * at.together
+                yield After(partial(self._store, rows, number, sample, (low, result[0:held])))
+
+    def _multiply(self, stationary: Tensor, places: Sequence[Tensor], low: int) -> Task:
+        """Multiply the spectra in each row tile by columns of the table from ``low`` on."""
+        count = places[0].shape[1]
+        banks = [psum(place.shape) for place in places]
+        for chunk, table in enumerate(self.table):
+            for tile, bank in enumerate(banks):
+                start = tile * self.rows
+                rows = slice(start, start + self.rows)
+                held, moved = stationary[rows, chunk], table[rows, low : low + count]
+                multiply_in_slot(bank, held, moved, start, self.rows, chunk > 0)
+        yield
+        for bank, place in zip(banks, places, strict=True):
+            self.balance.move(place, bank)
+
+    def _store(self, rows: Rows, number: int, sample: int, part: tuple[int, Tensor]) -> None:
+        """Store columns of the rows (e, o) of samples from ``sample`` on."""
+        n, (first, _), (low, result) = self.layer.lengths[0], self.channels[number], part
+        start = ((rows.first + sample) * self.layer.outputs + first) * n + low
+        pattern = [[n, result.shape[0]], [1, result.shape[1]]]
+        place = self.target.ap(pattern, start, scalar_offset=rows.base, indirect_dim=0)
+        transfer(place, result, rows.base)

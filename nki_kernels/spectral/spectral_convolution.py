@@ -1,0 +1,126 @@
+"""Spectral convolution in one launch.
+
+Mathematics.  y = F^-1 (W . F x): a real transform of each channel, of which a few frequencies are
+kept; for each of them a complex matrix that mixes the channels; and the inverse transform, with
+zeros for all other frequencies. This is the Fourier layer of neural operators (Li et al., "Fourier
+neural operator for parametric partial differential equations", 2021, section 4). Its derivative in
+x is the same operation with the adjoint weight.
+
+Layout on the NeuronCore.  A block of samples is transformed, mixed and transformed back while its
+spectra stay in SBUF:
+
+    x -> lines: spectra [(half, part, i), b, f] -> mixing: [(part, o), f, b] -> lines: y
+
+Why it is fast.  Transforms are products with the columns of the kept frequencies alone. HBM is read
+once and written once, and no spectrum passes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nki_sim.hardware import PARTITIONS
+
+from ..engines import clear, hbm, sbuf
+from ..isa import nisa, nki
+from ..launch import Rows, for_rows
+from ..packing import unpack
+from ..pipeline import TURN, Block, Single
+from ..tables import load_identity
+from ..tensor import Tensor
+from . import lines
+from .constants import Loader
+from .evacuation import Balance
+from .layer import Layer, operands
+from .mixing import Mixing, Weight
+
+_SPECTRA = 24 << 10  # bytes a partition of the spectra of a block
+
+
+@nki.jit
+def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[no-untyped-def]
+    """Convolve real data by a weight for each kept frequency.
+
+    Args:
+        x: float32 HBM [B, Ci, points].
+        w_re, w_im: the parts of the weight, float32 HBM [Ci, Co, frequencies].
+        tables, places: the two results of ``pack(spectral_tables(...))``.
+        layer: (lengths, counts, is_adjoint): tuples of ints, and whether the weight is the adjoint
+            of the given one, so that x has Co channels and y has Ci.
+
+    Returns:
+        y, float32 HBM [B, Co, points].
+    """
+    lengths, counts, is_adjoint = layer
+    channels = w_re.shape[0:2]
+    if is_adjoint:
+        channels = channels[1], channels[0]
+    sizes = Layer(channels[0], channels[1], lengths, counts)
+    y = hbm((x.shape[0], sizes.outputs, sizes.points))
+    work = Convolution(sizes, x, y, (w_re, w_im), unpack(tables, places), is_adjoint)
+    for_rows(x.shape[0], work, work.most, work.split, None)
+    return y
+
+
+class Convolution:
+    """What all blocks of a launch share."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        source: Tensor,
+        target: Tensor,
+        weight: Sequence[Tensor],
+        tables: Sequence[Tensor],
+        is_adjoint: bool,
+    ) -> None:
+        self.layer, self.tables = layer, tables
+        balance = Balance()
+        self.analysis = lines.Analysis(layer, source, balance)
+        self.synthesis = lines.Synthesis(layer, target, balance)
+        self.modes = self.analysis.modes
+        channels = layer.inputs, layer.outputs
+        self.weight = Weight(weight, self.modes, channels, is_adjoint)
+        self.size = self.modes.each * self.modes.inner  # frequencies of a half
+        self.running = 0  # blocks that are on their way
+        self.most = max(1, min(PARTITIONS, _SPECTRA // (4 * self.size * len(self.weight.inputs))))
+
+    def split(self, base: Any, first: int, count: int) -> list[Rows]:
+        """Return samples as blocks of about the same size."""
+        blocks = -(-count // self.most)
+        sizes = [count * (index + 1) // blocks - count * index // blocks for index in range(blocks)]
+        found = list[Rows]()
+        for size in sizes:
+            found.append(Rows(base, first, 1, size))
+            first += size
+        return found
+
+    def setup(self) -> None:
+        """Load tables, those that come later only if no block is on its way."""
+        self.identity, self.loader = load_identity(), Loader()
+        self.analysis.setup(self.loader, self.tables[0], self.identity)
+        self.loader.finish()
+        self.weight.setup(self.loader)
+        self.synthesis.setup(self.loader, self.tables[1:], self.identity)
+        if self.running == 0:
+            self.loader.finish()
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """A block of samples, from HBM to HBM."""
+        self.running += 1
+        self.analysis.load(rows, 0)
+        yield TURN
+        spectra = [sbuf((PARTITIONS, rows.each, self.size)) for _ in self.weight.inputs]
+        for tile, operand in zip(spectra, operands(self.layer.inputs), strict=True):
+            used = sum(piece.count for piece in operand.pieces)
+            if used < operand.rows or self.modes.count(self.modes.halves - 1) < self.modes.each:
+                clear(tile, nisa.engine.gpsimd)
+        self.synthesis.open(rows.each)
+        yield from self.analysis.run(rows, spectra, self.loader)
+        yield Single(self.loader.finish)
+        yield TURN
+        yield from Mixing(self.weight, spectra, self.synthesis.put).run()
+        yield TURN
+        yield from self.synthesis.run(rows)
+        self.running -= 1

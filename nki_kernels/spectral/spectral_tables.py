@@ -1,0 +1,90 @@
+"""Matrices of truncated transforms: only the frequencies that a layer keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..table_terms import table_spec
+
+Array = np.ndarray[Any, Any]
+
+
+def kept_frequencies(length: int, count: int, is_last: bool, is_centered: bool = False) -> Array:
+    """Return the frequencies of an axis in the order of the weight, int64 [count].
+
+    Args:
+        length: points along the axis.
+        count: how many frequencies are kept.
+        is_last: whether it is the last axis, whose frequencies are 0, 1, ..., count - 1. Along
+            another axis they are 0, 1, ..., then the negative ones, which are as many or one less.
+        is_centered: whether the negative ones come first.
+    """
+    k = np.arange(count)
+    if is_last:
+        return k
+    negative = count // 2
+    return k - negative if is_centered else np.roll(k - negative, -negative)
+
+
+def spectral_tables(
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    is_centered: bool = False,
+    scale: float = 1.0,
+    is_gradient: bool = False,
+) -> tuple[Array, ...]:
+    """Return the tables of a spectral convolution, computed in float64 and rounded once.
+
+    First come the tables into spectra: for the first axis [1, L, 2 F], columns (part, f); for each
+    further axis [2, L, 2 F], for both parts of the numbers that it transforms. The order of the
+    axes is the first, the last, and those between. The tables back follow: for the last axis [2, F,
+    L] for both parts of its spectrum, and for each axis before it [2, F, L], cosines and sines.
+
+    Args:
+        lengths: points along each axis.
+        counts: frequencies that are kept along each axis.
+        is_centered: as for ``kept_frequencies``.
+        scale: a factor on the result.
+        is_gradient: whether the factors of the inverse belong to the tables into spectra.
+
+    Returns:
+        Float32 arrays.
+    """
+    last = len(lengths) - 1
+    forward, back = list[Array](), list[Array]()
+    for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        f = kept_frequencies(length, count, axis == last, is_centered)
+        angle = 2 * np.pi * (np.outer(np.arange(length), f) % length) / length
+        cos, sin = np.cos(angle), np.sin(angle)
+        factors = np.full(count, 1.0 / length)
+        if axis == last:
+            factors *= scale * np.where((f == 0) | (2 * f == length), 1.0, 2.0)
+        first, second = (factors, 1.0) if is_gradient else (1.0, factors)
+        rows = [np.hstack([cos * first, -sin * first])]
+        if axis > 0:
+            rows.append(np.hstack([sin * first, cos * first]))
+        forward.append(np.stack(rows))
+        sign = -1.0 if axis == last else 1.0
+        back.append(np.stack([(cos * second).T, sign * (sin * second).T]))
+    order = forward_order(len(lengths))
+    tables = [forward[axis] for axis in order] + [back[last], *back[:last]]
+    return tuple(table.astype(np.float32) for table in tables)
+
+
+def spectral_specs(lengths: Sequence[int], counts: Sequence[int]) -> tuple[Any, ...]:
+    """Return the (shape, dtype) of each of ``spectral_tables(lengths, counts, ...)``."""
+    last = len(lengths) - 1
+    sizes = list(zip(lengths, counts, strict=True))
+    forward = [
+        (min(axis, 1) + 1, sizes[axis][0], 2 * sizes[axis][1]) for axis in forward_order(last + 1)
+    ]
+    back = [(2, sizes[axis][1], sizes[axis][0]) for axis in (last, *range(last))]
+    return tuple(table_spec(shape) for shape in (*forward, *back))
+
+
+def forward_order(axes: int) -> tuple[int, ...]:
+    """Return the order in which the axes are transformed into spectra."""
+    return (0, axes - 1, *range(1, axes - 1)) if axes > 1 else (0,)
