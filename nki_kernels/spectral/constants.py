@@ -9,15 +9,22 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
-from ..engines import clear, sbuf, transfer
+from ..engines import clear, element_count, sbuf, transfer
 from ..isa import nisa
 from ..tensor import Tensor
-from .layer import Operand, chunks
+from .layer import chunks
 
 STAGED = 1536  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies
 
-Placed = tuple[int, Tensor]  # the first partition, and HBM [rows, ...]
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a tile numbers of HBM belong."""
+
+    partition: int  # the first one
+    column: int
+    source: Tensor  # HBM [rows, n], or for a whole tile [rows, ...]
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Job:
     """A piece of a table: DMA loads it into a tile [128, n], from which engines copy it."""
 
     count: int  # n
-    placed: Sequence[Placed]  # runs [rows, ...] of n numbers on each partition
+    placed: Sequence[Place]
     copy: Callable[[Tensor], None]
     has_gaps: bool = False  # whether partitions without data are read, too
 
@@ -68,53 +75,47 @@ class Loader:
         self._turn = (self._turn + 1) % _TILES
         if job.has_gaps:
             clear(staged, nisa.engine.gpsimd)
-        for partition, source in job.placed:
-            rows, *rest = source.shape
-            place = staged[partition : partition + rows]
-            transfer(place.reshape_dim(1, tuple(rest)) if len(rest) > 1 else place, source)
+        for one in job.placed:
+            rows, *rest = one.source.shape
+            size = element_count(rest)
+            place = staged[one.partition : one.partition + rows, one.column : one.column + size]
+            transfer(place.reshape_dim(1, tuple(rest)) if len(rest) > 1 else place, one.source)
         self._begun.append((job, staged))
 
-    def load(self, placed: Sequence[Placed]) -> Tensor:
-        """Ask for tables [rows, n] on their partitions of a tile [128, n]; other rows are 0."""
-        width = placed[0][1].shape[1]
-        has_gaps = sum(source.shape[0] for _, source in placed) < PARTITIONS
+    def load(self, placed: Sequence[Place], width: int) -> Tensor:
+        """Ask for tables in their places of a tile [128, width]; all else is 0."""
         tile = sbuf((PARTITIONS, width))
+        used = sum(element_count(one.source.shape) for one in placed)
         for low, count in chunks(width, STAGED):
-            cut = [(start, source[:, low : low + count]) for start, source in placed]
+            cut = list[Place]()
+            for one in placed:
+                begin = max(low, one.column)
+                end = min(low + count, one.column + one.source.shape[1])
+                if begin < end:
+                    source = one.source[:, begin - one.column : end - one.column]
+                    cut.append(Place(one.partition, begin - low, source))
             copy = partial(_copy, tile[:, low : low + count])
-            self.ask(Job(count, cut, copy, has_gaps))
+            self.ask(Job(count, cut, copy, used < PARTITIONS * width))
         return tile
 
-    def by_operands(self, table: Tensor, over: Sequence[Operand]) -> list[Tensor]:
-        """Ask for HBM [part, n, columns] as an operand of products for each of ``over``."""
-        return [
-            self.load([(piece.partition, table[piece.part, piece.range]) for piece in each.pieces])
-            for each in over
-        ]
-
-    def by_chunks(self, table: Tensor, width: int) -> list[Tensor]:
-        """Ask for HBM [n, columns] in chunks of up to ``width`` rows, each repeated in all slots.
-
-        Returns [(slot, n), columns] for each chunk. Chunks of 128 rows are loaded several at once.
-        """
+    def by_chunks(self, table: Tensor) -> list[Tensor]:
+        """Ask for HBM [n, columns] in chunks of 128 rows, several at once."""
         size, columns = table.shape
         found = list[Tensor]()
-        together = STAGED // columns if width == PARTITIONS else 1
-        for first, rows in chunks(size // width * width, max(1, together) * width):
-            count = rows // width
+        together, whole = max(1, STAGED // columns), size // PARTITIONS * PARTITIONS
+        for first, rows in chunks(whole, together * PARTITIONS):
+            count = rows // PARTITIONS
             if count > 1:
                 tile = sbuf((PARTITIONS, count, columns))
-                source = table[first : first + rows].reshape_dim(0, (count, width))
+                source = table[first : first + rows].reshape_dim(0, (count, PARTITIONS))
                 flat = tile.reshape((PARTITIONS, count * columns))
-                placed = [(0, source.permute((1, 0, 2)))]
+                placed = [Place(0, 0, source.permute((1, 0, 2)))]
                 self.ask(Job(count * columns, placed, partial(_copy, flat)))
                 found += [tile[:, index] for index in range(count)]
                 continue
-            starts = range(0, PARTITIONS, width)
-            found.append(self.load([(start, table[first : first + rows]) for start in starts]))
-        if size % width:
-            rest = table[size // width * width :]
-            found.append(self.load([(start, rest) for start in range(0, PARTITIONS, width)]))
+            found.append(self.load([Place(0, 0, table[first : first + rows])], columns))
+        if size > whole:
+            found.append(self.load([Place(0, 0, table[whole:])], columns))
         return found
 
 

@@ -24,11 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
-from ..chip import transposes_mix_rows
 from ..engines import (
     HALF,
     PSUM_BANK,
@@ -41,16 +39,15 @@ from ..engines import (
 )
 from ..launch import Rows
 from ..pipeline import After, Beside, Item, Task
-from ..row_guard import RowGuard, guarded, prepare_guard
+from ..row_guard import RowGuard
 from ..tensor import Tensor
-from .constants import Loader
+from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, operands, slot
 from .mixing import Mixed, Modes
-from .products import columns_of, multiply_in_slot
+from .products import columns_of, multiply_in_slot, turn
+from .row_tiles import RowTile, RowTiles, Spectra
 
-_RING = 24 << 10  # bytes a partition of rows that are loaded ahead
-_TOGETHER = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank
 _STORED = 1024  # numbers of a partition that are stored at a time
 
 
@@ -64,139 +61,51 @@ class Analysis:
     """From rows in HBM to spectra [(half, part, i), b, k] in SBUF."""
 
     def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
-        self.layer, self.source, self.balance = layer, source, balance
-        self.modes, self.over = modes_of(layer), operands(layer.inputs)
-        self.width = slot(min(layer.inputs, PARTITIONS))
-        self.together = PARTITIONS // self.width  # samples of a tile
-        self.pieces = chunks(layer.lengths[0])
-        self.padded = PARTITIONS * len(self.pieces)
-        count = max(2, min(6, _RING // (4 * self.padded)))
-        self.ring = [sbuf((PARTITIONS, self.padded)) for _ in range(count)]
-        if self.padded > layer.lengths[0] or layer.inputs % self.width:
-            for tile in self.ring:
-                clear(tile)
-        if transposes_mix_rows():
-            prepare_guard()
+        self.layer, self.balance = layer, balance
+        self.modes = modes_of(layer)
+        self.spectra = Spectra(layer, self.modes, balance)
+        self.runs = chunks(layer.points)
+        self.rows = RowTiles(layer, source, [(0, layer.points)])
 
-    def setup(self, loader: Loader, table: Tensor, identity: Tensor) -> None:
-        """Load the table."""
+    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+        """Ask for the table."""
         self.identity = identity
-        self.table = loader.by_chunks(table[0], PARTITIONS)
+        self.table = loader.by_chunks(tables[0][0])
 
-    def tiles(self, rows: Rows) -> list[tuple[int, int, tuple[int, int]]]:
-        """Return (first sample, samples, channels) of the tiles of a block."""
-        return [
-            (low, count, cut)
-            for low, count in chunks(rows.each, self.together)
-            for cut in chunks(self.layer.inputs)
-        ]
+    def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
+        """Yield the tasks of a block, whose first tile is loaded."""
+        ahead = len(self.rows.ring)
+        number = 0
+        for item in self.rows.run(rows, loader):
+            if isinstance(item, Beside):
+                yield item
+                continue
+            yield self._transform(*item)
+            yield After(partial(self.rows.load, rows, number + ahead))
+            number += 1
 
-    def load(self, rows: Rows, number: int) -> None:
-        """Load the tile of this number."""
-        tiles = self.tiles(rows)
-        if number >= len(tiles):
-            return
-        low, count, (first, channels) = tiles[number]
-        inputs, n = self.layer.inputs, self.layer.lengths[0]
-        tile = self.ring[number % len(self.ring)]
-        start = (rows.first + low) * inputs * n + first * n
-        if channels == self.width and channels == inputs:
-            parts = [(0, count * channels)]
-        else:
-            parts = [(each * self.width, channels) for each in range(count)]
-        for each, (place, held) in enumerate(parts):
-            source = self.source.ap(
-                [[n, held], [1, n]],
-                start + each * inputs * n,
-                scalar_offset=rows.base,
-                indirect_dim=0,
-            )
-            transfer(tile[place : place + held, 0:n], source, rows.base)
-
-    def run(self, rows: Rows, spectra: Sequence[Tensor], loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded.
-
-        loader: loads what is needed after the spectra, a piece with each tile.
-        """
-        ahead, tiles = len(self.ring), self.tiles(rows)
-        for number in range(1, ahead):
-            self.load(rows, number)
-            loader.begin()
-        guard = self._guard(tiles, 0)
-        guard.finish()
-        for number, place in enumerate(tiles):
-            current, guard = guard, self._guard(tiles, number + 1)
-            yield from guard.steps()
-            tile = self.ring[number % ahead][0 : place[1] * self.width]
-            yield self._transform(tile, place, spectra, current)
-            yield After(partial(self.load, rows, number + ahead))
-            if number > 0:  # the first pieces are queued behind rows
-                yield Beside(loader.advance)
-
-    def _guard(self, tiles: Sequence[Any], number: int) -> RowGuard:
-        """Return the guard of a tile's rows, or one without rows after the last tile."""
-        if number >= len(tiles):
-            return RowGuard(None)
-        tile = self.ring[number % len(self.ring)][0 : tiles[number][1] * self.width]
-        return guarded(tile.expand_dim(1).expand_dim(1), self.layer.lengths[0])
-
-    def _transform(
-        self,
-        tile: Tensor,
-        place: tuple[int, int, tuple[int, int]],
-        spectra: Sequence[Tensor],
-        guard: RowGuard,
-    ) -> Task:
+    def _transform(self, one: RowTile, tile: Tensor, guard: RowGuard) -> Task:
         """Transform a tile of rows."""
         held, columns = tile.shape[0], 2 * self.layer.counts[0]
-        turned = list[Tensor]()
-        for _, count in chunks(len(self.pieces), _TOGETHER):
-            bank = psum((PARTITIONS, count, held))
-            for each in range(count):
-                run = (len(turned) * _TOGETHER + each) * PARTITIONS
-                transpose(bank[:, each], tile[:, run : run + PARTITIONS], self.identity)
-            moved = sbuf((PARTITIONS, count, held))
-            self.balance.move(moved, bank)
-            turned.append(moved)
+        runs = [tile[:, low : low + size] for low, size in self.runs]
+        turned = turn(self.balance, runs, self.identity)
         yield
         for low, count in chunks(columns, PSUM_BANK):
             bank = psum((held, count))
-            for index in range(len(self.pieces)):
-                moved = turned[index // _TOGETHER][:, index % _TOGETHER]
-                multiply(bank, moved, self.table[index][:, low : low + count], index > 0)
-            self._put(bank, low, place, spectra, guard)
+            for index, moved in enumerate(turned):
+                table = self.table[index][0 : moved.shape[0], low : low + count]
+                multiply(bank, moved, table, index > 0)
+            self._put(bank, low, one, guard)
 
-    def _put(
-        self,
-        bank: Tensor,
-        low: int,
-        place: tuple[int, int, tuple[int, int]],
-        spectra: Sequence[Tensor],
-        guard: RowGuard,
-    ) -> None:
+    def _put(self, bank: Tensor, low: int, one: RowTile, guard: RowGuard) -> None:
         """Move columns (part, k) from ``low`` on to where channels are mixed."""
-        first, count, cut = place
-        modes, high = self.modes, low + bank.shape[1]
-        for target, operand in zip(spectra, self.over, strict=True):
-            for piece in operand.pieces:
-                if (piece.low, piece.count) != cut:
-                    continue
-                for half in range(modes.halves):
-                    # columns of this part and half: those of them that the bank has
-                    start = piece.part * modes.outer + half * modes.each
-                    begin, end = max(low, start), min(high, start + modes.count(half))
-                    if begin >= end:
-                        continue
-                    partition = half * operand.rows + piece.partition
-                    for each in range(count):
-                        rows = slice(each * self.width, each * self.width + piece.count)
-                        marks = None if guard.marks is None else guard.marks[rows]
-                        dst = target[
-                            partition : partition + piece.count,
-                            first + each,
-                            begin - start : end - start,
-                        ]
-                        self.balance.move(dst, bank[rows, begin - low : end - low], marks)
+        kept, high = self.layer.counts[0], low + bank.shape[1]
+        for part in range(2):
+            begin, end = max(low, part * kept), min(high, (part + 1) * kept)
+            if begin < end:
+                columns = bank[:, begin - low : end - low].expand_dim(1)
+                places = (begin - part * kept, end - begin), (0, 1)
+                self.spectra.put([columns], part, places, one, guard.marks)
 
 
 @dataclass(frozen=True)
@@ -257,14 +166,16 @@ class Synthesis:
         self.pieces = chunks(count, self.kept)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
-        """Load the tables."""
+        """Ask for the tables."""
         self.identity = identity
         self.table = list[Tensor]()
         for low, count in self.pieces:
-            parts = [(part * self.kept, tables[0][part, low : low + count]) for part in range(2)]
-            starts = range(0, PARTITIONS, self.rows)
-            placed = [(start + place, table) for start in starts for place, table in parts]
-            self.table.append(loader.load(placed))
+            placed = [
+                Place(start + part * self.kept, 0, tables[0][part, low : low + count])
+                for start in range(0, PARTITIONS, self.rows)
+                for part in range(2)
+            ]
+            self.table.append(loader.load(placed, self.layer.lengths[0]))
 
     def samples(self, batch: int) -> Samples:
         """Return how so many samples share partitions."""
@@ -299,6 +210,10 @@ class Synthesis:
                     dst = places[:, each.units, 0 : each.together, each.tiles]
                     data = [each.of(one) for one in cut]
                     self.balance.move_sum(dst, data[0], data[1:])
+
+    def follow(self, first: int, count: int) -> Iterator[Item]:
+        """Yield nothing, because all frequencies of a sample are transposed together."""
+        yield from ()
 
     def run(self, rows: Rows) -> Iterator[Item]:
         """Yield the tasks of a block, after all of its spectra are mixed."""

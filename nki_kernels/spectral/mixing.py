@@ -33,10 +33,10 @@ from nki_sim.hardware import PARTITIONS
 
 from ..engines import PSUM_BANK, clear, multiply_tile, psum, sbuf
 from ..isa import nisa, nl
-from ..pipeline import Item, Single, Task
+from ..pipeline import TURN, Item, Single, Task
 from ..tensor import Tensor
-from .constants import STAGED, Job, Loader
-from .layer import Operand, chunks, operands
+from .constants import STAGED, Job, Loader, Place
+from .layer import Operand, Piece, chunks, operands
 
 _RESIDENT = 72 << 10  # bytes a partition of a weight that stays in SBUF
 _CHUNK = 20 << 10  # bytes a partition of a chunk of one that does not
@@ -73,6 +73,7 @@ class Mixed:
 
 
 Put = Callable[[Mixed], None]
+Follow = Callable[[int, int], Iterator[Item]]  # of the first inner frequency and their number
 
 
 class Weight:
@@ -93,10 +94,22 @@ class Weight:
     def setup(self, loader: Loader) -> None:
         """Allocate tiles, and ask for a weight that stays."""
         self.loader = loader
+        self.signs, self.minus = sbuf((PARTITIONS, 1)), sbuf((PARTITIONS, 1))
+        nisa.memset(dst=self.minus, value=-1.0)
+        operand = self.inputs[0]
+        for half in range(self.modes.halves):
+            for piece in operand.pieces:
+                start = half * operand.rows + piece.partition
+                width = operand.rows // len(operand.pieces)
+                sign = -1.0 if piece.part == int(not self.is_adjoint) else 1.0
+                nisa.memset(dst=self.signs[start : start + width], value=sign)
         count = len(self.chunks) if self.is_resident else min(2, len(self.chunks))
         size = self.chunks[0][1] * self.modes.inner
         self.tiles = [
-            [[self._new_tile(each, other, size) for other in self.outputs] for each in self.inputs]
+            [
+                [self._new_tile((each, other), size) for other in self.outputs]
+                for each in self.inputs
+            ]
             for _ in range(count)
         ]
         if self.is_resident:
@@ -107,68 +120,83 @@ class Weight:
         tiles = self.tiles[number % len(self.tiles)]
         for place, each in zip(tiles, self.inputs, strict=True):
             for tile, other in zip(place, self.outputs, strict=True):
-                for half in range(self.modes.halves):
-                    self._ask_operand(tile, (each, other), half, self.chunks[number])
+                self._ask_operand(tile, (each, other), self.chunks[number])
 
     def of(self, number: int, each: int, other: int) -> Tensor:
         """Return the operand of a chunk, for an operand of inputs and one of outputs."""
         return self.tiles[number % len(self.tiles)][each][other]
 
-    def _new_tile(self, each: Operand, other: Operand, size: int) -> Tensor:
-        tile = sbuf((PARTITIONS, other.rows, size))
-        both = (each, other)
+    def _new_tile(self, both: tuple[Operand, Operand], size: int) -> Tensor:
+        tile = sbuf((PARTITIONS, both[1].rows, size))
         if any(sum(piece.count for piece in one.pieces) < one.rows for one in both):
             clear(tile, nisa.engine.gpsimd)
         return tile
 
     def _ask_operand(
-        self, tile: Tensor, both: tuple[Operand, Operand], half: int, chunk: tuple[int, int]
+        self, tile: Tensor, both: tuple[Operand, Operand], chunk: tuple[int, int]
     ) -> None:
-        """Ask for frequencies of one half of an operand, by rectangles of outputs and f."""
-        inner = self.modes.inner
-        count = min(chunk[1], self.modes.count(half) - chunk[0])
-        if count <= 0:
-            return
-        first = (half * self.modes.each + chunk[0]) * inner
-        parts = self.parts
-        if self.is_adjoint:
-            parts = [part.permute((1, 0, 2)) for part in parts]
-        rows, columns = both[0].pieces[0].range, both[1].pieces[0]
-        for part, weight in enumerate(parts):
-            for o_low, o_count, f_low, f_count in _rectangles(columns.count, count * inner):
-                start = columns.low + o_low
-                source = weight[
-                    rows, start : start + o_count, first + f_low : first + f_low + f_count
-                ]
-                place = (slice(o_low, o_low + o_count), slice(f_low, f_low + f_count))
-                copy = partial(self._spread, tile, both, half, part, place)
-                self.loader.ask(Job(o_count * f_count, [(0, source)], copy))
+        """Ask for frequencies of an operand, by rectangles of outputs and f.
 
-    def _spread(
+        Both halves are loaded at once where they have as many frequencies.
+        """
+        modes = self.modes
+        counts = [min(chunk[1], modes.count(half) - chunk[0]) for half in range(modes.halves)]
+        groups = [[half] for half in range(modes.halves)]
+        if len(set(counts)) == 1:
+            groups = [list(range(modes.halves))]
+        for halves in groups:
+            size = counts[halves[0]] * modes.inner
+            if size <= 0:
+                continue
+            for output in both[1].pieces:
+                for rectangle in _rectangles(output.count, size):
+                    self._ask_rectangle(tile, (both[0], output), halves, chunk[0], rectangle)
+
+    def _ask_rectangle(
         self,
         tile: Tensor,
-        both: tuple[Operand, Operand],
-        half: int,
-        part: int,
-        place: tuple[slice, slice],
-        staged: Tensor,
+        both: tuple[Operand, Piece],
+        halves: Sequence[int],
+        low: int,
+        rectangle: tuple[int, int, int, int],
     ) -> None:
-        """Copy a rectangle of one part into the quarters of the weight that it belongs to."""
-        outputs, frequencies = place
-        shape = (outputs.stop - outputs.start, frequencies.stop - frequencies.start)
-        minus = (0, 1) if self.is_adjoint else (1, 0)  # parts of X and Y of the negative quarter
-        for piece in both[0].pieces:
-            data = staged[0 : piece.count].reshape_dim(1, shape)
-            for other in both[1].pieces:
-                if (piece.part != other.part) != (part == 1):
-                    continue
-                start = half * both[0].rows + piece.partition
-                low, high = (other.partition + end for end in (outputs.start, outputs.stop))
-                dst = tile[start : start + piece.count, low:high, frequencies]
-                if part == 1 and (piece.part, other.part) == minus:
-                    nisa.activation(dst=dst, op=nl.copy, data=data, scale=-1.0)
-                else:
-                    nisa.tensor_copy(dst=dst, src=data, engine=nisa.engine.gpsimd)
+        """Ask for some outputs and frequencies of halves, for all rows of an operand."""
+        operand, output = both
+        o_low, o_count, f_low, f_count = rectangle
+        placed = list[Place]()
+        for half in halves:
+            first = (half * self.modes.each + low) * self.modes.inner + f_low
+            for piece in operand.pieces:
+                weight = self.parts[int(piece.part != output.part)]
+                if self.is_adjoint:
+                    weight = weight.permute((1, 0, 2))
+                start = output.low + o_low
+                source = weight[piece.range, start : start + o_count, first : first + f_count]
+                placed.append(Place(half * operand.rows + piece.partition, 0, source))
+        rows = slice(halves[0] * operand.rows, (halves[-1] + 1) * operand.rows)
+        place = tile[
+            rows,
+            output.partition + o_low : output.partition + o_low + o_count,
+            f_low : f_low + f_count,
+        ]
+        signs = self._signs(operand, output.part)
+        copy = partial(self._copy, place, rows, None if signs is None else signs[rows])
+        used = sum(one.source.shape[0] for one in placed)
+        self.loader.ask(Job(o_count * f_count, placed, copy, used < rows.stop - rows.start))
+
+    def _signs(self, operand: Operand, part: int) -> Tensor | None:
+        """Return the signs of the rows of an operand for a part of Y, or None if all are 1."""
+        negative = 0 if self.is_adjoint else 1  # the part of X in the negative quarter
+        if part == negative or all(piece.part != negative for piece in operand.pieces):
+            return None
+        return self.signs if len(operand.pieces) > 1 else self.minus
+
+    def _copy(self, place: Tensor, rows: slice, signs: Tensor | None, staged: Tensor) -> None:
+        data = staged[rows].reshape_dim(1, tuple(place.shape[1:]))
+        if signs is None:
+            nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.gpsimd)
+        else:
+            nisa.activation(dst=place, op=nl.copy, data=data, scale=signs)
 
 
 def _rectangles(outputs: int, size: int) -> list[tuple[int, int, int, int]]:
@@ -185,16 +213,26 @@ class Mixing:
     weight: Weight
     spectra: Sequence[Tensor]  # SBUF [(half, part, i), b, f] for each operand of inputs
     put: Put
+    follow: Follow  # what can follow as soon as some inner frequencies are mixed
 
     def run(self) -> Iterator[Item]:
-        """Yield the products."""
+        """Yield the products, and what follows them."""
         weight = self.weight
+        waiting = list[Item]()  # for the last products, which are not finished
         for number, (low, count) in enumerate(weight.chunks):
             if not weight.is_resident:
                 yield Single(partial(self._load, number))
-            for output in range(len(weight.outputs)):
-                for cut in self._cuts(count):
+            for cut in self._cuts(count):
+                for output in range(len(weight.outputs)):
                     yield self._multiply(number, output, low, cut)
+                yield from waiting
+                waiting.clear()
+                if len(weight.chunks) == 1 and cut[3] == count:
+                    waiting += self.follow(cut[0], cut[1])
+        yield TURN
+        yield from waiting
+        if not waiting:
+            yield from self.follow(0, weight.modes.inner)
 
     def _load(self, number: int) -> None:
         self.weight.ask(number)

@@ -22,17 +22,17 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
-from ..engines import clear, hbm, sbuf
-from ..isa import nisa, nki
+from ..engines import hbm
+from ..isa import nki
 from ..launch import Rows, for_rows
 from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
-from . import lines
+from . import lines, planes
 from .constants import Loader
 from .evacuation import Balance
-from .layer import Layer, operands
+from .layer import Layer
 from .mixing import Mixing, Weight
 
 _SPECTRA = 24 << 10  # bytes a partition of the spectra of a block
@@ -77,8 +77,9 @@ class Convolution:
     ) -> None:
         self.layer, self.tables = layer, tables
         balance = Balance()
-        self.analysis = lines.Analysis(layer, source, balance)
-        self.synthesis = lines.Synthesis(layer, target, balance)
+        axes = lines if len(layer.lengths) == 1 else planes
+        self.analysis = axes.Analysis(layer, source, balance)
+        self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
         channels = layer.inputs, layer.outputs
         self.weight = Weight(weight, self.modes, channels, is_adjoint)
@@ -99,28 +100,25 @@ class Convolution:
     def setup(self) -> None:
         """Load tables, those that come later only if no block is on its way."""
         self.identity, self.loader = load_identity(), Loader()
-        self.analysis.setup(self.loader, self.tables[0], self.identity)
+        axes = len(self.layer.lengths)
+        self.analysis.setup(self.loader, self.tables[0:axes], self.identity)
         self.loader.finish()
         self.weight.setup(self.loader)
-        self.synthesis.setup(self.loader, self.tables[1:], self.identity)
+        self.synthesis.setup(self.loader, self.tables[axes:], self.identity)
         if self.running == 0:
             self.loader.finish()
 
     def block(self, rows: Rows, number: int) -> Block:
         """A block of samples, from HBM to HBM."""
         self.running += 1
-        self.analysis.load(rows, 0)
+        self.analysis.rows.load(rows, 0)
         yield TURN
-        spectra = [sbuf((PARTITIONS, rows.each, self.size)) for _ in self.weight.inputs]
-        for tile, operand in zip(spectra, operands(self.layer.inputs), strict=True):
-            used = sum(piece.count for piece in operand.pieces)
-            if used < operand.rows or self.modes.count(self.modes.halves - 1) < self.modes.each:
-                clear(tile, nisa.engine.gpsimd)
+        spectra = self.analysis.spectra.open(rows.each)
         self.synthesis.open(rows.each)
-        yield from self.analysis.run(rows, spectra, self.loader)
+        yield from self.analysis.run(rows, self.loader)
         yield Single(self.loader.finish)
         yield TURN
-        yield from Mixing(self.weight, spectra, self.synthesis.put).run()
+        yield from Mixing(self.weight, spectra, self.synthesis.put, self.synthesis.follow).run()
         yield TURN
         yield from self.synthesis.run(rows)
         self.running -= 1

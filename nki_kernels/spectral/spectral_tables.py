@@ -38,9 +38,9 @@ def spectral_tables(
 ) -> tuple[Array, ...]:
     """Return the tables of a spectral convolution, computed in float64 and rounded once.
 
-    First come the tables into spectra: for the first axis [1, L, 2 F], columns (part, f); for each
-    further axis [2, L, 2 F], for both parts of the numbers that it transforms. The order of the
-    axes is the first, the last, and those between. The tables back follow: for the last axis [2, F,
+    First come the tables into spectra, from the last axis to the first: for the last one
+    [1, L, 2 F], columns (part, f); for each other one [2, L, 2 F], for both parts of the numbers
+    that it transforms. The tables back follow: for the last axis [2, F,
     L] for both parts of its spectrum, and for each axis before it [2, F, L], cosines and sines.
 
     Args:
@@ -64,13 +64,12 @@ def spectral_tables(
             factors *= scale * np.where((f == 0) | (2 * f == length), 1.0, 2.0)
         first, second = (factors, 1.0) if is_gradient else (1.0, factors)
         rows = [np.hstack([cos * first, -sin * first])]
-        if axis > 0:
+        if axis < last:
             rows.append(np.hstack([sin * first, cos * first]))
         forward.append(np.stack(rows))
         sign = -1.0 if axis == last else 1.0
         back.append(np.stack([(cos * second).T, sign * (sin * second).T]))
-    order = forward_order(len(lengths))
-    tables = [forward[axis] for axis in order] + [back[last], *back[:last]]
+    tables = [*reversed(forward), back[last], *back[:last]]
     return tuple(table.astype(np.float32) for table in tables)
 
 
@@ -79,12 +78,7 @@ def spectral_specs(lengths: Sequence[int], counts: Sequence[int]) -> tuple[Any, 
     last = len(lengths) - 1
     sizes = list(zip(lengths, counts, strict=True))
     forward = [
-        (min(axis, 1) + 1, sizes[axis][0], 2 * sizes[axis][1]) for axis in forward_order(last + 1)
+        (1 + (axis < last), sizes[axis][0], 2 * sizes[axis][1]) for axis in range(last, -1, -1)
     ]
     back = [(2, sizes[axis][1], sizes[axis][0]) for axis in (last, *range(last))]
     return tuple(table_spec(shape) for shape in (*forward, *back))
-
-
-def forward_order(axes: int) -> tuple[int, ...]:
-    """Return the order in which the axes are transformed into spectra."""
-    return (0, axes - 1, *range(1, axes - 1)) if axes > 1 else (0,)

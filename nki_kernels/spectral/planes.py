@@ -1,0 +1,440 @@
+"""Spectral convolution along two axes: the transforms of its samples, before and after the mixing.
+
+Mathematics.  X[b, i, j, k] = sum_hw x[b, i, h, w] exp(-2 pi i (h j / H + w k / W)) for the kept j
+and k, and y[b, o, h, w] = Re sum_jk c_k Y[b, o, j, k] exp(2 pi i (h j / H + w k / W)) / (H W), with
+c_0 = c_(W/2) = 1 and all other c_k = 2. Both are products along one axis after the other.
+
+Layout on the NeuronCore.  A plane is loaded with h on the partitions, planes of several channels
+side by side. Data is the stationary operand of every product, so that the partitions of a product
+are the columns of its operand, which hold what the next product contracts. No row is transposed on
+the way to the spectra:
+
+XX
+
+Mixed spectra arrive as [(part, o), k, j, b]. A transposition brings j of several samples to the
+partitions. The sum over j has two terms, Y times the cosines and i Y times the sines, so that both
+parts of a result are columns of the operand and become partitions, as the sum over k needs them:
+
+    [(part, o), k, (g, j)] -> transposed [(g, j), (o, part, k)] x [cos, sin] -> [(o, part, k), h]
+        x G [(part, k), w] -> [(e, h), w]
+
+Why it is fast.  x is read once, y is written once. The first product takes only the columns of the
+kept j, and everything after it is small, up to the last product.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from nki_sim.hardware import PARTITIONS
+
+from ..engines import PSUM_BANK, clear, element_count, multiply, psum, sbuf, transfer, transpose
+from ..isa import nisa, nl
+from ..launch import Rows
+from ..pipeline import TURN, After, Beside, Item, Task
+from ..tensor import Tensor
+from .constants import Loader, Place
+from .evacuation import Balance
+from .layer import Layer, Operand, Piece, chunks, operands, slot
+from .mixing import Mixed, Modes
+from .products import columns_of, multiply_in_slot, turn
+from .row_tiles import RowTile, RowTiles, Spectra
+
+_LOADED = 1024  # numbers of a row that are loaded at a time
+_STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
+_LINES = 32  # lines h of a plane that are transformed back at once
+_STORED = 1024  # numbers of a plane that are stored at a time
+_RUNS = 8  # runs that are transposed in a task
+MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
+
+
+def modes_of(layer: Layer) -> Modes:
+    """Return how the frequencies of a layer are cut."""
+    halves = PARTITIONS // operands(layer.inputs)[0].rows
+    signed, last = layer.counts
+    return Modes(signed, last, halves, -(-signed // halves))
+
+
+class Analysis:
+    """From planes in HBM to spectra [(half, part, i), b, (j, k)] in SBUF."""
+
+    def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
+        self.layer, self.balance = layer, balance
+        self.modes = modes_of(layer)
+        self.spectra = Spectra(layer, self.modes, balance)
+        height, width = layer.lengths
+        self.lines = max(1, PARTITIONS // width)  # of a run
+        self.runs = [(0, self.lines * width)] if width <= PARTITIONS else chunks(width)
+        most = max(self.lines, _LOADED // width // self.lines * self.lines)
+        self.pieces = [(low * width, count * width) for low, count in chunks(height, most)]
+        self.rows = RowTiles(layer, source, self.pieces)
+        self.columns = _column_runs(height)
+        # [(b, i), k, (part, h)], of two tiles of rows in turn
+        shape = (PARTITIONS, layer.counts[1], 2 * height)
+        tiles = 2 if 4 * element_count(shape[1:]) <= _STATE else 1
+        self.states = [sbuf(shape) for _ in range(tiles)]
+
+    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+        """Ask for the tables of both axes."""
+        self.identity = identity
+        (last, signed), (_, width) = tables, self.layer.lengths
+        if width > PARTITIONS:
+            self.opening = loader.by_chunks(last[0])
+        else:
+            kept = last.shape[2]
+            placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
+            self.opening = [loader.load(placed, self.lines * kept)]
+        self.closing = [
+            loader.load(
+                [
+                    Place(piece.partition, 0, signed[piece.part, piece.range])
+                    for piece in run.pieces
+                ],
+                signed.shape[2],
+            )
+            for run in self.columns
+        ]
+
+    def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
+        """Yield the tasks of a block, whose first tile is loaded."""
+        ahead, last = len(self.rows.ring), len(self.pieces) - 1
+        number = 0
+        marks = list[Tensor | None]()
+        waiting = deque[Task]()  # along h, of rows whose last lines are not finished
+        for item in self.rows.run(rows, loader):
+            if isinstance(item, Beside):
+                yield item
+                continue
+            one, tile, guard = item
+            state = self.states[number // len(self.pieces) % len(self.states)]
+            for cut in chunks(one.count // self.layer.lengths[1], self._lines_in_task()):
+                yield self._open(one, tile, cut, state)
+                if waiting:
+                    yield waiting.popleft()
+            yield After(partial(self.rows.load, rows, number + ahead))
+            marks.append(guard.marks)
+            if number % len(self.pieces) == last:
+                closings = self._closings(state, one, _sum_of(marks))
+                marks = []
+                if len(self.states) == 1:  # which the next tile overwrites
+                    yield TURN
+                    yield from closings
+                else:
+                    yield from waiting
+                    waiting = deque(closings)
+            number += 1
+        yield TURN
+        yield from waiting
+
+    def _lines_in_task(self) -> int:
+        """Return how many lines are transformed along w at once."""
+        if len(self.runs) > 1:
+            return max(1, _RUNS // len(self.runs))  # each sum has a bank of its own
+        columns = self.lines * 2 * self.layer.counts[1]
+        return self.lines * max(1, min(_RUNS, PSUM_BANK // columns))
+
+    def _open(self, one: RowTile, tile: Tensor, cut: tuple[int, int], state: Tensor) -> Task:
+        """Transform lines along w."""
+        (first, count), (height, width) = cut, self.layer.lengths
+        if len(self.runs) == 1:
+            runs = [(low * width, size * width) for low, size in chunks(count, self.lines)]
+        else:
+            runs = [(line * width + low, size) for line in range(count) for low, size in self.runs]
+        runs = [(first * width + low, size) for low, size in runs]
+        turned = turn(
+            self.balance, [tile[:, low : low + size] for low, size in runs], self.identity
+        )
+        yield
+        last, held = self.layer.counts[1], tile.shape[0]
+        line = one.start // width + first
+        view = state.reshape_dim(2, (2, height))[0:held].permute(
+            (0, 3, 2, 1)
+        )  # [(b, i), h, part, k]
+        if len(self.runs) == 1:
+            bank = psum((held, count, 2 * last))
+            for moved, (low, size) in zip(turned, chunks(count, self.lines), strict=True):
+                table = self.opening[0][0 : moved.shape[0], 0 : size * 2 * last]
+                multiply(bank[:, low : low + size].flatten_dims(1, 2), moved, table, False)
+            self.balance.move(view[:, line : line + count], bank.reshape_dim(2, (2, last)))
+            return
+        for index in range(count):
+            bank = psum((held, 1, 2 * last))
+            for term, table in enumerate(self.opening):
+                moved = turned[index * len(self.runs) + term]
+                multiply(bank[:, 0], moved, table[0 : moved.shape[0]], term > 0)
+            place = view[:, line + index : line + index + 1]
+            self.balance.move(place, bank.reshape_dim(2, (2, last)))
+
+    def _closings(self, state: Tensor, one: RowTile, marks: Tensor | None) -> Iterator[Task]:
+        """Yield the transforms along h of all frequencies k."""
+        signed, last = self.layer.counts
+        most = max(1, min(_RUNS // len(self.columns), PSUM_BANK // (2 * signed)))
+        for cut in chunks(last, most):
+            yield self._close(state, one, cut, marks)
+
+    def _close(
+        self, state: Tensor, one: RowTile, cut: tuple[int, int], marks: Tensor | None
+    ) -> Task:
+        """Transform columns of some frequencies k along h."""
+        (first, count), signed = cut, self.layer.counts[0]
+        held = one.samples * self.rows.width
+        found = list[list[Tensor]]()
+        for run in self.columns:
+            low = run.pieces[0].part * self.layer.lengths[0] + run.pieces[0].low
+            runs = [state[0:held, k, low : low + run.rows] for k in range(first, first + count)]
+            found.append(turn(self.balance, runs, self.identity))
+        yield
+        banks = [psum((held, count, 2 * signed)) for _ in found]
+        for bank, turned, table in zip(banks, found, self.closing, strict=True):
+            for index, moved in enumerate(turned):
+                multiply(bank[:, index], moved, table[0 : moved.shape[0]], False)
+        for part in range(2):
+            columns = slice(part * signed, (part + 1) * signed)
+            places = (0, signed), (first, count)
+            self.spectra.put([bank[:, :, columns] for bank in banks], part, places, one, marks)
+
+
+def _column_runs(height: int) -> list[Operand]:
+    """Return the runs of columns (part, h) that are transposed, each up to 128 numbers."""
+    if 2 * height <= PARTITIONS:
+        pieces = tuple(Piece(part, 0, height, part * height) for part in range(2))
+        return [Operand(pieces, 2 * height)]
+    return [
+        Operand((Piece(part, low, count, 0),), count)
+        for part in range(2)
+        for low, count in chunks(height)
+    ]
+
+
+def _sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the sum of the marks of all pieces of rows."""
+    found = [mark for mark in marks if mark is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    total = sbuf(found[0].shape)
+    nisa.tensor_tensor(dst=total, data1=found[0], data2=found[1], op=nl.add)
+    for mark in found[2:]:
+        nisa.tensor_tensor(dst=total, data1=total, data2=mark, op=nl.add)
+    return total
+
+
+class Synthesis:
+    """From mixed spectra to planes in HBM."""
+
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance) -> None:
+        self.layer, self.target, self.balance = layer, target, balance
+        self.over = operands(layer.outputs)
+        signed, last = layer.counts
+        self.rows = slot(signed)  # partitions of the frequencies j of a sample
+        self.pair = slot(2 * last)  # partitions of both parts of the frequencies k
+        self.kept, self.beside = (
+            self.pair // 2,
+            PARTITIONS // self.pair,
+        )  # outputs beside each other
+        self.groups = -(-layer.outputs // self.beside)
+
+    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+        """Ask for the tables of both axes."""
+        self.identity = identity
+        last, signed = tables
+        placed = [
+            Place(start + part * self.kept, 0, last[part])
+            for start in range(0, PARTITIONS, self.pair)
+            for part in range(2)
+        ]
+        self.closing = loader.load(placed, last.shape[2])
+        starts = range(0, PARTITIONS, self.rows)
+        self.opening = [
+            loader.load([Place(start, 0, signed[part]) for start in starts], signed.shape[2])
+            for part in range(2)
+        ]
+
+    def open(self, batch: int) -> None:
+        """Allocate tiles for the mixed spectra of a block."""
+        self.batch = batch
+        self.tiles = min(PARTITIONS // self.rows, batch)  # samples beside each other
+        self.units = -(-batch // self.tiles)
+        signed, last = self.layer.counts
+        columns = last * self.units * self.tiles * self.rows
+        self.mixed = [sbuf((PARTITIONS, columns)) for _ in self.over]  # [(part, o), k, b, j]
+        # [(g, j), unit, (o, part, k)], and the same times i
+        size = self.units * self.groups * PARTITIONS
+        self.turned = [sbuf((PARTITIONS, size)) for _ in range(2)]
+        if self.rows > signed or self.units * self.tiles > batch:
+            for tile in self.mixed:
+                clear(tile, nisa.engine.gpsimd)
+        if self.kept > last or self.layer.outputs % self.beside > 0:
+            for tile in self.turned:
+                clear(tile, nisa.engine.gpsimd)
+
+    def put(self, mixed: Mixed) -> None:
+        """Move mixed spectra [(part, o), k, j, b] to where they are transposed."""
+        rows, inner, outer, batch = mixed.bank.shape
+        shape = (self.layer.counts[1], self.units * self.tiles, self.rows)
+        target = self.mixed[mixed.output].reshape((PARTITIONS, *shape))
+        high = mixed.low + outer
+        dst = target[0:rows, mixed.first : mixed.first + inner, 0:batch, mixed.low : high]
+        data = [bank.permute((0, 1, 3, 2)) for bank in (mixed.bank, *mixed.others)]
+        self.balance.move_sum(dst, data[0], data[1:])
+
+    def run(self, rows: Rows) -> Iterator[Item]:
+        """Yield the tasks of a block, after all of its spectra are mixed."""
+        groups = chunks(self.groups)
+        units = max(1, 32 // min(PARTITIONS, self.groups) // self.tiles)
+        waiting = list[Item]()  # sums over k, which wait for the last sums over j
+        for cut in groups:
+            for span in chunks(self.units, units):
+                for lines in chunks(self.layer.lengths[0], _LINES):
+                    transform = Transform(self, rows, span, cut, lines)
+                    yield from transform.opening(waiting)
+                    waiting = list(transform.closing())
+        yield TURN
+        yield from waiting
+
+    def follow(self, first: int, count: int) -> Iterator[Item]:
+        """Yield the transpositions of some frequencies k."""
+        for number, operand in enumerate(self.over):
+            for low, held in chunks(count, PSUM_BANK // operand.rows):
+                units = PSUM_BANK // (operand.rows * held)
+                for span in chunks(self.units, units):
+                    yield self._turn(number, span, (first + low, held))
+
+    def _turn(self, number: int, units: tuple[int, int], cut: tuple[int, int]) -> Task:
+        """Transpose spectra to [(g, j), (o, part, k)], and, times i, to the other tile."""
+        (first, count), (low, kept), operand = units, cut, self.over[number]
+        held = self.tiles * self.rows
+        bank = psum((held, count, kept, operand.rows))
+        for unit in range(count):
+            for index in range(kept):
+                start = ((low + index) * self.units + first + unit) * held
+                run = self.mixed[number][0 : operand.rows, start : start + held]
+                transpose(bank[:, unit, index], run, self.identity)
+        yield
+        shape = (self.units, self.groups * self.beside, 2, self.kept)
+        straight, turned = (tile.reshape((PARTITIONS, *shape))[0:held] for tile in self.turned)
+        span = slice(first, first + count)
+        for piece in operand.pieces:
+            data = bank[:, :, :, piece.rows].permute((0, 1, 3, 2))  # [(g, j), u, o, k]
+            at = piece.range, slice(low, low + kept)
+            self.balance.move(straight[:, span, at[0], piece.part, at[1]], data)
+            factor = -1.0 if piece.part == 1 else 1.0
+            self.balance.move(turned[:, span, at[0], 1 - piece.part, at[1]], data, factor=factor)
+
+
+class Transform:
+    """The sums over j and over k for some units, groups of outputs, and lines h."""
+
+    def __init__(
+        self,
+        shared: Synthesis,
+        rows: Rows,
+        units: tuple[int, int],
+        groups: tuple[int, int],
+        lines: tuple[int, int],
+    ) -> None:
+        self.shared, self.layer, self.rows = shared, shared.layer, rows
+        self.units, self.lines = units, lines
+        self.first, self.count = groups
+        self.sample = units[0] * shared.tiles
+        self.samples = min(units[1] * shared.tiles, shared.batch - self.sample)
+        # [(o, part, k), h, (b, group)]
+        self.columns = self.samples * self.count
+        self.state = sbuf((PARTITIONS, lines[1], columns_of(self.columns)))
+        if columns_of(self.columns) > self.columns:
+            clear(self.state)
+
+    def opening(self, waiting: list[Item]) -> Iterator[Item]:
+        """Yield the sums over j, with the tasks that wait in between."""
+        first, count = self.units
+        tasks = [
+            self._open(unit, group)
+            for unit in range(first, first + count)
+            for group in range(self.count)
+        ]
+        # As many of those that wait after each task, but none after fewer than two.
+        share = -(-len(waiting) // max(1, len(tasks) - 1))
+        for task in tasks:
+            yield task
+            yield from waiting[0:share]
+            del waiting[0:share]
+        yield from waiting
+        waiting.clear()
+        if len(tasks) == 1:
+            yield TURN
+
+    def closing(self) -> Iterator[Item]:
+        """Yield the sums over k, and stores."""
+        width, (_, height) = self.layer.lengths[1], self.lines
+        together = max(1, PSUM_BANK // width)  # lines in a bank
+        for low, count in chunks(height, max(together, _STORED // width // together * together)):
+            results = [
+                sbuf((columns_of(self.columns), count, width)) for _ in range(self.shared.beside)
+            ]
+            for line, size in chunks(count, together):
+                for start, held in chunks(width, PSUM_BANK):
+                    places = [one[:, line : line + size, start : start + held] for one in results]
+                    yield self._close(places, low + line, start)
+            yield After(partial(self._store, results, low))
+
+    def _open(self, unit: int, group: int) -> Task:
+        """Sum over j for a group of outputs, of all samples beside each other."""
+        shared, (line, height) = self.shared, self.lines
+        first = (unit - self.units[0]) * shared.tiles
+        left = min(shared.tiles, self.samples - first)
+        banks = [psum((PARTITIONS, height)) for _ in range(left)]
+        low = (unit * shared.groups + self.first + group) * PARTITIONS
+        columns = slice(low, low + PARTITIONS)
+        for term, (tile, table) in enumerate(zip(shared.turned, shared.opening, strict=True)):
+            for sample, bank in enumerate(banks):
+                start = sample * shared.rows
+                rows = slice(start, start + shared.rows)
+                held, moved = tile[rows, columns], table[rows, line : line + height]
+                multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
+        yield
+        for sample, bank in enumerate(banks):
+            column = (first + sample) * self.count + group
+            shared.balance.move(self.state[:, :, column], bank)
+
+    def _close(self, places: Sequence[Tensor], low: int, start: int) -> Task:
+        """Sum over k for lines from ``low`` on and w from ``start`` on, of all outputs."""
+        shared = self.shared
+        _, count, size = places[0].shape
+        banks = [psum(place.shape) for place in places]
+        for line in range(count):
+            for tile, bank in enumerate(banks):
+                partition = tile * shared.pair
+                rows = slice(partition, partition + shared.pair)
+                moved = shared.closing[rows, start : start + size]
+                held = self.state[rows, low + line]
+                multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
+        yield
+        for bank, place in zip(banks, places, strict=True):
+            shared.balance.move(place, bank)
+
+    def _store(self, results: Sequence[Tensor], low: int) -> None:
+        """Store lines [(b, group), h, w] from ``low`` on, of the outputs of each group."""
+        shared, (height, width) = self.shared, self.layer.lengths
+        points, outputs, beside = height * width, self.layer.outputs, shared.beside
+        start = (self.lines[0] + low) * width
+        for place, result in enumerate(results):
+            output = self.first * beside + place
+            count = min(self.count, -(-(outputs - output) // beside))
+            if count <= 0:
+                continue
+            # All samples together, where groups follow each other in HBM from one to the next.
+            pieces = [(sample, 1) for sample in range(self.samples)]
+            if count * beside == outputs:
+                pieces = [(0, self.samples)]
+            flat = result.flatten_dims(1, 2)
+            for sample, held in pieces:
+                plane = (self.rows.first + self.sample + sample) * outputs + output
+                target = shared.target.ap(
+                    [[beside * points, held * count], [1, flat.shape[1]]],
+                    plane * points + start,
+                    scalar_offset=self.rows.base,
+                    indirect_dim=0,
+                )
+                row = sample * self.count
+                transfer(target, flat[row : row + held * count], self.rows.base)
