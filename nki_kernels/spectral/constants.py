@@ -14,7 +14,7 @@ from ..isa import nisa
 from ..tensor import Tensor
 from .layer import chunks
 
-STAGED = 1536  # numbers a partition that DMA loads at a time
+STAGED = 768  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies
 
 
@@ -48,10 +48,16 @@ class Loader:
         self._tiles = [sbuf((PARTITIONS, STAGED)) for _ in range(_TILES)]
         self._jobs, self._begun = deque[Job](), deque[tuple[Job, Tensor]]()
         self._turn = 0
+        self.asked = self._done = 0  # jobs
+
+    def restart(self) -> None:
+        """Begin with the first tile again, as every iteration of a loop has to."""
+        self._turn = self.asked = self._done = 0
 
     def ask(self, job: Job) -> None:
         """Add a job, which ``advance`` and ``finish`` do."""
         self._jobs.append(job)
+        self.asked += 1
 
     def begin(self) -> None:
         """Begin the next job, if a tile is free."""
@@ -61,14 +67,26 @@ class Loader:
     def advance(self) -> None:
         """Finish the job that was begun first, and begin the next one."""
         if self._begun and (len(self._begun) == _TILES or not self._jobs):
-            job, staged = self._begun.popleft()
-            job.copy(staged)
+            self._finish_first()
         self.begin()
+
+    def _finish_first(self) -> None:
+        job, staged = self._begun.popleft()
+        job.copy(staged)
+        self._done += 1
 
     def finish(self) -> None:
         """Do all jobs."""
-        while self._jobs or self._begun:
-            self.advance()
+        self.finish_to(self.asked)
+
+    def finish_to(self, count: int) -> None:
+        """Do so many jobs, of all that were asked for, and begin no other ones."""
+        while self._done < count and (self._jobs or self._begun):
+            begun = self._done + len(self._begun)
+            if begun < count and len(self._begun) < _TILES:
+                self._begin(self._jobs.popleft())
+            else:
+                self._finish_first()
 
     def _begin(self, job: Job) -> None:
         staged = self._tiles[self._turn][:, 0 : job.count]
@@ -82,8 +100,13 @@ class Loader:
             transfer(place.reshape_dim(1, tuple(rest)) if len(rest) > 1 else place, one.source)
         self._begun.append((job, staged))
 
-    def load(self, placed: Sequence[Place], width: int) -> Tensor:
-        """Ask for tables in their places of a tile [128, width]; all else is 0."""
+    def load(
+        self, placed: Sequence[Place], width: int, slot: int = PARTITIONS, slots: int = 1
+    ) -> Tensor:
+        """Ask for tables in their places of a tile [128, width]; all else is 0.
+
+        slot, slots: partitions that are repeated, and how often.
+        """
         tile = sbuf((PARTITIONS, width))
         used = sum(element_count(one.source.shape) for one in placed)
         for low, count in chunks(width, STAGED):
@@ -94,8 +117,9 @@ class Loader:
                 if begin < end:
                     source = one.source[:, begin - one.column : end - one.column]
                     cut.append(Place(one.partition, begin - low, source))
-            copy = partial(_copy, tile[:, low : low + count])
-            self.ask(Job(count, cut, copy, used < PARTITIONS * width))
+            starts = [index * slot for index in range(slots)]
+            places = [tile[start : start + slot, low : low + count] for start in starts]
+            self.ask(Job(count, cut, partial(_copy, places), used < slot * width))
         return tile
 
     def by_chunks(self, table: Tensor) -> list[Tensor]:
@@ -110,7 +134,7 @@ class Loader:
                 source = table[first : first + rows].reshape_dim(0, (count, PARTITIONS))
                 flat = tile.reshape((PARTITIONS, count * columns))
                 placed = [Place(0, 0, source.permute((1, 0, 2)))]
-                self.ask(Job(count * columns, placed, partial(_copy, flat)))
+                self.ask(Job(count * columns, placed, partial(_copy, [flat])))
                 found += [tile[:, index] for index in range(count)]
                 continue
             found.append(self.load([Place(0, 0, table[first : first + rows])], columns))
@@ -119,5 +143,7 @@ class Loader:
         return found
 
 
-def _copy(place: Tensor, staged: Tensor) -> None:
-    nisa.tensor_copy(dst=place, src=staged, engine=nisa.engine.gpsimd)
+def _copy(places: Sequence[Tensor], staged: Tensor) -> None:
+    for place in places:
+        data = staged[0 : place.shape[0]]
+        nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.gpsimd)

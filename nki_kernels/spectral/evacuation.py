@@ -21,6 +21,10 @@ class Balance:
     def __init__(self) -> None:
         self._is_shared = chip.psum_port_is_shared()
         self._clocks = chip.core().scalar_ghz, chip.core().vector_ghz
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was moved, as every iteration of a loop has to."""
         self._busy = [0.0, 0.0]  # of ScalarE and VectorE
 
     def take(self, columns: int) -> bool:

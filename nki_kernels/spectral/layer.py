@@ -43,8 +43,12 @@ class Layer:
 
 def slot(size: int) -> int:
     """Return the partitions of a slot for up to 128 channels or points."""
-    least = chip.core().smallest_row_tile
-    return next(width for width in (32, 64, PARTITIONS) if width >= max(size, least))
+    return next(width for width in (32, 64, PARTITIONS) if width >= size)
+
+
+def row_tile(size: int) -> int:
+    """Return the partitions of the smallest row tile of the array for up to 128 rows."""
+    return slot(max(size, chip.core().smallest_row_tile))
 
 
 @dataclass(frozen=True)

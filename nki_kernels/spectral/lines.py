@@ -38,12 +38,12 @@ from ..engines import (
     transpose,
 )
 from ..launch import Rows
-from ..pipeline import After, Beside, Item, Task
+from ..pipeline import After, Beside, Item, Single, Task
 from ..row_guard import RowGuard
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Layer, chunks, operands, slot
+from .layer import Layer, chunks, operands, row_tile
 from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, turn
 from .row_tiles import RowTile, RowTiles, Spectra
@@ -71,6 +71,7 @@ class Analysis:
         """Ask for the table."""
         self.identity = identity
         self.table = loader.by_chunks(tables[0][0])
+        self.first = loader.asked
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
@@ -87,8 +88,7 @@ class Analysis:
     def _transform(self, one: RowTile, tile: Tensor, guard: RowGuard) -> Task:
         """Transform a tile of rows."""
         held, columns = tile.shape[0], 2 * self.layer.counts[0]
-        runs = [tile[:, low : low + size] for low, size in self.runs]
-        turned = turn(self.balance, runs, self.identity)
+        turned = turn(self.balance, tile, self.runs, self.identity)
         yield
         for low, count in chunks(columns, PSUM_BANK):
             bank = psum((held, count))
@@ -161,9 +161,17 @@ class Synthesis:
         self.layer, self.target, self.balance = layer, target, balance
         self.over, self.channels = operands(layer.outputs), chunks(layer.outputs)
         count = layer.counts[0]
-        self.rows = slot(2 * min(count, HALF))  # partitions of both parts of a chunk
+        self.rows = row_tile(2 * min(count, HALF))  # partitions of both parts of a chunk
         self.kept = self.rows // 2  # frequencies of a chunk
         self.pieces = chunks(count, self.kept)
+        # bytes a partition of mixed spectra, with what is transposed
+        self.sample_bytes = 4 * len(self.channels) * len(self.pieces) * self.rows + 512
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the spectra of a block."""
+        self.batch, self.at = 0, Samples(0, 0, 0)
+        self.mixed = list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables."""
@@ -171,11 +179,10 @@ class Synthesis:
         self.table = list[Tensor]()
         for low, count in self.pieces:
             placed = [
-                Place(start + part * self.kept, 0, tables[0][part, low : low + count])
-                for start in range(0, PARTITIONS, self.rows)
-                for part in range(2)
+                Place(part * self.kept, 0, tables[0][part, low : low + count]) for part in range(2)
             ]
-            self.table.append(loader.load(placed, self.layer.lengths[0]))
+            slots = PARTITIONS // self.rows
+            self.table.append(loader.load(placed, self.layer.lengths[0], self.rows, slots))
 
     def samples(self, batch: int) -> Samples:
         """Return how so many samples share partitions."""
@@ -225,12 +232,12 @@ class Synthesis:
                 turned = sbuf((PARTITIONS, len(self.pieces), count, columns_of(columns)))
                 if columns_of(columns) > columns:
                     clear(turned)
-                yield self._turn(number, first, turned[..., 0:columns])
+                yield Single(partial(self._turn, number, first, turned[..., 0:columns]))
                 for unit in range(count):
                     stationary = turned[:, :, unit]
                     yield from self._close(rows, number, first + unit, stationary)
 
-    def _turn(self, number: int, first: int, turned: Tensor) -> Task:
+    def _turn(self, number: int, first: int, turned: Tensor) -> None:
         """Transpose the spectra of units to [(g, part, k), chunk, u, (e, o)]."""
         at, channels = self.at, self.channels[number][1]
         held = at.tiles * self.rows
@@ -242,7 +249,6 @@ class Synthesis:
                     transpose(bank[:, unit, each], run, self.identity)
             place = turned[0:held, chunk].reshape_dim(2, (at.together, channels))
             self.balance.move(place, bank)
-        yield
 
     def _close(self, rows: Rows, number: int, unit: int, stationary: Tensor) -> Iterator[Item]:
         """Compute and store the rows of a unit."""
@@ -253,13 +259,14 @@ class Synthesis:
             results = [sbuf((stationary.shape[2], count)) for _ in tiles]
             for start, size in chunks(count, PSUM_BANK):
                 places = [one[:, start : start + size] for one in results]
-                yield self._multiply(stationary, places, low + start)
+                yield Single(partial(self._multiply, stationary, places, low + start))
             for tile, result in zip(tiles, results, strict=True):
                 held = min(at.together, left - tile * at.together) * channels
                 sample = unit * at.of_unit + tile * at.together
-                yield After(partial(self._store, rows, number, sample, (low, result[0:held])))
+                store = partial(self._store, rows, number, sample, (low, result[0:held]))
+                yield Single(store)
 
-    def _multiply(self, stationary: Tensor, places: Sequence[Tensor], low: int) -> Task:
+    def _multiply(self, stationary: Tensor, places: Sequence[Tensor], low: int) -> None:
         """Multiply the spectra in each row tile by columns of the table from ``low`` on."""
         count = places[0].shape[1]
         banks = [psum(place.shape) for place in places]
@@ -269,7 +276,6 @@ class Synthesis:
                 rows = slice(start, start + self.rows)
                 held, moved = stationary[rows, chunk], table[rows, low : low + count]
                 multiply_in_slot(bank, held, moved, start, self.rows, chunk > 0)
-        yield
         for bank, place in zip(banks, places, strict=True):
             self.balance.move(place, bank)
 

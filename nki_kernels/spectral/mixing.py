@@ -25,20 +25,23 @@ terms, so each term has banks of its own, and VectorE adds them on their way out
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
+from .. import chip
 from ..engines import PSUM_BANK, clear, multiply_tile, psum, sbuf
 from ..isa import nisa, nl
-from ..pipeline import TURN, Item, Single, Task
+from ..pipeline import Item, Single
 from ..tensor import Tensor
 from .constants import STAGED, Job, Loader, Place
 from .layer import Operand, Piece, chunks, operands
 
 _RESIDENT = 72 << 10  # bytes a partition of a weight that stays in SBUF
+_BEHIND = 1  # banks of products before their results are transposed
 _CHUNK = 20 << 10  # bytes a partition of a chunk of one that does not
 
 
@@ -90,6 +93,13 @@ class Weight:
         most = modes.each if self.is_resident else max(1, _CHUNK // (width * modes.inner))
         self.chunks = chunks(modes.each, most)
         self.tiles = list[list[list[Tensor]]]()
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes a partition of the operands in SBUF."""
+        width = 4 * len(self.inputs) * sum(each.rows for each in self.outputs)
+        count = 1 if self.is_resident else min(2, len(self.chunks))
+        return count * width * self.chunks[0][1] * self.modes.inner
 
     def setup(self, loader: Loader) -> None:
         """Allocate tiles, and ask for a weight that stays."""
@@ -148,41 +158,73 @@ class Weight:
             size = counts[halves[0]] * modes.inner
             if size <= 0:
                 continue
-            for output in both[1].pieces:
-                for rectangle in _rectangles(output.count, size):
-                    self._ask_rectangle(tile, (both[0], output), halves, chunk[0], rectangle)
+            # Both parts of Y need the same numbers, where both parts of X are on the partitions.
+            pieces = [[piece] for piece in both[1].pieces]
+            if len(both[0].pieces) == len(both[1].pieces) == 2:
+                pieces = [list(both[1].pieces)]
+            for outputs in pieces:
+                for rectangle in _rectangles(outputs[0].count, size):
+                    self._ask_rectangle(tile, (both[0], outputs), halves, chunk[0], rectangle)
 
     def _ask_rectangle(
         self,
         tile: Tensor,
-        both: tuple[Operand, Piece],
+        both: tuple[Operand, Sequence[Piece]],
         halves: Sequence[int],
         low: int,
         rectangle: tuple[int, int, int, int],
     ) -> None:
         """Ask for some outputs and frequencies of halves, for all rows of an operand."""
-        operand, output = both
+        operand, outputs = both
         o_low, o_count, f_low, f_count = rectangle
         placed = list[Place]()
         for half in halves:
             first = (half * self.modes.each + low) * self.modes.inner + f_low
             for piece in operand.pieces:
-                weight = self.parts[int(piece.part != output.part)]
+                weight = self.parts[int(piece.part != outputs[0].part)]
                 if self.is_adjoint:
                     weight = weight.permute((1, 0, 2))
-                start = output.low + o_low
+                start = outputs[0].low + o_low
                 source = weight[piece.range, start : start + o_count, first : first + f_count]
                 placed.append(Place(half * operand.rows + piece.partition, 0, source))
         rows = slice(halves[0] * operand.rows, (halves[-1] + 1) * operand.rows)
-        place = tile[
-            rows,
-            output.partition + o_low : output.partition + o_low + o_count,
-            f_low : f_low + f_count,
+        places = [
+            tile[
+                rows,
+                output.partition + o_low : output.partition + o_low + o_count,
+                f_low : f_low + f_count,
+            ]
+            for output in outputs
         ]
-        signs = self._signs(operand, output.part)
-        copy = partial(self._copy, place, rows, None if signs is None else signs[rows])
         used = sum(one.source.shape[0] for one in placed)
-        self.loader.ask(Job(o_count * f_count, placed, copy, used < rows.stop - rows.start))
+        has_gaps = used < rows.stop - rows.start
+        copy = partial(self._copy, places, rows, operand, [one.part for one in outputs])
+        self.loader.ask(Job(o_count * f_count, placed, copy, has_gaps))
+
+    def _copy(
+        self,
+        places: Sequence[Tensor],
+        rows: slice,
+        operand: Operand,
+        parts: Sequence[int],
+        staged: Tensor,
+    ) -> None:
+        """Copy staged rows to their quarters: as they are, then with both parts exchanged."""
+        data = staged[rows].reshape_dim(1, tuple(places[0].shape[1:]))
+        width = operand.rows // len(operand.pieces)
+        for turn, (place, part) in enumerate(zip(places, parts, strict=True)):
+            for start in range(0, data.shape[0], width if turn else data.shape[0]):
+                size = width if turn else data.shape[0]
+                source = start ^ width if turn else start
+                dst, src = place[start : start + size], data[source : source + size]
+                signs = self._signs(operand, part)
+                if signs is not None:
+                    scale = signs[rows][start : start + size]
+                    nisa.activation(dst=dst, op=nl.copy, data=src, scale=scale)
+                else:
+                    engines = (nisa.engine.gpsimd, nisa.engine.vector)
+                    is_other = start // width % 2 == 1 and not chip.core().shared_sbuf_port
+                    nisa.tensor_copy(dst=dst, src=src, engine=engines[is_other])
 
     def _signs(self, operand: Operand, part: int) -> Tensor | None:
         """Return the signs of the rows of an operand for a part of Y, or None if all are 1."""
@@ -190,13 +232,6 @@ class Weight:
         if part == negative or all(piece.part != negative for piece in operand.pieces):
             return None
         return self.signs if len(operand.pieces) > 1 else self.minus
-
-    def _copy(self, place: Tensor, rows: slice, signs: Tensor | None, staged: Tensor) -> None:
-        data = staged[rows].reshape_dim(1, tuple(place.shape[1:]))
-        if signs is None:
-            nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.gpsimd)
-        else:
-            nisa.activation(dst=place, op=nl.copy, data=data, scale=signs)
 
 
 def _rectangles(outputs: int, size: int) -> list[tuple[int, int, int, int]]:
@@ -218,21 +253,21 @@ class Mixing:
     def run(self) -> Iterator[Item]:
         """Yield the products, and what follows them."""
         weight = self.weight
-        waiting = list[Item]()  # for the last products, which are not finished
+        waiting = deque[list[Item]]()  # until other products are done, so that no engine waits
         for number, (low, count) in enumerate(weight.chunks):
             if not weight.is_resident:
                 yield Single(partial(self._load, number))
             for cut in self._cuts(count):
                 for output in range(len(weight.outputs)):
-                    yield self._multiply(number, output, low, cut)
-                yield from waiting
-                waiting.clear()
+                    yield Single(partial(self._multiply, number, output, low, cut))
                 if len(weight.chunks) == 1 and cut[3] == count:
-                    waiting += self.follow(cut[0], cut[1])
-        yield TURN
-        yield from waiting
+                    waiting.append(list(self.follow(cut[0], cut[1])))
+                if len(waiting) > _BEHIND:
+                    yield from waiting.popleft()
         if not waiting:
             yield from self.follow(0, weight.modes.inner)
+        for items in waiting:
+            yield from items
 
     def _load(self, number: int) -> None:
         self.weight.ask(number)
@@ -246,7 +281,7 @@ class Mixing:
         inners = chunks(inner, max(1, most // count))
         return [(*one, *other) for other in outers for one in inners]
 
-    def _multiply(self, number: int, output: int, low: int, cut: tuple[int, int, int, int]) -> Task:
+    def _multiply(self, number: int, output: int, low: int, cut: tuple[int, int, int, int]) -> None:
         """Multiply the frequencies of a bank for each half, and put them where they belong."""
         weight, modes = self.weight, self.weight.modes
         first, inners, outer, outers = cut
@@ -271,7 +306,6 @@ class Mixing:
                             self.spectra[each][:, :, low * modes.inner + f],
                         )
                         multiply_tile(bank[:, inner, place], held, moved, half, modes.halves, False)
-        yield
         for half, banks in halves:
             start = half * modes.each + low + outer
             self.put(Mixed(output, start, first, banks[0], banks[1:]))

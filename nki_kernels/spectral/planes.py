@@ -30,21 +30,22 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
-from ..engines import PSUM_BANK, clear, element_count, multiply, psum, sbuf, transfer, transpose
+from ..engines import PSUM_BANK, clear, multiply, psum, sbuf, transfer, transpose
 from ..isa import nisa, nl
 from ..launch import Rows
-from ..pipeline import TURN, After, Beside, Item, Task
+from ..pipeline import TURN, After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Layer, Operand, Piece, chunks, operands, slot
+from .layer import Layer, Operand, Piece, chunks, operands, row_tile
 from .mixing import Mixed, Modes
-from .products import columns_of, multiply_in_slot, turn
+from .products import columns_of, multiply_in_slot, slack, turn
 from .row_tiles import RowTile, RowTiles, Spectra
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
-_LINES = 32  # lines h of a plane that are transformed back at once
+_LINES = 64  # lines h of a plane that are transformed back at once
+_ROWS = 64  # rows of results, so that their sums overlap with those of the next ones
 _STORED = 1024  # numbers of a plane that are stored at a time
 _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
@@ -72,9 +73,12 @@ class Analysis:
         self.rows = RowTiles(layer, source, self.pieces)
         self.columns = _column_runs(height)
         # [(b, i), k, (part, h)], of two tiles of rows in turn
-        shape = (PARTITIONS, layer.counts[1], 2 * height)
-        tiles = 2 if 4 * element_count(shape[1:]) <= _STATE else 1
-        self.states = [sbuf(shape) for _ in range(tiles)]
+        size = layer.counts[1] * 2 * height
+        tiles = 2 if 4 * size <= _STATE else 1
+        self.states = [sbuf((PARTITIONS, size + slack())) for _ in range(tiles)]
+        if slack() > 0:
+            for tile in self.states:
+                clear(tile[:, size:])
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables of both axes."""
@@ -86,6 +90,7 @@ class Analysis:
             kept = last.shape[2]
             placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
             self.opening = [loader.load(placed, self.lines * kept)]
+        self.first = loader.asked  # what is needed at once
         self.closing = [
             loader.load(
                 [
@@ -96,13 +101,14 @@ class Analysis:
             )
             for run in self.columns
         ]
+        self.needed = loader.asked
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
         ahead, last = len(self.rows.ring), len(self.pieces) - 1
         number = 0
         marks = list[Tensor | None]()
-        waiting = deque[Task]()  # along h, of rows whose last lines are not finished
+        waiting = deque[Task]()  # along h, of rows whose last lines may not be finished
         for item in self.rows.run(rows, loader):
             if isinstance(item, Beside):
                 yield item
@@ -116,17 +122,23 @@ class Analysis:
             yield After(partial(self.rows.load, rows, number + ahead))
             marks.append(guard.marks)
             if number % len(self.pieces) == last:
-                closings = self._closings(state, one, _sum_of(marks))
+                yield from self._finished(waiting)
+                loader.finish_to(self.needed)
+                is_end = one.first + one.samples == rows.each
+                waiting += self._closings(state, one, _sum_of(marks), is_end)
                 marks = []
                 if len(self.states) == 1:  # which the next tile overwrites
-                    yield TURN
-                    yield from closings
-                else:
-                    yield from waiting
-                    waiting = deque(closings)
+                    yield from self._finished(waiting)
             number += 1
-        yield TURN
-        yield from waiting
+        yield from self._finished(waiting)
+
+    @staticmethod
+    def _finished(waiting: deque[Task]) -> Iterator[Item]:
+        """Yield all tasks that wait, after those before them are finished."""
+        if waiting:
+            yield TURN
+            yield from waiting
+            waiting.clear()
 
     def _lines_in_task(self) -> int:
         """Return how many lines are transformed along w at once."""
@@ -143,15 +155,12 @@ class Analysis:
         else:
             runs = [(line * width + low, size) for line in range(count) for low, size in self.runs]
         runs = [(first * width + low, size) for low, size in runs]
-        turned = turn(
-            self.balance, [tile[:, low : low + size] for low, size in runs], self.identity
-        )
+        turned = turn(self.balance, tile, runs, self.identity)
         yield
         last, held = self.layer.counts[1], tile.shape[0]
         line = one.start // width + first
-        view = state.reshape_dim(2, (2, height))[0:held].permute(
-            (0, 3, 2, 1)
-        )  # [(b, i), h, part, k]
+        view = state[0:held, 0 : last * 2 * height].reshape_dim(1, (last, 2, height))
+        view = view.permute((0, 3, 2, 1))  # [(b, i), h, part, k]
         if len(self.runs) == 1:
             bank = psum((held, count, 2 * last))
             for moved, (low, size) in zip(turned, chunks(count, self.lines), strict=True):
@@ -167,29 +176,47 @@ class Analysis:
             place = view[:, line + index : line + index + 1]
             self.balance.move(place, bank.reshape_dim(2, (2, last)))
 
-    def _closings(self, state: Tensor, one: RowTile, marks: Tensor | None) -> Iterator[Task]:
+    def _closings(
+        self, state: Tensor, one: RowTile, marks: Tensor | None, is_last: bool
+    ) -> Iterator[Task]:
         """Yield the transforms along h of all frequencies k."""
         signed, last = self.layer.counts
         most = max(1, min(_RUNS // len(self.columns), PSUM_BANK // (2 * signed)))
+        # DMA would be late for the last rows, for which the engines wait anyway.
+        gathered = None if is_last else self.spectra.gathered(one)
         for cut in chunks(last, most):
-            yield self._close(state, one, cut, marks)
+            yield self._close(state, one, cut, marks, gathered)
 
     def _close(
-        self, state: Tensor, one: RowTile, cut: tuple[int, int], marks: Tensor | None
+        self,
+        state: Tensor,
+        one: RowTile,
+        cut: tuple[int, int],
+        marks: Tensor | None,
+        gathered: Tensor | None,
     ) -> Task:
         """Transform columns of some frequencies k along h."""
-        (first, count), signed = cut, self.layer.counts[0]
-        held = one.samples * self.rows.width
+        (first, count), signed, height = cut, self.layer.counts[0], self.layer.lengths[0]
+        held = self.rows.held(one)
         found = list[list[Tensor]]()
         for run in self.columns:
-            low = run.pieces[0].part * self.layer.lengths[0] + run.pieces[0].low
-            runs = [state[0:held, k, low : low + run.rows] for k in range(first, first + count)]
-            found.append(turn(self.balance, runs, self.identity))
+            low = run.pieces[0].part * height + run.pieces[0].low
+            runs = [(k * 2 * height + low, run.rows) for k in range(first, first + count)]
+            found.append(turn(self.balance, state[0:held], runs, self.identity))
         yield
         banks = [psum((held, count, 2 * signed)) for _ in found]
         for bank, turned, table in zip(banks, found, self.closing, strict=True):
             for index, moved in enumerate(turned):
                 multiply(bank[:, index], moved, table[0 : moved.shape[0]], False)
+        if gathered is not None:
+            dst = gathered[..., first : first + count].permute((0, 3, 1, 2))
+            data = [bank.reshape_dim(2, (2, signed)) for bank in banks]
+            self.balance.move(dst, data[0], marks)
+            for other in data[1:]:
+                self.balance.add(dst, other)
+            if first + count == self.layer.counts[1]:
+                self.spectra.spread(gathered, one)
+            return
         for part in range(2):
             columns = slice(part * signed, (part + 1) * signed)
             places = (0, signed), (first, count)
@@ -227,27 +254,31 @@ class Synthesis:
         self.layer, self.target, self.balance = layer, target, balance
         self.over = operands(layer.outputs)
         signed, last = layer.counts
-        self.rows = slot(signed)  # partitions of the frequencies j of a sample
-        self.pair = slot(2 * last)  # partitions of both parts of the frequencies k
-        self.kept, self.beside = (
-            self.pair // 2,
-            PARTITIONS // self.pair,
-        )  # outputs beside each other
+        self.rows = row_tile(signed)  # partitions of the frequencies j of a sample
+        self.pair = row_tile(2 * last)  # partitions of both parts of the frequencies k
+        self.kept = self.pair // 2
+        self.beside = PARTITIONS // self.pair  # outputs beside each other
         self.groups = -(-layer.outputs // self.beside)
+        # bytes a partition of mixed spectra, some before and all after they are transposed
+        straight = len(self.over) * -(-last // 4) * self.rows
+        self.sample_bytes = 4 * straight + 8 * self.groups * self.rows
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the spectra of a block."""
+        self.batch = self.tiles = self.units = 0
+        self.mixed = dict[tuple[int, int], Tensor]()  # by operand and first k, [(part, o), k, b, j]
+        self.turned = list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables of both axes."""
         self.identity = identity
         last, signed = tables
-        placed = [
-            Place(start + part * self.kept, 0, last[part])
-            for start in range(0, PARTITIONS, self.pair)
-            for part in range(2)
-        ]
-        self.closing = loader.load(placed, last.shape[2])
-        starts = range(0, PARTITIONS, self.rows)
+        placed = [Place(part * self.kept, 0, last[part]) for part in range(2)]
+        self.closing = loader.load(placed, last.shape[2], self.pair, self.beside)
+        slots = PARTITIONS // self.rows
         self.opening = [
-            loader.load([Place(start, 0, signed[part]) for start in starts], signed.shape[2])
+            loader.load([Place(0, 0, signed[part])], signed.shape[2], self.rows, slots)
             for part in range(2)
         ]
 
@@ -256,71 +287,76 @@ class Synthesis:
         self.batch = batch
         self.tiles = min(PARTITIONS // self.rows, batch)  # samples beside each other
         self.units = -(-batch // self.tiles)
-        signed, last = self.layer.counts
-        columns = last * self.units * self.tiles * self.rows
-        self.mixed = [sbuf((PARTITIONS, columns)) for _ in self.over]  # [(part, o), k, b, j]
+        last = self.layer.counts[1]
         # [(g, j), unit, (o, part, k)], and the same times i
         size = self.units * self.groups * PARTITIONS
         self.turned = [sbuf((PARTITIONS, size)) for _ in range(2)]
-        if self.rows > signed or self.units * self.tiles > batch:
-            for tile in self.mixed:
-                clear(tile, nisa.engine.gpsimd)
-        if self.kept > last or self.layer.outputs % self.beside > 0:
-            for tile in self.turned:
-                clear(tile, nisa.engine.gpsimd)
+        outputs = self.groups * self.beside
+        for tile in self.turned:
+            view = tile.reshape((PARTITIONS, self.units, outputs, 2 * self.kept))
+            for part in range(2):
+                columns = view[..., part * self.kept : (part + 1) * self.kept]
+                _clear_rest(columns, 3, last)
+            _clear_rest(view, 2, self.layer.outputs)
 
     def put(self, mixed: Mixed) -> None:
         """Move mixed spectra [(part, o), k, j, b] to where they are transposed."""
         rows, inner, outer, batch = mixed.bank.shape
-        shape = (self.layer.counts[1], self.units * self.tiles, self.rows)
-        target = self.mixed[mixed.output].reshape((PARTITIONS, *shape))
-        high = mixed.low + outer
-        dst = target[0:rows, mixed.first : mixed.first + inner, 0:batch, mixed.low : high]
+        place = mixed.output, mixed.first
+        if place not in self.mixed:
+            tile = sbuf((PARTITIONS, inner, self.units * self.tiles, self.rows))
+            _clear_rest(tile, 3, self.layer.counts[0])
+            _clear_rest(tile, 2, batch)
+            self.mixed[place] = tile
+        dst = self.mixed[place][0:rows, :, 0:batch, mixed.low : mixed.low + outer]
         data = [bank.permute((0, 1, 3, 2)) for bank in (mixed.bank, *mixed.others)]
         self.balance.move_sum(dst, data[0], data[1:])
 
     def run(self, rows: Rows) -> Iterator[Item]:
         """Yield the tasks of a block, after all of its spectra are mixed."""
-        groups = chunks(self.groups)
-        units = max(1, 32 // min(PARTITIONS, self.groups) // self.tiles)
-        waiting = list[Item]()  # sums over k, which wait for the last sums over j
+        groups = chunks(self.groups, PARTITIONS // self.tiles)
+        units = max(1, _ROWS // groups[0][1] // self.tiles)
+        waiting = list[Item]()  # sums over k, among the next sums over j
         for cut in groups:
             for span in chunks(self.units, units):
                 for lines in chunks(self.layer.lengths[0], _LINES):
                     transform = Transform(self, rows, span, cut, lines)
                     yield from transform.opening(waiting)
                     waiting = list(transform.closing())
-        yield TURN
         yield from waiting
 
     def follow(self, first: int, count: int) -> Iterator[Item]:
         """Yield the transpositions of some frequencies k."""
-        for number, operand in enumerate(self.over):
-            for low, held in chunks(count, PSUM_BANK // operand.rows):
-                units = PSUM_BANK // (operand.rows * held)
-                for span in chunks(self.units, units):
-                    yield self._turn(number, span, (first + low, held))
+        for place in sorted(self.mixed):
+            operand = self.over[place[0]]
+            if not first <= place[1] < first + count:
+                continue
+            tile = self.mixed.pop(place)
+            for low, held in chunks(tile.shape[1], PSUM_BANK // operand.rows):
+                for span in chunks(self.units, PSUM_BANK // (operand.rows * held)):
+                    data = tile[:, low : low + held]
+                    turn = partial(self._turn, operand, data, span, place[1] + low)
+                    yield Single(turn)
 
-    def _turn(self, number: int, units: tuple[int, int], cut: tuple[int, int]) -> Task:
+    def _turn(self, operand: Operand, data: Tensor, units: tuple[int, int], low: int) -> None:
         """Transpose spectra to [(g, j), (o, part, k)], and, times i, to the other tile."""
-        (first, count), (low, kept), operand = units, cut, self.over[number]
+        (first, count), kept = units, data.shape[1]
         held = self.tiles * self.rows
         bank = psum((held, count, kept, operand.rows))
         for unit in range(count):
+            start = (first + unit) * self.tiles
             for index in range(kept):
-                start = ((low + index) * self.units + first + unit) * held
-                run = self.mixed[number][0 : operand.rows, start : start + held]
+                run = data[0 : operand.rows, index, start : start + self.tiles].flatten_dims(1, 2)
                 transpose(bank[:, unit, index], run, self.identity)
-        yield
         shape = (self.units, self.groups * self.beside, 2, self.kept)
         straight, turned = (tile.reshape((PARTITIONS, *shape))[0:held] for tile in self.turned)
         span = slice(first, first + count)
         for piece in operand.pieces:
-            data = bank[:, :, :, piece.rows].permute((0, 1, 3, 2))  # [(g, j), u, o, k]
+            part = bank[:, :, :, piece.rows].permute((0, 1, 3, 2))  # [(g, j), u, o, k]
             at = piece.range, slice(low, low + kept)
-            self.balance.move(straight[:, span, at[0], piece.part, at[1]], data)
+            self.balance.move(straight[:, span, at[0], piece.part, at[1]], part)
             factor = -1.0 if piece.part == 1 else 1.0
-            self.balance.move(turned[:, span, at[0], 1 - piece.part, at[1]], data, factor=factor)
+            self.balance.move(turned[:, span, at[0], 1 - piece.part, at[1]], part, factor=factor)
 
 
 class Transform:
@@ -346,23 +382,18 @@ class Transform:
             clear(self.state)
 
     def opening(self, waiting: list[Item]) -> Iterator[Item]:
-        """Yield the sums over j, with the tasks that wait in between."""
+        """Yield the sums over j, with others that wait in between."""
         first, count = self.units
         tasks = [
-            self._open(unit, group)
+            Single(partial(self._open, unit, group))
             for unit in range(first, first + count)
             for group in range(self.count)
         ]
-        # As many of those that wait after each task, but none after fewer than two.
-        share = -(-len(waiting) // max(1, len(tasks) - 1))
+        share = -(-len(waiting) // len(tasks))
         for task in tasks:
             yield task
             yield from waiting[0:share]
             del waiting[0:share]
-        yield from waiting
-        waiting.clear()
-        if len(tasks) == 1:
-            yield TURN
 
     def closing(self) -> Iterator[Item]:
         """Yield the sums over k, and stores."""
@@ -375,10 +406,10 @@ class Transform:
             for line, size in chunks(count, together):
                 for start, held in chunks(width, PSUM_BANK):
                     places = [one[:, line : line + size, start : start + held] for one in results]
-                    yield self._close(places, low + line, start)
-            yield After(partial(self._store, results, low))
+                    yield Single(partial(self._close, places, low + line, start))
+            yield Single(partial(self._store, results, low))
 
-    def _open(self, unit: int, group: int) -> Task:
+    def _open(self, unit: int, group: int) -> None:
         """Sum over j for a group of outputs, of all samples beside each other."""
         shared, (line, height) = self.shared, self.lines
         first = (unit - self.units[0]) * shared.tiles
@@ -392,12 +423,11 @@ class Transform:
                 rows = slice(start, start + shared.rows)
                 held, moved = tile[rows, columns], table[rows, line : line + height]
                 multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
-        yield
         for sample, bank in enumerate(banks):
             column = (first + sample) * self.count + group
             shared.balance.move(self.state[:, :, column], bank)
 
-    def _close(self, places: Sequence[Tensor], low: int, start: int) -> Task:
+    def _close(self, places: Sequence[Tensor], low: int, start: int) -> None:
         """Sum over k for lines from ``low`` on and w from ``start`` on, of all outputs."""
         shared = self.shared
         _, count, size = places[0].shape
@@ -409,7 +439,6 @@ class Transform:
                 moved = shared.closing[rows, start : start + size]
                 held = self.state[rows, low + line]
                 multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
-        yield
         for bank, place in zip(banks, places, strict=True):
             shared.balance.move(place, bank)
 
@@ -438,3 +467,11 @@ class Transform:
                 )
                 row = sample * self.count
                 transfer(target, flat[row : row + held * count], self.rows.base)
+
+
+def _clear_rest(view: Tensor, dim: int, used: int) -> None:
+    """Write zeros from number ``used`` of a dimension on."""
+    if used < view.shape[dim]:
+        cut = [slice(None)] * len(view.shape)
+        cut[dim] = slice(used, None)
+        clear(view[tuple(cut)], nisa.engine.gpsimd)

@@ -13,6 +13,7 @@ from ..engines import (
     columns_read,
     multiply,
     multiply_row_tile,
+    padded_columns,
     psum,
     sbuf,
     transpose,
@@ -39,17 +40,27 @@ def columns_of(columns: int) -> int:
     return columns_read(columns) if is_narrow else columns
 
 
-def turn(balance: Balance, runs: Sequence[Tensor], identity: Tensor) -> list[Tensor]:
-    """Transpose runs, each SBUF [P, n <= 128], to SBUF [n, P]; four of them share a bank."""
-    found = list[Tensor]()
-    held = runs[0].shape[0]
-    for first in range(0, len(runs), _TOGETHER):
-        group = runs[first : first + _TOGETHER]
-        sizes = [run.shape[1] for run in group]
-        bank = psum((max(sizes), len(group), held))
-        moved = sbuf(bank.shape)
-        for place, run in enumerate(group):
-            transpose(bank[0 : sizes[place], place], run, identity)
+def slack() -> int:
+    """Return how many numbers follow the last run of a tile, so that runs may be widened."""
+    return NARROW + 1 if chip.refuses_narrow_operands() else 0
+
+
+def turn(
+    balance: Balance, tile: Tensor, cuts: Sequence[tuple[int, int]], identity: Tensor
+) -> list[Tensor]:
+    """Transpose runs (first, count) of SBUF [P, n], up to 128 each, to SBUF [count, P].
+
+    Four of them share a bank. Where narrow operands are refused, a run takes the numbers after it
+    along, whose results are not used.
+    """
+    found, held = list[Tensor](), tile.shape[0]
+    for first in range(0, len(cuts), _TOGETHER):
+        group = cuts[first : first + _TOGETHER]
+        sizes = [count for _, count in group]
+        wide = [padded_columns(count, held) for count in sizes]
+        bank, moved = psum((max(wide), len(group), held)), sbuf((max(sizes), len(group), held))
+        for place, ((low, _), count) in enumerate(zip(group, wide, strict=True)):
+            transpose(bank[0:count, place], tile[:, low : low + count], identity)
         same = 0
         while same < len(group):  # runs of one length leave together
             end = same + 1

@@ -24,7 +24,9 @@ from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer, chunks, operands, slot
 from .mixing import Modes
+from .products import columns_of, slack
 
+_GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
 _RING = 24 << 10  # bytes a partition of rows that are loaded ahead
 
 
@@ -54,10 +56,12 @@ class RowTiles:
         self.together = PARTITIONS // self.width  # samples of a tile
         longest = max(count for _, count in pieces)
         count = max(2, min(6, _RING // (4 * longest)))
-        self.ring = [sbuf((PARTITIONS, longest)) for _ in range(count)]
-        if layer.inputs % self.width:
-            for tile in self.ring:
+        self.ring = [sbuf((PARTITIONS, longest + slack())) for _ in range(count)]
+        for tile in self.ring:
+            if layer.inputs % self.width or columns_of(self.width) > self.width:
                 clear(tile)
+            elif slack() > 0:
+                clear(tile[:, longest:])
         if transposes_mix_rows():
             prepare_guard()
 
@@ -91,15 +95,19 @@ class RowTiles:
             transfer(tile[place : place + held, 0 : one.count], source, rows.base)
 
     def tile(self, one: RowTile, number: int) -> Tensor:
-        """Return the numbers of a tile in SBUF."""
-        tile = self.ring[number % len(self.ring)]
-        return tile[0 : one.samples * self.width, 0 : one.count]
+        """Return a tile in SBUF [rows, n], of which the first numbers are those of the piece."""
+        return self.ring[number % len(self.ring)][0 : self.held(one)]
+
+    def held(self, one: RowTile) -> int:
+        """Return the partitions of a tile, more than those with rows where few are refused."""
+        return columns_of(one.samples * self.width)
 
     def guard(self, tiles: Sequence[RowTile], number: int) -> RowGuard:
         """Return the guard of a tile's rows, or one without rows after the last tile."""
         if number >= len(tiles):
             return RowGuard(None)
-        data = self.tile(tiles[number], number).expand_dim(1).expand_dim(1)
+        data = self.tile(tiles[number], number)[:, 0 : tiles[number].count]
+        data = data.expand_dim(1).expand_dim(1)
         return guarded(data, float(self.layer.points * len(self.pieces)))
 
     def run(
@@ -142,6 +150,40 @@ class Spectra:
             if used < operand.rows or modes.count(modes.halves - 1) < modes.each:
                 clear(tile, nisa.engine.gpsimd)
         return self.tiles
+
+    def close(self) -> None:
+        """Let go of the spectra of a block."""
+        self.tiles = []
+
+    def gathered(self, one: RowTile) -> Tensor | None:
+        """Return a tile for the spectra of a tile of rows [(b, i), part, outer, inner].
+
+        ``spread`` moves them from there. None, if they would take too much of SBUF.
+        """
+        modes = self.modes
+        if 8 * modes.total > _GATHERED:
+            return None
+        return sbuf((columns_of(one.samples * self.width), 2, modes.outer, modes.inner))
+
+    def spread(self, gathered: Tensor, one: RowTile) -> None:
+        """Move gathered spectra by DMA, which takes them to any partition in long runs."""
+        modes = self.modes
+        for target, operand in zip(self.tiles, self.over, strict=True):
+            for piece in operand.pieces:
+                if (piece.low, piece.count) != one.cut:
+                    continue
+                for half in range(modes.halves):
+                    outers = modes.count(half)
+                    start, partition = half * modes.each, half * operand.rows + piece.partition
+                    for sample in range(one.samples):
+                        rows = slice(sample * self.width, sample * self.width + piece.count)
+                        data = gathered[rows, piece.part, start : start + outers]
+                        dst = target[
+                            partition : partition + piece.count,
+                            one.first + sample,
+                            0 : outers * modes.inner,
+                        ]
+                        transfer(dst.reshape_dim(1, (outers, modes.inner)), data)
 
     def put(
         self,

@@ -22,6 +22,7 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
+from .. import chip
 from ..engines import hbm
 from ..isa import nki
 from ..launch import Rows, for_rows
@@ -35,7 +36,7 @@ from .evacuation import Balance
 from .layer import Layer
 from .mixing import Mixing, Weight
 
-_SPECTRA = 24 << 10  # bytes a partition of the spectra of a block
+_OTHERS = 80 << 10  # bytes a partition of rows, tables, results and what engines work on
 
 
 @nki.jit
@@ -76,16 +77,17 @@ class Convolution:
         is_adjoint: bool,
     ) -> None:
         self.layer, self.tables = layer, tables
-        balance = Balance()
+        balance = self.balance = Balance()
         axes = lines if len(layer.lengths) == 1 else planes
         self.analysis = axes.Analysis(layer, source, balance)
         self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
         channels = layer.inputs, layer.outputs
         self.weight = Weight(weight, self.modes, channels, is_adjoint)
-        self.size = self.modes.each * self.modes.inner  # frequencies of a half
         self.running = 0  # blocks that are on their way
-        self.most = max(1, min(PARTITIONS, _SPECTRA // (4 * self.size * len(self.weight.inputs))))
+        spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
+        sample = spectra + self.synthesis.sample_bytes
+        self.most = max(1, min(PARTITIONS, (_room() - self.weight.held_bytes) // sample))
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
@@ -102,11 +104,12 @@ class Convolution:
         self.identity, self.loader = load_identity(), Loader()
         axes = len(self.layer.lengths)
         self.analysis.setup(self.loader, self.tables[0:axes], self.identity)
-        self.loader.finish()
+        self.loader.finish_to(self.analysis.first)
         self.weight.setup(self.loader)
         self.synthesis.setup(self.loader, self.tables[axes:], self.identity)
         if self.running == 0:
             self.loader.finish()
+            self.loader.restart()
 
     def block(self, rows: Rows, number: int) -> Block:
         """A block of samples, from HBM to HBM."""
@@ -119,6 +122,19 @@ class Convolution:
         yield Single(self.loader.finish)
         yield TURN
         yield from Mixing(self.weight, spectra, self.synthesis.put, self.synthesis.follow).run()
-        yield TURN
+        del spectra
+        self.analysis.spectra.close()
         yield from self.synthesis.run(rows)
+        self._close()
+
+    def _close(self) -> None:
+        """Leave everything as it was before a block, as an iteration of a loop has to."""
+        self.synthesis.close()
+        self.balance.restart()
+        self.loader.restart()
         self.running -= 1
+
+
+def _room() -> int:
+    """Return the bytes a partition of SBUF for the weight and the spectra of a block."""
+    return chip.core().sbuf_partition_bytes - _OTHERS
