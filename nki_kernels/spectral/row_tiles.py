@@ -15,7 +15,7 @@ from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
 from ..engines import clear, sbuf, transfer
-from ..isa import nisa
+from ..isa import nisa, nl
 from ..launch import Rows
 from ..pipeline import Beside
 from ..row_guard import RowGuard, guarded, prepare_guard
@@ -154,6 +154,35 @@ class Spectra:
     def close(self) -> None:
         """Let go of the spectra of a block."""
         self.tiles = []
+
+    def store(self, rows: Rows, target: Tensor, parts: int, sign: float = 1.0) -> None:
+        """Store the spectra of a block in HBM [B, parts, channels, f].
+
+        The imaginary part goes to part 1. The real part, times the sign, goes to part 0, or to the
+        last of three parts if the sign is negative.
+        """
+        modes, channels = self.modes, target.shape[2]
+        total, sample = modes.total, parts * channels * modes.total
+        for tile, operand in zip(self.tiles, self.over, strict=True):
+            for piece in operand.pieces:
+                if sign < 0 and piece.part == 1:
+                    continue
+                part = 2 if sign < 0 else piece.part
+                for half in range(modes.halves):
+                    count = modes.count(half) * modes.inner
+                    low = half * operand.rows + piece.partition
+                    data = tile[low : low + piece.count, :, 0:count]
+                    if sign < 0:
+                        data, source = sbuf(data.shape), data
+                        nisa.activation(dst=data, op=nl.copy, data=source, scale=sign)
+                    start = rows.first * sample + (part * channels + piece.low) * total
+                    place = target.ap(
+                        [[total, piece.count], [sample, data.shape[1]], [1, count]],
+                        start + half * modes.each * modes.inner,
+                        scalar_offset=rows.base,
+                        indirect_dim=0,
+                    )
+                    transfer(place, data, rows.base)
 
     def gathered(self, one: RowTile) -> Tensor | None:
         """Return a tile for the spectra of a tile of rows [(b, i), part, outer, inner].

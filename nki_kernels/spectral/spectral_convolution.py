@@ -17,7 +17,8 @@ once and written once, and no spectrum passes through it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
@@ -47,21 +48,29 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
         x: float32 HBM [B, Ci, points].
         w_re, w_im: the parts of the weight, float32 HBM [Ci, Co, frequencies].
         tables, places: the two results of ``pack(spectral_tables(...))``.
-        layer: (lengths, counts, is_adjoint): tuples of ints, and whether the weight is the adjoint
-            of the given one, so that x has Co channels and y has Ci.
+        layer: (lengths, counts, is_adjoint, keeps): tuples of ints; whether the weight is the
+            adjoint of the given one, so that x has Co channels and y has Ci; and whether the
+            spectra are a result, too.
 
     Returns:
-        y, float32 HBM [B, Co, points].
+        y, float32 HBM [B, Co, points]; or (y, spectra), the kept frequencies of x, float32 HBM
+        [B, part, Ci, frequencies].
     """
-    lengths, counts, is_adjoint = layer
+    lengths, counts, is_adjoint, keeps = layer
     channels = w_re.shape[0:2]
     if is_adjoint:
         channels = channels[1], channels[0]
     sizes = Layer(channels[0], channels[1], lengths, counts)
-    y = hbm((x.shape[0], sizes.outputs, sizes.points))
+    batch = x.shape[0]
+    y = hbm((batch, sizes.outputs, sizes.points))
     work = Convolution(sizes, x, y, (w_re, w_im), unpack(tables, places), is_adjoint)
-    for_rows(x.shape[0], work, work.most, work.split, None)
-    return y
+    if not keeps:
+        for_rows(batch, work, work.most, work.split, None)
+        return y
+    spectra = hbm((batch, 2, sizes.inputs, sizes.frequencies))
+    work.keep = partial(work.analysis.spectra.store, target=spectra, parts=2)
+    for_rows(batch, work, work.most, work.split, None)
+    return y, spectra
 
 
 class Convolution:
@@ -84,6 +93,7 @@ class Convolution:
         self.modes = self.analysis.modes
         channels = layer.inputs, layer.outputs
         self.weight = Weight(weight, self.modes, channels, is_adjoint)
+        self.keep: Callable[[Rows], None] | None = None  # stores the spectra of a block
         self.running = 0  # blocks that are on their way
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
         sample = spectra + self.synthesis.sample_bytes
@@ -121,6 +131,8 @@ class Convolution:
         yield from self.analysis.run(rows, self.loader)
         yield Single(self.loader.finish)
         yield TURN
+        if self.keep is not None:
+            yield Single(partial(self.keep, rows))
         yield from Mixing(self.weight, spectra, self.synthesis.put, self.synthesis.follow).run()
         del spectra
         self.analysis.spectra.close()

@@ -1,0 +1,203 @@
+"""Gradients of a spectral convolution in its data and its weight, in one launch.
+
+Mathematics.  With the gradient dy of y = F^-1 (W . F x), let D[b, o, f] = c_f sum_n dy[b, o, n]
+exp(-2 pi i f n / N) / N, where c_f are the factors of the inverse transform of real data. Then
+
+    dx = F^-1 (W^H . D) without these factors,    dW[i, o, f] = sum_b conj X[b, i, f] D[b, o, f]
+
+where X are the kept frequencies of x, which the forward launch has stored.
+
+Layout on the NeuronCore.  The first pass is spectral_convolution with the adjoint weight. It stores
+D as (Re D, Im D, -Re D). The second pass loads both spectra with the samples on the partitions,
+once for each part of X, so that one product contracts samples and parts:
+
+    X [(part, b), i, f] x [(Re D, Im D), (Im D, -Re D)] [(part, b), (part, o), f]
+        -> [i, (part, o), f]
+
+Frequencies are shared among slots of the partitions, whose products run side by side, and among the
+programs of the launch, which first wait for each other. Samples beyond those that fit are added by
+VectorE.
+
+Why it is fast.  x is not read and not transformed again, and no weight is transposed in HBM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from nki_sim.hardware import PARTITIONS
+
+from ..engines import HALF, PSUM_BANK, clear, hbm, psum, sbuf, transfer
+from ..isa import nki
+from ..launch import Rows, for_rows, meet
+from ..packing import unpack
+from ..pipeline import TURN, Block, Single
+from ..tensor import Tensor
+from .evacuation import Balance
+from .layer import Layer, chunks, row_tile
+from .products import columns_of, multiply_in_slot
+from .spectral_convolution import Convolution
+
+_LOADED = 16 << 10  # bytes a partition of both spectra that are loaded at a time
+
+
+@nki.jit
+def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type: ignore[no-untyped-def]
+    """Compute the gradients of a spectral convolution.
+
+    Args:
+        dy: gradient of the result, float32 HBM [B, Co, points].
+        spectra: the second result of ``spectral_convolution``, float32 HBM [B, part, Ci,
+            frequencies].
+        w_re, w_im: the parts of the weight, float32 HBM [Ci, Co, frequencies].
+        tables, places: the two results of ``pack(spectral_tables(..., is_gradient=True))``.
+        layer: (lengths, counts): tuples of ints.
+
+    Returns:
+        (dx, dw_re, dw_im): gradients, float32 HBM of the shapes [B, Ci, points] and of the weight.
+    """
+    lengths, counts = layer
+    inputs, outputs, frequencies = w_re.shape
+    batch = dy.shape[0]
+    sizes = Layer(outputs, inputs, lengths, counts)
+    dx = hbm((batch, inputs, sizes.points))
+    work = Convolution(sizes, dy, dx, (w_re, w_im), unpack(tables, places), True)
+    of_dy = hbm((batch, 3, outputs, frequencies))
+    work.keep = partial(_store, work.analysis.spectra, of_dy)
+    for_rows(batch, work, work.most, work.split, None)
+    meet(of_dy)
+    by_weight = [hbm(w_re.shape) for _ in range(2)]
+    sums = WeightGradient(spectra, of_dy, by_weight)
+    for_rows(frequencies, sums, sums.most, sums.split, None)
+    return dx, by_weight[0], by_weight[1]
+
+
+def _store(spectra: Any, target: Tensor, rows: Rows) -> None:
+    """Store the spectra of a block of dy in three parts."""
+    spectra.store(rows, target, 3)
+    spectra.store(rows, target, 3, sign=-1.0)
+
+
+class WeightGradient:
+    """The second pass, whose rows are frequencies; a block has as many as are loaded at once."""
+
+    def __init__(self, of_x: Tensor, of_dy: Tensor, target: Sequence[Tensor]) -> None:
+        self.of_x, self.of_dy, self.target = of_x, of_dy, target
+        self.batch, _, self.inputs, self.total = of_x.shape
+        self.outputs = of_dy.shape[2]
+        self.samples = chunks(self.batch, HALF)
+        self.slot = row_tile(2 * self.samples[0][1])  # partitions of both parts of the samples
+        self.slots = PARTITIONS // self.slot
+        width = 4 * (min(self.inputs, PARTITIONS) + 2 * min(self.outputs, PARTITIONS))
+        self.each = max(1, _LOADED // width)  # frequencies of a slot
+        self.most = self.each * self.slots
+        self.balance = Balance()
+
+    def setup(self) -> None:
+        """Load nothing, because blocks share nothing."""
+
+    def split(self, base: Any, first: int, count: int) -> list[Rows]:
+        """Return frequencies as blocks."""
+        return [Rows(base, first + low, 1, size) for low, size in chunks(count, self.most)]
+
+    def block(self, rows: Rows, number: int) -> Block:
+        """The gradient of the weight for some frequencies."""
+        yield TURN
+        for cut in chunks(self.inputs):
+            for other in chunks(self.outputs):
+                yield Single(partial(self._sum, rows, cut, other))
+        self.balance.restart()
+
+    def _sum(self, rows: Rows, cut: tuple[int, int], other: tuple[int, int]) -> None:
+        """Sum over all samples, for some channels of x and of y."""
+        each = -(-rows.each // self.slots)
+        shape = (columns_of(cut[1]), 2, other[1], rows.each)
+        sums = sbuf(shape)  # [i, part, o, f]
+        for index, samples in enumerate(self.samples):
+            x, d = self._load(rows, each, samples, (cut, other))
+            for low, count in chunks(each, max(1, PSUM_BANK // (2 * other[1]))):
+                banks = list[tuple[int, int, Tensor]]()
+                for place in range(self.slots):
+                    first = place * each + low
+                    held = min(count, rows.each - first, each - low)
+                    if held > 0:
+                        bank = psum((shape[0], held, 2 * other[1]))
+                        banks.append((place, first, bank))
+                for f in range(count):
+                    for place, _, bank in banks:
+                        if f >= bank.shape[1]:
+                            continue
+                        partition = place * self.slot
+                        slots = slice(partition, partition + 2 * samples[1])
+                        held_x, moved = x[slots, :, low + f], d[slots, :, low + f]
+                        multiply_in_slot(bank[:, f], held_x, moved, partition, self.slot, False)
+                for _, first, bank in banks:
+                    held = bank.shape[1]
+                    data = bank.reshape_dim(2, (2, other[1])).permute((0, 2, 3, 1))
+                    dst = sums[..., first : first + held]
+                    if index == 0:
+                        self.balance.move(dst, data)
+                    else:
+                        self.balance.add(dst, data)
+        for part, target in enumerate(self.target):
+            size = self.outputs * self.total
+            place = target.ap(
+                [[size, cut[1]], [self.total, other[1]], [1, rows.each]],
+                cut[0] * size + other[0] * self.total + rows.first,
+                scalar_offset=rows.base,
+                indirect_dim=2,
+            )
+            transfer(place, sums[0 : cut[1], part], rows.base)
+
+    def _load(
+        self,
+        rows: Rows,
+        each: int,
+        samples: tuple[int, int],
+        channels: tuple[tuple[int, int], tuple[int, int]],
+    ) -> tuple[Tensor, Tensor]:
+        """Load X [(slot, part, b), i, f] and D [(slot, part, b), (part, o), f]."""
+        (first, count), (cut, other) = samples, channels
+        x = sbuf((PARTITIONS, columns_of(cut[1]), each))
+        if x.shape[1] > cut[1]:
+            clear(x[:, cut[1] :])
+        d = sbuf((PARTITIONS, 2 * other[1], each))
+        for place in range(self.slots):
+            held = min(each, rows.each - place * each)
+            if held <= 0:
+                continue
+            for part in range(2):
+                partition = place * self.slot + part * count
+                b = slice(partition, partition + count)
+                start = rows.first + place * each
+                self._load_part(
+                    x[b, 0 : cut[1], 0:held], self.of_x, first, (part, cut), start, rows
+                )
+                for half in range(2):
+                    o = slice(half * other[1], (half + 1) * other[1])
+                    source = part + half, other
+                    self._load_part(d[b, o, 0:held], self.of_dy, first, source, start, rows)
+        return x, d
+
+    def _load_part(
+        self,
+        place: Tensor,
+        source: Tensor,
+        first: int,
+        part: tuple[int, tuple[int, int]],
+        start: int,
+        rows: Rows,
+    ) -> None:
+        """Load frequencies of one part of some channels of samples [b, c, f]."""
+        number, (low, count) = part
+        _, parts, channels, total = source.shape
+        sample = parts * channels * total
+        data = source.ap(
+            [[sample, place.shape[0]], [total, count], [1, place.shape[2]]],
+            first * sample + (number * channels + low) * total + start,
+            scalar_offset=rows.base,
+            indirect_dim=3,
+        )
+        transfer(place, data, rows.base)
