@@ -39,15 +39,15 @@ from ..engines import (
 )
 from ..launch import Rows
 from ..pipeline import After, Beside, Item, Single, Task
-from ..row_guard import RowGuard
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, operands, row_tile
 from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, turn
-from .row_tiles import RowTile, RowTiles, Spectra
+from .row_tiles import RowTile, RowTiles, Spectra, sum_of
 
+_LOADED = 2048  # numbers of a row that are loaded at a time
 _STORED = 1024  # numbers of a partition that are stored at a time
 
 
@@ -65,7 +65,9 @@ class Analysis:
         self.modes = modes_of(layer)
         self.spectra = Spectra(layer, self.modes, balance)
         self.runs = chunks(layer.points)
-        self.rows = RowTiles(layer, source, [(0, layer.points)])
+        self.pieces = chunks(layer.points, _LOADED)
+        self.rows = RowTiles(layer, source, self.pieces)
+        self.columns = chunks(2 * layer.counts[0], PSUM_BANK)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the table."""
@@ -75,29 +77,44 @@ class Analysis:
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
-        ahead = len(self.rows.ring)
-        number = 0
+        ahead, number = len(self.rows.ring), 0
+        banks, marks = list[Tensor](), list[Tensor | None]()
         for item in self.rows.run(rows, loader):
             if isinstance(item, Beside):
                 yield item
                 continue
-            yield self._transform(*item)
+            one, tile, guard = item
+            index = number % len(self.pieces)
+            if index == 0:
+                banks = [psum((tile.shape[0], count)) for _, count in self.columns]
+                marks = []
+            marks.append(guard.marks)
+            yield self._transform(one, tile, banks, index, marks)
             yield After(partial(self.rows.load, rows, number + ahead))
             number += 1
 
-    def _transform(self, one: RowTile, tile: Tensor, guard: RowGuard) -> Task:
-        """Transform a tile of rows."""
-        held, columns = tile.shape[0], 2 * self.layer.counts[0]
-        turned = turn(self.balance, tile, self.runs, self.identity)
+    def _transform(
+        self,
+        one: RowTile,
+        tile: Tensor,
+        banks: Sequence[Tensor],
+        index: int,
+        marks: Sequence[Tensor | None],
+    ) -> Task:
+        """Transform a piece of some rows, and add it to the sums of the pieces before it."""
+        runs = chunks(one.count)
+        turned = turn(self.balance, tile, runs, self.identity)  # [n, (b, i)] of each run
         yield
-        for low, count in chunks(columns, PSUM_BANK):
-            bank = psum((held, count))
-            for index, moved in enumerate(turned):
-                table = self.table[index][0 : moved.shape[0], low : low + count]
-                multiply(bank, moved, table, index > 0)
-            self._put(bank, low, one, guard)
+        first = one.start // PARTITIONS
+        for (low, count), bank in zip(self.columns, banks, strict=True):
+            for place, moved in enumerate(turned):
+                table = self.table[first + place][0 : moved.shape[0], low : low + count]
+                multiply(bank, moved, table, index + place > 0)
+        if index == len(self.pieces) - 1:
+            for (low, _), bank in zip(self.columns, banks, strict=True):
+                self._put(bank, low, one, sum_of(marks))
 
-    def _put(self, bank: Tensor, low: int, one: RowTile, guard: RowGuard) -> None:
+    def _put(self, bank: Tensor, low: int, one: RowTile, marks: Tensor | None) -> None:
         """Move columns (part, k) from ``low`` on to where channels are mixed."""
         kept, high = self.layer.counts[0], low + bank.shape[1]
         for part in range(2):
@@ -105,7 +122,7 @@ class Analysis:
             if begin < end:
                 columns = bank[:, begin - low : end - low].expand_dim(1)
                 places = (begin - part * kept, end - begin), (0, 1)
-                self.spectra.put([columns], part, places, one, guard.marks)
+                self.spectra.put([columns], part, places, one, marks)
 
 
 @dataclass(frozen=True)

@@ -301,11 +301,10 @@ class Mixing:
                         continue
                     for each, bank in enumerate(banks):
                         f = (outer + place) * modes.inner + first + inner
-                        held, moved = (
-                            weight.of(number, each, output)[:, :, f],
-                            self.spectra[each][:, :, low * modes.inner + f],
-                        )
-                        multiply_tile(bank[:, inner, place], held, moved, half, modes.halves, False)
+                        matrix = weight.of(number, each, output)[:, :, f]
+                        moved = self.spectra[each][:, :, low * modes.inner + f]
+                        dst = bank[:, inner, place]
+                        multiply_tile(dst, matrix, moved, half, modes.halves, False)
         for half, banks in halves:
             start = half * modes.each + low + outer
             self.put(Mixed(output, start, first, banks[0], banks[1:]))

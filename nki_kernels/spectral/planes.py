@@ -31,7 +31,7 @@ from functools import partial
 from nki_sim.hardware import PARTITIONS
 
 from ..engines import PSUM_BANK, clear, multiply, psum, sbuf, transfer, transpose
-from ..isa import nisa, nl
+from ..isa import nisa
 from ..launch import Rows
 from ..pipeline import TURN, After, Beside, Item, Single, Task
 from ..tensor import Tensor
@@ -40,7 +40,7 @@ from .evacuation import Balance
 from .layer import Layer, Operand, Piece, chunks, operands, row_tile
 from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, slack, turn
-from .row_tiles import RowTile, RowTiles, Spectra
+from .row_tiles import RowTile, RowTiles, Spectra, sum_of
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
@@ -125,7 +125,7 @@ class Analysis:
                 yield from self._finished(waiting)
                 loader.finish_to(self.needed)
                 is_end = one.first + one.samples == rows.each
-                waiting += self._closings(state, one, _sum_of(marks), is_end)
+                waiting += self._closings(state, one, sum_of(marks), is_end)
                 marks = []
                 if len(self.states) == 1:  # which the next tile overwrites
                     yield from self._finished(waiting)
@@ -233,18 +233,6 @@ def _column_runs(height: int) -> list[Operand]:
         for part in range(2)
         for low, count in chunks(height)
     ]
-
-
-def _sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
-    """Return the sum of the marks of all pieces of rows."""
-    found = [mark for mark in marks if mark is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-    total = sbuf(found[0].shape)
-    nisa.tensor_tensor(dst=total, data1=found[0], data2=found[1], op=nl.add)
-    for mark in found[2:]:
-        nisa.tensor_tensor(dst=total, data1=total, data2=mark, op=nl.add)
-    return total
 
 
 class Synthesis:

@@ -252,3 +252,15 @@ class Spectra:
                         self.balance.move(place, data[0], None if marks is None else marks[rows])
                         for other in data[1:]:
                             self.balance.add(place, other)
+
+
+def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the sum of the marks of all pieces of rows."""
+    found = [mark for mark in marks if mark is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    total = sbuf(found[0].shape)
+    nisa.tensor_tensor(dst=total, data1=found[0], data2=found[1], op=nl.add)
+    for mark in found[2:]:
+        nisa.tensor_tensor(dst=total, data1=total, data2=mark, op=nl.add)
+    return total

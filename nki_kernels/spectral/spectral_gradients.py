@@ -40,7 +40,7 @@ from .layer import Layer, chunks, row_tile
 from .products import columns_of, multiply_in_slot
 from .spectral_convolution import Convolution
 
-_LOADED = 16 << 10  # bytes a partition of both spectra that are loaded at a time
+_LOADED = 24 << 10  # bytes a partition of both spectra that are loaded at a time
 
 
 @nki.jit
@@ -67,6 +67,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     of_dy = hbm((batch, 3, outputs, frequencies))
     work.keep = partial(_store, work.analysis.spectra, of_dy)
     for_rows(batch, work, work.most, work.split, None)
+    del work  # and its tiles for loads, of which only so many bytes may live
     meet(of_dy)
     by_weight = [hbm(w_re.shape) for _ in range(2)]
     sums = WeightGradient(spectra, of_dy, by_weight)
@@ -90,10 +91,15 @@ class WeightGradient:
         self.samples = chunks(self.batch, HALF)
         self.slot = row_tile(2 * self.samples[0][1])  # partitions of both parts of the samples
         self.slots = PARTITIONS // self.slot
-        width = 4 * (min(self.inputs, PARTITIONS) + 2 * min(self.outputs, PARTITIONS))
-        self.each = max(1, _LOADED // width)  # frequencies of a slot
+        widths = columns_of(min(self.inputs, PARTITIONS)), 2 * min(self.outputs, PARTITIONS)
+        self.each = max(1, _LOADED // (4 * sum(widths)))  # frequencies of a slot
         self.most = self.each * self.slots
         self.balance = Balance()
+        self.tiles = [[sbuf((PARTITIONS, width * self.each)) for width in widths] for _ in range(2)]
+        last = chunks(self.inputs)[-1][1]
+        if columns_of(last) > last:
+            for x, _ in self.tiles:
+                clear(x)
 
     def setup(self) -> None:
         """Load nothing, because blocks share nothing."""
@@ -105,18 +111,20 @@ class WeightGradient:
     def block(self, rows: Rows, number: int) -> Block:
         """The gradient of the weight for some frequencies."""
         yield TURN
+        turn = number * len(chunks(self.inputs)) * len(chunks(self.outputs)) * len(self.samples)
         for cut in chunks(self.inputs):
             for other in chunks(self.outputs):
-                yield Single(partial(self._sum, rows, cut, other))
+                yield Single(partial(self._sum, rows, cut, other, turn))
+                turn += len(self.samples)
         self.balance.restart()
 
-    def _sum(self, rows: Rows, cut: tuple[int, int], other: tuple[int, int]) -> None:
-        """Sum over all samples, for some channels of x and of y."""
+    def _sum(self, rows: Rows, cut: tuple[int, int], other: tuple[int, int], turn: int) -> None:
+        """Sum over all samples, for some channels of x and of y; turn: of the tiles for loads."""
         each = -(-rows.each // self.slots)
         shape = (columns_of(cut[1]), 2, other[1], rows.each)
         sums = sbuf(shape)  # [i, part, o, f]
         for index, samples in enumerate(self.samples):
-            x, d = self._load(rows, each, samples, (cut, other))
+            x, d = self._load(rows, each, samples, (cut, other), self.tiles[(turn + index) % 2])
             for low, count in chunks(each, max(1, PSUM_BANK // (2 * other[1]))):
                 banks = list[tuple[int, int, Tensor]]()
                 for place in range(self.slots):
@@ -143,13 +151,13 @@ class WeightGradient:
                         self.balance.add(dst, data)
         for part, target in enumerate(self.target):
             size = self.outputs * self.total
-            place = target.ap(
+            rectangle = target.ap(
                 [[size, cut[1]], [self.total, other[1]], [1, rows.each]],
                 cut[0] * size + other[0] * self.total + rows.first,
                 scalar_offset=rows.base,
                 indirect_dim=2,
             )
-            transfer(place, sums[0 : cut[1], part], rows.base)
+            transfer(rectangle, sums[0 : cut[1], part], rows.base)
 
     def _load(
         self,
@@ -157,13 +165,15 @@ class WeightGradient:
         each: int,
         samples: tuple[int, int],
         channels: tuple[tuple[int, int], tuple[int, int]],
+        tiles: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
         """Load X [(slot, part, b), i, f] and D [(slot, part, b), (part, o), f]."""
         (first, count), (cut, other) = samples, channels
-        x = sbuf((PARTITIONS, columns_of(cut[1]), each))
-        if x.shape[1] > cut[1]:
-            clear(x[:, cut[1] :])
-        d = sbuf((PARTITIONS, 2 * other[1], each))
+        widths = columns_of(cut[1]), 2 * other[1]
+        x, d = (
+            tile[:, 0 : width * each].reshape_dim(1, (width, each))
+            for tile, width in zip(tiles, widths, strict=True)
+        )
         for place in range(self.slots):
             held = min(each, rows.each - place * each)
             if held <= 0:

@@ -16,9 +16,10 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite, shown
 from trnfft.complex.dispatch import Parts
-from trnfft.nn.spectral_conv import check_shape, lowest, mix, spread
+from trnfft.nn.spectral_conv import check_shape, convolved
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.across import of_shards, takes_shards
+from trnfft.ops.spectral_convolution import lowest, mix, spread
 from trnfft.transforms import irfftn, rfftn
 
 
@@ -132,9 +133,12 @@ class SpectralConv(SplitWeight):
         if takes_shards(self, input):
             rest = (range(1, input.ndim), output_shape)
             return of_shards(self, input, *rest)  # type: ignore[no-any-return]
+        sizes = self._sizes(input, output_shape)
+        if self._is_whole(input, sizes):
+            y = convolved(input, self.parts, is_centered=True)
+            return y if self.bias is None else y + self.bias
         dims = tuple(range(-order, 0))
         spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
-        sizes = self._sizes(input, output_shape)
         # No more frequencies than the input has, and no more than the output has.
         coarse = [min(pair) for pair in zip(input.shape[2:], sizes, strict=True)]
         coarse[-1] = coarse[-1] // 2 + 1
@@ -144,6 +148,13 @@ class SpectralConv(SplitWeight):
         mixed = spread(mix(low, self._weight_of(counts)), signed, sizes)
         y = irfftn(mixed, tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
         return y if self.bias is None else y + self.bias
+
+    def _is_whole(self, x: torch.Tensor, sizes: Sequence[int]) -> bool:
+        """Returns whether the input has all frequencies of the weight, and the output its sizes."""
+        *lengths, last = x.shape[2:]
+        most = (*lengths, last // 2 + 1)
+        fits = all(count <= size for count, size in zip(self.modes, most, strict=True))
+        return fits and tuple(sizes) == tuple(x.shape[2:])
 
     def transform(self, x: torch.Tensor, output_shape: Sequence[int] | None = None) -> torch.Tensor:
         """Returns `x` in the sizes of the output, for the skip connections of a block.

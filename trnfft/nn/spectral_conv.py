@@ -1,15 +1,12 @@
 """The Fourier layers of neural operators."""
 
-from collections.abc import Sequence
-
 import torch
 
 from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.dispatch import Parts
-from trnfft.complex.parts import each_part
-from trnfft.nn.split import SplitWeight, bilinear
+from trnfft.nn.split import SplitWeight
 from trnfft.ops.across import of_shards, takes_shards
-from trnfft.transforms import irfftn, rfftn
+from trnfft.ops.spectral_convolution import spectral_convolution
 
 
 class _SpectralConv(SplitWeight):
@@ -48,12 +45,7 @@ class _SpectralConv(SplitWeight):
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1
             _check_modes(name, count, sizes[i] // 2 + is_last, sizes[i])
-        dims = tuple(range(-len(counts), 0))
-        spectrum = rfftn(input, dim=dims)
-        signed = [(count, count) for count in counts[:-1]]
-        low = lowest(spectrum[..., : counts[-1]], signed)
-        mixed = spread(mix(low, self.parts), signed, sizes)
-        return irfftn(mixed, tuple(sizes), dims).to(input.dtype)
+        return convolved(input, self.parts)
 
     def extra_repr(self) -> str:
         modes = ", ".join(f"{name}={count}" for name, count in self._modes.items())
@@ -203,45 +195,17 @@ class SpectralConv3d(_SpectralConv):
         self.modes1, self.modes2, self.modes3 = modes1, modes2, modes3
 
 
-def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """Returns the lowest frequencies of a spectrum [B, C, ..., F] in all dimensions but the last.
-
-    Args:
-        spectrum: the spectrum.
-        signed: for each of these dimensions, how many frequencies from 0 on to keep, and how many
-            below 0, which follow.
-    """
-
-    def cut(part: torch.Tensor) -> torch.Tensor:
-        for dim, (positive, negative) in enumerate(signed, 2):
-            size = part.shape[dim]
-            ends = part.narrow(dim, 0, positive), part.narrow(dim, size - negative, negative)
-            part = torch.cat(ends, dim)
-        return part
-
-    return each_part(cut, spectrum)
-
-
-def spread(
-    low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
-) -> torch.Tensor:
-    """Returns the inverse of `lowest`: a spectrum of these sizes, with zeros elsewhere."""
-
-    def pad(part: torch.Tensor) -> torch.Tensor:
-        for dim, ((positive, negative), size) in enumerate(zip(signed, sizes, strict=False), 2):
-            gap = (0, 0) * (part.ndim - 1 - dim) + (0, size - positive - negative)
-            first = torch.nn.functional.pad(part.narrow(dim, 0, positive), gap)
-            part = torch.cat([first, part.narrow(dim, positive, negative)], dim)
-        return part
-
-    return each_part(pad, low)
-
-
-def mix(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
-    """Returns the channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
-    check_device("input", spectrum.device, "the weight", weight.real.device)
-    weight = Parts(*(part.to(spectrum.real.dtype) for part in weight))
-    return bilinear(lambda x, w: torch.einsum("bi...,io...->bo...", x, w), spectrum, weight)
+def convolved(input: torch.Tensor, weight: Parts, is_centered: bool = False) -> torch.Tensor:
+    """Returns the spectral convolution of an input, computed in float32 or float64."""
+    if input.is_complex():
+        raise RuntimeError(
+            f"argument 'input' has dtype {input.dtype}, allowed are real dtypes; give the real and "
+            f"the imaginary part a call each"
+        )
+    check_device("input", input.device, "the weight", weight.real.device)
+    dtype = torch.float64 if input.dtype == torch.float64 else torch.float32
+    weight = Parts(*(part.to(dtype) for part in weight))
+    return spectral_convolution(input.to(dtype), weight, is_centered).to(input.dtype)
 
 
 def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
+from operator import gt
 
 from nki_sim import hardware
 from trnfft import cache, config
@@ -21,14 +22,20 @@ from trnfft.planner.problem import (
     CIRCULANT_GRADIENTS,
     CONVOLUTION,
     R2C,
+    SPECTRAL,
+    SPECTRAL_GRADIENTS,
+    SPECTRAL_KEPT,
+    SPECTRAL_KINDS,
     Problem,
     Sizes,
     at_least_one,
     checked_accuracy,
     checked_cores,
+    checked_shape,
     checked_sizes,
 )
 from trnfft.planner.seed import SEED, seed_choice
+from trnfft.planner.separate import separate_candidate
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
@@ -201,6 +208,62 @@ def plan_block_circulant(
     return solved(_float32_problem(kind, sizes, batch, target, cores))
 
 
+def plan_spectral_convolution(
+    channels: tuple[int, int],
+    lengths: tuple[int, ...],
+    modes: tuple[int, ...],
+    *,
+    batch: int = 1,
+    keeps: bool = False,
+    gradients: bool = False,
+    target: str | None = None,
+    cores: int | None = None,
+) -> Plan:
+    """Returns the cheaper way to compute a Fourier layer: one launch, or separate launches.
+
+    See `docs/layers.md`.
+
+    Args:
+        channels: numbers of input and output channels.
+        lengths: points along each axis.
+        modes: frequencies that are kept along each axis, of both signs but along the last.
+        batch: number of samples.
+        keeps: whether the kept spectra are a result, too, as gradients need them.
+        gradients: whether to plan the launch that computes the gradients instead.
+        target, cores: as for `trnfft.plan`.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
+        separate launches are cheaper, with what torch moves between them.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type, is out of range, or does not fit the
+            others.
+        NotImplementedError: no kernel can compute the layer, nor its transforms.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_spectral_convolution
+        >>> plan = plan_spectral_convolution((64, 64), (1024,), (16,), batch=32, target="trn1")
+        >>> plan.algorithm, plan.launches
+        ('spectral_convolution', 1)
+    """
+    check_flag("keeps", keeps)
+    check_flag("gradients", gradients)
+    kind = SPECTRAL_GRADIENTS if gradients else SPECTRAL_KEPT if keeps else SPECTRAL
+    pair = checked_shape("channels", channels)
+    if len(pair) != 2:
+        raise ValueError(f"argument 'channels' is {shown(channels)}, allowed are two numbers")
+    sizes, kept = checked_shape("lengths", lengths), checked_shape("modes", modes)
+    most = (*sizes[:-1], sizes[-1] // 2 + 1)
+    if len(kept) != len(sizes) or any(map(gt, kept, most)):
+        raise ValueError(
+            f"argument 'modes' is {shown(modes)}, allowed are {len(sizes)} numbers up to {most}"
+        )
+    shape = (*pair, *sizes)
+    given = Sizes(math.prod(shape), shape, (*pair, *kept))
+    return solved(_float32_problem(kind, given, batch, target, cores))
+
+
 def forget() -> None:
     """Forgets the plans in memory. Plans in files remain."""
     solved.cache_clear()
@@ -325,6 +388,7 @@ def search(problem: Problem, names: Names = None) -> Plan:
     candidates, recipes = _recipes(problem, names)
     if recipes and min(map(_error, recipes)) > problem.max_error:
         raise NotImplementedError(_too_inaccurate(problem, min(recipes, key=_error)))
+    candidates += separate_candidate(problem, solved)
     exact = _exact_candidates(problem) if names is None else []
     known = {one.recipe for one in exact}
     others = [recipe for recipe in recipes if recipe not in known]
@@ -345,7 +409,7 @@ def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
     if not problem.shape:
         check_longest(problem.n)
-    elif problem.n > MOST_POINTS:
+    elif problem.n > MOST_POINTS and problem.kind not in SPECTRAL_KINDS:
         shape = " x ".join(map(shown, problem.shape))
         raise NotImplementedError(
             f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
@@ -371,7 +435,7 @@ def _exact_candidates(problem: Problem) -> list[Candidate]:
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
     """Returns candidates that cannot solve the problem, and the recipes of the others in turn."""
     if problem.shape:
-        return [], _recipes_for_shape(problem)
+        return _recipes_for_shape(problem)
     if names == (SEED,):
         choice = seed_choice(problem)
         if isinstance(choice, Recipe):
@@ -393,27 +457,31 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
     return candidates, [recipe for turn in turns for recipe in turn if recipe is not None]
 
 
-def _recipes_for_shape(problem: Problem) -> list[Recipe]:
+def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]:
     """Returns all recipes of the algorithms that accept shapes of this kind.
+
+    Where none does, a spectral convolution has a candidate without a price.
 
     Raises:
         NotImplementedError: there are none. The message is that of the last algorithm, the most
             general one.
     """
     recipes: list[Recipe] = []
-    last = None
+    last, name = None, ""
     for algorithm in ALGORITHMS.values():
         if algorithm.takes_shapes and algorithm.kind == problem.kind:
             try:
                 recipes += algorithm.recipes_for(problem)
             except NotImplementedError as reason:
-                last = reason
+                last, name = reason, algorithm.name
+    if not recipes and problem.kind in SPECTRAL_KINDS:
+        return [Candidate(Recipe(name, problem.n), rejected=str(last))], []
     if not recipes:
         raise NotImplementedError(
             f"no kernel transforms shape {problem.shape} in one launch: {last}; use other "
             f"sizes, or transform one axis after the other"
         )
-    return recipes
+    return [], recipes
 
 
 def _asked(names: Names) -> list[Algorithm]:
@@ -503,8 +571,8 @@ def _price(candidate: Candidate, problem: Problem, cheapest: float) -> tuple[Can
 def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     """Returns the plan: the choice first, then candidates by price, then those without a price.
 
-    Of candidates whose prices hardly differ, the one with the least dear reading of the records is
-    the choice.
+    Of candidates whose prices hardly differ, the choice is the one with the fewest launches, and
+    then the one with the least dear reading of the records.
 
     Raises:
         NotImplementedError: there is no choice.
@@ -515,7 +583,7 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     priced.sort(key=lambda candidate: candidate.predicted_ns or 0.0)
     limit = NEAR * (priced[0].predicted_ns or 0.0)
     near = [one for one in priced if (one.predicted_ns or 0.0) <= limit]
-    best = min(near, key=lambda one: one.high_ns or math.inf)
+    best = min(near, key=lambda one: (one.launches, one.high_ns or math.inf))
     others = [one for one in priced if one is not best]
     rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]

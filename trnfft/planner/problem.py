@@ -13,10 +13,14 @@ from trnfft.checks import finite, index, shown
 from trnfft.planner import accuracy
 
 # What is computed: complex from complex data, a half spectrum from real data, the inverse, real
-# data convolved with a filter whose spectrum is given, or the product of real rows with a block
-# circulant matrix, or its gradients.
+# data convolved with a filter whose spectrum is given, the product of real rows with a block
+# circulant matrix, or its gradients, or a spectral convolution, alone, with spectra that are kept
+# for its gradients, or these gradients.
 C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
 CIRCULANT, CIRCULANT_GRADIENTS = "block_circulant", "block_circulant_gradients"
+SPECTRAL, SPECTRAL_KEPT = "spectral_convolution", "spectral_convolution_kept"
+SPECTRAL_GRADIENTS = "spectral_gradients"
+SPECTRAL_KINDS = SPECTRAL, SPECTRAL_KEPT, SPECTRAL_GRADIENTS
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 _TITLES = {
@@ -26,6 +30,9 @@ _TITLES = {
     CONVOLUTION: "convolution of real data",
     CIRCULANT: "product with a block circulant matrix",
     CIRCULANT_GRADIENTS: "gradients of a product with a block circulant matrix",
+    SPECTRAL: "spectral convolution",
+    SPECTRAL_KEPT: "spectral convolution that keeps spectra",
+    SPECTRAL_GRADIENTS: "gradients of a spectral convolution",
 }
 
 
@@ -38,11 +45,15 @@ class Problem:
         kind: "c2c" for complex data, "r2c" for half spectra of real data, "c2r" for their inverse,
             "convolution" for real data convolved with a filter, "block_circulant" for `batch` rows
             times a block circulant weight, and "block_circulant_gradients" for the gradients of
-            this product.
+            this product; "spectral_convolution" for the Fourier layer of a neural operator,
+            "spectral_convolution_kept" where the spectra are kept for the gradients, and
+            "spectral_gradients" for these.
         shape: the lengths of a transform over several axes, or the shape [p, q, k] of a block
-            circulant weight. Empty for one plain length.
+            circulant weight, or the numbers of input and output channels and the lengths of a
+            spectral convolution. Empty for one plain length.
         padded_from: the sizes of the data in `shape`: of the input; for "c2r" of the part of the
-            output that is kept; for "convolution" of both. Empty for one plain length.
+            output that is kept; for "convolution" of both; for a spectral convolution the channels
+            and the kept frequencies, which is the shape of its weight. Empty for one plain length.
         batch: number of transforms or rows.
         inverse: the direction.
         precision: the precision mode.
@@ -85,17 +96,33 @@ class Problem:
             return 4 * (forward + more)
         if self.kind == CONVOLUTION:
             return self.batch * 8 * data
+        if self.kind in SPECTRAL_KINDS:
+            return 4 * self._spectral_numbers
         numbers = 2 * data if self.kind == C2C else data
         half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
         numbers += 2 * math.prod(shape[:-1]) * half
         return self.batch * 4 * numbers
 
     @property
+    def _spectral_numbers(self) -> int:
+        """Numbers that a spectral convolution reads and writes: data, weight and kept spectra."""
+        inputs, outputs, *lengths = self.shape
+        kept = math.prod(self.padded_from[2:])
+        data = self.batch * (inputs + outputs) * math.prod(lengths)
+        spectra = 0 if self.kind == SPECTRAL else self.batch * 2 * inputs * kept
+        weights = 2 if self.kind == SPECTRAL_GRADIENTS else 1
+        return data + spectra + weights * 2 * inputs * outputs * kept
+
+    @property
     def title(self) -> str:
         """The transform, its size and its place: a line that differs for all remembered plans."""
         direction = ("inverse " if self.inverse else "") + _TITLES[self.kind]
         size = f"N = {self.n}" if not self.shape else " x ".join(map(str, self.shape))
-        if self.padded_from and self.padded_from != self.shape:
+        if self.kind in SPECTRAL_KINDS:
+            inputs, outputs, *lengths = self.shape
+            size = f"{inputs} to {outputs} channels, {' x '.join(map(str, lengths))} points, "
+            size += f"{' x '.join(map(str, self.padded_from[2:]))} frequencies"
+        elif self.padded_from and self.padded_from != self.shape:
             size += f" for {' x '.join(map(str, self.padded_from))}"
         return f"{direction}, {size}, batch {self.batch}, {self.precision}, {self.where}"
 

@@ -15,7 +15,17 @@ Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Amount = Annotated[float, Meta(ge=0)]  # JSON has neither NaN nor infinity
 Name = Annotated[str, Meta(max_length=64)]
-Kind = Literal["c2c", "r2c", "c2r", "convolution", "block_circulant", "block_circulant_gradients"]
+Kind = Literal[
+    "c2c",
+    "r2c",
+    "c2r",
+    "convolution",
+    "block_circulant",
+    "block_circulant_gradients",
+    "spectral_convolution",
+    "spectral_convolution_kept",
+    "spectral_gradients",
+]
 Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
 Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]
 

@@ -43,8 +43,9 @@ from trnfft.cache import cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
-from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, Problem
+from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, SPECTRAL_KINDS, Problem
 from trnfft.planner.schema import PlanRow
+from trnfft.planner.separate import SEPARATE
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -108,9 +109,14 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
     if Plan.of(problem, plan.candidates) != plan:
         raise ValueError(f"the row for {problem.title} holds a plan for {plan.title}")
     for candidate in plan.candidates:
-        if candidate.recipe.algorithm not in ALGORITHMS:
+        if candidate.recipe.algorithm not in (*ALGORITHMS, SEPARATE):
             raise ValueError(f"{candidate.recipe.algorithm!r} is not an algorithm")
-    algorithm, choice = ALGORITHMS[plan.algorithm], plan.choice
+    choice = plan.choice
+    if plan.algorithm == SEPARATE:
+        if plan.kind not in SPECTRAL_KINDS or choice.launches < 2 or not choice.predicted_ns:
+            raise ValueError(f"{plan.recipe} does not solve {problem.title}")
+        return plan
+    algorithm = ALGORITHMS[plan.algorithm]
     is_launch = choice.launches == 1 and bool(choice.predicted_ns)
     if not is_launch or not algorithm.solves(plan.recipe, problem):
         raise ValueError(f"{plan.recipe} does not solve {problem.title}")

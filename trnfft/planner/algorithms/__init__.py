@@ -23,10 +23,11 @@ from trnfft.planner.algorithms.real_four_step import RealFourStep
 from trnfft.planner.algorithms.real_stockham import RealStockham
 from trnfft.planner.algorithms.resident_planes import ResidentPlanes
 from trnfft.planner.algorithms.resident_volumes import ResidentVolumes
+from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
 from trnfft.planner.algorithms.split_four_step import SplitFourStep
 from trnfft.planner.algorithms.stockham import Stockham
 from trnfft.planner.algorithms.strided_stockham import StridedStockham
-from trnfft.planner.problem import C2C, C2R, CIRCULANT, CIRCULANT_GRADIENTS, R2C
+from trnfft.planner.problem import C2C, C2R, CIRCULANT, CIRCULANT_GRADIENTS, R2C, SPECTRAL_KINDS
 
 DFT_GEMM = DftGemm()
 STOCKHAM = Stockham()
@@ -67,6 +68,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         ImageConvolution(_FORWARD_ROWS, STRIDED_STOCKHAM, _INVERSE_ROWS),
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),
+        *map(SpectralConvolution, SPECTRAL_KINDS),
         ResidentPlanes(),
         ResidentVolumes(C2C),
         ResidentVolumes(R2C),

@@ -1,0 +1,433 @@
+"""Spectral convolutions, the Fourier layers of neural operators: one launch, or two transforms.
+
+    y = F^-1 (W . F x)          dx = F^-1 (W^H . D)          dW = sum_b conj X . D
+
+F is a transform of real data of which few frequencies X are kept, W mixes the channels of each of
+them, and D are the kept frequencies of the gradient of y, times the factors of the inverse. On
+backends with NKI kernels the planner chooses between a kernel for the whole layer and the
+operations below. The kernel leaves X to a second kernel, which computes both gradients.
+
+The operators are `trnfft::spectral_convolution`, `trnfft::spectral_convolution_kept`, whose second
+result is X, and `trnfft::spectral_gradients` of torch.library. Compiled graphs contain these
+operators, which choose when they run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+import torch
+
+from trnfft import config
+from trnfft.backends.choice import backend_for, named
+from trnfft.backends.half_spectrum import interior
+from trnfft.complex.dispatch import Parts
+from trnfft.complex.kinds import made_of
+from trnfft.complex.parts import each_part
+from trnfft.complex.products import bilinear_parts
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops import autocast
+from trnfft.ops.transforms import c2r, owned, r2c
+
+Kind = Literal["", "keeps", "gradients"]  # of a launch: the arguments of its plan
+
+
+def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = False) -> torch.Tensor:
+    """Mixes the channels of the lowest frequencies of real data. Differentiable, also twice.
+
+    Args:
+        x: float32 or float64, [B, Ci, *points].
+        weight: both parts, of the dtype of x, [Ci, Co, *frequencies]. Along the last axis they are
+            0, 1, ..., along other axes 0, 1, ... and then the negative ones, which are as many or
+            one less.
+        is_centered: whether the negative ones come first.
+
+    Returns:
+        [B, Co, *points].
+    """
+    real, imag = weight
+    if torch.jit.is_tracing() or not _is_plain(x, real, imag):
+        return by_transforms(x, weight, is_centered)[0]
+    keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
+    if torch.compiler.is_compiling():
+        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
+            return by_transforms(x, weight, is_centered)[0]
+        if not keeps:
+            return _convolution(x, real, imag, is_centered, False, "")
+        return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
+    backend = _kernel_backend(x, real, keeps)
+    if not backend:
+        return by_transforms(x, weight, is_centered)[0]
+    if keeps:
+        return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
+    return _Convolution.apply(x, real, imag, is_centered, False, backend)  # type: ignore[no-any-return]
+
+
+def _is_plain(*tensors: torch.Tensor) -> bool:
+    """Returns whether these are tensors for which there are kernels, if the backend has them."""
+    if any(is_sharded(x) or isinstance(x, ComplexTensor) for x in tensors):
+        return False
+    return all(x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
+
+
+def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
+    """Returns the backend with a kernel for the layer or its gradients, or "" without one."""
+    if config.get_precision() != "fast":
+        return ""
+    name = backend_for(x.device)
+    if not named(name).has_kernels:
+        return ""
+    kinds: tuple[Kind, ...] = ("keeps", "gradients") if keeps else ("",)
+    recipes = [_recipe(tuple(x.shape), tuple(weight.shape), kind) for kind in kinds]
+    return "" if all(recipe is None for recipe in recipes) else name
+
+
+def _recipe(x: tuple[int, ...], weight: tuple[int, ...], kind: Kind = "") -> Any:
+    """Returns the recipe of the kernel for these shapes, or None where transforms are cheaper."""
+    from trnfft.planner.planner import plan_spectral_convolution  # only its users load the kernels
+    from trnfft.planner.separate import SEPARATE
+
+    channels = weight[0], weight[1]
+    try:
+        plan = plan_spectral_convolution(
+            channels,
+            x[2:],
+            weight[2:],
+            batch=x[0],
+            keeps=kind == "keeps",
+            gradients=kind == "gradients",
+        )
+    except NotImplementedError:
+        return None
+    return None if plan.algorithm == SEPARATE else plan.recipe
+
+
+# By two transforms, and operations of torch between them.
+
+
+def by_transforms(
+    x: torch.Tensor, weight: Parts, is_centered: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Computes `spectral_convolution` by two transforms; returns its kept frequencies, too."""
+    counts, lengths = weight.real.shape[2:], tuple(x.shape[2:])
+    low = kept_spectrum(x, counts, is_centered)
+    mixed = mix(low, weight)
+    return inverse_of_kept(mixed, lengths, is_centered), low
+
+
+def kept_spectrum(x: torch.Tensor, counts: Sequence[int], is_centered: bool) -> torch.Tensor:
+    """Returns the lowest frequencies of real data [B, C, *points] in the order of the weight."""
+    dims = tuple(range(2, x.ndim))
+    spectrum = r2c(x, tuple(x.shape[2:]), dims, False, "backward")
+    low = lowest(spectrum[..., : counts[-1]], signed_counts(counts))
+    return _rolled(low, counts, 1) if is_centered else low
+
+
+def inverse_of_kept(low: torch.Tensor, lengths: tuple[int, ...], is_centered: bool) -> torch.Tensor:
+    """Returns real data [B, C, *lengths] whose spectrum is 0 but for its lowest frequencies."""
+    counts = low.shape[2:]
+    if is_centered:
+        low = _rolled(low, counts, -1)
+    dims = tuple(range(2, 2 + len(lengths)))
+    return c2r(spread(low, signed_counts(counts), lengths), lengths, dims, True, "backward")
+
+
+def _rolled(low: torch.Tensor, counts: Sequence[int], sign: int) -> torch.Tensor:
+    """Returns frequencies with the negative ones first, or last for the sign -1."""
+    dims = tuple(range(2, 1 + len(counts)))
+    shifts = tuple(sign * (count // 2) for count in counts[:-1])
+    if not dims:
+        return low
+    return each_part(lambda part: part.roll(shifts, dims), low)
+
+
+def signed_counts(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns, for all axes but the last, how many frequencies from 0 on are kept, and below 0."""
+    return [(count - count // 2, count // 2) for count in counts[:-1]]
+
+
+def lowest(spectrum: torch.Tensor, signed: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """Returns the lowest frequencies of a spectrum [B, C, ..., F] in all dimensions but the last.
+
+    Args:
+        spectrum: the spectrum.
+        signed: for each of these dimensions, how many frequencies from 0 on to keep, and how many
+            below 0, which follow.
+    """
+
+    def cut(part: torch.Tensor) -> torch.Tensor:
+        for dim, (positive, negative) in enumerate(signed, 2):
+            size = part.shape[dim]
+            ends = part.narrow(dim, 0, positive), part.narrow(dim, size - negative, negative)
+            part = torch.cat(ends, dim)
+        return part
+
+    return each_part(cut, spectrum)
+
+
+def spread(
+    low: torch.Tensor, signed: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> torch.Tensor:
+    """Returns the inverse of `lowest`: a spectrum of these sizes, with zeros elsewhere."""
+
+    def pad(part: torch.Tensor) -> torch.Tensor:
+        for dim, ((positive, negative), size) in enumerate(zip(signed, sizes, strict=False), 2):
+            gap = (0, 0) * (part.ndim - 1 - dim) + (0, size - positive - negative)
+            first = torch.nn.functional.pad(part.narrow(dim, 0, positive), gap)
+            part = torch.cat([first, part.narrow(dim, positive, negative)], dim)
+        return part
+
+    return each_part(pad, low)
+
+
+def mix(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
+    """Returns the channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
+    return _product("bi...,io...->bo...", spectrum, weight)
+
+
+def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
+    """Returns a sum of products of complex numbers, of the kind of x."""
+    real = x.real.dtype
+    other = Parts(*(part.to(real) for part in y))
+    if not isinstance(x, ComplexTensor):
+        return torch.einsum(sum, x, torch.complex(*other))
+    product = bilinear_parts(partial(torch.einsum, sum), Parts(x.real, x.imag), other)
+    return made_of(*product, x)
+
+
+# The operators.
+
+
+@torch.library.custom_op("trnfft::spectral_convolution", mutates_args=())
+def _convolution(
+    x: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    is_centered: bool,
+    is_adjoint: bool,
+    backend: str,
+) -> torch.Tensor:
+    """Computes `spectral_convolution`, or that with the adjoint weight; backend: "" to choose."""
+    forward = real.transpose(0, 1) if is_adjoint else real
+    backend = backend or _kernel_backend(x, forward, False)
+    recipe = _recipe(tuple(x.shape), tuple(forward.shape)) if backend else None
+    if recipe is None:
+        weight = Parts(*(part.transpose(0, 1) for part in (real, -imag)))
+        weight = weight if is_adjoint else Parts(real, imag)
+        with autocast.switched_off(x.device):
+            return owned(by_transforms(x, weight, is_centered)[0])
+    parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
+    (y,) = named(backend).run(_ordered(recipe, is_centered), parts, is_adjoint)
+    return owned(y.reshape(x.shape[0], forward.shape[1], *x.shape[2:]))
+
+
+@torch.library.custom_op("trnfft::spectral_convolution_kept", mutates_args=())
+def _kept(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the convolution, and the kept frequencies of x as [B, part, Ci, *frequencies]."""
+    backend = backend or _kernel_backend(x, real, True)
+    recipe = _recipe(tuple(x.shape), tuple(real.shape), "keeps") if backend else None
+    if recipe is None:
+        with autocast.switched_off(x.device):
+            y, low = by_transforms(x, Parts(real, imag), is_centered)
+        return owned(y), torch.stack([low.real, low.imag], 1)
+    parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
+    y, spectra = named(backend).run(_ordered(recipe, is_centered), parts)
+    batch, counts = x.shape[0], real.shape[2:]
+    y = y.reshape(batch, real.shape[1], *x.shape[2:])
+    return owned(y), owned(spectra.reshape(batch, 2, real.shape[0], *counts))
+
+
+@torch.library.custom_op("trnfft::spectral_gradients", mutates_args=())
+def _gradients(
+    grad: torch.Tensor,
+    spectra: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    is_centered: bool,
+    backend: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns the gradients of x and of both parts of the weight."""
+    lengths = tuple(grad.shape[2:])
+    x = (grad.shape[0], real.shape[0], *lengths)
+    if not backend and config.get_precision() == "fast":
+        backend = backend_for(grad.device)
+        backend = backend if named(backend).has_kernels else ""
+    recipe = _recipe(x, tuple(real.shape), "gradients") if backend else None
+    if recipe is None:
+        with autocast.switched_off(grad.device):
+            found = _gradients_by_transforms(grad, spectra, Parts(real, imag), is_centered)
+        return tuple(owned(one) for one in found)  # type: ignore[return-value]
+    parts = (grad.flatten(2), spectra.flatten(3), real.flatten(2), imag.flatten(2))
+    by_x, *by_weight = named(backend).run(_ordered(recipe, is_centered), parts)
+    dw = [owned(part.reshape(real.shape)) for part in by_weight]
+    return owned(by_x.reshape(x)), dw[0], dw[1]
+
+
+def _gradients_by_transforms(
+    grad: torch.Tensor, spectra: torch.Tensor, weight: Parts, is_centered: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Computes `_gradients` by operations that have derivatives."""
+    counts, lengths = weight.real.shape[2:], tuple(grad.shape[2:])
+    of_grad = kept_spectrum(grad, counts, is_centered)
+    conj = Parts(weight.real.transpose(0, 1), -weight.imag.transpose(0, 1))
+    by_x = inverse_of_kept(mix(of_grad, conj), lengths, is_centered)
+    low = Parts(spectra[:, 0], -spectra[:, 1])
+    by_weight = _product("bo...,bi...->io...", of_grad, low)
+    factors = _inverse_factors(grad, lengths, counts[-1])
+    return by_x, by_weight.real * factors, by_weight.imag * factors
+
+
+def _inverse_factors(like: torch.Tensor, lengths: tuple[int, ...], count: int) -> torch.Tensor:
+    """Returns the factors of the inverse transform of real data, for the last axis [count]."""
+    return interior(like, lengths[-1], 2.0)[:count] / math.prod(lengths)
+
+
+def _ordered(recipe: Any, is_centered: bool) -> Any:
+    return replace(recipe, layout=(1,)) if is_centered else recipe
+
+
+@_convolution.register_fake
+def _(
+    x: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    is_centered: bool,
+    is_adjoint: bool,
+    backend: str,
+) -> torch.Tensor:
+    return x.new_empty(x.shape[0], real.shape[0 if is_adjoint else 1], *x.shape[2:])
+
+
+@_kept.register_fake
+def _(
+    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.new_empty(x.shape[0], real.shape[1], *x.shape[2:])
+    return y, x.new_empty(x.shape[0], 2, real.shape[0], *real.shape[2:])
+
+
+@_gradients.register_fake
+def _(
+    grad: torch.Tensor,
+    spectra: torch.Tensor,
+    real: torch.Tensor,
+    imag: torch.Tensor,
+    is_centered: bool,
+    backend: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x = grad.new_empty(grad.shape[0], real.shape[0], *grad.shape[2:])
+    return x, torch.empty_like(real), torch.empty_like(imag)
+
+
+# Their derivatives.
+
+
+def _setup_convolution(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    _, real, imag, *ctx.settings = inputs
+    ctx.save_for_backward(real, imag)
+
+
+def _backward_of_convolution(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    """Returns the gradient of x alone, because no part of the weight needs one."""
+    real, imag = ctx.saved_tensors
+    is_centered, is_adjoint, backend = ctx.settings
+    by_x = _convolution(grad.contiguous(), real, imag, is_centered, not is_adjoint, backend)
+    return by_x, None, None, None, None, None
+
+
+def _setup_kept(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    x, real, imag, ctx.is_centered, ctx.backend = inputs
+    ctx.lengths = tuple(x.shape[2:])
+    ctx.save_for_backward(real, imag, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward_of_kept(ctx: Any, grad: Any, of_spectra: Any) -> tuple[Any, ...]:
+    real, imag, spectra = ctx.saved_tensors
+    weight, found = Parts(real, imag), list[torch.Tensor | None]((None, None, None))
+    if grad is not None and not torch.is_grad_enabled():
+        settings = ctx.is_centered, ctx.backend
+        found = list(_gradients(grad.contiguous(), spectra, real, imag, *settings))
+    elif grad is not None:
+        found = list(_gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
+    if of_spectra is not None:
+        low = made_of(of_spectra[:, 0], of_spectra[:, 1], grad if grad is not None else real)
+        factors = _inverse_factors(real, ctx.lengths, real.shape[-1])
+        more = inverse_of_kept(each_part(lambda p: p / factors, low), ctx.lengths, ctx.is_centered)
+        by_x = found[0]
+        found[0] = more if by_x is None else by_x + more
+    return (*found, None, None)
+
+
+_convolution.register_autograd(_backward_of_convolution, setup_context=_setup_convolution)
+_kept.register_autograd(_backward_of_kept, setup_context=_setup_kept)
+
+
+class _Convolution(torch.autograd.Function):
+    """`_convolution` in eager mode, where torch.func transforms it."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_setup_convolution)
+
+    @staticmethod
+    def forward(*arguments: Any) -> torch.Tensor:
+        return _convolution(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        real, imag = ctx.saved_tensors
+        is_centered, is_adjoint, backend = ctx.settings
+        by_x = _Convolution.apply(grad, real, imag, is_centered, not is_adjoint, backend)
+        return by_x, None, None, None, None, None
+
+
+class _Kept(torch.autograd.Function):
+    """`_kept` in eager mode. The spectra are a result, so that second derivatives exist."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_setup_kept)
+    backward = staticmethod(_backward_of_kept)  # type: ignore[assignment]
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return _kept(*arguments)
+
+
+def _folded(operator: Any, tensors: int) -> Any:
+    """Returns the vmap rule of an operator: more samples, where all share a weight, or calls."""
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+        results = []
+        for index in range(info.batch_size):
+            each = [
+                x if dim is None else x.select(dim, index)
+                for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
+            ]
+            found = operator(*each, *arguments[tensors:])
+            results.append(found if isinstance(found, tuple) else (found,))
+        stacked = tuple(torch.stack(part) for part in zip(*results, strict=True))
+        if len(stacked) == 1:
+            return stacked[0], 0
+        return stacked, (0,) * len(stacked)
+
+    return rule
+
+
+def _batched_convolution(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    x, real, imag, *settings = arguments
+    if in_dims[0] is None or in_dims[1] is not None or in_dims[2] is not None:
+        return _folded(_convolution, 3)(info, in_dims, *arguments)
+    samples = x.movedim(in_dims[0], 0)
+    y = _convolution(samples.flatten(0, 1), real, imag, *settings)
+    return y.unflatten(0, samples.shape[:2]), 0
+
+
+_convolution.register_vmap(_batched_convolution)
+_kept.register_vmap(_folded(_kept, 3))
+_gradients.register_vmap(_folded(_gradients, 4))

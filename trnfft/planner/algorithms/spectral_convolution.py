@@ -1,0 +1,92 @@
+"""Spectral convolutions: transform, channel mixing and inverse transform, or their gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from nki_kernels.spectral import planes, spectral_convolution, spectral_gradients, spectral_tables
+from trnfft.planner import accuracy
+from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
+from trnfft.planner.plan import Recipe
+from trnfft.planner.problem import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
+
+
+class SpectralConvolution(ShapeAlgorithm):
+    """Spectral convolution of the channels of real data: a Fourier layer, or its gradients.
+
+    `held` of its recipes has the numbers of input and output channels, the lengths, and the kept
+    frequencies. `layout` is (1,) where negative frequencies come first in the weight. The inverse
+    direction is the convolution with the adjoint weight.
+    """
+
+    has_stages = False
+    takes = "one or two axes, with few frequencies"
+    samples = ((3, 4, 24), (32, 32, 256), (2, 3, 12, 20), (16, 16, 16, 16))
+
+    def __init__(self, kind: str) -> None:
+        self.kind = self.name = kind
+        is_gradient = kind == SPECTRAL_GRADIENTS
+        self.kernel = (
+            spectral_gradients.spectral_gradients
+            if is_gradient
+            else spectral_convolution.spectral_convolution
+        )
+        self.ahead = Ahead((64, 64, 1024), 64, "trn1")
+
+    @staticmethod
+    def sizes(recipe: Recipe) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+        """Returns the channels, the lengths and the kept frequencies."""
+        inputs, outputs, *rest = recipe.held
+        axes = len(rest) // 2
+        return inputs, outputs, tuple(rest[:axes]), tuple(rest[axes:])
+
+    def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
+        inputs, outputs, lengths, counts = self.sizes(recipe)
+        points, kept = math.prod(lengths), math.prod(counts)
+        weight = (inputs, outputs, kept)
+        if self.kind == SPECTRAL_GRADIENTS:
+            return [(batch, outputs, points), (batch, 2, inputs, kept), weight, weight]
+        return [(batch, inputs, points), weight, weight]
+
+    def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
+        found = self.inputs(recipe, shapes[0][0])
+        inputs, outputs, kept = found[-1]
+        if self.kind == SPECTRAL and tuple(shapes[-1]) == (outputs, inputs, kept):
+            return [found[0], shapes[-1], shapes[-1]]  # of the adjoint weight
+        return found
+
+    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        """Returns the recipe for channels and lengths, of which the frequencies `held` are kept."""
+        if len(shape) not in (3, 4) or len(held) != len(shape):
+            raise NotImplementedError(f"takes one axis or two, not {len(shape) - 2}")
+        lengths, counts = shape[2:], held[2:]
+        if held[:2] != shape[:2] or counts[-1] > lengths[-1] // 2 + 1:
+            raise NotImplementedError(f"shape {shape} has no frequencies {held}")
+        if len(lengths) == 2:
+            most = planes.MOST_SIGNED, planes.MOST_LAST
+            if counts[0] > most[0] or counts[1] > most[1]:
+                raise NotImplementedError(f"keeps up to {most[0]} x {most[1]} frequencies")
+        return [Recipe(self.name, math.prod(shape), held=(*shape, *counts))]
+
+    def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
+        _, _, lengths, counts = self.sizes(recipe)
+        return spectral_tables.spectral_specs(lengths, counts)
+
+    def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
+        _, _, lengths, counts = self.sizes(recipe)
+        return spectral_tables.spectral_tables(
+            lengths, counts, bool(recipe.layout), scale, self.kind == SPECTRAL_GRADIENTS
+        )
+
+    def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        _, _, lengths, counts = self.sizes(recipe)
+        if self.kind == SPECTRAL_GRADIENTS:
+            return ((lengths, counts),)
+        return ((lengths, counts, inverse, self.kind == SPECTRAL_KEPT),)
+
+    def error(self, recipe: Recipe) -> float:
+        inputs, _, lengths, counts = self.sizes(recipe)
+        sums = (*lengths, 2 * inputs, *(2 * count for count in counts))
+        return accuracy.root_of_squares(*map(accuracy.matrix_error, sums))

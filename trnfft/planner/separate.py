@@ -1,0 +1,88 @@
+"""A spectral convolution by separate launches, and what torch does between them: its price.
+
+    X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
+
+Two transforms are launches of their own. What torch moves between them is counted once for each
+operation, at the rate of all DMA engines. Gradients are transforms of dy back and forth, the mixing
+by the adjoint weight, and the product of the kept spectra.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from nki_sim import hardware
+from trnfft.planner import accuracy
+from trnfft.planner.plan import Candidate, Plan, Recipe
+from trnfft.planner.problem import C2R, R2C, SPECTRAL_GRADIENTS, SPECTRAL_KINDS, Problem
+
+SEPARATE = "separate_launches"  # no kernel: the operations of trnfft.ops.spectral_convolution
+
+Solve = Callable[[Problem], Plan]
+
+
+def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
+    """Returns the candidate of separate launches, if the problem is a spectral convolution.
+
+    solve: returns the plan for a transform; it may raise NotImplementedError.
+    """
+    if problem.kind not in SPECTRAL_KINDS:
+        return []
+    recipe = Recipe(SEPARATE, problem.n)
+    try:
+        plans = [solve(one) for one in _transforms(problem)]
+    except NotImplementedError as reason:
+        return [Candidate(recipe, rejected=str(reason))]
+    rate = hardware.chip(problem.target).dma_total_bytes_per_ns * problem.cores
+    between = moved_bytes(problem) / rate
+    ns, low, high = (
+        round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
+    )
+    mixing = accuracy.matrix_error(2 * problem.shape[0])
+    error = accuracy.root_of_squares(*(plan.predicted_error for plan in plans), mixing)
+    launches = sum(plan.launches for plan in plans)
+    return [Candidate(recipe, ns, float(f"{error:.2e}"), "dma", launches, "", None, low, high)]
+
+
+def _times(plan: Plan) -> tuple[float, float, float]:
+    """Returns the modelled time of a plan, and those by the cheapest and the dearest reading."""
+    ns = plan.predicted_ns or 0.0
+    return ns, plan.low_ns or ns, plan.high_ns or ns
+
+
+def _transforms(problem: Problem) -> list[Problem]:
+    """Returns the forward and the inverse transform of all channels."""
+    inputs, outputs, *lengths = problem.shape
+    if problem.kind == SPECTRAL_GRADIENTS:
+        inputs, outputs = outputs, inputs
+    shape = tuple(lengths) if len(lengths) > 1 else ()
+    plain = replace(problem, n=math.prod(lengths), shape=shape, padded_from=shape)
+    return [
+        replace(plain, kind=kind, batch=problem.batch * channels, inverse=kind == C2R)
+        for kind, channels in ((R2C, inputs), (C2R, outputs))
+    ]
+
+
+def moved_bytes(problem: Problem) -> int:
+    """Returns the bytes that torch's operations between the launches read and write.
+
+    They cut the kept frequencies out of half a spectrum, multiply and add four products of real
+    parts, and write the result among zeros.
+    """
+    inputs, outputs, *lengths = problem.shape
+    if problem.kind == SPECTRAL_GRADIENTS:
+        inputs, outputs = outputs, inputs
+    kept = math.prod(problem.padded_from[2:])
+    half = math.prod(lengths[:-1]) * (lengths[-1] // 2 + 1)
+    x, y = problem.batch * inputs * kept, problem.batch * outputs * kept
+    weight = inputs * outputs * kept
+    cut = 2 * 2 * x
+    products = 4 * (x + weight + y)
+    sums = 2 * 3 * y
+    if problem.kind == SPECTRAL_GRADIENTS:
+        products += 4 * (x + weight + y)
+        sums += 2 * 3 * weight
+    spread = 2 * (y + problem.batch * outputs * half)
+    return 4 * (cut + products + sums + spread)
