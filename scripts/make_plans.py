@@ -35,6 +35,7 @@ from trnfft.planner.problem import (
     CIRCULANT_GRADIENTS,
     CONVOLUTION,
     R2C,
+    SPECTRAL_KINDS,
     Problem,
 )
 
@@ -57,6 +58,15 @@ IMAGES = (
     ((1152, 2048), (1080, 1920)),
 )
 WEIGHTS = ((2, 2, 64), (4, 4, 128), (8, 8, 128))  # [p, q, k]
+# Fourier layers: channels, points, kept frequencies, batch.
+LAYERS = (
+    (32, (256,), (16,), 32),
+    (64, (1024,), (16,), 32),
+    (64, (1024,), (64,), 32),
+    (32, (64, 64), (24, 12), 16),
+    (32, (64, 64), (32, 16), 16),
+    (64, (128, 128), (32, 17), 8),
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,11 @@ def sizes() -> dict[str, list[Size]]:
             _shaped(CONVOLUTION, shape, image, batch) for shape, image in IMAGES for batch in (1, 4)
         ],
         "block circulant": weights,
+        "spectral convolution": [
+            _shaped(kind, (n, n, *points), (n, n, *kept), batch)
+            for n, points, kept, batch in LAYERS
+            for kind in SPECTRAL_KINDS
+        ],
     }
 
 

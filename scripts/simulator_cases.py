@@ -63,6 +63,9 @@ from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
+from nki_kernels.spectral.spectral_convolution import spectral_convolution
+from nki_kernels.spectral.spectral_gradients import spectral_gradients
+from nki_kernels.spectral.spectral_tables import spectral_tables
 
 FLOAT32 = 1e-6  # relative L2 error of another order of float32 sums of the same products
 BFLOAT16 = 5e-3  # the same where sums are rounded to bfloat16, with 8 bits, on the way
@@ -103,7 +106,7 @@ def both(*shape: int) -> list[Shape]:
 
 def all_cases() -> list[Case]:
     """Returns at least one case of every kernel."""
-    return [*of_complex_rows(), *of_real_rows(), *of_axes(), *of_products()]
+    return [*of_complex_rows(), *of_real_rows(), *of_axes(), *of_products(), *of_layers()]
 
 
 def of_complex_rows() -> list[Case]:
@@ -276,5 +279,30 @@ def of_products() -> list[Case]:
             block_circulant_gradients,
             [(rows, 2, 8), *spectra],
             circulant_rest,
+        ),
+    ]
+
+
+def of_layers() -> list[Case]:
+    """Returns the cases of Fourier layers along two axes, with a weight that is not square."""
+    lengths, counts = (12, 20), (6, 5)
+    weight: list[Shape] = [(3, 4, math.prod(counts))] * 2
+    settings = lengths, counts, False, False
+    points = math.prod(lengths)
+    return [
+        Case(
+            "spectral_convolution",
+            spectral_convolution,
+            [(5, 3, points), *weight],
+            lambda: (*pack(spectral_tables(lengths, counts)), settings),
+        ),
+        Case(
+            "spectral_gradients",
+            spectral_gradients,
+            [(5, 4, points), (5, 2, *weight[0][::2]), *weight],
+            lambda: (
+                *pack(spectral_tables(lengths, counts, is_gradient=True)),
+                (lengths, counts),
+            ),
         ),
     ]

@@ -168,7 +168,7 @@ class Spectra:
                 if sign < 0 and piece.part == 1:
                     continue
                 part = 2 if sign < 0 else piece.part
-                for half in range(modes.halves):
+                for half in range(min(modes.halves, modes.outer)):
                     count = modes.count(half) * modes.inner
                     low = half * operand.rows + piece.partition
                     data = tile[low : low + piece.count, :, 0:count]
@@ -201,7 +201,7 @@ class Spectra:
             for piece in operand.pieces:
                 if (piece.low, piece.count) != one.cut:
                     continue
-                for half in range(modes.halves):
+                for half in range(min(modes.halves, modes.outer)):
                     outers = modes.count(half)
                     start, partition = half * modes.each, half * operand.rows + piece.partition
                     for sample in range(one.samples):

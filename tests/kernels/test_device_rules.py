@@ -31,7 +31,7 @@ def recipes(algorithm, places=(0, -1)):
     if not algorithm.takes_shapes:
         found = [algorithm.recipes(n) for n in LENGTHS if not algorithm.why_not(n)]
     else:
-        found = [algorithm.orders(shape, shape)[:1] for shape in algorithm.samples]
+        found = [algorithm.orders(s, algorithm.held_in(s))[:1] for s in algorithm.samples]
     chosen = [recipe for each in found for recipe in {each[place] for place in places}]
     return [*chosen, *algorithm.short]
 
@@ -78,7 +78,10 @@ def test_loads_do_not_run_too_far_ahead(monkeypatch, name):
     algorithm = REGISTRY[name]
     size, batch = algorithm.ahead.size, algorithm.ahead.batch
     monkeypatch.setenv(hardware.TARGET_VARIABLE, algorithm.ahead.target)
-    found = algorithm.orders(size, size) if algorithm.takes_shapes else algorithm.recipes(size)
+    if algorithm.takes_shapes:
+        found = algorithm.orders(size, algorithm.held_in(size))
+    else:
+        found = algorithm.recipes(size)
     for recipe in found[:2]:
         assert dry_run(algorithm, recipe, batch).launches == 1
 

@@ -18,7 +18,7 @@ def example(algorithm):
     """A recipe of an algorithm: a short one, of 64 points where it takes them."""
     if algorithm.takes_shapes:
         shape = algorithm.samples[0]
-        return algorithm.orders(shape, shape)[0]
+        return algorithm.orders(shape, algorithm.held_in(shape))[0]
     if algorithm.short:
         return algorithm.short[0]
     n = next(n for n in (64, *range(algorithm.shortest, 2**13)) if not algorithm.why_not(n))

@@ -9,6 +9,7 @@ import make_plans
 from nki_sim import hardware
 from trnfft.planner import planner
 from trnfft.planner.plan import Plan
+from trnfft.planner.problem import SPECTRAL_KINDS
 
 CASES = [("complex", 0), ("real", 0), ("block circulant", 0)]  # quick ones
 
@@ -63,7 +64,8 @@ def test_all_kinds_ship_for_all_chips():
         arrays = {(kind, axes) for kind in ("c2c", "r2c", "c2r") for axes in (0, 2, 3)}
         others = {("convolution", 0), ("convolution", 2)}
         weights = {("block_circulant", 3), ("block_circulant_gradients", 3)}
-        assert set(found) == arrays | others | weights
+        layers = {(kind, axes) for kind in SPECTRAL_KINDS for axes in (3, 4)}
+        assert set(found) == arrays | others | weights | layers
 
 
 def test_titles_name_the_cases():

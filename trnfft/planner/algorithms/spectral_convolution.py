@@ -57,6 +57,9 @@ class SpectralConvolution(ShapeAlgorithm):
             return [found[0], shapes[-1], shapes[-1]]  # of the adjoint weight
         return found
 
+    def held_in(self, sample: tuple[int, ...]) -> tuple[int, ...]:
+        return (*sample[:2], *(-(-size // 4) for size in sample[2:]))
+
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         """Returns the recipe for channels and lengths, of which the frequencies `held` are kept."""
         if len(shape) not in (3, 4) or len(held) != len(shape):
