@@ -299,7 +299,7 @@ def of_layers() -> list[Case]:
         Case(
             "spectral_gradients",
             spectral_gradients,
-            [(5, 4, points), (5, 2, *weight[0][::2]), *weight],
+            [(5, 4, points), (5, math.prod(counts), 2, 3), *weight],
             lambda: (
                 *pack(spectral_tables(lengths, counts, is_gradient=True)),
                 (lengths, counts),

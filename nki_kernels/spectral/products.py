@@ -46,19 +46,27 @@ def slack() -> int:
 
 
 def turn(
-    balance: Balance, tile: Tensor, cuts: Sequence[tuple[int, int]], identity: Tensor
+    balance: Balance,
+    tile: Tensor,
+    cuts: Sequence[tuple[int, int]],
+    identity: Tensor,
+    target: Tensor | None = None,
 ) -> list[Tensor]:
     """Transpose runs (first, count) of SBUF [P, n], up to 128 each, to SBUF [count, P].
 
     Four of them share a bank. Where narrow operands are refused, a run takes the numbers after it
-    along, whose results are not used.
+    along, whose results are not used. target: a tile [count, run, P] for runs of one length.
     """
     found, held = list[Tensor](), tile.shape[0]
     for first in range(0, len(cuts), _TOGETHER):
         group = cuts[first : first + _TOGETHER]
         sizes = [count for _, count in group]
         wide = [padded_columns(count, held) for count in sizes]
-        bank, moved = psum((max(wide), len(group), held)), sbuf((max(sizes), len(group), held))
+        bank = psum((max(wide), len(group), held))
+        if target is None:
+            moved = sbuf((max(sizes), len(group), held))
+        else:
+            moved = target[:, first : first + len(group)]
         for place, ((low, _), count) in enumerate(zip(group, wide, strict=True)):
             transpose(bank[0:count, place], tile[:, low : low + count], identity)
         same = 0

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import clear, sbuf, transfer
+from ..engines import HALF, clear, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import Rows
 from ..pipeline import Beside
@@ -22,11 +23,12 @@ from ..row_guard import RowGuard, guarded, prepare_guard
 from ..tensor import Tensor
 from .constants import Loader
 from .evacuation import Balance
-from .layer import Layer, chunks, operands, slot
+from .layer import Layer, Operand, chunks, operands, slot
 from .mixing import Modes
-from .products import columns_of, slack
+from .products import columns_of, slack, turn
 
 _GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
+_TURNED = 32  # runs of spectra that are transposed and stored at once
 _RING = 24 << 10  # bytes a partition of rows that are loaded ahead
 
 
@@ -138,51 +140,57 @@ class Spectra:
     def __init__(self, layer: Layer, modes: Modes, balance: Balance) -> None:
         self.modes, self.balance = modes, balance
         self.over, self.width = operands(layer.inputs), slot(min(layer.inputs, PARTITIONS))
-        self.tiles = list[Tensor]()
+        self.close()
 
     def open(self, batch: int) -> list[Tensor]:
         """Allocate the spectra of a block."""
         modes = self.modes
         size = modes.each * modes.inner
-        self.tiles = [sbuf((PARTITIONS, batch, size)) for _ in self.over]
-        for tile, operand in zip(self.tiles, self.over, strict=True):
+        count = batch * size
+        self.flat = [sbuf((PARTITIONS, count + slack())) for _ in self.over]
+        for tile, operand in zip(self.flat, self.over, strict=True):
             used = sum(piece.count for piece in operand.pieces)
             if used < operand.rows or modes.count(modes.halves - 1) < modes.each:
                 clear(tile, nisa.engine.gpsimd)
+            elif slack() > 0:
+                clear(tile[:, count:], nisa.engine.gpsimd)
+        self.tiles = [tile[:, 0:count].reshape_dim(1, (batch, size)) for tile in self.flat]
         return self.tiles
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
-        self.tiles = []
+        self.flat, self.tiles = list[Tensor](), list[Tensor]()
 
-    def store(self, rows: Rows, target: Tensor, parts: int, sign: float = 1.0) -> None:
-        """Store the spectra of a block in HBM [B, parts, channels, f].
+    def store(self, identity: Tensor, target: Tensor, rows: Rows) -> None:
+        """Transpose the spectra of a block and store them in HBM [B, f, parts, channels].
 
-        The imaginary part goes to part 1. The real part, times the sign, goes to part 0, or to the
-        last of three parts if the sign is negative.
+        With three parts, the last one is the real part times -1.
         """
-        modes, channels = self.modes, target.shape[2]
-        total, sample = modes.total, parts * channels * modes.total
-        for tile, operand in zip(self.tiles, self.over, strict=True):
-            for piece in operand.pieces:
-                if sign < 0 and piece.part == 1:
-                    continue
-                part = 2 if sign < 0 else piece.part
+        _, total, parts, channels = target.shape
+        modes = self.modes
+        size = modes.each * modes.inner
+        batch = self.tiles[0].shape[1]
+        for tile, operand in zip(self.flat, self.over, strict=True):
+            for run in _runs(batch, size, total):
+                cuts = [(run.start + index * run.step, run.count) for index in range(run.repeats)]
+                moved = sbuf((run.count, run.repeats, PARTITIONS))
+                turn(self.balance, tile, cuts, identity, moved)
                 for half in range(min(modes.halves, modes.outer)):
-                    count = modes.count(half) * modes.inner
-                    low = half * operand.rows + piece.partition
-                    data = tile[low : low + piece.count, :, 0:count]
-                    if sign < 0:
-                        data, source = sbuf(data.shape), data
-                        nisa.activation(dst=data, op=nl.copy, data=source, scale=sign)
-                    start = rows.first * sample + (part * channels + piece.low) * total
-                    place = target.ap(
-                        [[total, piece.count], [sample, data.shape[1]], [1, count]],
-                        start + half * modes.each * modes.inner,
-                        scalar_offset=rows.base,
-                        indirect_dim=0,
-                    )
-                    transfer(place, data, rows.base)
+                    count = run.count
+                    if run.low is not None:
+                        count = min(count, modes.count(half) * modes.inner - run.low)
+                    if count <= 0:
+                        continue
+                    part = moved[0:count, :, half * operand.rows : (half + 1) * operand.rows]
+                    at = _Rows(rows, run.row + half * size, run.row_step)
+                    for columns, data in _columns(part, operand, channels):
+                        at.store(target, columns, data)
+                    for piece in operand.pieces if parts == 3 else ():
+                        if piece.part == 0:
+                            minus = sbuf((count, run.repeats, piece.count))
+                            data = part[:, :, piece.rows]
+                            nisa.activation(dst=minus, op=nl.copy, data=data, scale=-1.0)
+                            at.store(target, 2 * channels + piece.low, minus)
 
     def gathered(self, one: RowTile) -> Tensor | None:
         """Return a tile for the spectra of a tile of rows [(b, i), part, outer, inner].
@@ -264,3 +272,70 @@ def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
     for mark in found[2:]:
         nisa.tensor_tensor(dst=total, data1=total, data2=mark, op=nl.add)
     return total
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Columns (b, f) that are transposed: ``repeats`` times ``count`` of them.
+
+    They begin at ``start``, ``step`` apart, and belong to rows of HBM from ``row`` on, ``row_step``
+    apart.
+    """
+
+    start: int
+    count: int
+    step: int
+    repeats: int
+    row: int
+    row_step: int
+    low: int | None = None  # the first frequency, where a run has those of one sample
+
+
+def _runs(batch: int, size: int, total: int) -> list[_Run]:
+    """Return the runs of a batch with ``size`` frequencies a sample, of ``total`` in HBM."""
+    if size == total and size <= HALF:  # several samples, which follow each other in HBM, too
+        each = PARTITIONS // size
+        width, rest = each * size, batch % each
+        found = [
+            _Run(first * width, width, width, count, first * width, width)
+            for first, count in chunks(batch // each, _TURNED)
+        ]
+        start = (batch - rest) * size
+        return found + [_Run(start, rest * size, 0, 1, start, 0)] * (rest > 0)
+    parts = -(-size // PARTITIONS)
+    ends = [size * part // parts for part in range(parts + 1)]
+    return [
+        _Run(first * size + low, high - low, size, count, first * total + low, total, low)
+        for low, high in pairwise(ends)
+        for first, count in chunks(batch, _TURNED)
+    ]
+
+
+def _columns(data: Tensor, operand: Operand, channels: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield the columns of HBM [part, c] and the data of each piece, or of both together."""
+    if len(operand.pieces) == 2 and 2 * channels == operand.rows:
+        yield 0, data
+        return
+    for piece in operand.pieces:
+        yield piece.part * channels + piece.low, data[:, :, piece.rows]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows (b, f) of a block in HBM, from ``first`` on, ``step`` apart."""
+
+    block: Rows
+    first: int
+    step: int
+
+    def store(self, target: Tensor, column: int, data: Tensor) -> None:
+        """Store [f, repeats, c] in HBM [B, f, part, c] from a column on."""
+        _, total, parts, channels = target.shape
+        width = parts * channels
+        dst = target.ap(
+            [[width, data.shape[0]], [self.step * width, data.shape[1]], [1, data.shape[2]]],
+            (self.block.first * total + self.first) * width + column,
+            scalar_offset=self.block.base,
+            indirect_dim=0,
+        )
+        transfer(dst, data, self.block.base)

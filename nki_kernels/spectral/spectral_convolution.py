@@ -17,7 +17,7 @@ once and written once, and no spectrum passes through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -54,7 +54,7 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
 
     Returns:
         y, float32 HBM [B, Co, points]; or (y, spectra), the kept frequencies of x, float32 HBM
-        [B, part, Ci, frequencies].
+        [B, frequencies, part, Ci].
     """
     lengths, counts, is_adjoint, keeps = layer
     channels = w_re.shape[0:2]
@@ -67,8 +67,7 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
     if not keeps:
         for_rows(batch, work, work.most, work.split, None)
         return y
-    spectra = hbm((batch, 2, sizes.inputs, sizes.frequencies))
-    work.keep = partial(work.analysis.spectra.store, target=spectra, parts=2)
+    work.keep = spectra = hbm((batch, sizes.frequencies, 2, sizes.inputs))
     for_rows(batch, work, work.most, work.split, None)
     return y, spectra
 
@@ -93,7 +92,7 @@ class Convolution:
         self.modes = self.analysis.modes
         channels = layer.inputs, layer.outputs
         self.weight = Weight(weight, self.modes, channels, is_adjoint)
-        self.keep: Callable[[Rows], None] | None = None  # stores the spectra of a block
+        self.keep: Tensor | None = None  # HBM for the spectra of x
         self.running = 0  # blocks that are on their way
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
         sample = spectra + self.synthesis.sample_bytes
@@ -132,7 +131,8 @@ class Convolution:
         yield Single(self.loader.finish)
         yield TURN
         if self.keep is not None:
-            yield Single(partial(self.keep, rows))
+            store = self.analysis.spectra.store
+            yield Single(partial(store, self.identity, self.keep, rows))
         yield from Mixing(self.weight, spectra, self.synthesis.put, self.synthesis.follow).run()
         del spectra
         self.analysis.spectra.close()

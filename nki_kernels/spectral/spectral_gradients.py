@@ -11,7 +11,7 @@ Layout on the NeuronCore.  The first pass is spectral_convolution with the adjoi
 D as (Re D, Im D, -Re D). The second pass loads both spectra with the samples on the partitions,
 once for each part of X, so that one product contracts samples and parts:
 
-    X [(part, b), i, f] x [(Re D, Im D), (Im D, -Re D)] [(part, b), (part, o), f]
+    X [(part, b), f, i] x [(Re D, Im D), (Im D, -Re D)] [(part, b), f, (part, o)]
         -> [i, (part, o), f]
 
 Frequencies are shared among slots of the partitions, whose products run side by side, and among the
@@ -49,8 +49,8 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
 
     Args:
         dy: gradient of the result, float32 HBM [B, Co, points].
-        spectra: the second result of ``spectral_convolution``, float32 HBM [B, part, Ci,
-            frequencies].
+        spectra: the second result of ``spectral_convolution``, float32 HBM [B, frequencies, part,
+            Ci].
         w_re, w_im: the parts of the weight, float32 HBM [Ci, Co, frequencies].
         tables, places: the two results of ``pack(spectral_tables(..., is_gradient=True))``.
         layer: (lengths, counts): tuples of ints.
@@ -64,8 +64,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     sizes = Layer(outputs, inputs, lengths, counts)
     dx = hbm((batch, inputs, sizes.points))
     work = Convolution(sizes, dy, dx, (w_re, w_im), unpack(tables, places), True)
-    of_dy = hbm((batch, 3, outputs, frequencies))
-    work.keep = partial(_store, work.analysis.spectra, of_dy)
+    work.keep = of_dy = hbm((batch, frequencies, 3, outputs))
     for_rows(batch, work, work.most, work.split, None)
     del work  # and its tiles for loads, of which only so many bytes may live
     meet(of_dy)
@@ -75,19 +74,13 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     return dx, by_weight[0], by_weight[1]
 
 
-def _store(spectra: Any, target: Tensor, rows: Rows) -> None:
-    """Store the spectra of a block of dy in three parts."""
-    spectra.store(rows, target, 3)
-    spectra.store(rows, target, 3, sign=-1.0)
-
-
 class WeightGradient:
     """The second pass, whose rows are frequencies; a block has as many as are loaded at once."""
 
     def __init__(self, of_x: Tensor, of_dy: Tensor, target: Sequence[Tensor]) -> None:
         self.of_x, self.of_dy, self.target = of_x, of_dy, target
-        self.batch, _, self.inputs, self.total = of_x.shape
-        self.outputs = of_dy.shape[2]
+        self.batch, self.total, _, self.inputs = of_x.shape
+        self.outputs = of_dy.shape[3]
         self.samples = chunks(self.batch, HALF)
         self.slot = row_tile(2 * self.samples[0][1])  # partitions of both parts of the samples
         self.slots = PARTITIONS // self.slot
@@ -139,7 +132,7 @@ class WeightGradient:
                             continue
                         partition = place * self.slot
                         slots = slice(partition, partition + 2 * samples[1])
-                        held_x, moved = x[slots, :, low + f], d[slots, :, low + f]
+                        held_x, moved = x[slots, low + f], d[slots, low + f]
                         multiply_in_slot(bank[:, f], held_x, moved, partition, self.slot, False)
                 for _, first, bank in banks:
                     held = bank.shape[1]
@@ -167,11 +160,11 @@ class WeightGradient:
         channels: tuple[tuple[int, int], tuple[int, int]],
         tiles: Sequence[Tensor],
     ) -> tuple[Tensor, Tensor]:
-        """Load X [(slot, part, b), i, f] and D [(slot, part, b), (part, o), f]."""
+        """Load X [(slot, part, b), f, i] and D [(slot, part, b), f, (part, o)]."""
         (first, count), (cut, other) = samples, channels
         widths = columns_of(cut[1]), 2 * other[1]
         x, d = (
-            tile[:, 0 : width * each].reshape_dim(1, (width, each))
+            tile[:, 0 : each * width].reshape_dim(1, (each, width))
             for tile, width in zip(tiles, widths, strict=True)
         )
         for place in range(self.slots):
@@ -181,33 +174,30 @@ class WeightGradient:
             for part in range(2):
                 partition = place * self.slot + part * count
                 b = slice(partition, partition + count)
-                start = rows.first + place * each
-                self._load_part(
-                    x[b, 0 : cut[1], 0:held], self.of_x, first, (part, cut), start, rows
-                )
+                start = first, rows.first + place * each
+                self._load_part(x[b, 0:held, 0 : cut[1]], self.of_x, start, (part, cut), rows)
                 for half in range(2):
                     o = slice(half * other[1], (half + 1) * other[1])
-                    source = part + half, other
-                    self._load_part(d[b, o, 0:held], self.of_dy, first, source, start, rows)
+                    of_part = part + half, other
+                    self._load_part(d[b, 0:held, o], self.of_dy, start, of_part, rows)
         return x, d
 
     def _load_part(
         self,
         place: Tensor,
         source: Tensor,
-        first: int,
+        start: tuple[int, int],
         part: tuple[int, tuple[int, int]],
-        start: int,
         rows: Rows,
     ) -> None:
-        """Load frequencies of one part of some channels of samples [b, c, f]."""
+        """Load one part of some channels, of samples and frequencies from ``start`` on."""
         number, (low, count) = part
-        _, parts, channels, total = source.shape
-        sample = parts * channels * total
+        _, total, parts, channels = source.shape
+        width = parts * channels
         data = source.ap(
-            [[sample, place.shape[0]], [total, count], [1, place.shape[2]]],
-            first * sample + (number * channels + low) * total + start,
+            [[total * width, place.shape[0]], [width, place.shape[1]], [1, count]],
+            (start[0] * total + start[1]) * width + number * channels + low,
             scalar_offset=rows.base,
-            indirect_dim=3,
+            indirect_dim=1,
         )
         transfer(place, data, rows.base)

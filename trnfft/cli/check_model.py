@@ -344,12 +344,19 @@ def in_us(ns: float) -> str:
 def work_of(one: Launches) -> str:
     """Returns the work of a launch and its algorithm, as text."""
     from trnfft.planner.algorithms import ALGORITHMS
-    from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, CONVOLUTION
+    from trnfft.planner.problem import (
+        CIRCULANT,
+        CIRCULANT_GRADIENTS,
+        CONVOLUTION,
+        SPECTRAL_KINDS,
+    )
 
     kind = ALGORITHMS[one.algorithm].kind
     size = " x ".join(map(str, one.points))
     if kind in (CIRCULANT, CIRCULANT_GRADIENTS):
         return f"{number_of(one.batch, 'row')}, weight {size}, {one.algorithm}"
+    if kind in SPECTRAL_KINDS:
+        return f"{number_of(one.batch, 'sample')} of {size} points, {one.algorithm}"
     what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
     return f"{what} of {size} points, {one.algorithm}"
 

@@ -13,7 +13,11 @@ import torch
 from torch.distributed.tensor import Partial, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 
-from trnfft.ops import block_circulant, convolution  # noqa: F401  (which make the operators)
+from trnfft.ops import (  # noqa: F401  (which make the operators)
+    block_circulant,
+    convolution,
+    spectral_convolution,
+)
 
 # placements of results and of arguments; None for an argument that is not a tensor
 Rule = tuple[list[Any], list[Any]]
@@ -88,6 +92,32 @@ def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend:
         results = [Shard(0), Partial()]
         rules.append((results, [Shard(0), _OF_ROWS, Replicate(), None, None]))
     return rules
+
+
+@register_sharding(operators.spectral_convolution.default)
+def _spectral_convolution(
+    x: Any, real: Any, imag: Any, is_centered: bool, is_adjoint: bool, backend: str
+) -> list[Rule]:
+    settings = [None] * 3
+    rules: list[Rule] = [([Replicate()], [Replicate()] * 3 + settings)]
+    return [*rules, ([Shard(0)], [Shard(0), Replicate(), Replicate(), *settings])]
+
+
+@register_sharding(operators.spectral_convolution_kept.default)
+def _spectral_convolution_kept(
+    x: Any, real: Any, imag: Any, is_centered: bool, backend: str
+) -> list[Rule]:
+    rules: list[Rule] = [([Replicate()] * 2, [Replicate()] * 3 + [None] * 2)]
+    return [*rules, ([Shard(0)] * 2, [Shard(0), Replicate(), Replicate(), None, None])]
+
+
+@register_sharding(operators.spectral_gradients.default)
+def _spectral_gradients(
+    grad: Any, spectra: Any, real: Any, imag: Any, is_centered: bool, backend: str
+) -> list[Rule]:
+    rules: list[Rule] = [([Replicate()] * 3, [Replicate()] * 4 + [None] * 2)]
+    results = [Shard(0), Partial(), Partial()]
+    return [*rules, (results, [Shard(0)] * 2 + [Replicate()] * 2 + [None] * 2)]
 
 
 def _dims(rest: tuple[Any, ...], index: int) -> int:

@@ -19,9 +19,25 @@ from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.nki import Nki
 from trnfft.backends.torch_native import TorchNative
+from trnfft.complex import dispatch
+from trnfft.ops.spectral_convolution import (
+    by_frequency,
+    by_transforms,
+    gradients_by_transforms,
+)
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import C2C, C2R, CIRCULANT, CONVOLUTION, R2C
+from trnfft.planner.problem import (
+    C2C,
+    C2R,
+    CIRCULANT,
+    CONVOLUTION,
+    R2C,
+    SPECTRAL,
+    SPECTRAL_GRADIENTS,
+    SPECTRAL_KINDS,
+)
 
 NAMES = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, in the report
 
@@ -182,6 +198,8 @@ def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:
     if kind == CONVOLUTION:
         rows = recipe.passes
         return (rows[1].recipe.n, rows[0].recipe.n) if rows else (recipe.n,)
+    if kind in SPECTRAL_KINDS:
+        return SpectralConvolution.sizes(recipe).lengths
     if kind not in NAMES:
         return recipe.held
     sizes = tuple(x[0].shape[1:])
@@ -197,6 +215,8 @@ def _computed(recipe: Recipe, x: Parts, call: Call) -> list[torch.Tensor]:
         return list(getattr(TorchNative(), kind)(x, call))
     if kind == CONVOLUTION:
         return [_convolved_images(recipe, x) if recipe.passes else _convolved_rows(recipe, x)]
+    if kind in SPECTRAL_KINDS:
+        return _spectral(recipe, kind, x, call.inverse)
     return _circulant(recipe, x) if kind == CIRCULANT else _circulant_gradients(recipe, x)
 
 
@@ -220,6 +240,22 @@ def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
     filters = torch.complex(real, imag)
     spectra = torch.fft.rfft2(images, size).unflatten(0, (-1, len(filters))) * filters
     return torch.fft.irfft2(spectra, size).flatten(0, 1)[..., : columns.kept, : rows.kept]
+
+
+def _spectral(recipe: Recipe, kind: str, x: Parts, is_adjoint: bool) -> list[torch.Tensor]:
+    """Computes a spectral convolution, with its kept frequencies, or its gradients."""
+    counts = SpectralConvolution.sizes(recipe).counts
+    lengths = SpectralConvolution.sizes(recipe).lengths
+    is_centered = bool(recipe.layout)
+    parts = [part.unflatten(2, counts) for part in x[-2:]]
+    if is_adjoint:
+        parts = [parts[0].transpose(0, 1), -parts[1].transpose(0, 1)]
+    weight, data = dispatch.Parts(*parts), x[0].unflatten(2, lengths)
+    if kind == SPECTRAL_GRADIENTS:
+        by_x, *by_weight = gradients_by_transforms(data, x[1], weight, is_centered)
+        return [by_x.flatten(2), *(part.flatten(2) for part in by_weight)]
+    y, low = by_transforms(data, weight, is_centered)
+    return [y.flatten(2)] if kind == SPECTRAL else [y.flatten(2), by_frequency(low)]
 
 
 def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:

@@ -229,18 +229,16 @@ def _convolution(
 def _kept(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the convolution, and the kept frequencies of x as [B, part, Ci, *frequencies]."""
+    """Returns the convolution, and the kept frequencies of x as [B, frequencies, part, Ci]."""
     backend = backend or _kernel_backend(x, real, True)
     recipe = _recipe(tuple(x.shape), tuple(real.shape), "keeps") if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
             y, low = by_transforms(x, Parts(real, imag), is_centered)
-        return owned(y), torch.stack([low.real, low.imag], 1)
+        return owned(y), by_frequency(low)
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
     y, spectra = named(backend).run(_ordered(recipe, is_centered), parts)
-    batch, counts = x.shape[0], real.shape[2:]
-    y = y.reshape(batch, real.shape[1], *x.shape[2:])
-    return owned(y), owned(spectra.reshape(batch, 2, real.shape[0], *counts))
+    return owned(y.reshape(x.shape[0], real.shape[1], *x.shape[2:])), owned(spectra)
 
 
 @torch.library.custom_op("trnfft::spectral_gradients", mutates_args=())
@@ -261,15 +259,15 @@ def _gradients(
     recipe = _recipe(x, tuple(real.shape), "gradients") if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
-            found = _gradients_by_transforms(grad, spectra, Parts(real, imag), is_centered)
+            found = gradients_by_transforms(grad, spectra, Parts(real, imag), is_centered)
         return tuple(owned(one) for one in found)  # type: ignore[return-value]
-    parts = (grad.flatten(2), spectra.flatten(3), real.flatten(2), imag.flatten(2))
+    parts = (grad.flatten(2), spectra, real.flatten(2), imag.flatten(2))
     by_x, *by_weight = named(backend).run(_ordered(recipe, is_centered), parts)
     dw = [owned(part.reshape(real.shape)) for part in by_weight]
     return owned(by_x.reshape(x)), dw[0], dw[1]
 
 
-def _gradients_by_transforms(
+def gradients_by_transforms(
     grad: torch.Tensor, spectra: torch.Tensor, weight: Parts, is_centered: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Computes `_gradients` by operations that have derivatives."""
@@ -277,10 +275,23 @@ def _gradients_by_transforms(
     of_grad = kept_spectrum(grad, counts, is_centered)
     conj = Parts(weight.real.transpose(0, 1), -weight.imag.transpose(0, 1))
     by_x = inverse_of_kept(mix(of_grad, conj), lengths, is_centered)
-    low = Parts(spectra[:, 0], -spectra[:, 1])
+    parts = _by_channels(spectra, counts)
+    low = Parts(parts.real, -parts.imag)
     by_weight = _product("bo...,bi...->io...", of_grad, low)
     factors = _inverse_factors(grad, lengths, counts[-1])
     return by_x, by_weight.real * factors, by_weight.imag * factors
+
+
+def by_frequency(low: torch.Tensor) -> torch.Tensor:
+    """Returns kept frequencies [B, C, *frequencies] as a kernel does, [B, frequencies, part, C]."""
+    parts = torch.stack([low.real, low.imag], 1).flatten(3)
+    return parts.permute(0, 3, 1, 2).contiguous()
+
+
+def _by_channels(spectra: torch.Tensor, counts: Sequence[int]) -> Parts:
+    """Returns kept frequencies [B, frequencies, part, C] as both parts [B, C, *frequencies]."""
+    shape = (*spectra.shape[:1], spectra.shape[3], *counts)
+    return Parts(*(part.mT.reshape(shape) for part in spectra.unbind(2)))
 
 
 def _inverse_factors(like: torch.Tensor, lengths: tuple[int, ...], count: int) -> torch.Tensor:
@@ -309,7 +320,7 @@ def _(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     y = x.new_empty(x.shape[0], real.shape[1], *x.shape[2:])
-    return y, x.new_empty(x.shape[0], 2, real.shape[0], *real.shape[2:])
+    return y, x.new_empty(x.shape[0], math.prod(real.shape[2:]), 2, real.shape[0])
 
 
 @_gradients.register_fake
@@ -355,9 +366,10 @@ def _backward_of_kept(ctx: Any, grad: Any, of_spectra: Any) -> tuple[Any, ...]:
         settings = ctx.is_centered, ctx.backend
         found = list(_gradients(grad.contiguous(), spectra, real, imag, *settings))
     elif grad is not None:
-        found = list(_gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
+        found = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
     if of_spectra is not None:
-        low = made_of(of_spectra[:, 0], of_spectra[:, 1], grad if grad is not None else real)
+        parts = _by_channels(of_spectra, real.shape[2:])
+        low = made_of(*parts, grad if grad is not None else real)
         factors = _inverse_factors(real, ctx.lengths, real.shape[-1])
         more = inverse_of_kept(each_part(lambda p: p / factors, low), ctx.lengths, ctx.is_centered)
         by_x = found[0]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nki_kernels.spectral import planes, spectral_convolution, spectral_gradients, spectral_tables
+from nki_kernels.spectral.layer import Layer
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
 from trnfft.planner.plan import Recipe
@@ -36,19 +37,19 @@ class SpectralConvolution(ShapeAlgorithm):
         self.ahead = Ahead((64, 64, 1024), 64, "trn1")
 
     @staticmethod
-    def sizes(recipe: Recipe) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+    def sizes(recipe: Recipe) -> Layer:
         """Returns the channels, the lengths and the kept frequencies."""
         inputs, outputs, *rest = recipe.held
         axes = len(rest) // 2
-        return inputs, outputs, tuple(rest[:axes]), tuple(rest[axes:])
+        return Layer(inputs, outputs, tuple(rest[:axes]), tuple(rest[axes:]))
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        inputs, outputs, lengths, counts = self.sizes(recipe)
-        points, kept = math.prod(lengths), math.prod(counts)
-        weight = (inputs, outputs, kept)
+        layer = self.sizes(recipe)
+        weight = (layer.inputs, layer.outputs, layer.frequencies)
         if self.kind == SPECTRAL_GRADIENTS:
-            return [(batch, outputs, points), (batch, 2, inputs, kept), weight, weight]
-        return [(batch, inputs, points), weight, weight]
+            spectra = (batch, layer.frequencies, 2, layer.inputs)
+            return [(batch, layer.outputs, layer.points), spectra, weight, weight]
+        return [(batch, layer.inputs, layer.points), weight, weight]
 
     def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
         found = self.inputs(recipe, shapes[0][0])
@@ -74,22 +75,23 @@ class SpectralConvolution(ShapeAlgorithm):
         return [Recipe(self.name, math.prod(shape), held=(*shape, *counts))]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
-        _, _, lengths, counts = self.sizes(recipe)
-        return spectral_tables.spectral_specs(lengths, counts)
+        layer = self.sizes(recipe)
+        return spectral_tables.spectral_specs(layer.lengths, layer.counts)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
-        _, _, lengths, counts = self.sizes(recipe)
+        layer, is_gradient = self.sizes(recipe), self.kind == SPECTRAL_GRADIENTS
         return spectral_tables.spectral_tables(
-            lengths, counts, bool(recipe.layout), scale, self.kind == SPECTRAL_GRADIENTS
+            layer.lengths, layer.counts, bool(recipe.layout), scale, is_gradient
         )
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        _, _, lengths, counts = self.sizes(recipe)
+        layer = self.sizes(recipe)
+        sizes = layer.lengths, layer.counts
         if self.kind == SPECTRAL_GRADIENTS:
-            return ((lengths, counts),)
-        return ((lengths, counts, inverse, self.kind == SPECTRAL_KEPT),)
+            return (sizes,)
+        return ((*sizes, inverse, self.kind == SPECTRAL_KEPT),)
 
     def error(self, recipe: Recipe) -> float:
-        inputs, _, lengths, counts = self.sizes(recipe)
-        sums = (*lengths, 2 * inputs, *(2 * count for count in counts))
+        layer = self.sizes(recipe)
+        sums = (*layer.lengths, 2 * layer.inputs, *(2 * count for count in layer.counts))
         return accuracy.root_of_squares(*map(accuracy.matrix_error, sums))
