@@ -144,6 +144,24 @@ class RowGuard:
         if self.guard is not None:
             advance_guard(self.guard, guard_steps(self.guard))
 
+    def bad(self, dst: Tensor, value: float) -> None:
+        """Write the value where rows [P, rows] are bad, and 0 elsewhere, once all steps are done.
+
+        Without a guard all are good.
+        """
+        if self.guard is None:
+            nisa.memset(dst=dst, value=0.0)
+            return
+        nisa.tensor_scalar(
+            dst=dst,
+            data=self.guard.good,
+            op0=nl.equal,
+            operand0=0.0,
+            op1=nl.multiply,
+            operand1=value,
+            engine=nisa.engine.vector,
+        )
+
     @property
     def marks(self) -> Tensor | None:
         """The marks of the rows [P, rows], once all steps are done; None without a guard."""

@@ -34,6 +34,8 @@ from trnfft.planner.problem import (
     CIRCULANT,
     CIRCULANT_GRADIENTS,
     CONVOLUTION,
+    FRAME_BANDS,
+    FRAME_POWERS,
     R2C,
     SPECTRAL_KINDS,
     Problem,
@@ -67,6 +69,8 @@ LAYERS = (
     (32, (64, 64), (32, 16), 16),
     (64, (128, 128), (32, 17), 8),
 )
+# Spectrograms: points of a frame, hop, bands, frames.
+FRAMES = ((400, 160, 80, 3000), (512, 128, 80, 6000), (1024, 256, 128, 3000))
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,11 @@ def sizes() -> dict[str, list[Size]]:
             _shaped(kind, (n, n, *points), (n, n, *kept), batch)
             for n, points, kept, batch in LAYERS
             for kind in SPECTRAL_KINDS
+        ],
+        "frames": [
+            _shaped(kind, sizes, sizes, batch)
+            for n, hop, bands, batch in FRAMES
+            for kind, sizes in ((FRAME_POWERS, (n, hop)), (FRAME_BANDS, (n, hop, bands)))
         ],
     }
 

@@ -63,6 +63,7 @@ from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
+from nki_kernels.spectral.frames import frame_bands, frame_powers
 from nki_kernels.spectral.spectral_convolution import spectral_convolution
 from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import spectral_tables
@@ -106,7 +107,14 @@ def both(*shape: int) -> list[Shape]:
 
 def all_cases() -> list[Case]:
     """Returns at least one case of every kernel."""
-    return [*of_complex_rows(), *of_real_rows(), *of_axes(), *of_products(), *of_layers()]
+    return [
+        *of_complex_rows(),
+        *of_real_rows(),
+        *of_axes(),
+        *of_products(),
+        *of_frames(),
+        *of_layers(),
+    ]
 
 
 def of_complex_rows() -> list[Case]:
@@ -280,6 +288,16 @@ def of_products() -> list[Case]:
             [(rows, 2, 8), *spectra],
             circulant_rest,
         ),
+    ]
+
+
+def of_frames() -> list[Case]:
+    """Returns the cases of spectrograms, alone and in bands."""
+    radices = (8, 12)
+    tables = lambda: (*pack(real_stockham_tables(96, radices)), radices, 2)  # noqa: E731
+    return [
+        Case("frame_powers", frame_powers, [(40, 32), (1, 96)], tables),
+        Case("frame_bands", frame_bands, [(40, 32), (1, 96), (49, 10)], tables),
     ]
 
 

@@ -107,9 +107,31 @@ def stft(
     _check_optional_flags(
         onesided=onesided, return_complex=return_complex, align_to_window=align_to_window
     )
+    lengths = n_fft, hop_length, win_length
+    x, weights, hop = framed(input, lengths, window, center, pad_mode, align_to_window)
+    n_fft = weights.shape[-1]
+    frames = _product(_frames(x, n_fft, hop), weights)
+    result = _spectra(frames, "ortho" if normalized else None, onesided).transpose(-1, -2)
+    if return_complex or return_complex is None:
+        return result
+    return torch.stack([result.real, result.imag], -1)
+
+
+def framed(
+    input: Input,
+    lengths: tuple[int, int | None, int | None],
+    window: Input | None,
+    center: bool,
+    pad_mode: str,
+    align_to_window: bool | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Returns the padded samples of `stft`, its window in the length of a frame, and its hop.
+
+    lengths: n_fft, hop_length and win_length. Other arguments, and errors, are those of `stft`.
+    """
     check_choice("pad_mode", pad_mode, PAD_MODES, NotImplementedError)
     x = _samples(input)
-    n_fft, hop, size = _lengths(n_fft, hop_length, win_length)
+    n_fft, hop, size = _lengths(*lengths)
     _check_signal(x, center, align_to_window)
     if center:
         _check_padding(n_fft // 2, x.shape, pad_mode)
@@ -117,11 +139,7 @@ def stft(
     elif align_to_window:
         x = _padded(x, *_margins(n_fft, size), "constant")
     _check_frames(n_fft, hop, size, x.shape[-1])
-    frames = _product(_frames(x, n_fft, hop), _window(window, size, n_fft, x))
-    result = _spectra(frames, "ortho" if normalized else None, onesided).transpose(-1, -2)
-    if return_complex or return_complex is None:
-        return result
-    return torch.stack([result.real, result.imag], -1)
+    return x, _window(window, size, n_fft, x), hop
 
 
 def istft(

@@ -42,6 +42,13 @@ class Stages:
     is_scalar: bool  # whether ScalarE, not VectorE, evacuates transposes
     # Tables in SBUF: of the stage on real numbers, of slot 0, and of other slots, some in each.
     held: tuple[Tensor, ...] = ()
+    # Tables of the stage on real numbers for each slab from 0 on, where they differ.
+    weighted: tuple[Tensor, ...] = ()
+
+    @property
+    def spacing(self) -> int:
+        """Slabs of that stage before the next number of a run."""
+        return self.geometry.left // self.slabs
 
     @property
     def contracted(self) -> int:
@@ -225,8 +232,7 @@ def slab_tasks(
 
     The source has real rows, and the target states; in the other direction it is the reverse.
     """
-    slabs = stages.slabs
-    spacing = stages.geometry.left // slabs
+    slabs, spacing = stages.slabs, stages.spacing
     _, rows, size = target.shape
     target = target.reshape_dim(2, (size // spacing, spacing))
     tiles = 2 if stages.pairs_rows else 1
@@ -236,7 +242,8 @@ def slab_tasks(
             last = min(first + GROUP, spacing)
             count = len(mine) * stages.contracted * slabs
             data = [source.run(row, m, count, spacing) for m in range(first, last)]
-            matrices = [stages.held[0][0:count]] * len(data)
+            tables = stages.weighted or (stages.held[0],) * spacing
+            matrices = [table[0:count] for table in tables[first:last]]
             made = [
                 by_column(matrices, target[:, each, :, first:last], mark_of(marks, each))
                 for each in mine

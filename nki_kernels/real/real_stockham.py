@@ -64,7 +64,7 @@ from ..launch import (
 )
 from ..packing import unpack
 from ..pipeline import TURN, After, Beside, Block, Order, by_age
-from ..row_guard import prepare_guard
+from ..row_guard import RowGuard, prepare_guard
 from ..tables import load_identity
 from ..tensor import Tensor
 from .real_stages import (
@@ -157,10 +157,14 @@ class RealWork(Work):
     """What all blocks of a launch share: rows, and tiles into which DMA loads them in turn."""
 
     def __init__(
-        self, source: Sequence[HbmRows], target: Sequence[HbmRows], geometry: Geometry
+        self,
+        source: Sequence[HbmRows],
+        target: Sequence[HbmRows],
+        geometry: Geometry,
+        batch: int | None = None,
     ) -> None:
         self.source, self.target, self.geometry = source, target, geometry
-        self.batch = row_count(source[0].tensor)
+        self.batch = row_count(source[0].tensor) if batch is None else batch
         least, share = self.batch // nl.num_programs(), -(-self.batch // nl.num_programs())
         # Two long rows on a partition are for row tiles, where enough blocks remain to overlap.
         pair = 2 if least >= _PAIRED and geometry.pairs_rows else 1
@@ -218,11 +222,16 @@ class Transform(RealWork):
         """Transform all rows of this program; size: numbers of a tile for loads."""
         self.open_ring(size, min(_TILES, _RING // size))
         self.both = self.stages(tables, is_inverse, is_scalar=transposes_mix_rows())
-        # While a block is in its second stage, the next one is in its first, or else prepared.
-        order = Order(2, 0, apart=2, is_even=True)
+        self.run(self.order())
+
+    def order(self) -> Order:
+        """Return how blocks follow each other.
+
+        While a block is in its second stage, the next one is in its first, or else prepared.
+        """
         if self.geometry.n <= _INTERLEAVED and self.blocks >= _FEWEST:
-            order = Order(3, 1, by_age, begun=3, is_even=True)
-        self.run(order)
+            return Order(3, 1, by_age, begun=3, is_even=True)
+        return Order(2, 0, apart=2, is_even=True)
 
     def setup(self) -> None:
         """Load the tables."""
@@ -231,6 +240,11 @@ class Transform(RealWork):
 
 class Forward(Transform):
     """From real rows to half spectra."""
+
+    @property
+    def growth(self) -> float:
+        """The square of the factor by which the norm of a row may grow."""
+        return self.geometry.n
 
     def block(self, rows: Rows, number: int) -> Block:
         """One block of rows, from HBM to HBM."""
@@ -241,18 +255,27 @@ class Forward(Transform):
             loaded, x = x, flat_rows(tile, rows.each, self.geometry.n)
             steps.append(Beside(partial(copy_aside, x.each, loaded.each)))
             del loaded, tile
-        guard = guarded(x.each, self.geometry.n)
+        guard = guarded(x.each, self.growth)
         yield from prepared(number, chain(steps, guard.steps()))
-        marks = guard.marks
+        marks = self.marks_of(guard)
         state = new_state(self.both, rows.partitions, rows.each)
         tasks = slab_tasks(self.both, x, state.each)
-        del x, guard, steps  # A tile lives as long as it has a name here.
+        del x, steps  # A tile lives as long as it has a name here.
         yield from tasks
         yield TURN
         y = sbuf((rows.partitions, 2, rows.each, self.geometry.length))
         for row in range(rows.each):
             put = into_spectrum(self.both, y[:, :, row], mark_of(marks, row))
             yield from slot_tasks(self.both, state, row, put)
+        del put, state, tasks
+        yield from self.finish(y, rows, guard)
+
+    def marks_of(self, guard: RowGuard) -> Tensor | None:
+        """Return the marks that are added to spectra of rows that were set aside."""
+        return guard.marks
+
+    def finish(self, y: Tensor, rows: Rows, guard: RowGuard) -> Block:
+        """Store spectra [P, part, row, k] of rows."""
         yield After(partial(self.store, y, rows))
 
 

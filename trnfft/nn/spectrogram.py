@@ -38,7 +38,8 @@ from trnfft.checks import finite, shown
 from trnfft.complex.tensor import is_sharded
 from trnfft.memory import check_memory
 from trnfft.ops.across import of_shards
-from trnfft.signal import istft, stft
+from trnfft.ops.frames import frame_bands, has_kernel
+from trnfft.signal import framed, istft, stft
 
 _SCALES = ("htk", "slaney")
 _NORMALIZED = (False, True, None, "window", "frame_length")
@@ -140,8 +141,12 @@ class Spectrogram(_Frames):
         if is_sharded(waveform):
             return of_shards(self, waveform, (-1,))  # type: ignore[no-any-return]
         padded = self._padded(waveform)
+        signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
+        if self._is_fused(waveform):
+            y = self.bands(signals, None)
+            return y.reshape(*padded.shape[:-1], *y.shape[-2:])
         spectrum = stft(
-            padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1]),
+            signals,
             self.n_fft,
             self.hop_length,
             self.win_length,
@@ -159,6 +164,20 @@ class Spectrogram(_Frames):
         if self.power == 2:  # unlike abs(), squares have a derivative at 0
             return spectrum.real.square() + spectrum.imag.square()
         return spectrum.abs() if self.power == 1 else spectrum.abs().pow(self.power)
+
+    def _is_fused(self, waveform: torch.Tensor) -> bool:
+        """Returns whether one kernel may compute the powers of a real signal."""
+        is_real = waveform.dtype == torch.float32 and self.window.dtype == torch.float32
+        return bool(is_real and self.power in (1, 2) and self.onesided and has_kernel(waveform))
+
+    def bands(self, signals: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
+        """Returns powers of signals [B, L], or their sums in the bands of a bank [F, m]."""
+        lengths = self.n_fft, self.hop_length, self.win_length
+        x, window, hop = framed(signals, lengths, self.window, self.center, self.pad_mode)
+        if self.by_window:
+            window = window / self._norm()
+        scale = self.n_fft**-0.5 if self.by_length else 1.0
+        return frame_bands(x, window, bank, hop, int(self.power or 0), scale)
 
     def _padded(self, waveform: torch.Tensor) -> torch.Tensor:
         if not self.pad:
@@ -378,7 +397,15 @@ class MelSpectrogram(nn.Module):
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         check_real("waveform", waveform)
-        return self.mel_scale(self.spectrogram(waveform))
+        spectrogram, bank = self.spectrogram, self.mel_scale.fb
+        is_whole = waveform.ndim > 0 and not is_sharded(waveform) and not is_sharded(bank)
+        if is_whole and bank.dtype == torch.float32 and spectrogram._is_fused(waveform):
+            check_device("waveform", waveform.device, "the filter bank", bank.device)
+            padded = spectrogram._padded(waveform)
+            signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
+            y = spectrogram.bands(signals, bank)
+            return y.reshape(*padded.shape[:-1], *y.shape[-2:])
+        return self.mel_scale(spectrogram(waveform))
 
 
 def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:

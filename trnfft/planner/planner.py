@@ -21,11 +21,13 @@ from trnfft.planner.problem import (
     CIRCULANT,
     CIRCULANT_GRADIENTS,
     CONVOLUTION,
+    FRAME_BANDS,
+    FRAME_POWERS,
+    FUSED_KINDS,
     R2C,
     SPECTRAL,
     SPECTRAL_GRADIENTS,
     SPECTRAL_KEPT,
-    SPECTRAL_KINDS,
     Problem,
     Sizes,
     at_least_one,
@@ -264,6 +266,49 @@ def plan_spectral_convolution(
     return solved(_float32_problem(kind, given, batch, target, cores))
 
 
+def plan_frames(
+    n: int,
+    hop: int,
+    *,
+    batch: int = 1,
+    bands: int | None = None,
+    target: str | None = None,
+    cores: int | None = None,
+) -> Plan:
+    """Returns the cheaper way to compute a spectrogram: one launch, or a transform of all frames.
+
+    See `docs/layers.md`.
+
+    Args:
+        n: length of a frame and of its transform.
+        hop: distance between the starts of two frames.
+        batch: number of frames, of all signals.
+        bands: number of bands in which powers are summed, as for a mel spectrogram. Default: none,
+            for the powers of all frequencies.
+        target, cores: as for `trnfft.plan`.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
+        the transform alone is cheaper, with what torch moves before and after it.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: no kernel transforms the length.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_frames
+        >>> plan_frames(512, 128, batch=6000, bands=80, target="trn1").algorithm
+        'frame_bands'
+    """
+    sizes = (at_least_one("n", n), at_least_one("hop", hop))
+    kind = FRAME_POWERS
+    if bands is not None:
+        kind, sizes = FRAME_BANDS, (*sizes, at_least_one("bands", bands))  # type: ignore[assignment]
+    return solved(
+        _float32_problem(kind, Sizes(math.prod(sizes), sizes, sizes), batch, target, cores)
+    )
+
+
 def forget() -> None:
     """Forgets the plans in memory. Plans in files remain."""
     solved.cache_clear()
@@ -409,7 +454,7 @@ def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
     if not problem.shape:
         check_longest(problem.n)
-    elif problem.n > MOST_POINTS and problem.kind not in SPECTRAL_KINDS:
+    elif problem.n > MOST_POINTS and problem.kind not in FUSED_KINDS:
         shape = " x ".join(map(shown, problem.shape))
         raise NotImplementedError(
             f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
@@ -474,7 +519,7 @@ def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]
                 recipes += algorithm.recipes_for(problem)
             except NotImplementedError as reason:
                 last, name = reason, algorithm.name
-    if not recipes and problem.kind in SPECTRAL_KINDS:
+    if not recipes and problem.kind in FUSED_KINDS:
         return [Candidate(Recipe(name, problem.n), rejected=str(last))], []
     if not recipes:
         raise NotImplementedError(

@@ -25,6 +25,8 @@ Kind = Literal[
     "spectral_convolution",
     "spectral_convolution_kept",
     "spectral_gradients",
+    "frame_powers",
+    "frame_bands",
 ]
 Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
 Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]

@@ -1,10 +1,15 @@
-"""A spectral convolution by separate launches, and what torch does between them: its price.
+"""What one launch computes, by separate launches and what torch does around them: its price.
+
+A spectral convolution consists of two transforms:
 
     X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
 
 Two transforms are launches of their own. What torch moves between them is counted once for each
 operation, at the rate of all DMA engines. Gradients are transforms of dy back and forth, the mixing
 by the adjoint weight, and the product of the kept spectra.
+
+A spectrogram is a transform of frames, which torch cuts out of the signal, times the window. Then
+torch squares both parts, adds them, and multiplies them by a bank of bands.
 """
 
 from __future__ import annotations
@@ -16,7 +21,15 @@ from dataclasses import replace
 from nki_sim import hardware
 from trnfft.planner import accuracy
 from trnfft.planner.plan import Candidate, Plan, Recipe
-from trnfft.planner.problem import C2R, R2C, SPECTRAL_GRADIENTS, SPECTRAL_KINDS, Problem
+from trnfft.planner.problem import (
+    C2R,
+    FRAME_BANDS,
+    FRAME_KINDS,
+    FUSED_KINDS,
+    R2C,
+    SPECTRAL_GRADIENTS,
+    Problem,
+)
 
 SEPARATE = "separate_launches"  # no kernel: the operations of trnfft.ops.spectral_convolution
 
@@ -24,11 +37,11 @@ Solve = Callable[[Problem], Plan]
 
 
 def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
-    """Returns the candidate of separate launches, if the problem is a spectral convolution.
+    """Returns the candidate of separate launches, if the problem has one.
 
     solve: returns the plan for a transform; it may raise NotImplementedError.
     """
-    if problem.kind not in SPECTRAL_KINDS:
+    if problem.kind not in FUSED_KINDS:
         return []
     recipe = Recipe(SEPARATE, problem.n)
     try:
@@ -41,6 +54,8 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
         round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
     )
     mixing = accuracy.matrix_error(2 * problem.shape[0])
+    if problem.kind in FRAME_KINDS:  # squares have twice the error
+        mixing = plans[0].predicted_error
     error = accuracy.root_of_squares(*(plan.predicted_error for plan in plans), mixing)
     launches = sum(plan.launches for plan in plans)
     return [Candidate(recipe, ns, float(f"{error:.2e}"), "dma", launches, "", None, low, high)]
@@ -53,7 +68,10 @@ def _times(plan: Plan) -> tuple[float, float, float]:
 
 
 def _transforms(problem: Problem) -> list[Problem]:
-    """Returns the forward and the inverse transform of all channels."""
+    """Returns the forward and the inverse transform of all channels, or that of all frames."""
+    if problem.kind in FRAME_KINDS:
+        n = problem.shape[0]
+        return [replace(problem, n=n, kind=R2C, shape=(), padded_from=())]
     inputs, outputs, *lengths = problem.shape
     if problem.kind == SPECTRAL_GRADIENTS:
         inputs, outputs = outputs, inputs
@@ -68,9 +86,11 @@ def _transforms(problem: Problem) -> list[Problem]:
 def moved_bytes(problem: Problem) -> int:
     """Returns the bytes that torch's operations between the launches read and write.
 
-    They cut the kept frequencies out of half a spectrum, multiply and add four products of real
-    parts, and write the result among zeros.
+    For a spectral convolution they cut the kept frequencies out of half a spectrum, multiply and
+    add four products of real parts, and write the result among zeros.
     """
+    if problem.kind in FRAME_KINDS:
+        return _moved_by_frames(problem)
     inputs, outputs, *lengths = problem.shape
     if problem.kind == SPECTRAL_GRADIENTS:
         inputs, outputs = outputs, inputs
@@ -86,3 +106,10 @@ def moved_bytes(problem: Problem) -> int:
         sums += 2 * 3 * weight
     spread = 2 * (y + problem.batch * outputs * half)
     return 4 * (cut + products + sums + spread)
+
+
+def _moved_by_frames(problem: Problem) -> int:
+    """Returns the bytes of a spectrogram: windowed frames, squares, their sum, and bands."""
+    n, bins = problem.shape[0], problem.shape[0] // 2 + 1
+    bands = bins + problem.shape[2] if problem.kind == FRAME_BANDS else 0
+    return 4 * problem.batch * (2 * n + 7 * bins + bands)

@@ -43,7 +43,7 @@ from trnfft.cache import cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
-from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, SPECTRAL_KINDS, Problem
+from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, FUSED_KINDS, Problem
 from trnfft.planner.schema import PlanRow
 from trnfft.planner.separate import SEPARATE
 
@@ -113,7 +113,7 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
             raise ValueError(f"{candidate.recipe.algorithm!r} is not an algorithm")
     choice = plan.choice
     if plan.algorithm == SEPARATE:
-        if plan.kind not in SPECTRAL_KINDS or choice.launches < 2 or not choice.predicted_ns:
+        if plan.kind not in FUSED_KINDS or choice.launches < 1 or not choice.predicted_ns:
             raise ValueError(f"{plan.recipe} does not solve {problem.title}")
         return plan
     algorithm = ALGORITHMS[plan.algorithm]

@@ -16,6 +16,7 @@ from trnfft.planner.algorithms.convolution import RowConvolution
 from trnfft.planner.algorithms.dft_gemm import DftGemm
 from trnfft.planner.algorithms.folded_dft import FoldedDft
 from trnfft.planner.algorithms.four_step import FourStep
+from trnfft.planner.algorithms.frames import Frames
 from trnfft.planner.algorithms.image_convolution import ImageConvolution
 from trnfft.planner.algorithms.long_bluestein import LongBluestein, SplitBluestein
 from trnfft.planner.algorithms.real_dft_gemm import RealDftGemm
@@ -27,7 +28,15 @@ from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
 from trnfft.planner.algorithms.split_four_step import SplitFourStep
 from trnfft.planner.algorithms.stockham import Stockham
 from trnfft.planner.algorithms.strided_stockham import StridedStockham
-from trnfft.planner.problem import C2C, C2R, CIRCULANT, CIRCULANT_GRADIENTS, R2C, SPECTRAL_KINDS
+from trnfft.planner.problem import (
+    C2C,
+    C2R,
+    CIRCULANT,
+    CIRCULANT_GRADIENTS,
+    FRAME_KINDS,
+    R2C,
+    SPECTRAL_KINDS,
+)
 
 DFT_GEMM = DftGemm()
 STOCKHAM = Stockham()
@@ -69,6 +78,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),
         *map(SpectralConvolution, SPECTRAL_KINDS),
+        *(Frames(kind, REAL_STOCKHAM) for kind in FRAME_KINDS),
         ResidentPlanes(),
         ResidentVolumes(C2C),
         ResidentVolumes(R2C),
