@@ -282,6 +282,8 @@ def test_every_shipped_plan_with_each_program_once(chip):
     assert len(set(programs)) == len(programs)
     for entry in wisdom.shipped(chip).values():
         plan = compile_kernels.Plan.from_row(entry)
+        if plan.algorithm not in ALGORITHMS:  # separate launches, of other plans
+            continue
         of_plan = compile_kernels.Launch(chip, plan.cores, plan.batch, plan.recipe)
         assert of_plan.decides() in programs
 

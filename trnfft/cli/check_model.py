@@ -348,6 +348,7 @@ def work_of(one: Launches) -> str:
         CIRCULANT,
         CIRCULANT_GRADIENTS,
         CONVOLUTION,
+        FRAME_KINDS,
         SPECTRAL_KINDS,
     )
 
@@ -357,6 +358,8 @@ def work_of(one: Launches) -> str:
         return f"{number_of(one.batch, 'row')}, weight {size}, {one.algorithm}"
     if kind in SPECTRAL_KINDS:
         return f"{number_of(one.batch, 'sample')} of {size} points, {one.algorithm}"
+    if kind in FRAME_KINDS:
+        return f"{number_of(one.batch, 'block')} of samples, frames of {size}, {one.algorithm}"
     what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
     return f"{what} of {size} points, {one.algorithm}"
 

@@ -21,9 +21,12 @@ from trnfft.backends.nki import Nki
 from trnfft.backends.torch_native import TorchNative
 from trnfft.complex import dispatch
 from trnfft.ops.spectral_convolution import (
+    adjoint,
     by_frequency,
-    by_transforms,
-    gradients_by_transforms,
+    by_weight,
+    kept_of,
+    mix,
+    spectrum_of,
 )
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
@@ -33,6 +36,7 @@ from trnfft.planner.problem import (
     C2R,
     CIRCULANT,
     CONVOLUTION,
+    FRAME_KINDS,
     R2C,
     SPECTRAL,
     SPECTRAL_GRADIENTS,
@@ -198,6 +202,8 @@ def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:
     if kind == CONVOLUTION:
         rows = recipe.passes
         return (rows[1].recipe.n, rows[0].recipe.n) if rows else (recipe.n,)
+    if kind in FRAME_KINDS:
+        return recipe.held[:1]
     if kind in SPECTRAL_KINDS:
         return SpectralConvolution.sizes(recipe).lengths
     if kind not in NAMES:
@@ -217,6 +223,8 @@ def _computed(recipe: Recipe, x: Parts, call: Call) -> list[torch.Tensor]:
         return [_convolved_images(recipe, x) if recipe.passes else _convolved_rows(recipe, x)]
     if kind in SPECTRAL_KINDS:
         return _spectral(recipe, kind, x, call.inverse)
+    if kind in FRAME_KINDS:
+        return _frames(recipe, x, call.scale)
     return _circulant(recipe, x) if kind == CIRCULANT else _circulant_gradients(recipe, x)
 
 
@@ -244,18 +252,29 @@ def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
 
 def _spectral(recipe: Recipe, kind: str, x: Parts, is_adjoint: bool) -> list[torch.Tensor]:
     """Computes a spectral convolution, with its kept frequencies, or its gradients."""
-    counts = SpectralConvolution.sizes(recipe).counts
-    lengths = SpectralConvolution.sizes(recipe).lengths
-    is_centered = bool(recipe.layout)
-    parts = [part.unflatten(2, counts) for part in x[-2:]]
-    if is_adjoint:
-        parts = [parts[0].transpose(0, 1), -parts[1].transpose(0, 1)]
-    weight, data = dispatch.Parts(*parts), x[0].unflatten(2, lengths)
+    layer, is_centered = SpectralConvolution.sizes(recipe), bool(recipe.layout)
+    weight = dispatch.Parts(*(part.unflatten(2, layer.counts) for part in x[-2:]))
+    if is_adjoint or kind == SPECTRAL_GRADIENTS:
+        weight = adjoint(weight)
+    dims = tuple(range(2, 2 + len(layer.lengths)))
+    spectrum = torch.fft.rfftn(x[0].unflatten(2, layer.lengths), dim=dims)
+    low = kept_of(spectrum, layer.counts, is_centered)
+    mixed = spectrum_of(mix(low, weight), layer.lengths, is_centered)
+    y = torch.fft.irfftn(mixed, layer.lengths, dims).flatten(2)
     if kind == SPECTRAL_GRADIENTS:
-        by_x, *by_weight = gradients_by_transforms(data, x[1], weight, is_centered)
-        return [by_x.flatten(2), *(part.flatten(2) for part in by_weight)]
-    y, low = by_transforms(data, weight, is_centered)
-    return [y.flatten(2)] if kind == SPECTRAL else [y.flatten(2), by_frequency(low)]
+        parts = by_weight(low, x[1], layer.counts, layer.lengths)
+        return [y, *(part.flatten(2) for part in parts)]
+    return [y] if kind == SPECTRAL else [y, by_frequency(low)]
+
+
+def _frames(recipe: Recipe, x: Parts, scale: float) -> list[torch.Tensor]:
+    """Computes powers of the spectra of frames that begin with each block of x, or their bands."""
+    n, exponent = recipe.held[0], recipe.layout[0] if recipe.layout else 2
+    blocks, hop = x[0].shape
+    frames = x[0].flatten().unfold(0, n, hop) * x[1]
+    powers = (scale * torch.fft.rfft(frames)).abs().pow(exponent)
+    powers = torch.nn.functional.pad(powers, (0, 0, 0, blocks - len(powers)))
+    return [powers if len(x) == 2 else x[2].mT @ powers.mT]
 
 
 def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:

@@ -123,17 +123,28 @@ def kept_spectrum(x: torch.Tensor, counts: Sequence[int], is_centered: bool) -> 
     """Returns the lowest frequencies of real data [B, C, *points] in the order of the weight."""
     dims = tuple(range(2, x.ndim))
     spectrum = r2c(x, tuple(x.shape[2:]), dims, False, "backward")
+    return kept_of(spectrum, counts, is_centered)
+
+
+def kept_of(spectrum: torch.Tensor, counts: Sequence[int], is_centered: bool) -> torch.Tensor:
+    """Returns the lowest frequencies of half a spectrum in the order of the weight."""
     low = lowest(spectrum[..., : counts[-1]], signed_counts(counts))
     return _rolled(low, counts, 1) if is_centered else low
 
 
 def inverse_of_kept(low: torch.Tensor, lengths: tuple[int, ...], is_centered: bool) -> torch.Tensor:
     """Returns real data [B, C, *lengths] whose spectrum is 0 but for its lowest frequencies."""
+    spectrum = spectrum_of(low, lengths, is_centered)
+    dims = tuple(range(2, 2 + len(lengths)))
+    return c2r(spectrum, lengths, dims, True, "backward")
+
+
+def spectrum_of(low: torch.Tensor, lengths: tuple[int, ...], is_centered: bool) -> torch.Tensor:
+    """Returns the inverse of `kept_of`, with zeros; along the last axis they may be left out."""
     counts = low.shape[2:]
     if is_centered:
         low = _rolled(low, counts, -1)
-    dims = tuple(range(2, 2 + len(lengths)))
-    return c2r(spread(low, signed_counts(counts), lengths), lengths, dims, True, "backward")
+    return spread(low, signed_counts(counts), lengths)
 
 
 def _rolled(low: torch.Tensor, counts: Sequence[int], sign: int) -> torch.Tensor:
@@ -216,8 +227,7 @@ def _convolution(
     backend = backend or _kernel_backend(x, forward, False)
     recipe = _recipe(tuple(x.shape), tuple(forward.shape)) if backend else None
     if recipe is None:
-        weight = Parts(*(part.transpose(0, 1) for part in (real, -imag)))
-        weight = weight if is_adjoint else Parts(real, imag)
+        weight = adjoint(Parts(real, imag)) if is_adjoint else Parts(real, imag)
         with autocast.switched_off(x.device):
             return owned(by_transforms(x, weight, is_centered)[0])
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
@@ -273,13 +283,26 @@ def gradients_by_transforms(
     """Computes `_gradients` by operations that have derivatives."""
     counts, lengths = weight.real.shape[2:], tuple(grad.shape[2:])
     of_grad = kept_spectrum(grad, counts, is_centered)
-    conj = Parts(weight.real.transpose(0, 1), -weight.imag.transpose(0, 1))
-    by_x = inverse_of_kept(mix(of_grad, conj), lengths, is_centered)
+    by_x = inverse_of_kept(mix(of_grad, adjoint(weight)), lengths, is_centered)
+    return by_x, *by_weight(of_grad, spectra, counts, lengths)
+
+
+def adjoint(weight: Parts) -> Parts:
+    """Returns the weight W^H, with the channels exchanged."""
+    return Parts(weight.real.transpose(0, 1), -weight.imag.transpose(0, 1))
+
+
+def by_weight(
+    of_grad: torch.Tensor,
+    spectra: torch.Tensor,
+    counts: Sequence[int],
+    lengths: tuple[int, ...],
+) -> Parts:
+    """Returns the gradient of the weight from the kept frequencies of grad, and those of x."""
     parts = _by_channels(spectra, counts)
-    low = Parts(parts.real, -parts.imag)
-    by_weight = _product("bo...,bi...->io...", of_grad, low)
-    factors = _inverse_factors(grad, lengths, counts[-1])
-    return by_x, by_weight.real * factors, by_weight.imag * factors
+    product = _product("bo...,bi...->io...", of_grad, Parts(parts.real, -parts.imag))
+    factors = _inverse_factors(spectra, lengths, counts[-1])
+    return Parts(product.real * factors, product.imag * factors)
 
 
 def by_frequency(low: torch.Tensor) -> torch.Tensor:

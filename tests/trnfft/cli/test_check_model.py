@@ -116,6 +116,9 @@ def test_the_fourier_neural_operator_of_the_examples(run):
 
 MODELS = {
     "spectral": (lambda: trnfft.nn.SpectralConv2d(2, 2, 3, 3), (2, 2, 12, 16)),
+    "spectral kernels": (lambda: trnfft.nn.SpectralConv1d(16, 16, 8), (32, 16, 256)),
+    "spectrogram": (lambda: trnfft.nn.Spectrogram(64, power=1.0), (20, 4000)),
+    "mel": (lambda: trnfft.nn.MelSpectrogram(n_fft=64, n_mels=10), (20, 4000)),
     "block circulant": (lambda: trnfft.nn.BlockCirculantLinear(48, 32, 16), (5, 48)),
     "large blocks": (lambda: trnfft.nn.BlockCirculantLinear(600, 300, 300), (2, 600)),
     "long filter": (lambda: trnfft.nn.FFTConv1d(2, 3, 9), (1, 2, 100)),
