@@ -36,6 +36,7 @@ from trnfft.planner.problem import (
     CONVOLUTION,
     FRAME_BANDS,
     FRAME_POWERS,
+    FRAME_SPECTRA,
     R2C,
     SPECTRAL_KINDS,
     Problem,
@@ -120,7 +121,11 @@ def sizes() -> dict[str, list[Size]]:
         "frames": [
             _shaped(kind, sizes, sizes, batch)
             for n, hop, bands, batch in FRAMES
-            for kind, sizes in ((FRAME_POWERS, (n, hop)), (FRAME_BANDS, (n, hop, bands)))
+            for kind, sizes in (
+                (FRAME_SPECTRA, (n, hop)),
+                (FRAME_POWERS, (n, hop)),
+                (FRAME_BANDS, (n, hop, bands)),
+            )
         ],
     }
 

@@ -63,7 +63,7 @@ from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
-from nki_kernels.spectral.frames import frame_bands, frame_powers
+from nki_kernels.spectral.frames import frame_bands, frame_powers, frame_spectra
 from nki_kernels.spectral.spectral_convolution import spectral_convolution
 from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import spectral_tables
@@ -292,10 +292,12 @@ def of_products() -> list[Case]:
 
 
 def of_frames() -> list[Case]:
-    """Returns the cases of spectrograms, alone and in bands."""
+    """Returns the cases of spectra of frames, of their powers, alone and in bands."""
     radices = (8, 12)
-    tables = lambda: (*pack(real_stockham_tables(96, radices)), radices, 2)  # noqa: E731
+    of_spectra = lambda: (*pack(real_stockham_tables(96, radices)), radices)  # noqa: E731
+    tables = lambda: (*of_spectra(), 2)  # noqa: E731
     return [
+        Case("frame_spectra", frame_spectra, [(40, 32), (1, 96)], of_spectra),
         Case("frame_powers", frame_powers, [(40, 32), (1, 96)], tables),
         Case("frame_bands", frame_bands, [(40, 32), (1, 96), (49, 10)], tables),
     ]

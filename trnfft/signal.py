@@ -33,6 +33,7 @@ from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops.across import of_shards
+from trnfft.ops.frames import frame_spectra, has_kernel
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
@@ -110,8 +111,14 @@ def stft(
     lengths = n_fft, hop_length, win_length
     x, weights, hop = framed(input, lengths, window, center, pad_mode, align_to_window)
     n_fft = weights.shape[-1]
-    frames = _product(_frames(x, n_fft, hop), weights)
-    result = _spectra(frames, "ortho" if normalized else None, onesided).transpose(-1, -2)
+    if onesided in (None, True) and x.dtype == weights.dtype == torch.float32 and has_kernel(x):
+        signals = x if x.ndim == 2 else x[None]
+        spectra = frame_spectra(signals, weights, hop, n_fft**-0.5 if normalized else 1.0)
+        result = spectra if x.ndim == 2 else spectra[0]
+    else:
+        frames = _product(_frames(x, n_fft, hop), weights)
+        result = _spectra(frames, "ortho" if normalized else None, onesided)
+    result = result.transpose(-1, -2)
     if return_complex or return_complex is None:
         return result
     return torch.stack([result.real, result.imag], -1)

@@ -1,12 +1,12 @@
-"""Powers of the spectra of overlapping frames, or their sums in bands: one launch.
+"""Spectra of overlapping frames, their powers, or sums of powers in bands: one launch.
 
 Mathematics.  Frame t of a signal begins at sample t h. With a window w of N numbers,
 
     X[t, k] = sum_n w[n] x[t h + n] exp(-2 pi i n k / N),    S[t, k] = |X[t, k]|^p,  p = 1 or 2
     M[m, t] = sum_k b[k, m] S[t, k]
 
-where a bank b of m bands has weights for all bins k <= N/2. This is a spectrogram, and a mel
-spectrogram for the bank of that name. A factor on X belongs to the tables.
+where a bank b of m bands has weights for all bins k <= N/2. These are a short-time transform, a
+spectrogram, and a mel spectrogram for the bank of that name. A factor on X belongs to the tables.
 
 Layout on the NeuronCore.  Frames are rows that begin h numbers apart in HBM, so that DMA reads the
 overlapping samples again and no frame is ever stored. The stages are those of real_stockham. The
@@ -15,19 +15,20 @@ table of its own, whose rows ScalarE has multiplied by the window. ScalarE squar
 spectra where they are, VectorE adds them. For bands the Tensor engine transposes the powers, so
 that bins are contracted, with the bank as the stationary operand:
 
-    HBM, h apart -> [(t), N] -> stages, times w -> [t, part, k] -> S [t, k] -> HBM [t, k]
-                                             S transposed [k, t], b [k, m] -> [m, t] -> HBM [m, t]
+    HBM, h apart -> [(t), N] -> stages, times w -> [t, part, k] -> HBM 2 x [t, k]
+                                                   S [t, k] -> HBM [t, k]
+                                    S transposed [k, t], b [k, m] -> [m, t] -> HBM [m, t]
 
 Frames that are not finite are set aside where transposes mix rows (see row_guard.py). Squares of
 spectra above 2^64 overflow, also for p = 1.
 
-Why it is fast.  Neither frames nor spectra pass through HBM: the samples are read, and only the
-powers or the bands are written.
+Why it is fast.  Neither frames nor spectra behind powers pass through HBM: the samples are read,
+and only the results are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -71,14 +72,33 @@ def frame_count(blocks: int, hop: int, n: int) -> int:
 
 
 @nki.jit
-def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[no-untyped-def]
-    """Compute the powers of the spectra of frames.
+def frame_spectra(x, window, tables, places, radices):  # type: ignore[no-untyped-def]
+    """Compute the half spectra of frames.
 
     Args:
         x: samples, float32 HBM [S, h]; frames begin with each block of h.
         window: float32 HBM [1, N].
         tables, places: the two results of ``pack(real_stockham_tables(N, radices, ...))``.
         radices: (R, M) with product N.
+
+    Returns:
+        (y_re, y_im), float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
+    """
+    geometry = Geometry(*radices)
+    y = [hbm((x.shape[0], geometry.n // 2 + 1)) for _ in range(2)]
+    work = Frames(x, y, window, geometry)
+    work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
+    for part in y:
+        _clear_after(part, work.batch)
+    return y[0], y[1]
+
+
+@nki.jit
+def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[no-untyped-def]
+    """Compute the powers of the spectra of frames.
+
+    Args:
+        x, window, tables, places, radices: as for ``frame_spectra``.
         exponent: p, 1 or 2.
 
     Returns:
@@ -86,10 +106,10 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
     """
     geometry = Geometry(*radices)
     y = hbm((x.shape[0], geometry.n // 2 + 1))
-    work = Frames(x, y, window, geometry, exponent)
+    work = Powers(x, [y], window, geometry)
+    work.exponent = exponent
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
-    if work.batch < y.shape[0]:
-        _clear_rest(y[work.batch :])
+    _clear_after(y, work.batch)
     return y
 
 
@@ -105,15 +125,21 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
         y, float32 HBM [M, S]; zeros follow those of the frames.
     """
     y = hbm((bank.shape[1], x.shape[0]))
-    work = Bands(x, y, window, Geometry(*radices), exponent)
-    work.bank = bank
+    work = Bands(x, [y], window, Geometry(*radices))
+    work.exponent, work.bank = exponent, bank
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
     if work.batch < y.shape[1]:
-        _clear_rest(y[:, work.batch :])
+        _clear(y[:, work.batch :])
     return y
 
 
-def _clear_rest(place: Tensor) -> None:
+def _clear_after(y: Tensor, rows: int) -> None:
+    """Write zeros to the rows of HBM [S, n] that follow so many rows."""
+    if rows < y.shape[0]:
+        _clear(y[rows:])
+
+
+def _clear(place: Tensor) -> None:
     """Write zeros to the first program's part of HBM [rows, n] that no frame fills."""
     rows, columns = place.shape
     if nl.program_id(0) != 0:
@@ -125,16 +151,16 @@ def _clear_rest(place: Tensor) -> None:
 
 
 class Frames(Forward):
-    """Frames of a launch, whose powers are stored."""
+    """Frames of a launch, whose spectra are stored."""
 
     def __init__(
-        self, x: Tensor, y: Tensor, window: Tensor, geometry: Geometry, exponent: int
+        self, x: Tensor, results: Sequence[Tensor], window: Tensor, geometry: Geometry
     ) -> None:
         blocks, hop = x.shape
+        self.bins, self.window = geometry.n // 2 + 1, window
+        target = [HbmRows(y, self.bins) for y in results]
         batch = frame_count(blocks, hop, geometry.n)
-        self.bins = geometry.n // 2 + 1
-        super().__init__([HbmRows(x, geometry.n)], [HbmRows(y, self.bins)], geometry, batch)
-        self.window, self.exponent = window, exponent
+        super().__init__([HbmRows(x, geometry.n)], target, geometry, batch)
 
     @property
     def growth(self) -> float:
@@ -162,6 +188,12 @@ class Frames(Forward):
             nisa.activation(dst=tile[0:held], op=nl.copy, data=table[0:held], scale=scale)
             weighted.append(tile)
         stages.weighted = tuple(weighted)
+
+
+class Powers(Frames):
+    """Frames of a launch, whose powers are stored."""
+
+    exponent: int
 
     def order(self) -> Order:
         """Return how blocks follow each other: what follows the stages is done beside others."""
@@ -205,7 +237,7 @@ class Frames(Forward):
         yield Single(partial(store_rows, target, powers, rows, self.bins))
 
 
-class Bands(Frames):
+class Bands(Powers):
     """Frames of a launch, of which sums in bands are stored.
 
     Where transposes mix rows, a bad frame has the bin ``_BAD`` after its others, whose weight in

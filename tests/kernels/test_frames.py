@@ -1,7 +1,7 @@
-"""Spectrograms of overlapping frames, in the simulator, compared with NumPy in float64.
+"""Spectra and spectrograms of overlapping frames, simulated, compared with NumPy in float64.
 
-The tests protect right powers and bands for any window, hop and radices, also in loops and on two
-cores, and frames that do not mix.
+The tests protect right spectra, powers and bands for any window, hop and radices, also in loops and
+on two cores, and frames that do not mix.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import nki_kernels.launch
 import nki_sim
 from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham_tables import real_stockham_tables
-from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers
+from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers, frame_spectra
 from nki_sim import hardware
 from tests import sweeps
 from trnfft.planner.planner import plan_frames
@@ -46,16 +46,24 @@ def frames_of(x, n):
 
 
 def exact(x, window, bank, exponent, scale):
-    powers = np.abs(scale * np.fft.rfft(frames_of(x, window.shape[1]) * window)) ** exponent
+    spectra = scale * np.fft.rfft(frames_of(x, window.shape[1]) * window)
+    if exponent == 0:
+        return spectra
+    powers = np.abs(spectra) ** exponent
     return powers if bank is None else (powers @ bank).T
 
 
 def launch(x, window, bank, radices, exponent=2, scale=1.0, programs=1):
-    """The results of the frames, and what follows them."""
+    """The results of the frames, and what follows them. Exponent 0 is for spectra."""
     n = math.prod(radices)
-    tables = *pack(real_stockham_tables(n, radices, scale=scale)), radices, exponent
+    tables = *pack(real_stockham_tables(n, radices, scale=scale)), radices
     count = frame_count(len(x), x.shape[1], n)
     with nki_sim.strict():
+        if exponent == 0:
+            re, im = nki_sim.simulate(frame_spectra[programs])(x, window, *tables)
+            y = re + 1j * im.astype(np.float64)
+            return y[:count], y[count:]
+        tables = *tables, exponent
         if bank is None:
             y = nki_sim.simulate(frame_powers[programs])(x, window, *tables)
             return y[:count], y[count:]
@@ -76,6 +84,7 @@ def check(radices, hop, blocks, bands, exponent=2, programs=1):
 @pytest.mark.parametrize(("radices", "hop", "blocks"), CASES)
 def test_powers_and_bands(monkeypatch, chip, radices, hop, blocks):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    check(radices, hop, blocks, None, exponent=0)
     check(radices, hop, blocks, None, exponent=1)
     check(radices, hop, blocks, None)
     check(radices, hop, blocks, 5)
@@ -89,22 +98,23 @@ def test_loops_and_two_cores(monkeypatch, chip, bands):
     for programs in range(1, hardware.current().programs_per_launch + 1):
         check((8, 12), 32, 700, bands, programs=programs)
         check((8, 12), 32, 700, None, programs=programs)
+        check((8, 12), 32, 700, None, exponent=0, programs=programs)
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2"])
-@pytest.mark.parametrize("bands", [None, 7])
-def test_frames_are_independent(monkeypatch, chip, bands):
+@pytest.mark.parametrize(("bands", "exponent"), [(None, 0), (None, 2), (7, 2)])
+def test_frames_are_independent(monkeypatch, chip, bands, exponent):
     """A bad sample, and a window with large numbers, spoil the frames that contain the sample."""
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     radices, n = (8, 12), 96
     x, window = real(150, 32), 1e4 * real(1, n)
     bank = None if bands is None else RNG.random((n // 2 + 1, bands), np.float32)
-    expected = exact(x, window, bank, 2, 1.0)
+    expected = exact(x, window, bank, exponent, 1.0)
     axis = 0 if bands is None else 1
     for value in BAD.values():
         spoiled = x.copy()
         spoiled[70, 5] = value
-        y, _ = launch(spoiled, window, bank, radices)
+        y, _ = launch(spoiled, window, bank, radices, exponent)
         bad = [68, 69, 70]
         assert not np.isfinite(np.take(y, bad, axis)).any()
         others = np.delete(y, bad, axis)

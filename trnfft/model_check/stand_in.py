@@ -37,6 +37,7 @@ from trnfft.planner.problem import (
     CIRCULANT,
     CONVOLUTION,
     FRAME_KINDS,
+    FRAME_SPECTRA,
     R2C,
     SPECTRAL,
     SPECTRAL_GRADIENTS,
@@ -268,13 +269,15 @@ def _spectral(recipe: Recipe, kind: str, x: Parts, is_adjoint: bool) -> list[tor
 
 
 def _frames(recipe: Recipe, x: Parts, scale: float) -> list[torch.Tensor]:
-    """Computes powers of the spectra of frames that begin with each block of x, or their bands."""
+    """Computes spectra of frames that begin with each block of x, their powers, or bands."""
     n, exponent = recipe.held[0], recipe.layout[0] if recipe.layout else 2
     blocks, hop = x[0].shape
     frames = x[0].flatten().unfold(0, n, hop) * x[1]
-    powers = (scale * torch.fft.rfft(frames)).abs().pow(exponent)
-    powers = torch.nn.functional.pad(powers, (0, 0, 0, blocks - len(powers)))
-    return [powers if len(x) == 2 else x[2].mT @ powers.mT]
+    spectra = scale * torch.fft.rfft(frames)
+    is_kept = ALGORITHMS[recipe.algorithm].kind == FRAME_SPECTRA
+    found = [spectra.real, spectra.imag] if is_kept else [spectra.abs().pow(exponent)]
+    found = [torch.nn.functional.pad(y, (0, 0, 0, blocks - len(y))) for y in found]
+    return found if len(x) == 2 else [x[2].mT @ found[0].mT]
 
 
 def _circulant(recipe: Recipe, x: Parts) -> list[torch.Tensor]:

@@ -23,6 +23,7 @@ from trnfft.planner.problem import (
     CONVOLUTION,
     FRAME_BANDS,
     FRAME_POWERS,
+    FRAME_SPECTRA,
     FUSED_KINDS,
     R2C,
     SPECTRAL,
@@ -271,6 +272,7 @@ def plan_frames(
     hop: int,
     *,
     batch: int = 1,
+    power: int | None = 2,
     bands: int | None = None,
     target: str | None = None,
     cores: int | None = None,
@@ -283,6 +285,8 @@ def plan_frames(
         n: length of a frame and of its transform.
         hop: distance between the starts of two frames.
         batch: number of frames, of all signals.
+        power: exponent of the absolute value, 1 or 2; None for the spectra themselves, as in a
+            short-time transform.
         bands: number of bands in which powers are summed, as for a mel spectrogram. Default: none,
             for the powers of all frequencies.
         target, cores: as for `trnfft.plan`.
@@ -301,7 +305,14 @@ def plan_frames(
         'frame_bands'
     """
     sizes = (at_least_one("n", n), at_least_one("hop", hop))
-    kind = FRAME_POWERS
+    if power not in (None, 1, 2) or isinstance(power, bool):
+        raise ValueError(f"argument 'power' is {shown(power)}, allowed are None, 1 and 2")
+    if power is None and bands is not None:
+        raise ValueError(
+            f"argument 'bands' is {shown(bands)}, allowed is None with argument 'power' None, "
+            f"because only powers are summed in bands"
+        )
+    kind = FRAME_SPECTRA if power is None else FRAME_POWERS
     if bands is not None:
         kind, sizes = FRAME_BANDS, (*sizes, at_least_one("bands", bands))  # type: ignore[assignment]
     return solved(

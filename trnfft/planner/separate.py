@@ -8,8 +8,9 @@ Two transforms are launches of their own. What torch moves between them is count
 operation, at the rate of all DMA engines. Gradients are transforms of dy back and forth, the mixing
 by the adjoint weight, and the product of the kept spectra.
 
-A spectrogram is a transform of frames, which torch cuts out of the signal, times the window. Then
-torch squares both parts, adds them, and multiplies them by a bank of bands.
+The spectra of frames are a transform of frames, which torch cuts out of the signal, times the
+window. For a spectrogram torch squares both parts, adds them, and multiplies them by a bank of
+bands.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from trnfft.planner.problem import (
     C2R,
     FRAME_BANDS,
     FRAME_KINDS,
+    FRAME_SPECTRA,
     FUSED_KINDS,
     R2C,
     SPECTRAL_GRADIENTS,
@@ -55,7 +57,7 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
     )
     mixing = accuracy.matrix_error(2 * problem.shape[0])
     if problem.kind in FRAME_KINDS:  # squares have twice the error
-        mixing = plans[0].predicted_error
+        mixing = 0.0 if problem.kind == FRAME_SPECTRA else plans[0].predicted_error
     error = accuracy.root_of_squares(*(plan.predicted_error for plan in plans), mixing)
     launches = sum(plan.launches for plan in plans)
     return [Candidate(recipe, ns, float(f"{error:.2e}"), "dma", launches, "", None, low, high)]
@@ -111,5 +113,6 @@ def moved_bytes(problem: Problem) -> int:
 def _moved_by_frames(problem: Problem) -> int:
     """Returns the bytes of a spectrogram: windowed frames, squares, their sum, and bands."""
     n, bins = problem.shape[0], problem.shape[0] // 2 + 1
+    powers = 0 if problem.kind == FRAME_SPECTRA else 7 * bins
     bands = bins + problem.shape[2] if problem.kind == FRAME_BANDS else 0
-    return 4 * problem.batch * (2 * n + 7 * bins + bands)
+    return 4 * problem.batch * (2 * n + powers + bands)

@@ -1,4 +1,4 @@
-"""Spectrograms: powers of the spectra of overlapping frames, or their sums in bands."""
+"""Spectra of overlapping frames, their powers, or sums of powers in bands."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nki_kernels.spectral import frames
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, ShapeAlgorithm
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import FRAME_BANDS
+from trnfft.planner.problem import FRAME_BANDS, FRAME_SPECTRA
 
 
 class Frames(ShapeAlgorithm):
-    """Powers of the spectra of overlapping frames, or their sums in bands.
+    """Spectra of overlapping frames, their powers, or sums of powers in bands.
 
     `held` of its recipes is (n, hop) or (n, hop, bands); its batch counts blocks of hop samples,
-    with each of which a frame begins. `layout` is (1,) for absolute values, and else empty, for
-    their squares.
+    with each of which a frame begins. `layout` is (1,) for absolute values as powers, and else
+    empty, for their squares.
     """
 
     takes = "frames of lengths that real_stockham takes, up to 128 bands"
@@ -62,10 +62,15 @@ class Frames(ShapeAlgorithm):
         return real_stockham_tables(recipe.held[0], (first, second), inverse, scale)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
+        if self.kind == FRAME_SPECTRA:
+            return (recipe.radices,)
         return recipe.radices, recipe.layout[0] if recipe.layout else 2
 
     def error(self, recipe: Recipe) -> float:
-        twice = 2 * accuracy.stages_error(recipe.radices)
+        once = accuracy.stages_error(recipe.radices)
+        if self.kind == FRAME_SPECTRA:
+            return once
+        twice = 2 * once
         if self.kind != FRAME_BANDS:
             return twice
         bins = recipe.held[0] // 2 + 1
