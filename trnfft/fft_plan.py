@@ -2,34 +2,43 @@
 
 `plan_fft` checks the arguments and looks up the plan and its tables once, as plans of FFTW and
 cuFFT do. The plan that it returns is called with tensors. `trnfft.plan`, in contrast, runs nothing:
-it describes what the planner chooses.
+it describes what the planner chooses. Steps before and after the transform belong to the plan (see
+trnfft/steps.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
 
+from trnfft import config
 from trnfft.arguments import (
     DTYPE_ERROR,
     Input,
     check_choice,
     check_tensor,
     computed_dtype,
+    dimension,
     floating_point,
     no_numbers,
     normalization,
     widened,
 )
 from trnfft.backends.backend import Call
+from trnfft.backends.choice import named
 from trnfft.checks import shown
 from trnfft.complex.sharded import placement_of
 from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, is_sharded, of_parts
 from trnfft.ops import transforms as ops
+from trnfft.steps import AFTER, BEFORE, Launch, Row, Step, applied, checked, launches, result_of
 from trnfft.transforms import length_and_dimension
 
 KINDS = ("c2c", "r2c", "c2r")
+Steps = Step | Sequence[Step]
+"""One step of `trnfft.steps`, or several in their order."""
+
 _Key = tuple[torch.Size, torch.dtype, torch.device]
 
 
@@ -42,6 +51,9 @@ class FftPlan:
 
     Attributes:
         title: the function and its arguments, in words.
+        before, after: the steps around the transform.
+        in_launch: those steps that the launch of a kernel computes; the others are operations of
+            torch.
         shape, dtype, device: of the input.
         backend, precision: names, as `trnfft.get_backend` and `trnfft.get_precision` return them.
 
@@ -55,10 +67,17 @@ class FftPlan:
                 [4., 0., 0., 0.]])
     """
 
-    def __init__(self, title: str, like: Input, computed: Input, call: Call) -> None:
+    def __init__(
+        self,
+        title: str,
+        like: Input,
+        transform: tuple[Callable[[Any], Any], str, str],
+        steps: tuple[tuple[Step, ...], ...] = ((), (), ()),
+    ) -> None:
         self.title = title
         self.shape, self.dtype, self.device = like.shape, like.dtype, like.device
-        self._transform, self.backend, self.precision = ops.prepared(computed, call)
+        self._transform, self.backend, self.precision = transform
+        self.before, self.after, self.in_launch = steps
         self._native, self._split = _keys(like)
         self._placement = placement_of(like)
         part = like.real.dtype if like.is_complex() else like.dtype
@@ -92,7 +111,13 @@ class FftPlan:
 
     def __repr__(self) -> str:
         settings = f"backend {self.backend!r}, precision {self.precision!r}"
-        return f"<{self.title} of {_words(self)}; {settings}>"
+        more = ""
+        for name, steps in (("before", self.before), ("after", self.after)):
+            if steps:
+                more += f", {name} {', '.join(map(repr, steps))}"
+        if self.in_launch:
+            more += f"; in one launch with {', '.join(map(repr, self.in_launch))}"
+        return f"<{self.title} of {_words(self)}{more}; {settings}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FftPlan:
         return self  # nothing in it changes
@@ -121,6 +146,8 @@ def plan_fft(
     norm: str | None = None,
     inverse: bool | None = None,
     device: torch.device | str | None = None,
+    before: Steps = (),
+    after: Steps = (),
 ) -> FftPlan:
     """Returns a transform to call many times, whose arguments are checked and planned now.
 
@@ -139,13 +166,16 @@ def plan_fft(
             `trnfft.ihfft`, and "c2r" with False is `trnfft.hfft`.
         device: device of the inputs. Default: the device of `x_spec`, or torch's default device
             where `x_spec` is on "meta".
+        before, after: steps of `trnfft.steps` along `dim`: one step, or several in their order.
+            `n` and the default of `n` count the numbers after the steps before the transform.
 
     Returns:
         An `FftPlan`, which returns the transform of a tensor like `x_spec`.
 
     Raises:
-        ValueError: `kind` is unknown, or `device` is given with a DTensor.
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.fft`.
+        ValueError: `kind` is unknown, `device` is given with a DTensor, or a step does not fit.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.fft`; TypeError also
+            for something that is no step, NotImplementedError for steps with a DTensor.
 
     Examples:
         >>> import torch, trnfft
@@ -153,6 +183,12 @@ def plan_fft(
         >>> backward = trnfft.plan_fft(torch.empty(5, dtype=torch.complex64), "c2r", n=8)
         >>> backward(forward(torch.arange(8.0))).round(decimals=4)
         tensor([0., 1., 2., 3., 4., 5., 6., 7.])
+        >>> from trnfft.steps import Multiply, Power
+        >>> spectrum = trnfft.plan_fft(
+        ...     torch.empty(8), "r2c", before=Multiply(torch.hann_window(8)), after=Power()
+        ... )
+        >>> spectrum(torch.ones(8)).round(decimals=4)
+        tensor([16.,  4.,  0.,  0.,  0.])
     """
     check_choice("kind", kind, KINDS)
     if inverse is None:
@@ -166,12 +202,91 @@ def plan_fft(
             f"use kind 'c2c'"
         )
     computed = _computed("x_spec", like)
+    first, last = checked("before", before, BEFORE), checked("after", after, AFTER)
+    if first or last:
+        return _with_steps(like, computed, (kind, inverse, n, dim, norm), first, last)
+    call, title = _call(computed, kind, inverse, n, dim, norm)
+    return FftPlan(title, like, ops.prepared(computed, call))
+
+
+def _call(
+    computed: Input, kind: str, inverse: bool, n: int | None, dim: int, norm: str | None
+) -> tuple[Call, str]:
+    """Returns a transform of tensors like `computed`, and its title."""
     part, sharded = described(computed), is_sharded(computed)
     size, dim = length_and_dimension(part, sharded, n, dim, is_half=kind == "c2r")
     norm = normalization(norm)
     direction = "inverse " if inverse else ""
     title = f"{direction}{kind}, {size} points along dimension {dim}, norm {norm!r}"
-    return FftPlan(title, like, computed, Call(kind, inverse, (size,), (dim,), norm))
+    return Call(kind, inverse, (size,), (dim,), norm), title
+
+
+def _with_steps(
+    like: Input,
+    computed: Input,
+    arguments: tuple[str, bool, int | None, int, str | None],
+    before: tuple[Step, ...],
+    after: tuple[Step, ...],
+) -> FftPlan:
+    """Returns a plan with steps around its transform."""
+    if is_sharded(computed):
+        raise NotImplementedError(
+            "arguments 'before' and 'after' have steps, which plans for DTensors do not take; "
+            "write them as operations of torch around a plan without steps"
+        )
+    part = described(computed)
+    dim = dimension("dim", arguments[3], part.ndim)
+    row = result_of("before", before, Row(part.shape[dim], computed.is_complex()))
+    if arguments[0] == "r2c" and row.is_complex:
+        raise ValueError(
+            "argument 'before' makes complex numbers, kind 'r2c' takes real ones; use kind 'c2c'"
+        )
+    inner = _resized(computed, dim, row)
+    call, title = _call(inner, *arguments)
+    n = call.sizes[0]
+    result_of("after", after, Row(_kept(call.kind, n), call.kind != "c2r"))
+    transform, backend, precision = ops.prepared(inner, call)
+
+    def run(x: Any) -> Any:
+        return applied(after, transform(applied(before, x, dim)), dim)
+
+    whole: Callable[[Any], Any] = run
+    inside: tuple[Step, ...] = ()
+    is_able = named(backend).has_kernels and precision == "fast" and inner.dtype == torch.float32
+    if is_able and (call.kind, call.inverse, n) == ("r2c", False, row.length) and inner.numel():
+        rows = inner.numel() // n
+        ways = launches(before, after, n, call.scale)
+        way = next((one for one in ways if one.is_shorter(rows)), None)
+        if way is not None:
+            whole, inside = _in_launch(way, run, backend, dim), way.inside
+    return FftPlan(title, like, (whole, backend, precision), (before, after, inside))
+
+
+def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any], Any]:
+    """Returns a transform in one launch with its steps; compiled code has them one by one."""
+
+    def launched(x: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return run(x)
+        with config.backend(backend), config.precision("fast"):
+            return way(x, dim)
+
+    return launched
+
+
+def _kept(kind: str, n: int) -> int:
+    """Returns how many numbers of a result a transform of n points has."""
+    return n // 2 + 1 if kind == "r2c" else n
+
+
+def _resized(like: Input, dim: int, row: Row) -> Input:
+    """Returns one number, expanded to the shape of rows after steps."""
+    part = described(like)
+    shape = (*part.shape[:dim], row.length, *part.shape[dim + 1 :])
+    zero = part.real.new_zeros(())
+    if isinstance(like, ComplexTensor):
+        return of_parts(zero.expand(shape), zero.expand(shape))
+    return (torch.complex(zero, zero) if row.is_complex else zero).expand(shape)
 
 
 def _like(x_spec: Input, device: torch.device | str | None) -> Input:

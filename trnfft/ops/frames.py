@@ -86,6 +86,16 @@ def frame_bands(
     return _Bands.apply(x, window, bank, hop, power, scale, backend)  # type: ignore[no-any-return]
 
 
+def has_kernel_for(
+    rows: int, frames: tuple[int, int], power: int | None, bands: int | None
+) -> bool:
+    """Returns whether a kernel computes so many frames, and is cheaper than a transform.
+
+    frames: their length, and hop. power: None for spectra. bands: of a bank, or None.
+    """
+    return _recipe_for(rows, frames, power, bands) is not None
+
+
 def has_kernel(x: torch.Tensor) -> bool:
     """Returns whether kernels may transform frames of a signal, or compiled code may ask."""
     if torch.compiler.is_compiling():
@@ -107,7 +117,7 @@ def by_transform(
     squares = spectra.real.square() + spectra.imag.square() if power == 2 else None
     powers = (spectra.abs() if squares is None else squares).mT
     if scale != 1.0:
-        powers = powers * scale**power
+        powers = powers * abs(scale) ** power
     return powers if bank is None else torch.matmul(bank.mT, powers)
 
 
@@ -151,15 +161,19 @@ def _blocks(length: int, hop: int) -> int:
 def _recipe(
     x: torch.Tensor, frames: tuple[int, int], power: int | None, bank: torch.Tensor | None = None
 ) -> Any:
-    """Returns the recipe of the kernel, or None where a transform is cheaper."""
+    """Returns the recipe of the kernel for a signal, or None where a transform is cheaper."""
+    n, hop = frames
+    count = x.shape[0] * _blocks(x.shape[1], hop) - (n - 1) // hop
+    return _recipe_for(count, frames, power, None if bank is None else bank.shape[1])
+
+
+def _recipe_for(count: int, frames: tuple[int, int], power: int | None, bands: int | None) -> Any:
+    """Returns the recipe of the kernel for so many frames, or None."""
     from trnfft.planner.planner import plan_frames  # only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
-    n, hop = frames
-    count = x.shape[0] * _blocks(x.shape[1], hop) - (n - 1) // hop
-    bands = None if bank is None else bank.shape[1]
     try:
-        plan = plan_frames(n, hop, batch=count, power=power, bands=bands)
+        plan = plan_frames(*frames, batch=count, power=power, bands=bands)
     except NotImplementedError:
         return None
     if plan.algorithm == SEPARATE:

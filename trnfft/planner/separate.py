@@ -5,7 +5,8 @@ A spectral convolution consists of two transforms:
     X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
 
 Two transforms are launches of their own. What torch moves between them is counted once for each
-operation, at the rate of all DMA engines. Gradients are transforms of dy back and forth, the mixing
+operation, at the rate of all DMA engines, and each operation waits for a load and for a store.
+Gradients are transforms of dy back and forth, the mixing
 by the adjoint weight, and the product of the kept spectra.
 
 The spectra of frames are a transform of frames, which torch cuts out of the signal, times the
@@ -26,6 +27,7 @@ from trnfft.planner.problem import (
     C2R,
     FRAME_BANDS,
     FRAME_KINDS,
+    FRAME_POWERS,
     FRAME_SPECTRA,
     FUSED_KINDS,
     R2C,
@@ -50,8 +52,9 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
         plans = [solve(one) for one in _transforms(problem)]
     except NotImplementedError as reason:
         return [Candidate(recipe, rejected=str(reason))]
-    rate = hardware.chip(problem.target).dma_total_bytes_per_ns * problem.cores
-    between = moved_bytes(problem) / rate
+    chip = hardware.chip(problem.target)
+    waits = 2 * operations(problem) * (chip.dma_start_ns + chip.dma_finish_ns)
+    between = moved_bytes(problem) / (chip.dma_total_bytes_per_ns * problem.cores) + waits
     ns, low, high = (
         round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
     )
@@ -83,6 +86,17 @@ def _transforms(problem: Problem) -> list[Problem]:
         replace(plain, kind=kind, batch=problem.batch * channels, inverse=kind == C2R)
         for kind, channels in ((R2C, inputs), (C2R, outputs))
     ]
+
+
+def operations(problem: Problem) -> int:
+    """Returns the number of torch's operations between the launches.
+
+    For a spectral convolution these are two each that cut and spread, four products and two sums,
+    and for its gradients four more products and two more sums.
+    """
+    if problem.kind in FRAME_KINDS:
+        return {FRAME_SPECTRA: 1, FRAME_POWERS: 4, FRAME_BANDS: 5}[problem.kind]
+    return 16 if problem.kind == SPECTRAL_GRADIENTS else 10
 
 
 def moved_bytes(problem: Problem) -> int:
