@@ -2,8 +2,10 @@
 
 Run: python -m bench.layer_traffic [trn1 trn2 trn3]
 
-The program runs a forward pass without gradients on the backend "nki-sim"; the spectra of constant
-filters are kept from the pass before. The simulator models the launches. The operations of torch
+The program runs a forward pass without gradients on the backend "nki-sim", or a training step,
+which is a forward and a backward pass; the spectra of constant filters are kept from the pass
+before. Layers of which one launch does the work are run a second time by transforms, as before that
+launch existed: "apart" says so. The simulator models the launches. The operations of torch
 between the launches are counted as if each of them read its operands from HBM and wrote its result
 to HBM, at the documented DMA rate. This count is an upper bound, because a compiler fuses some of
 the operations.
@@ -11,9 +13,12 @@ the operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 import typer
@@ -29,15 +34,45 @@ from bench import program
 from nki_sim import hardware
 from nki_sim.measured_times import about
 from trnfft import nn
+from trnfft.planner import planner
 
 
 @dataclass(frozen=True)
 class Case:
-    """A layer and the shapes of its inputs."""
+    """A layer and the shapes of its inputs.
+
+    is_fused: whether a kernel computes the layer in one launch, and transforms do otherwise.
+    is_trained: whether a training step is measured.
+    """
 
     title: str
     layer: Callable[[], torch.nn.Module]
     shapes: tuple[tuple[int, ...], ...]
+    is_fused: bool = False
+    is_trained: bool = False
+
+
+class Fno(torch.nn.Module):
+    """A small Fourier neural operator: four Fourier layers, each with a 1 x 1 convolution beside.
+
+    Args:
+        spectral: makes a Fourier layer.
+        width: number of channels.
+    """
+
+    def __init__(self, spectral: Callable[[], torch.nn.Module], width: int) -> None:
+        super().__init__()
+        self.lift = torch.nn.Conv2d(3, width, 1)
+        self.spectral = torch.nn.ModuleList(spectral() for _ in range(4))
+        self.beside = torch.nn.ModuleList(torch.nn.Conv2d(width, width, 1) for _ in range(4))
+        self.project = torch.nn.Conv2d(width, 1, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.lift(x)
+        for spectral, beside in zip(self.spectral, self.beside, strict=True):
+            x = torch.nn.functional.gelu(spectral(x) + beside(x))
+        y: torch.Tensor = self.project(x)
+        return y
 
 
 CASES = (
@@ -45,13 +80,46 @@ CASES = (
     Case("FFTConv1d 16 -> 16, groups 1", lambda: _conv1d(16, 1), ((4, 16, 1024),)),
     Case("FFTConv2d 16 -> 16, groups 16", lambda: _conv2d(16), ((2, 16, 100, 100),)),
     Case("LongConv", nn.LongConv, ((4, 64, 1024), (64, 1024))),
-    Case(
-        "SpectralConv1d, 16 of 513 modes", lambda: nn.SpectralConv1d(32, 32, 16), ((8, 32, 1024),)
+    *(
+        Case(
+            f"SpectralConv1d, {modes} modes",
+            partial(nn.SpectralConv1d, 64, 64, modes),
+            ((32, 64, 1024),),
+            is_fused=True,
+        )
+        for modes in (16, 64)
     ),
-    Case("SpectralConv2d, 12 modes", lambda: nn.SpectralConv2d(16, 16, 12, 12), ((4, 16, 64, 64),)),
-    Case(
-        "SpectralConv3d, 8 modes", lambda: nn.SpectralConv3d(4, 4, 8, 8, 8), ((2, 4, 32, 32, 32),)
+    *(
+        Case(
+            f"SpectralConv2d, {modes} modes",
+            partial(nn.SpectralConv2d, 32, 32, modes, modes),
+            ((16, 32, 64, 64),),
+            is_fused=True,
+            is_trained=is_trained,
+        )
+        for modes, is_trained in ((12, False), (16, False), (12, True))
     ),
+    Case(
+        "SpectralConv3d, 8 modes",
+        lambda: nn.SpectralConv3d(4, 4, 8, 8, 8),
+        ((2, 4, 32, 32, 32),),
+        is_fused=True,
+    ),
+    Case(
+        "FNO, 4 layers, 12 modes",
+        lambda: Fno(lambda: nn.SpectralConv2d(32, 32, 12, 12), 32),
+        ((16, 3, 64, 64),),
+        is_fused=True,
+        is_trained=True,
+    ),
+    Case("Spectrogram", lambda: nn.Spectrogram(512, hop_length=128), ((16, 48000),), is_fused=True),
+    Case(
+        "MelSpectrogram",
+        lambda: nn.MelSpectrogram(16000, 512, hop_length=128, n_mels=80),
+        ((16, 48000),),
+        is_fused=True,
+    ),
+    Case("FNetMixer", nn.FNetMixer, ((512, 768),)),
     Case("FNetMixer", nn.FNetMixer, ((4, 256, 256),)),
 )
 
@@ -66,7 +134,7 @@ def _conv2d(channels: int) -> torch.nn.Module:
 
 @dataclass(frozen=True)
 class Traffic:
-    """The costs of a forward pass on one core: bytes of HBM and modelled times."""
+    """The costs of a pass or a training step on one core: bytes of HBM and modelled times."""
 
     launches: int
     launched_bytes: int
@@ -111,16 +179,42 @@ def _stored(x: torch.Tensor) -> int:
     return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
 
 
-def measured(case: Case, target: str) -> Traffic:
-    """Returns the traffic of a case, in its second pass."""
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Lets no kernel compute a layer in one launch in a block."""
+
+    def refuse(*arguments: object, **others: object) -> None:
+        raise NotImplementedError
+
+    with ExitStack() as stack:
+        for name in ("plan_spectral_convolution", "plan_frames"):
+            stack.enter_context(mock.patch.object(planner, name, refuse))
+        yield
+
+
+def measured(case: Case, target: str, is_apart: bool = False) -> Traffic:
+    """Returns the traffic of a case, in its second pass.
+
+    is_apart: whether transforms compute it, also where a kernel does it in one launch.
+    """
     torch.manual_seed(0)
-    layer = case.layer().requires_grad_(False).eval()
+    layer = case.layer().requires_grad_(case.is_trained).train(case.is_trained)
     inputs = [torch.randn(shape) for shape in case.shapes]
     chip = hardware.chip(target)
-    with hardware.select(chip), trnfft.backend("nki-sim"), torch.no_grad():
-        layer(*inputs)
+
+    def run() -> None:
+        y = layer(*inputs)
+        if case.is_trained:
+            y.backward(torch.ones_like(y))
+
+    with ExitStack() as stack:
+        stack.enter_context(hardware.select(chip))
+        stack.enter_context(trnfft.backend("nki-sim"))
+        stack.enter_context(torch.set_grad_enabled(case.is_trained))
+        stack.enter_context(_apart() if is_apart else nullcontext())
+        run()
         with nki_sim.record() as timeline, _Operations() as operations:
-            layer(*inputs)
+            run()
     return Traffic(
         timeline.launches,
         timeline.hbm_bytes,
@@ -141,16 +235,18 @@ def main(
     console = Console(width=130)
     for target in targets or hardware.NAMES:
         chip = hardware.chip(target)
-        table = Table(title=f"a forward pass, modelled on one core of {target}")
+        table = Table(title=f"forward passes and training steps, modelled on one core of {target}")
         for heading in ("layer", "input"):
             table.add_column(heading)
         headings = ("launches", "MB in them", "us in them", "with them, about")
         for heading in (*headings, "MB between", "us between"):
             table.add_column(heading, justify="right")
-        for case in CASES:
-            found = measured(case, target)
+        for case, is_apart in [(case, way) for case in CASES for way in (True, False)]:
+            if is_apart and not case.is_fused:
+                continue
+            found = measured(case, target, is_apart)
             table.add_row(
-                case.title,
+                case.title + ", training" * case.is_trained + ", apart" * is_apart,
                 " x ".join(map(str, case.shapes[0])),
                 str(found.launches),
                 f"{found.launched_bytes / 1e6:.2f}",

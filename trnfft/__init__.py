@@ -58,6 +58,7 @@ from trnfft.transforms import (
 if TYPE_CHECKING:
     from trnfft import distributed, nn, scipy_backend
     from trnfft.convolution import point_spread_functions
+    from trnfft.layer_plan import plan_layer
     from trnfft.planner import order
     from trnfft.planner.lengths import next_fast_len
     from trnfft.planner.planner import plan
@@ -124,6 +125,7 @@ __all__ = [
     "patch_torch",
     "plan",
     "plan_fft",
+    "plan_layer",
     "point_spread_functions",
     "precision",
     "rfft",
@@ -166,6 +168,8 @@ def __getattr__(name: str) -> Any:
     if name in _PLANNER:
         globals()[name] = getattr(import_module(f"trnfft.planner.{_PLANNER[name]}"), name)
         return globals()[name]
+    if name == "plan_layer":
+        return import_module("trnfft.layer_plan").plan_layer
     if name == "order":
         return import_module("trnfft.planner.order")
     if name == "point_spread_functions":

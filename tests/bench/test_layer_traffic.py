@@ -28,6 +28,18 @@ def test_a_layer_of_one_launch():
     assert found.other_bytes >= 2 * 4 * 12 * 20  # what makes the imaginary part
 
 
+def test_a_layer_apart_takes_more():
+    def layer():
+        return nn.SpectralConv1d(4, 4, 8)
+
+    for is_trained in (False, True):
+        case = layer_traffic.Case("", layer, ((3, 4, 64),), True, is_trained)
+        fused, apart = (layer_traffic.measured(case, "trn2", way) for way in (False, True))
+        assert (fused.launches, apart.launches) == ((2, 3) if is_trained else (1, 2))
+        assert fused.launched_bytes < apart.launched_bytes
+        assert 2 * fused.other_bytes < apart.other_bytes
+
+
 def test_the_table(monkeypatch):
     cases = (layer_traffic.Case("a mixer", nn.FNetMixer, ((2, 4, 6),)),)
     monkeypatch.setattr(layer_traffic, "CASES", cases)

@@ -420,7 +420,7 @@ def priced(monkeypatch):
         if ns is None:
             raise cost.CannotRun("is too large")
         ns, high = ns if isinstance(ns, tuple) else (ns, ns)
-        return cost.Price(ns, "dma", 1, instructions=100, low_ns=ns, high_ns=high)
+        return cost.Price(ns, "dma", 1, instructions=100, hbm_bytes=0, low_ns=ns, high_ns=high)
 
     monkeypatch.setattr(cost, "price", price)
     return found, prices

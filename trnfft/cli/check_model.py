@@ -359,7 +359,7 @@ def work_of(one: Launches) -> str:
     if kind in SPECTRAL_KINDS:
         return f"{number_of(one.batch, 'sample')} of {size} points, {one.algorithm}"
     if kind in FRAME_KINDS:
-        return f"{number_of(one.batch, 'block')} of samples, frames of {size}, {one.algorithm}"
+        return f"{number_of(one.batch, 'frame')} of {size} samples, {one.algorithm}"
     what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
     return f"{what} of {size} points, {one.algorithm}"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nki_sim import hardware
+from nki_sim.measured_times import about
 from trnfft.model_check.sites import Site
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -25,6 +26,7 @@ class Launches:
         algorithm: the name of the kernel's algorithm.
         count: the number of launches.
         predicted_ns: the modelled time of one launch; None where the kernel has no price.
+        hbm_bytes: the bytes that one launch moves from and to HBM; None likewise.
     """
 
     phase: str
@@ -36,6 +38,7 @@ class Launches:
     algorithm: str
     count: int
     predicted_ns: float | None
+    hbm_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,38 @@ class Report:
         """Returns the modelled time of the kernels in a pass, by default in all passes."""
         return sum(one.count * (one.predicted_ns or 0.0) for one in self._of(phase))
 
+    def hbm_bytes(self, phase: str = "") -> int:
+        """Returns the bytes that the kernels of a pass move from and to HBM."""
+        return sum(one.count * (one.hbm_bytes or 0) for one in self._of(phase))
+
     def with_launches_ns(self, phase: str = "") -> float:
         """Returns `predicted_ns` plus the time of the launches, which others measured."""
         chip = hardware.chip(self.target)
         return chip.with_launches_ns(self.predicted_ns(phase), self.launch_count(phase))
+
+    def __str__(self) -> str:
+        """Returns a table of the launches, and a line for each other finding."""
+        phases = (FORWARD, BACKWARD) if self.has_backward else (FORWARD,)
+        cores = "core" if self.cores == 1 else "cores"
+        lines = [f"modelled, on {self.cores} {cores} of {self.target}"]
+        for phase in phases:
+            total = self._line(self.launch_count(phase), self.predicted_ns(phase), phase)
+            lines.append(f"{phase:<10}{total}, {self.operators[phase]} other operators of torch")
+            for one in self._of(phase):
+                ns = one.count * (one.predicted_ns or 0.0)
+                points = " x ".join(map(str, one.points))
+                what = f"{one.recipe}, {points} points, batch {one.batch}"
+                lines.append(f"  {self._line(one.count, ns, phase, one)}: {what}")
+        for title, found in (("refused", self.refused), ("falls back", self.fallbacks)):
+            lines += [f"{title}: {one.operation} {one.message}" for one in found]
+        with_launches = about(self.with_launches_ns())
+        return "\n".join([*lines, f"with the time of eager launches, about {with_launches}"])
+
+    def _line(self, count: int, ns: float, phase: str, one: Launches | None = None) -> str:
+        """Returns a number of launches, their time and their traffic, as text."""
+        nbytes = self.hbm_bytes(phase) if one is None else one.count * (one.hbm_bytes or 0)
+        launches = "launch" if count == 1 else "launches"
+        return f"{count} {launches}, {ns / 1e3:.1f} us, {nbytes / 1e6:.2f} MB of HBM"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as JSON types."""
@@ -121,6 +152,7 @@ class Report:
                     "launches": self.launch_count(phase),
                     "predicted_ns": round(self.predicted_ns(phase), 1),
                     "with_launches_ns": round(self.with_launches_ns(phase), 1),
+                    "hbm_bytes": self.hbm_bytes(phase),
                     "other_operators": self.operators[phase],
                 }
                 for phase in phases

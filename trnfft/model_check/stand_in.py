@@ -102,7 +102,7 @@ class Planned(Nki):
         with self.listener.on_the_device():
             x = tuple(part.contiguous() for part in x)
         points = _points(recipe, x, algorithm.kind)
-        self.listener.launched(recipe, points, x[0].shape[0], self.asked or algorithm.kind)
+        self.listener.launched(recipe, points, _batch(recipe, x), self.asked or algorithm.kind)
         with self.listener.apart():
             return _computed(recipe, x, Call(algorithm.kind, inverse, points, (), scale, "fast"))
 
@@ -196,6 +196,15 @@ class Products(Matmul):
     def _note(self, kind: str) -> None:
         message = 'backend "matmul" was chosen: operators of torch take the place of one kernel'
         self.listener.falls_back(kind, message)
+
+
+def _batch(recipe: Recipe, x: Parts) -> int:
+    """Returns the number of transforms or rows of a launch."""
+    blocks = x[0].shape[0]
+    if ALGORITHMS[recipe.algorithm].kind not in FRAME_KINDS:
+        return blocks
+    n, hop, *_ = recipe.held
+    return blocks - (n - 1) // hop
 
 
 def _points(recipe: Recipe, x: Parts, kind: str) -> tuple[int, ...]:

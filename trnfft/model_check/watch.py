@@ -120,7 +120,7 @@ class Watch:
         self.function = ""
         self.is_apart = False
         self._last = Origin(Site())
-        self._prices: dict[tuple[Recipe, int], float | None] = {}
+        self._prices: dict[tuple[Recipe, int], cost.Price | None] = {}
         self._functions, self._operators = _Functions(self), _Operators(self)
 
     @contextmanager
@@ -137,6 +137,7 @@ class Watch:
 
     def launched(self, recipe: Recipe, points: tuple[int, ...], batch: int, kind: str) -> None:
         here, inside = self._origin_of(kind)
+        price = self._price(recipe, batch)
         launch = Launches(
             phase=self.phase,
             site=here.site,
@@ -146,7 +147,8 @@ class Watch:
             recipe=str(recipe),
             algorithm=recipe.algorithm,
             count=1,
-            predicted_ns=self._price(recipe, batch),
+            predicted_ns=None if price is None else price.predicted_ns,
+            hbm_bytes=None if price is None else price.hbm_bytes,
         )
         self._last = here
         self.events += 1
@@ -224,10 +226,11 @@ class Watch:
         short = "" if is_said else NAMES.get(kind, "")
         return Origin(here.site, f"{here.name}: {short}" if short else here.name), here.functions
 
-    def _price(self, recipe: Recipe, batch: int) -> float | None:
+    def _price(self, recipe: Recipe, batch: int) -> cost.Price | None:
         if (recipe, batch) not in self._prices:
+            found: cost.Price | None
             try:
-                found = cost.price(recipe, batch, self.chip, self.cores).predicted_ns
+                found = cost.price(recipe, batch, self.chip, self.cores)
             except cost.CannotRun:
                 found = None
             self._prices[recipe, batch] = found

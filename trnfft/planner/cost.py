@@ -20,7 +20,7 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Price:
-    """Modelled time of a batch, its busiest engine, and the effort of the dry run.
+    """Modelled time of a batch, its busiest engine, its traffic, and the effort of the dry run.
 
     ``low_ns`` and ``high_ns`` are `Timeline.low_ns` and `Timeline.high_ns`, or None where they were
     not asked for.
@@ -31,6 +31,7 @@ class Price:
     launches: int
     # instructions of all cores, with a loop's body counted once, which the dry run executed
     instructions: int
+    hbm_bytes: int  # that DMA reads from HBM and writes to it
     low_ns: float | None = None
     high_ns: float | None = None
 
@@ -74,7 +75,8 @@ def price(
     busy = found.engine_busy_ns
     bound = max(busy, key=lambda engine: busy[engine])
     ns = round(found.total_ns * batch / run, 1)
-    result = Price(ns, bound, found.launches, found.event_count)
+    moved = found.hbm_bytes * batch // run
+    result = Price(ns, bound, found.launches, found.event_count, moved)
     if ns > range_up_to_ns:
         return result
     low, high = (round(one * batch / run, 1) for one in (found.low_ns, found.high_ns))

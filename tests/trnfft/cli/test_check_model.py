@@ -106,10 +106,10 @@ def test_the_fourier_neural_operator_of_the_examples(run):
     pytest.importorskip("matplotlib")
     found = report_of(run(source, "--backward", "--json"))
     assert found["supported"] and not found["fallbacks"]
-    assert [one["count"] for one in found["launches"]] == [3, 3, 3, 3]
-    assert {one["batch"] for one in found["launches"]} == {32 * 24}
+    assert [one["count"] for one in found["launches"]] == [3, 3]
+    assert {one["batch"] for one in found["launches"]} == {32}
     totals = found["totals"]
-    assert totals["forward"]["launches"] == totals["backward"]["launches"] == 6
+    assert totals["forward"]["launches"] == totals["backward"]["launches"] == 3
     assert totals["forward"]["other_operators"] > 10
     assert report_of(run(source, "--backward", "--json", "--device", "meta"))["totals"] == totals
 
