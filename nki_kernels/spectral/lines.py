@@ -171,6 +171,9 @@ class Rectangle:
         return data[:, :, self.start : end].reshape_dim(2, shape).permute((0, 2, 4, 3, 1))
 
 
+_NO_SAMPLES = Samples(0, 0, 0)  # the same object after each iteration of a loop
+
+
 class Synthesis:
     """From mixed spectra to rows in HBM."""
 
@@ -187,7 +190,7 @@ class Synthesis:
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
-        self.batch, self.at = 0, Samples(0, 0, 0)
+        self.batch, self.at = 0, _NO_SAMPLES
         self.mixed = list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
