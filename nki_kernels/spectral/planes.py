@@ -160,21 +160,22 @@ class Analysis:
         last, held = self.layer.counts[1], tile.shape[0]
         line = one.start // width + first
         view = state[0:held, 0 : last * 2 * height].reshape_dim(1, (last, 2, height))
-        view = view.permute((0, 3, 2, 1))  # [(b, i), h, part, k]
+        view = view.permute((0, 2, 1, 3))  # [(b, i), part, k, h]
         if len(self.runs) == 1:
-            bank = psum((held, count, 2 * last))
+            bank = psum((held, 2 * last, count))  # h last, as in the state
             for moved, (low, size) in zip(turned, chunks(count, self.lines), strict=True):
                 table = self.opening[0][0 : moved.shape[0], 0 : size * 2 * last]
-                multiply(bank[:, low : low + size].flatten_dims(1, 2), moved, table, False)
-            self.balance.move(view[:, line : line + count], bank.reshape_dim(2, (2, last)))
+                dst = bank[:, :, low : low + size].permute((0, 2, 1))
+                multiply(dst, moved, table, False)
+            place = view[..., line : line + count]
+            self.balance.move(place, bank.reshape_dim(1, (2, last)))
             return
         for index in range(count):
-            bank = psum((held, 1, 2 * last))
+            bank = psum((held, 2 * last))
             for term, table in enumerate(self.opening):
                 moved = turned[index * len(self.runs) + term]
-                multiply(bank[:, 0], moved, table[0 : moved.shape[0]], term > 0)
-            place = view[:, line + index : line + index + 1]
-            self.balance.move(place, bank.reshape_dim(2, (2, last)))
+                multiply(bank, moved, table[0 : moved.shape[0]], term > 0)
+            self.balance.move(view[..., line + index], bank.reshape_dim(1, (2, last)))
 
     def _closings(
         self, state: Tensor, one: RowTile, marks: Tensor | None, is_last: bool
@@ -204,13 +205,13 @@ class Analysis:
             runs = [(k * 2 * height + low, run.rows) for k in range(first, first + count)]
             found.append(turn(self.balance, state[0:held], runs, self.identity))
         yield
-        banks = [psum((held, count, 2 * signed)) for _ in found]
+        banks = [psum((held, 2 * signed, count)) for _ in found]  # k last, as in the spectra
         for bank, turned, table in zip(banks, found, self.closing, strict=True):
             for index, moved in enumerate(turned):
-                multiply(bank[:, index], moved, table[0 : moved.shape[0]], False)
+                multiply(bank[:, :, index], moved, table[0 : moved.shape[0]], False)
         if gathered is not None:
-            dst = gathered[..., first : first + count].permute((0, 3, 1, 2))
-            data = [bank.reshape_dim(2, (2, signed)) for bank in banks]
+            dst = gathered[..., first : first + count]
+            data = [bank.reshape_dim(1, (2, signed)) for bank in banks]
             self.balance.move(dst, data[0], marks)
             for other in data[1:]:
                 self.balance.add(dst, other)
@@ -220,7 +221,8 @@ class Analysis:
         for part in range(2):
             columns = slice(part * signed, (part + 1) * signed)
             places = (0, signed), (first, count)
-            self.spectra.put([bank[:, :, columns] for bank in banks], part, places, one, marks)
+            data = [bank[:, columns].permute((0, 2, 1)) for bank in banks]
+            self.spectra.put(data, part, places, one, marks)
 
 
 def _column_runs(height: int) -> list[Operand]:
@@ -330,17 +332,17 @@ class Synthesis:
         """Transpose spectra to [(g, j), (o, part, k)], and, times i, to the other tile."""
         (first, count), kept = units, data.shape[1]
         held = self.tiles * self.rows
-        bank = psum((held, count, kept, operand.rows))
+        bank = psum((held, count, operand.rows, kept))  # k last, as in the results
         for unit in range(count):
             start = (first + unit) * self.tiles
             for index in range(kept):
                 run = data[0 : operand.rows, index, start : start + self.tiles].flatten_dims(1, 2)
-                transpose(bank[:, unit, index], run, self.identity)
+                transpose(bank[:, unit, :, index], run, self.identity)
         shape = (self.units, self.groups * self.beside, 2, self.kept)
         straight, turned = (tile.reshape((PARTITIONS, *shape))[0:held] for tile in self.turned)
         span = slice(first, first + count)
         for piece in operand.pieces:
-            part = bank[:, :, :, piece.rows].permute((0, 1, 3, 2))  # [(g, j), u, o, k]
+            part = bank[:, :, piece.rows]  # [(g, j), u, o, k]
             at = piece.range, slice(low, low + kept)
             self.balance.move(straight[:, span, at[0], piece.part, at[1]], part)
             factor = -1.0 if piece.part == 1 else 1.0

@@ -255,11 +255,11 @@ class Spectra:
                         row = sample * self.width
                         rows = slice(row, row + piece.count)
                         dst = view[:, sample, begin - start : end - start, first : first + inners]
-                        data = [bank[rows, :, begin - low : end - low] for bank in banks]
-                        place = dst.permute((0, 2, 1))
-                        self.balance.move(place, data[0], None if marks is None else marks[rows])
+                        cut = [bank[rows, :, begin - low : end - low] for bank in banks]
+                        data = [bank.permute((0, 2, 1)) for bank in cut]
+                        self.balance.move(dst, data[0], None if marks is None else marks[rows])
                         for other in data[1:]:
-                            self.balance.add(place, other)
+                            self.balance.add(dst, other)
 
 
 def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
