@@ -46,6 +46,7 @@ _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
 _LINES = 64  # lines h of a plane that are transformed back at once
 _ROWS = 64  # rows of results, so that their sums overlap with those of the next ones
+_RUN = 4  # lines that lie side by side: engines read and write 16 bytes apart at full speed
 _STORED = 1024  # numbers of a plane that are stored at a time
 _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
@@ -365,9 +366,10 @@ class Transform:
         self.first, self.count = groups
         self.sample = units[0] * shared.tiles
         self.samples = min(units[1] * shared.tiles, shared.batch - self.sample)
-        # [(o, part, k), h, (b, group)]
+        # [(o, part, k), h // 4, (b, group), h % 4]
         self.columns = self.samples * self.count
-        self.state = sbuf((PARTITIONS, lines[1], columns_of(self.columns)))
+        runs = -(-lines[1] // _RUN)
+        self.state = sbuf((PARTITIONS, runs, columns_of(self.columns), _RUN))
         if columns_of(self.columns) > self.columns:
             clear(self.state)
 
@@ -415,7 +417,10 @@ class Transform:
                 multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
         for sample, bank in enumerate(banks):
             column = (first + sample) * self.count + group
-            shared.balance.move(self.state[:, :, column], bank)
+            for low, count, size in _runs(height):
+                place = self.state[:, low // _RUN : low // _RUN + count, column, 0:size]
+                data = bank[:, low : low + count * size].reshape_dim(1, (count, size))
+                shared.balance.move(place, data)
 
     def _close(self, places: Sequence[Tensor], low: int, start: int) -> None:
         """Sum over k for lines from ``low`` on and w from ``start`` on, of all outputs."""
@@ -427,7 +432,7 @@ class Transform:
                 partition = tile * shared.pair
                 rows = slice(partition, partition + shared.pair)
                 moved = shared.closing[rows, start : start + size]
-                held = self.state[rows, low + line]
+                held = self.state[rows, (low + line) // _RUN, :, (low + line) % _RUN]
                 multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
         for bank, place in zip(banks, places, strict=True):
             shared.balance.move(place, bank)
@@ -457,6 +462,13 @@ class Transform:
                 )
                 row = sample * self.count
                 transfer(target, flat[row : row + held * count], self.rows.base)
+
+
+def _runs(height: int) -> list[tuple[int, int, int]]:
+    """Return lines as (first, number of runs, lines of a run), of which the last run may be short."""
+    whole = height // _RUN * _RUN
+    cuts = [(0, height // _RUN, _RUN), (whole, 1, height - whole)]
+    return [cut for cut in cuts if cut[1] * cut[2] > 0]
 
 
 def _clear_rest(view: Tensor, dim: int, used: int) -> None:
