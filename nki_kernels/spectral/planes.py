@@ -4,22 +4,25 @@ Mathematics.  X[b, i, j, k] = sum_hw x[b, i, h, w] exp(-2 pi i (h j / H + w k / 
 and k, and y[b, o, h, w] = Re sum_jk c_k Y[b, o, j, k] exp(2 pi i (h j / H + w k / W)) / (H W), with
 c_0 = c_(W/2) = 1 and all other c_k = 2. Both are products along one axis after the other.
 
-Layout on the NeuronCore.  A plane is loaded with h on the partitions, planes of several channels
-side by side. Data is the stationary operand of every product, so that the partitions of a product
-are the columns of its operand, which hold what the next product contracts. No row is transposed on
-the way to the spectra:
+Layout on the NeuronCore.  A plane is a row, with (b, i) on the partitions. Along each axis runs of
+up to 128 numbers are transposed. They are the stationary operand, so that results lie on the
+partitions of their rows again:
 
-XX
+    x [(b, i), h, w] -> transposed [(lines h, w), (b, i)] x [cos, sin] -> [(b, i), (part, k), h]
+        -> transposed [(part, h), (b, i)] for each k x [cos, sin] -> [(b, i), (part, j), k]
 
 Mixed spectra arrive as [(part, o), k, j, b]. A transposition brings j of several samples to the
 partitions. The sum over j has two terms, Y times the cosines and i Y times the sines, so that both
 parts of a result are columns of the operand and become partitions, as the sum over k needs them:
 
     [(part, o), k, (g, j)] -> transposed [(g, j), (o, part, k)] x [cos, sin] -> [(o, part, k), h]
-        x G [(part, k), w] -> [(e, h), w]
+        x G [(part, k), w] -> [(b, o), w]
 
-Why it is fast.  x is read once, y is written once. The first product takes only the columns of the
-kept j, and everything after it is small, up to the last product.
+A product may write its columns anywhere in a PSUM bank. So transpositions of two free dimensions
+happen there, and results leave PSUM in runs, because engines take twice as long for others.
+
+Why it is fast.  x is read once, y is written once. The first products leave only the kept k, and
+everything after them is small, up to the last product.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
 _LINES = 64  # lines h of a plane that are transformed back at once
 _ROWS = 64  # rows of results, so that their sums overlap with those of the next ones
-_RUN = 4  # lines that lie side by side: engines read and write 16 bytes apart at full speed
+_QUAD = 4  # lines that lie side by side: engines read at full speed up to 16 bytes apart
 _STORED = 1024  # numbers of a plane that are stored at a time
 _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
@@ -368,8 +371,8 @@ class Transform:
         self.samples = min(units[1] * shared.tiles, shared.batch - self.sample)
         # [(o, part, k), h // 4, (b, group), h % 4]
         self.columns = self.samples * self.count
-        runs = -(-lines[1] // _RUN)
-        self.state = sbuf((PARTITIONS, runs, columns_of(self.columns), _RUN))
+        runs = -(-lines[1] // _QUAD)
+        self.state = sbuf((PARTITIONS, runs, columns_of(self.columns), _QUAD))
         if columns_of(self.columns) > self.columns:
             clear(self.state)
 
@@ -417,8 +420,8 @@ class Transform:
                 multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
         for sample, bank in enumerate(banks):
             column = (first + sample) * self.count + group
-            for low, count, size in _runs(height):
-                place = self.state[:, low // _RUN : low // _RUN + count, column, 0:size]
+            for low, count, size in _quads(height):
+                place = self.state[:, low // _QUAD : low // _QUAD + count, column, 0:size]
                 data = bank[:, low : low + count * size].reshape_dim(1, (count, size))
                 shared.balance.move(place, data)
 
@@ -432,7 +435,7 @@ class Transform:
                 partition = tile * shared.pair
                 rows = slice(partition, partition + shared.pair)
                 moved = shared.closing[rows, start : start + size]
-                held = self.state[rows, (low + line) // _RUN, :, (low + line) % _RUN]
+                held = self.state[rows, (low + line) // _QUAD, :, (low + line) % _QUAD]
                 multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
         for bank, place in zip(banks, places, strict=True):
             shared.balance.move(place, bank)
@@ -464,10 +467,10 @@ class Transform:
                 transfer(target, flat[row : row + held * count], self.rows.base)
 
 
-def _runs(height: int) -> list[tuple[int, int, int]]:
-    """Return lines as (first, number of runs, lines of a run), of which the last run may be short."""
-    whole = height // _RUN * _RUN
-    cuts = [(0, height // _RUN, _RUN), (whole, 1, height - whole)]
+def _quads(height: int) -> list[tuple[int, int, int]]:
+    """Return lines as (first, number of runs, lines of a run); the last run may be short."""
+    whole = height // _QUAD * _QUAD
+    cuts = [(0, height // _QUAD, _QUAD), (whole, 1, height - whole)]
     return [cut for cut in cuts if cut[1] * cut[2] > 0]
 
 

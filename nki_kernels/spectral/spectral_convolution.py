@@ -24,7 +24,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
-from ..engines import hbm
+from ..engines import hbm, sbuf
 from ..isa import nki
 from ..launch import Rows, for_rows
 from ..packing import unpack
@@ -110,9 +110,11 @@ class Convolution:
 
     def setup(self) -> None:
         """Load tables, those that come later only if no block is on its way."""
-        self.identity, self.loader = load_identity(), Loader()
+        self.identity, self.loader = sbuf((PARTITIONS, PARTITIONS)), Loader()
         axes = len(self.layer.lengths)
         self.analysis.setup(self.loader, self.tables[0:axes], self.identity)
+        self.loader.begin()  # before GpSimdE, which clears its tile, waits for the identity
+        load_identity(tile=self.identity)
         self.loader.finish_to(self.analysis.first)
         self.weight.setup(self.loader)
         self.synthesis.setup(self.loader, self.tables[axes:], self.identity)
