@@ -42,7 +42,7 @@ from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, Operand, Piece, chunks, operands, row_tile
 from .mixing import Mixed, Modes
-from .products import columns_of, multiply_in_slot, slack, turn
+from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
 from .row_tiles import RowTile, RowTiles, Spectra, sum_of
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
@@ -79,7 +79,8 @@ class Analysis:
         # [(b, i), k, (part, h)], of two tiles of rows in turn
         size = layer.counts[1] * 2 * height
         tiles = 2 if 4 * size <= _STATE else 1
-        self.states = [sbuf((PARTITIONS, size + slack())) for _ in range(tiles)]
+        shape = PARTITIONS, size + slack()
+        self.states = [sbuf(shape, layer.dtype) for _ in range(tiles)]
         if slack() > 0:
             for tile in self.states:
                 clear(tile[:, size:])
@@ -284,7 +285,7 @@ class Synthesis:
         last = self.layer.counts[1]
         # [(g, j), unit, (o, part, k)], and the same times i
         size = self.units * self.groups * PARTITIONS
-        self.turned = [sbuf((PARTITIONS, size)) for _ in range(2)]
+        self.turned = [sbuf((PARTITIONS, size), self.layer.dtype) for _ in range(2)]
         outputs = self.groups * self.beside
         for tile in self.turned:
             view = tile.reshape((PARTITIONS, self.units, outputs, 2 * self.kept))
@@ -298,7 +299,8 @@ class Synthesis:
         rows, inner, outer, batch = mixed.bank.shape
         place = mixed.output, mixed.first
         if place not in self.mixed:
-            tile = sbuf((PARTITIONS, inner, self.units * self.tiles, self.rows))
+            shape = PARTITIONS, inner, self.units * self.tiles, self.rows
+            tile = sbuf(shape, self.layer.dtype)
             _clear_rest(tile, 3, self.layer.counts[0])
             _clear_rest(tile, 2, batch)
             self.mixed[place] = tile
@@ -336,7 +338,8 @@ class Synthesis:
         """Transpose spectra to [(g, j), (o, part, k)], and, times i, to the other tile."""
         (first, count), kept = units, data.shape[1]
         held = self.tiles * self.rows
-        bank = psum((held, count, operand.rows, kept))  # k last, as in the results
+        # k last, as in the results
+        bank = spread_bank((held, count, operand.rows, kept), data.dtype)
         for unit in range(count):
             start = (first + unit) * self.tiles
             for index in range(kept):
@@ -372,7 +375,8 @@ class Transform:
         # [(o, part, k), h // 4, (b, group), h % 4]
         self.columns = self.samples * self.count
         runs = -(-lines[1] // _QUAD)
-        self.state = sbuf((PARTITIONS, runs, columns_of(self.columns), _QUAD))
+        shape = PARTITIONS, runs, columns_of(self.columns), _QUAD
+        self.state = sbuf(shape, self.layer.dtype)
         if columns_of(self.columns) > self.columns:
             clear(self.state)
 
