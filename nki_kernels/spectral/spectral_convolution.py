@@ -11,6 +11,10 @@ spectra stay in SBUF:
 
     x -> lines: spectra [(half, part, i), b, f] -> mixing: [(part, o), f, b] -> lines: y
 
+Precision.  The dtype of the tables decides: float32 or bfloat16. With bfloat16, DMA rounds data and
+weight on their way in, and engines round what they move out of PSUM and what is multiplied again;
+sums and results are float32.
+
 Why it is fast.  Transforms are products with the columns of the kept frequencies alone. HBM is read
 once and written once, and no spectrum passes through it.
 """
