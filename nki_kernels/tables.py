@@ -19,12 +19,12 @@ from .tensor import Tensor
 _STAGED = 6 << 10  # bytes a partition of a table that DMA loads at a time
 
 
-def load_identity(dtype: Any = nl.float32) -> Tensor:
-    """Load the identity [128, 128] into SBUF.
+def load_identity(dtype: Any = nl.float32, tile: Tensor | None = None) -> Tensor:
+    """Load the identity [128, 128] into SBUF, into this tile or a fresh one.
 
     All programs of a launch have to load it, because they share the constant.
     """
-    identity = sbuf((PARTITIONS, PARTITIONS), dtype)
+    identity = sbuf((PARTITIONS, PARTITIONS), dtype) if tile is None else tile
     count = counting.current()
     if count is not None:  # nl.shared_identity_matrix would issue a transfer
         count.instructions += 2

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
 from ..engines import clear, element_count, sbuf, transfer
-from ..isa import nisa
+from ..isa import nisa, nl
 from ..tensor import Tensor
 from .layer import chunks
 
@@ -44,8 +45,9 @@ class Loader:
     waits for a piece that is queued behind much data.
     """
 
-    def __init__(self) -> None:
-        self._tiles = [sbuf((PARTITIONS, STAGED)) for _ in range(_TILES)]
+    def __init__(self, dtype: Any = nl.float32) -> None:
+        self._dtype = dtype
+        self._tiles = [sbuf((PARTITIONS, STAGED), dtype) for _ in range(_TILES)]
         self._jobs, self._begun = deque[Job](), deque[tuple[Job, Tensor]]()
         self._turn = 0
         self.asked = self._done = 0  # jobs
@@ -107,7 +109,7 @@ class Loader:
 
         slot, slots: partitions that are repeated, and how often.
         """
-        tile = sbuf((PARTITIONS, width))
+        tile = sbuf((PARTITIONS, width), self._dtype)
         used = sum(element_count(one.source.shape) for one in placed)
         for low, count in chunks(width, STAGED):
             cut = list[Place]()
@@ -130,7 +132,7 @@ class Loader:
         for first, rows in chunks(whole, together * PARTITIONS):
             count = rows // PARTITIONS
             if count > 1:
-                tile = sbuf((PARTITIONS, count, columns))
+                tile = sbuf((PARTITIONS, count, columns), self._dtype)
                 source = table[first : first + rows].reshape_dim(0, (count, PARTITIONS))
                 flat = tile.reshape((PARTITIONS, count * columns))
                 placed = [Place(0, 0, source.permute((1, 0, 2)))]

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
 from ..engines import HALF
+from ..isa import nl
 
 
 @dataclass(frozen=True)
@@ -22,13 +24,15 @@ class Layer:
     """The sizes of a Fourier layer, without those of its batch.
 
     inputs, outputs: numbers of channels. lengths: points along each axis. counts: frequencies that
-    are kept along each axis, of both signs but along the last.
+    are kept along each axis, of both signs but along the last. dtype: that of the operands of
+    products, float32 or bfloat16.
     """
 
     inputs: int
     outputs: int
     lengths: tuple[int, ...]
     counts: tuple[int, ...]
+    dtype: Any = nl.float32
 
     @property
     def points(self) -> int:

@@ -31,11 +31,13 @@ from ..engines import (
     HALF,
     PSUM_BANK,
     clear,
+    even_columns,
     multiply,
     psum,
     sbuf,
     transfer,
     transpose,
+    transposed_dtype,
 )
 from ..launch import Rows
 from ..pipeline import After, Beside, Item, Single, Task
@@ -215,7 +217,8 @@ class Synthesis:
         self.at, self.batch = self.samples(batch), batch
         total, pieces = self.at.units * self.at.of_unit, len(self.pieces)
         shape = self.at.units, pieces, self.at.together, self.at.tiles, 2, self.kept
-        flat = [sbuf((PARTITIONS, total * pieces * self.rows)) for _ in self.channels]
+        size = total * pieces * self.rows
+        flat = [sbuf((PARTITIONS, size), self.layer.dtype) for _ in self.channels]
         if pieces * self.kept > self.layer.counts[0] or total > batch:
             for tile in flat:
                 clear(tile)
@@ -249,7 +252,8 @@ class Synthesis:
             for first, count in chunks(self.at.units, most):
                 # [(g, part, k), chunk, u, (e, o)]
                 columns = self.at.together * channels
-                turned = sbuf((PARTITIONS, len(self.pieces), count, columns_of(columns)))
+                shape = PARTITIONS, len(self.pieces), count, columns_of(columns)
+                turned = sbuf(shape, self.layer.dtype)
                 if columns_of(columns) > columns:
                     clear(turned)
                 yield Single(partial(self._turn, number, first, turned[..., 0:columns]))
@@ -262,7 +266,9 @@ class Synthesis:
         at, channels = self.at, self.channels[number][1]
         held = at.tiles * self.rows
         for chunk in range(len(self.pieces)):
-            bank = psum((held, turned.shape[2], at.together, channels))
+            dtype = transposed_dtype(turned.dtype)
+            shape = held, turned.shape[2], at.together, even_columns(channels, dtype)
+            bank = psum(shape, dtype)[..., 0:channels]
             for unit in range(turned.shape[2]):
                 for each in range(at.together):
                     run = self.mixed[number][0:channels, first + unit, chunk, each]

@@ -33,12 +33,12 @@ from functools import partial
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
-from ..engines import PSUM_BANK, clear, multiply_tile, psum, sbuf
+from ..engines import PSUM_BANK, clear, itemsize, multiply_tile, psum, sbuf
 from ..isa import nisa, nl
 from ..pipeline import Item, Single
 from ..tensor import Tensor
 from .constants import STAGED, Job, Loader, Place
-from .layer import Operand, Piece, chunks, operands
+from .layer import Layer, Operand, Piece, chunks, operands
 
 _RESIDENT = 72 << 10  # bytes a partition of a weight that stays in SBUF
 _BEHIND = 1  # banks of products before their results are transposed
@@ -83,12 +83,13 @@ class Weight:
     """The weight of a layer in SBUF, as stationary operands for each frequency."""
 
     def __init__(
-        self, parts: Sequence[Tensor], modes: Modes, channels: tuple[int, int], is_adjoint: bool
+        self, parts: Sequence[Tensor], modes: Modes, layer: Layer, is_adjoint: bool
     ) -> None:
-        """Describe a weight; parts: HBM [i, o, f]; channels: those of X and of Y."""
+        """Describe a weight; parts: HBM [i, o, f]."""
         self.parts, self.modes, self.is_adjoint = parts, modes, is_adjoint
-        self.inputs, self.outputs = operands(channels[0]), operands(channels[1])
-        width = 4 * len(self.inputs) * sum(each.rows for each in self.outputs)
+        self.inputs, self.outputs = operands(layer.inputs), operands(layer.outputs)
+        self.dtype = layer.dtype
+        width = self._frequency_bytes
         self.is_resident = width * modes.each * modes.inner <= _RESIDENT
         most = modes.each if self.is_resident else max(1, _CHUNK // (width * modes.inner))
         self.chunks = chunks(modes.each, most)
@@ -97,9 +98,13 @@ class Weight:
     @property
     def held_bytes(self) -> int:
         """Bytes a partition of the operands in SBUF."""
-        width = 4 * len(self.inputs) * sum(each.rows for each in self.outputs)
         count = 1 if self.is_resident else min(2, len(self.chunks))
-        return count * width * self.chunks[0][1] * self.modes.inner
+        return count * self._frequency_bytes * self.chunks[0][1] * self.modes.inner
+
+    @property
+    def _frequency_bytes(self) -> int:
+        rows = sum(each.rows for each in self.outputs)
+        return itemsize(self.dtype) * len(self.inputs) * rows
 
     def setup(self, loader: Loader) -> None:
         """Allocate tiles, and ask for a weight that stays."""
@@ -137,7 +142,7 @@ class Weight:
         return self.tiles[number % len(self.tiles)][each][other]
 
     def _new_tile(self, both: tuple[Operand, Operand], size: int) -> Tensor:
-        tile = sbuf((PARTITIONS, both[1].rows, size))
+        tile = sbuf((PARTITIONS, both[1].rows, size), self.dtype)
         if any(sum(piece.count for piece in one.pieces) < one.rows for one in both):
             clear(tile, nisa.engine.gpsimd)
         return tile
@@ -292,7 +297,7 @@ class Mixing:
             held = min(outers, modes.count(half) - low - outer)
             if held <= 0:
                 continue
-            banks = [psum((rows, inners, held, batch)) for _ in weight.inputs]
+            banks = [_bank(rows, inners, held, batch) for _ in weight.inputs]
             halves.append((half, banks))
         for inner in range(inners):
             for place in range(outers):
@@ -308,3 +313,13 @@ class Mixing:
         for half, banks in halves:
             start = half * modes.each + low + outer
             self.put(Mixed(output, start, first, banks[0], banks[1:]))
+
+
+def _bank(rows: int, inners: int, outers: int, batch: int) -> Tensor:
+    """Allocate a bank [rows, inner, outer, b], whose fastest numbers are those that move in runs.
+
+    Of two axes and more the spectra of a sample are transposed, so that its outer ones are a run.
+    """
+    if inners == 1:
+        return psum((rows, inners, outers, batch))
+    return psum((rows, inners, batch, outers)).permute((0, 1, 3, 2))

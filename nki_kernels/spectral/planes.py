@@ -4,22 +4,25 @@ Mathematics.  X[b, i, j, k] = sum_hw x[b, i, h, w] exp(-2 pi i (h j / H + w k / 
 and k, and y[b, o, h, w] = Re sum_jk c_k Y[b, o, j, k] exp(2 pi i (h j / H + w k / W)) / (H W), with
 c_0 = c_(W/2) = 1 and all other c_k = 2. Both are products along one axis after the other.
 
-Layout on the NeuronCore.  A plane is loaded with h on the partitions, planes of several channels
-side by side. Data is the stationary operand of every product, so that the partitions of a product
-are the columns of its operand, which hold what the next product contracts. No row is transposed on
-the way to the spectra:
+Layout on the NeuronCore.  A plane is a row, with (b, i) on the partitions. Along each axis runs of
+up to 128 numbers are transposed. They are the stationary operand, so that results lie on the
+partitions of their rows again:
 
-XX
+    x [(b, i), h, w] -> transposed [(lines h, w), (b, i)] x [cos, sin] -> [(b, i), (part, k), h]
+        -> transposed [(part, h), (b, i)] for each k x [cos, sin] -> [(b, i), (part, j), k]
 
 Mixed spectra arrive as [(part, o), k, j, b]. A transposition brings j of several samples to the
 partitions. The sum over j has two terms, Y times the cosines and i Y times the sines, so that both
 parts of a result are columns of the operand and become partitions, as the sum over k needs them:
 
     [(part, o), k, (g, j)] -> transposed [(g, j), (o, part, k)] x [cos, sin] -> [(o, part, k), h]
-        x G [(part, k), w] -> [(e, h), w]
+        x G [(part, k), w] -> [(b, o), w]
 
-Why it is fast.  x is read once, y is written once. The first product takes only the columns of the
-kept j, and everything after it is small, up to the last product.
+A product may write its columns anywhere in a PSUM bank. So transpositions of two free dimensions
+happen there, and results leave PSUM in runs, because engines take twice as long for others.
+
+Why it is fast.  x is read once, y is written once. The first products leave only the kept k, and
+everything after them is small, up to the last product.
 """
 
 from __future__ import annotations
@@ -39,13 +42,14 @@ from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, Operand, Piece, chunks, operands, row_tile
 from .mixing import Mixed, Modes
-from .products import columns_of, multiply_in_slot, slack, turn
+from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
 from .row_tiles import RowTile, RowTiles, Spectra, sum_of
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
 _LINES = 64  # lines h of a plane that are transformed back at once
 _ROWS = 64  # rows of results, so that their sums overlap with those of the next ones
+_QUAD = 4  # lines that lie side by side: engines read at full speed up to 16 bytes apart
 _STORED = 1024  # numbers of a plane that are stored at a time
 _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
@@ -75,7 +79,8 @@ class Analysis:
         # [(b, i), k, (part, h)], of two tiles of rows in turn
         size = layer.counts[1] * 2 * height
         tiles = 2 if 4 * size <= _STATE else 1
-        self.states = [sbuf((PARTITIONS, size + slack())) for _ in range(tiles)]
+        shape = PARTITIONS, size + slack()
+        self.states = [sbuf(shape, layer.dtype) for _ in range(tiles)]
         if slack() > 0:
             for tile in self.states:
                 clear(tile[:, size:])
@@ -160,21 +165,22 @@ class Analysis:
         last, held = self.layer.counts[1], tile.shape[0]
         line = one.start // width + first
         view = state[0:held, 0 : last * 2 * height].reshape_dim(1, (last, 2, height))
-        view = view.permute((0, 3, 2, 1))  # [(b, i), h, part, k]
+        view = view.permute((0, 2, 1, 3))  # [(b, i), part, k, h]
         if len(self.runs) == 1:
-            bank = psum((held, count, 2 * last))
+            bank = psum((held, 2 * last, count))  # h last, as in the state
             for moved, (low, size) in zip(turned, chunks(count, self.lines), strict=True):
                 table = self.opening[0][0 : moved.shape[0], 0 : size * 2 * last]
-                multiply(bank[:, low : low + size].flatten_dims(1, 2), moved, table, False)
-            self.balance.move(view[:, line : line + count], bank.reshape_dim(2, (2, last)))
+                dst = bank[:, :, low : low + size].permute((0, 2, 1))
+                multiply(dst, moved, table, False)
+            place = view[..., line : line + count]
+            self.balance.move(place, bank.reshape_dim(1, (2, last)))
             return
         for index in range(count):
-            bank = psum((held, 1, 2 * last))
+            bank = psum((held, 2 * last))
             for term, table in enumerate(self.opening):
                 moved = turned[index * len(self.runs) + term]
-                multiply(bank[:, 0], moved, table[0 : moved.shape[0]], term > 0)
-            place = view[:, line + index : line + index + 1]
-            self.balance.move(place, bank.reshape_dim(2, (2, last)))
+                multiply(bank, moved, table[0 : moved.shape[0]], term > 0)
+            self.balance.move(view[..., line + index], bank.reshape_dim(1, (2, last)))
 
     def _closings(
         self, state: Tensor, one: RowTile, marks: Tensor | None, is_last: bool
@@ -204,13 +210,13 @@ class Analysis:
             runs = [(k * 2 * height + low, run.rows) for k in range(first, first + count)]
             found.append(turn(self.balance, state[0:held], runs, self.identity))
         yield
-        banks = [psum((held, count, 2 * signed)) for _ in found]
+        banks = [psum((held, 2 * signed, count)) for _ in found]  # k last, as in the spectra
         for bank, turned, table in zip(banks, found, self.closing, strict=True):
             for index, moved in enumerate(turned):
-                multiply(bank[:, index], moved, table[0 : moved.shape[0]], False)
+                multiply(bank[:, :, index], moved, table[0 : moved.shape[0]], False)
         if gathered is not None:
-            dst = gathered[..., first : first + count].permute((0, 3, 1, 2))
-            data = [bank.reshape_dim(2, (2, signed)) for bank in banks]
+            dst = gathered[..., first : first + count]
+            data = [bank.reshape_dim(1, (2, signed)) for bank in banks]
             self.balance.move(dst, data[0], marks)
             for other in data[1:]:
                 self.balance.add(dst, other)
@@ -220,7 +226,8 @@ class Analysis:
         for part in range(2):
             columns = slice(part * signed, (part + 1) * signed)
             places = (0, signed), (first, count)
-            self.spectra.put([bank[:, :, columns] for bank in banks], part, places, one, marks)
+            data = [bank[:, columns].permute((0, 2, 1)) for bank in banks]
+            self.spectra.put(data, part, places, one, marks)
 
 
 def _column_runs(height: int) -> list[Operand]:
@@ -278,7 +285,7 @@ class Synthesis:
         last = self.layer.counts[1]
         # [(g, j), unit, (o, part, k)], and the same times i
         size = self.units * self.groups * PARTITIONS
-        self.turned = [sbuf((PARTITIONS, size)) for _ in range(2)]
+        self.turned = [sbuf((PARTITIONS, size), self.layer.dtype) for _ in range(2)]
         outputs = self.groups * self.beside
         for tile in self.turned:
             view = tile.reshape((PARTITIONS, self.units, outputs, 2 * self.kept))
@@ -292,7 +299,8 @@ class Synthesis:
         rows, inner, outer, batch = mixed.bank.shape
         place = mixed.output, mixed.first
         if place not in self.mixed:
-            tile = sbuf((PARTITIONS, inner, self.units * self.tiles, self.rows))
+            shape = PARTITIONS, inner, self.units * self.tiles, self.rows
+            tile = sbuf(shape, self.layer.dtype)
             _clear_rest(tile, 3, self.layer.counts[0])
             _clear_rest(tile, 2, batch)
             self.mixed[place] = tile
@@ -330,17 +338,18 @@ class Synthesis:
         """Transpose spectra to [(g, j), (o, part, k)], and, times i, to the other tile."""
         (first, count), kept = units, data.shape[1]
         held = self.tiles * self.rows
-        bank = psum((held, count, kept, operand.rows))
+        # k last, as in the results
+        bank = spread_bank((held, count, operand.rows, kept), data.dtype)
         for unit in range(count):
             start = (first + unit) * self.tiles
             for index in range(kept):
                 run = data[0 : operand.rows, index, start : start + self.tiles].flatten_dims(1, 2)
-                transpose(bank[:, unit, index], run, self.identity)
+                transpose(bank[:, unit, :, index], run, self.identity)
         shape = (self.units, self.groups * self.beside, 2, self.kept)
         straight, turned = (tile.reshape((PARTITIONS, *shape))[0:held] for tile in self.turned)
         span = slice(first, first + count)
         for piece in operand.pieces:
-            part = bank[:, :, :, piece.rows].permute((0, 1, 3, 2))  # [(g, j), u, o, k]
+            part = bank[:, :, piece.rows]  # [(g, j), u, o, k]
             at = piece.range, slice(low, low + kept)
             self.balance.move(straight[:, span, at[0], piece.part, at[1]], part)
             factor = -1.0 if piece.part == 1 else 1.0
@@ -363,9 +372,11 @@ class Transform:
         self.first, self.count = groups
         self.sample = units[0] * shared.tiles
         self.samples = min(units[1] * shared.tiles, shared.batch - self.sample)
-        # [(o, part, k), h, (b, group)]
+        # [(o, part, k), h // 4, (b, group), h % 4]
         self.columns = self.samples * self.count
-        self.state = sbuf((PARTITIONS, lines[1], columns_of(self.columns)))
+        runs = -(-lines[1] // _QUAD)
+        shape = PARTITIONS, runs, columns_of(self.columns), _QUAD
+        self.state = sbuf(shape, self.layer.dtype)
         if columns_of(self.columns) > self.columns:
             clear(self.state)
 
@@ -413,7 +424,10 @@ class Transform:
                 multiply_in_slot(bank, held, moved, start, shared.rows, term > 0)
         for sample, bank in enumerate(banks):
             column = (first + sample) * self.count + group
-            shared.balance.move(self.state[:, :, column], bank)
+            for low, count, size in _quads(height):
+                place = self.state[:, low // _QUAD : low // _QUAD + count, column, 0:size]
+                data = bank[:, low : low + count * size].reshape_dim(1, (count, size))
+                shared.balance.move(place, data)
 
     def _close(self, places: Sequence[Tensor], low: int, start: int) -> None:
         """Sum over k for lines from ``low`` on and w from ``start`` on, of all outputs."""
@@ -425,7 +439,7 @@ class Transform:
                 partition = tile * shared.pair
                 rows = slice(partition, partition + shared.pair)
                 moved = shared.closing[rows, start : start + size]
-                held = self.state[rows, low + line]
+                held = self.state[rows, (low + line) // _QUAD, :, (low + line) % _QUAD]
                 multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
         for bank, place in zip(banks, places, strict=True):
             shared.balance.move(place, bank)
@@ -455,6 +469,13 @@ class Transform:
                 )
                 row = sample * self.count
                 transfer(target, flat[row : row + held * count], self.rows.base)
+
+
+def _quads(height: int) -> list[tuple[int, int, int]]:
+    """Return lines as (first, number of runs, lines of a run); the last run may be short."""
+    whole = height // _QUAD * _QUAD
+    cuts = [(0, height // _QUAD, _QUAD), (whole, 1, height - whole)]
+    return [cut for cut in cuts if cut[1] * cut[2] > 0]
 
 
 def _clear_rest(view: Tensor, dim: int, used: int) -> None:

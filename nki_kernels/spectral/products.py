@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
@@ -11,12 +12,14 @@ from ..engines import (
     NARROW,
     PSUM_BANK,
     columns_read,
+    itemsize,
     multiply,
     multiply_row_tile,
     padded_columns,
     psum,
     sbuf,
     transpose,
+    transposed_dtype,
 )
 from ..tensor import Tensor
 from .evacuation import Balance
@@ -45,6 +48,16 @@ def slack() -> int:
     return NARROW + 1 if chip.refuses_narrow_operands() else 0
 
 
+def spread_bank(shape: Sequence[int], dtype: Any) -> Tensor:
+    """Allocate a bank for transposes of a dtype, each of which may begin at any number.
+
+    They begin at multiples of 4 bytes, so that a number of 2 bytes has a gap after it.
+    """
+    if itemsize(transposed_dtype(dtype)) == 4:
+        return psum(shape)
+    return psum((*shape, 2), dtype)[..., 0]
+
+
 def turn(
     balance: Balance,
     tile: Tensor,
@@ -62,9 +75,9 @@ def turn(
         group = cuts[first : first + _TOGETHER]
         sizes = [count for _, count in group]
         wide = [padded_columns(count, held) for count in sizes]
-        bank = psum((max(wide), len(group), held))
+        bank = psum((max(wide), len(group), held), transposed_dtype(tile.dtype))
         if target is None:
-            moved = sbuf((max(sizes), len(group), held))
+            moved = sbuf((max(sizes), len(group), held), tile.dtype)
         else:
             moved = target[:, first : first + len(group)]
         for place, ((low, _), count) in enumerate(zip(group, wide, strict=True)):

@@ -58,7 +58,8 @@ class RowTiles:
         self.together = PARTITIONS // self.width  # samples of a tile
         longest = max(count for _, count in pieces)
         count = max(2, min(6, _RING // (4 * longest)))
-        self.ring = [sbuf((PARTITIONS, longest + slack())) for _ in range(count)]
+        shape = PARTITIONS, longest + slack()
+        self.ring = [sbuf(shape, layer.dtype) for _ in range(count)]  # DMA rounds what it loads
         for tile in self.ring:
             if layer.inputs % self.width or columns_of(self.width) > self.width:
                 clear(tile)
@@ -138,7 +139,7 @@ class Spectra:
     """Moves spectra of rows [(b, i), ...] to where channels are mixed, [(half, part, i), b, f]."""
 
     def __init__(self, layer: Layer, modes: Modes, balance: Balance) -> None:
-        self.modes, self.balance = modes, balance
+        self.modes, self.balance, self.dtype = modes, balance, layer.dtype
         self.over, self.width = operands(layer.inputs), slot(min(layer.inputs, PARTITIONS))
         self.close()
 
@@ -147,7 +148,7 @@ class Spectra:
         modes = self.modes
         size = modes.each * modes.inner
         count = batch * size
-        self.flat = [sbuf((PARTITIONS, count + slack())) for _ in self.over]
+        self.flat = [sbuf((PARTITIONS, count + slack()), self.dtype) for _ in self.over]
         for tile, operand in zip(self.flat, self.over, strict=True):
             used = sum(piece.count for piece in operand.pieces)
             if used < operand.rows or modes.count(modes.halves - 1) < modes.each:
@@ -200,7 +201,8 @@ class Spectra:
         modes = self.modes
         if 8 * modes.total > _GATHERED:
             return None
-        return sbuf((columns_of(one.samples * self.width), 2, modes.outer, modes.inner))
+        shape = columns_of(one.samples * self.width), 2, modes.outer, modes.inner
+        return sbuf(shape, self.dtype)
 
     def spread(self, gathered: Tensor, one: RowTile) -> None:
         """Move gathered spectra by DMA, which takes them to any partition in long runs."""
@@ -255,11 +257,11 @@ class Spectra:
                         row = sample * self.width
                         rows = slice(row, row + piece.count)
                         dst = view[:, sample, begin - start : end - start, first : first + inners]
-                        data = [bank[rows, :, begin - low : end - low] for bank in banks]
-                        place = dst.permute((0, 2, 1))
-                        self.balance.move(place, data[0], None if marks is None else marks[rows])
+                        cut = [bank[rows, :, begin - low : end - low] for bank in banks]
+                        data = [bank.permute((0, 2, 1)) for bank in cut]
+                        self.balance.move(dst, data[0], None if marks is None else marks[rows])
                         for other in data[1:]:
-                            self.balance.add(place, other)
+                            self.balance.add(dst, other)
 
 
 def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:

@@ -11,6 +11,10 @@ spectra stay in SBUF:
 
     x -> lines: spectra [(half, part, i), b, f] -> mixing: [(part, o), f, b] -> lines: y
 
+Precision.  The dtype of the tables decides: float32 or bfloat16. With bfloat16, DMA rounds data and
+weight on their way in, and engines round what they move out of PSUM and what is multiplied again;
+sums and results are float32.
+
 Why it is fast.  Transforms are products with the columns of the kept frequencies alone. HBM is read
 once and written once, and no spectrum passes through it.
 """
@@ -24,7 +28,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
-from ..engines import hbm
+from ..engines import hbm, sbuf
 from ..isa import nki
 from ..launch import Rows, for_rows
 from ..packing import unpack
@@ -60,7 +64,7 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
     channels = w_re.shape[0:2]
     if is_adjoint:
         channels = channels[1], channels[0]
-    sizes = Layer(channels[0], channels[1], lengths, counts)
+    sizes = Layer(channels[0], channels[1], lengths, counts, tables.dtype)
     batch = x.shape[0]
     y = hbm((batch, sizes.outputs, sizes.points))
     work = Convolution(sizes, x, y, (w_re, w_im), unpack(tables, places), is_adjoint)
@@ -90,8 +94,7 @@ class Convolution:
         self.analysis = axes.Analysis(layer, source, balance)
         self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
-        channels = layer.inputs, layer.outputs
-        self.weight = Weight(weight, self.modes, channels, is_adjoint)
+        self.weight = Weight(weight, self.modes, layer, is_adjoint)
         self.keep: Tensor | None = None  # HBM for the spectra of x
         self.running = 0  # blocks that are on their way
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
@@ -110,9 +113,11 @@ class Convolution:
 
     def setup(self) -> None:
         """Load tables, those that come later only if no block is on its way."""
-        self.identity, self.loader = load_identity(), Loader()
-        axes = len(self.layer.lengths)
+        axes, dtype = len(self.layer.lengths), self.layer.dtype
+        self.identity, self.loader = sbuf((PARTITIONS, PARTITIONS), dtype), Loader(dtype)
         self.analysis.setup(self.loader, self.tables[0:axes], self.identity)
+        self.loader.begin()  # before GpSimdE, which clears its tile, waits for the identity
+        load_identity(dtype, self.identity)
         self.loader.finish_to(self.analysis.first)
         self.weight.setup(self.loader)
         self.synthesis.setup(self.loader, self.tables[axes:], self.identity)

@@ -61,7 +61,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     lengths, counts = layer
     inputs, outputs, frequencies = w_re.shape
     batch = dy.shape[0]
-    sizes = Layer(outputs, inputs, lengths, counts)
+    sizes = Layer(outputs, inputs, lengths, counts, tables.dtype)
     dx = hbm((batch, inputs, sizes.points))
     work = Convolution(sizes, dy, dx, (w_re, w_im), unpack(tables, places), True)
     work.keep = of_dy = hbm((batch, frequencies, 3, outputs))
@@ -69,7 +69,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     del work  # and its tiles for loads, of which only so many bytes may live
     meet(of_dy)
     by_weight = [hbm(w_re.shape) for _ in range(2)]
-    sums = WeightGradient(spectra, of_dy, by_weight)
+    sums = WeightGradient(spectra, of_dy, by_weight, tables.dtype)
     for_rows(frequencies, sums, sums.most, sums.split, None)
     return dx, by_weight[0], by_weight[1]
 
@@ -77,7 +77,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
 class WeightGradient:
     """The second pass, whose rows are frequencies; a block has as many as are loaded at once."""
 
-    def __init__(self, of_x: Tensor, of_dy: Tensor, target: Sequence[Tensor]) -> None:
+    def __init__(self, of_x: Tensor, of_dy: Tensor, target: Sequence[Tensor], dtype: Any) -> None:
         self.of_x, self.of_dy, self.target = of_x, of_dy, target
         self.batch, self.total, _, self.inputs = of_x.shape
         self.outputs = of_dy.shape[3]
@@ -88,7 +88,8 @@ class WeightGradient:
         self.each = max(1, _LOADED // (4 * sum(widths)))  # frequencies of a slot
         self.most = self.each * self.slots
         self.balance = Balance()
-        self.tiles = [[sbuf((PARTITIONS, width * self.each)) for width in widths] for _ in range(2)]
+        sizes = [width * self.each for width in widths]
+        self.tiles = [[sbuf((PARTITIONS, size), dtype) for size in sizes] for _ in range(2)]
         last = chunks(self.inputs)[-1][1]
         if columns_of(last) > last:
             for x, _ in self.tiles:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..table_terms import table_spec
+from ..table_terms import rounded_table, table_spec
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +35,7 @@ def spectral_tables(
     is_centered: bool = False,
     scale: float = 1.0,
     is_gradient: bool = False,
+    dtype: str = "float32",
 ) -> tuple[Array, ...]:
     """Return the tables of a spectral convolution, computed in float64 and rounded once.
 
@@ -49,9 +50,7 @@ def spectral_tables(
         is_centered: as for ``kept_frequencies``.
         scale: a factor on the result.
         is_gradient: whether the factors of the inverse belong to the tables into spectra.
-
-    Returns:
-        Float32 arrays.
+        dtype: "float32" or "bfloat16", in which products are computed.
     """
     last = len(lengths) - 1
     forward, back = list[Array](), list[Array]()
@@ -70,10 +69,12 @@ def spectral_tables(
         sign = -1.0 if axis == last else 1.0
         back.append(np.stack([(cos * second).T, sign * (sin * second).T]))
     tables = [*reversed(forward), back[last], *back[:last]]
-    return tuple(table.astype(np.float32) for table in tables)
+    return tuple(rounded_table(table, dtype, False) for table in tables)
 
 
-def spectral_specs(lengths: Sequence[int], counts: Sequence[int]) -> tuple[Any, ...]:
+def spectral_specs(
+    lengths: Sequence[int], counts: Sequence[int], dtype: str = "float32"
+) -> tuple[Any, ...]:
     """Return the (shape, dtype) of each of ``spectral_tables(lengths, counts, ...)``."""
     last = len(lengths) - 1
     sizes = list(zip(lengths, counts, strict=True))
@@ -81,4 +82,4 @@ def spectral_specs(lengths: Sequence[int], counts: Sequence[int]) -> tuple[Any, 
         (1 + (axis < last), sizes[axis][0], 2 * sizes[axis][1]) for axis in range(last, -1, -1)
     ]
     back = [(2, sizes[axis][1], sizes[axis][0]) for axis in (last, *range(last))]
-    return tuple(table_spec(shape) for shape in (*forward, *back))
+    return tuple(table_spec(shape, dtype) for shape in (*forward, *back))

@@ -27,14 +27,17 @@ from trnfft.planner.planner import plan_spectral_convolution
 from .independence import check_rows_are_independent
 from .samples import error, real
 
-TOLERANCE = 5e-7
+TOLERANCE, BFLOAT16_TOLERANCE = 5e-7, 8e-3
 CHIPS = hardware.NAMES
 
 
 class Layer:
     """Channels, points and kept frequencies of a layer, with a weight, and what it computes."""
 
-    def __init__(self, channels, lengths, counts, is_centered=False):
+    def __init__(self, channels, lengths, counts, is_centered=False, dtype="float32"):
+        self.dtype, self.tolerance = dtype, TOLERANCE
+        if dtype == "bfloat16":
+            self.tolerance = BFLOAT16_TOLERANCE
         self.channels, self.lengths, self.counts = channels, lengths, counts
         self.is_centered, self.axes = is_centered, tuple(range(-len(lengths), 0))
         self.weight = [real(*channels, math.prod(counts)) / channels[0] for _ in range(2)]
@@ -74,15 +77,17 @@ class Layer:
         k, n = np.arange(self.counts[-1]), self.lengths[-1]
         return np.where((k == 0) | (2 * k == n), 1.0, 2.0) / math.prod(self.lengths)
 
+    def tables(self, **options):
+        options |= {"is_centered": self.is_centered, "dtype": self.dtype}
+        return pack(spectral_tables(self.lengths, self.counts, **options))
+
     def run(self, x, programs=1, adjoint=False, keeps=False):
-        tables = pack(spectral_tables(self.lengths, self.counts, self.is_centered))
-        rest = *self.weight, *tables, (self.lengths, self.counts, adjoint, keeps)
+        rest = *self.weight, *self.tables(), (self.lengths, self.counts, adjoint, keeps)
         with nki_sim.strict():
             return nki_sim.simulate(spectral_convolution[programs])(x, *rest)
 
     def gradients(self, dy, spectra, programs=1):
-        tables = spectral_tables(self.lengths, self.counts, self.is_centered, is_gradient=True)
-        rest = *self.weight, *pack(tables), (self.lengths, self.counts)
+        rest = *self.weight, *self.tables(is_gradient=True), (self.lengths, self.counts)
         with nki_sim.strict():
             return nki_sim.simulate(spectral_gradients[programs])(dy, spectra, *rest)
 
@@ -92,20 +97,23 @@ class Layer:
             real(batch, self.channels[0], self.points),
             real(batch, self.channels[1], self.points),
         )
-        assert error(self.run(x, programs), self.exact(x)) <= TOLERANCE
-        assert error(self.run(dy, programs, adjoint=True), self.exact(dy, True)) <= TOLERANCE
+        assert error(self.run(x, programs), self.exact(x)) <= self.tolerance
+        assert error(self.run(dy, programs, adjoint=True), self.exact(dy, True)) <= self.tolerance
         y, spectra = self.run(x, programs, keeps=True)
         low = self.low(x).reshape(batch, self.channels[0], -1)
-        assert error(y, self.exact(x)) <= TOLERANCE
-        assert error(spectra, np.stack([low.real, low.imag], 1).transpose(0, 3, 1, 2)) <= TOLERANCE
+        assert error(y, self.exact(x)) <= self.tolerance
+        assert (
+            error(spectra, np.stack([low.real, low.imag], 1).transpose(0, 3, 1, 2))
+            <= self.tolerance
+        )
         dx, dw_re, dw_im = self.gradients(dy, spectra, programs)
         of_dy = self.low(dy) * self.factors()
         by_weight = np.einsum("bi...,bo...->io...", self.low(x).conj(), of_dy)
         dw = by_weight.reshape(dw_re.shape)
-        assert error(dx, self.exact(dy, True)) <= TOLERANCE
-        assert error(dw_re, dw.real) <= TOLERANCE
+        assert error(dx, self.exact(dy, True)) <= self.tolerance
+        assert error(dw_re, dw.real) <= self.tolerance
         if np.abs(dw.imag).max() > 0:  # frequencies 0 alone have none
-            assert error(dw_im, dw.imag) <= 2 * TOLERANCE
+            assert error(dw_im, dw.imag) <= 2 * self.tolerance
 
     @property
     def points(self):
@@ -148,6 +156,25 @@ def test_negative_frequencies_first(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     Layer((3, 4), (12, 20), (7, 5), is_centered=True).check(3)
     Layer((3, 4), (12, 20), (6, 5), is_centered=True).check(3)
+
+
+BFLOAT16 = [LAYERS[2], LAYERS[3], LAYERS[5], LAYERS[11], LAYERS[13], LAYERS[14]]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("channels, lengths, counts, batch", BFLOAT16)
+def test_bfloat16_operands(monkeypatch, chip, channels, lengths, counts, batch):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    Layer(channels, lengths, counts, dtype="bfloat16").check(batch)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("lengths, counts", [((200,), (20,)), ((12, 20), (6, 5))])
+def test_bfloat16_samples_are_independent(monkeypatch, chip, lengths, counts):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    layer = Layer((6, 5), lengths, counts, dtype="bfloat16")
+    x = real(9, 6, layer.points)
+    check_rows_are_independent(layer.run, x, layer.exact(x), layer.tolerance)
 
 
 @st.composite
@@ -232,16 +259,22 @@ def test_less_time_than_transforms(chip, channels, lengths, counts, batch):
         for cores in range(1, most + 1):
             where = {"batch": batch, "target": chip, "cores": cores, **kind}
             plan = plan_spectral_convolution(channels, lengths, counts, **where)
-            fused, separate = plan.candidates
+            fused, separate, *_ = plan.candidates
             assert plan.launches == 1 and separate.launches == 2
             assert fused.predicted_ns < 0.75 * separate.predicted_ns
             times.append(fused.predicted_ns)
+            rounded = plan_spectral_convolution(
+                channels, lengths, counts, precision="bf16", **where
+            )
+            assert rounded.algorithm == f"{plan.algorithm}_bf16"
+            assert rounded.predicted_ns < fused.predicted_ns
         assert times[-1] <= times[0]
 
 
 def test_specs_are_those_of_the_tables():
     for lengths, counts in (((24,), (7,)), ((12, 20), (6, 5)), ((4, 6, 8), (2, 3, 4))):
-        tables = spectral_tables(lengths, counts)
-        assert [(table.shape, str(table.dtype)) for table in tables] == list(
-            spectral_specs(lengths, counts)
-        )
+        for dtype in ("float32", "bfloat16"):
+            tables = spectral_tables(lengths, counts, dtype=dtype)
+            assert [(table.shape, str(table.dtype)) for table in tables] == list(
+                spectral_specs(lengths, counts, dtype)
+            )

@@ -33,6 +33,7 @@ from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
 from trnfft.ops.transforms import c2r, owned, r2c
 
+PRECISIONS = ("fast", "bf16", "bf16_refined")  # modes that kernels for whole layers have
 Kind = Literal["", "keeps", "gradients"]  # of a launch: the arguments of its plan
 
 
@@ -76,7 +77,7 @@ def _is_plain(*tensors: torch.Tensor) -> bool:
 
 def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
     """Returns the backend with a kernel for the layer or its gradients, or "" without one."""
-    if config.get_precision() != "fast":
+    if config.get_precision() not in PRECISIONS:
         return ""
     name = backend_for(x.device)
     if not named(name).has_kernels:
@@ -100,6 +101,7 @@ def _recipe(x: tuple[int, ...], weight: tuple[int, ...], kind: Kind = "") -> Any
             batch=x[0],
             keeps=kind == "keeps",
             gradients=kind == "gradients",
+            precision=config.get_precision(),
         )
     except NotImplementedError:
         return None
@@ -263,7 +265,7 @@ def _gradients(
     """Returns the gradients of x and of both parts of the weight."""
     lengths = tuple(grad.shape[2:])
     x = (grad.shape[0], real.shape[0], *lengths)
-    if not backend and config.get_precision() == "fast":
+    if not backend and config.get_precision() in PRECISIONS:
         backend = backend_for(grad.device)
         backend = backend if named(backend).has_kernels else ""
     recipe = _recipe(x, tuple(real.shape), "gradients") if backend else None

@@ -38,7 +38,7 @@ from trnfft.planner.problem import (
     checked_sizes,
 )
 from trnfft.planner.seed import SEED, seed_choice
-from trnfft.planner.separate import separate_candidate
+from trnfft.planner.separate import SEPARATE, separate_candidate
 
 HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
@@ -219,6 +219,7 @@ def plan_spectral_convolution(
     batch: int = 1,
     keeps: bool = False,
     gradients: bool = False,
+    precision: str = "fast",
     target: str | None = None,
     cores: int | None = None,
 ) -> Plan:
@@ -233,7 +234,7 @@ def plan_spectral_convolution(
         batch: number of samples.
         keeps: whether the kept spectra are a result, too, as gradients need them.
         gradients: whether to plan the launch that computes the gradients instead.
-        target, cores: as for `trnfft.plan`.
+        precision, target, cores: as for `trnfft.plan`. There is no kernel for "kahan" and "double".
 
     Returns:
         A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
@@ -264,7 +265,11 @@ def plan_spectral_convolution(
         )
     shape = (*pair, *sizes)
     given = Sizes(math.prod(shape), shape, (*pair, *kept))
-    return solved(_float32_problem(kind, given, batch, target, cores))
+    mode, max_error = checked_accuracy(precision, "float32", None)
+    if max_error < accuracy.MAX_ERRORS["fast"]:
+        raise NotImplementedError(f"no kernel computes Fourier layers in the precision {mode!r}")
+    problem = _float32_problem(kind, given, batch, target, cores)
+    return solved(replace(problem, precision=mode, max_error=max_error))
 
 
 def plan_frames(
@@ -366,7 +371,7 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
 def _float32_problem(
     kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
 ) -> Problem:
-    """Returns a problem that only kernels for float32 in the mode "fast" solve."""
+    """Returns a problem of kernels for float32 data, in the mode "fast"."""
     chip, degree = _launch(target, cores)
     return Problem(
         n=sizes.n,
@@ -446,6 +451,7 @@ def search(problem: Problem, names: Names = None) -> Plan:
         raise NotImplementedError(_too_inaccurate(problem, min(recipes, key=_error)))
     candidates += separate_candidate(problem, solved)
     exact = _exact_candidates(problem) if names is None else []
+    exact = [one for one in exact if one.recipe.algorithm != SEPARATE]  # which candidates have
     known = {one.recipe for one in exact}
     others = [recipe for recipe in recipes if recipe not in known]
     return _choose(problem, [*exact, *_priced(others, problem, exact), *candidates])

@@ -77,6 +77,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         ImageConvolution(_FORWARD_ROWS, STRIDED_STOCKHAM, _INVERSE_ROWS),
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),
+        *(SpectralConvolution(kind, "bfloat16") for kind in SPECTRAL_KINDS),
         *map(SpectralConvolution, SPECTRAL_KINDS),
         *(Frames(kind, REAL_STOCKHAM) for kind in FRAME_KINDS),
         ResidentPlanes(),

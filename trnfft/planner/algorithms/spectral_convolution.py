@@ -26,8 +26,9 @@ class SpectralConvolution(ShapeAlgorithm):
     takes = "one or two axes, with few frequencies"
     samples = ((3, 4, 24), (32, 32, 256), (2, 3, 12, 20), (16, 16, 16, 16))
 
-    def __init__(self, kind: str) -> None:
-        self.kind = self.name = kind
+    def __init__(self, kind: str, dtype: str = "float32") -> None:
+        self.kind, self.dtype = kind, dtype
+        self.name = kind if dtype == "float32" else f"{kind}_bf16"
         is_gradient = kind == SPECTRAL_GRADIENTS
         self.kernel = (
             spectral_gradients.spectral_gradients
@@ -76,13 +77,12 @@ class SpectralConvolution(ShapeAlgorithm):
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         layer = self.sizes(recipe)
-        return spectral_tables.spectral_specs(layer.lengths, layer.counts)
+        return spectral_tables.spectral_specs(layer.lengths, layer.counts, self.dtype)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         layer, is_gradient = self.sizes(recipe), self.kind == SPECTRAL_GRADIENTS
-        return spectral_tables.spectral_tables(
-            layer.lengths, layer.counts, bool(recipe.layout), scale, is_gradient
-        )
+        options = bool(recipe.layout), scale, is_gradient, self.dtype
+        return spectral_tables.spectral_tables(layer.lengths, layer.counts, *options)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         layer = self.sizes(recipe)
@@ -93,5 +93,7 @@ class SpectralConvolution(ShapeAlgorithm):
 
     def error(self, recipe: Recipe) -> float:
         layer = self.sizes(recipe)
+        if self.dtype != "float32":  # each axis twice, and channels, whose operands have no zeros
+            return accuracy.bfloat16_error(2 * len(layer.lengths) + 2, False)
         sums = (*layer.lengths, 2 * layer.inputs, *(2 * count for count in layer.counts))
         return accuracy.root_of_squares(*map(accuracy.matrix_error, sums))
