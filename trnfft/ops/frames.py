@@ -9,16 +9,18 @@ derivatives. The operator is `trnfft::frame_bands` of torch.library.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from trnfft import config
+from trnfft import cache, config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
-from trnfft.ops.transforms import owned, rfft
+from trnfft.ops.transforms import is_neuron_graph, owned, rfft
 
 
 def frame_bands(
@@ -53,13 +55,65 @@ def frame_bands(
     if not is_plain or torch.jit.is_tracing():
         return by_transform(x, window, bank, hop, power, scale)
     if torch.compiler.is_compiling():
-        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
-            return by_transform(x, window, bank, hop, power, scale)
+        if is_neuron_graph(x.device):
+            return _in_neuron_graph(x, window, bank, hop, power, scale)
         return _frame_bands(x, window, bank, hop, power, scale, "")
     backend = _kernel_backend(x, window.shape[0], bank, hop)
     if not backend:
         return by_transform(x, window, bank, hop, power, scale)
     return _Bands.apply(x, window, bank, hop, power, scale, backend)  # type: ignore[no-any-return]
+
+
+def _in_neuron_graph(
+    x: torch.Tensor,
+    window: torch.Tensor,
+    bank: torch.Tensor | None,
+    hop: int,
+    power: int,
+    scale: float,
+) -> torch.Tensor:
+    """Computes `frame_bands` in a graph of TorchNeuron, in one launch if plans say so.
+
+    Where a tensor needs a gradient it is a transform, whose spectra the derivative reads: after a
+    kernel it would compute them again, in a launch more.
+    """
+    # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
+    n, signals, length = operator.index(window.shape[0]), *map(operator.index, x.shape)
+    bands = None if bank is None else operator.index(bank.shape[1])
+    tensors = (x, window) if bank is None else (x, window, bank)
+    is_followed = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    blocks = signals * _blocks(length, hop)
+    step = ""
+    if not is_followed:
+        step = _step((signals, length), n, bands, hop, power, scale, x.device)
+    if not step:
+        return by_transform(x, window, bank, hop, power, scale)
+    from trnfft.ops import neuron_launches  # here: it loads torch's compiler
+
+    shape = (blocks, n // 2 + 1) if bands is None else (bands, blocks)
+    (y,) = neuron_launches.launch(_operands(x, window, bank, hop), (shape,), step)
+    return _frames_of(y, x, n, bands, hop).contiguous()
+
+
+@cache.constant_when_compiled
+def _step(
+    x: tuple[int, int],
+    n: int,
+    bands: int | None,
+    hop: int,
+    power: int,
+    scale: float,
+    device: torch.device,
+) -> str:
+    """Returns the text of the step that computes a spectrogram, or "" for a transform."""
+    if config.get_precision() != "fast" or backend_for(device) != "nki":
+        return ""
+    recipe = _recipe(x, n, bands, hop)
+    if recipe is None:
+        return ""
+    from trnfft.ops.neuron_launches import Step  # here: it loads torch's compiler
+
+    return Step(_with_power(recipe, power), scale=scale).text()
 
 
 def has_kernel(x: torch.Tensor) -> bool:
@@ -93,7 +147,8 @@ def _kernel_backend(x: torch.Tensor, n: int, bank: torch.Tensor | None, hop: int
     if config.get_precision() != "fast":
         return ""
     name = backend_for(x.device)
-    is_able = named(name).has_kernels and _recipe(x, n, bank, hop) is not None
+    bands = None if bank is None else bank.shape[1]
+    is_able = named(name).has_kernels and _recipe(x.shape, n, bands, hop) is not None
     return name if is_able else ""
 
 
@@ -102,14 +157,14 @@ def _blocks(length: int, hop: int) -> int:
     return -(-length // hop)
 
 
-def _recipe(x: torch.Tensor, n: int, bank: torch.Tensor | None, hop: int) -> Any:
+def _recipe(x: Sequence[int], n: int, bands: int | None, hop: int) -> Any:
     """Returns the recipe of the kernel, or None where a transform is cheaper."""
     from trnfft.planner.planner import plan_frames  # only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
-    count = x.shape[0] * _blocks(x.shape[1], hop) - (n - 1) // hop
+    count = x[0] * _blocks(x[1], hop) - (n - 1) // hop
     try:
-        plan = plan_frames(n, hop, batch=count, bands=None if bank is None else bank.shape[1])
+        plan = plan_frames(n, hop, batch=count, bands=bands)
     except NotImplementedError:
         return None
     return None if plan.algorithm == SEPARATE else plan.recipe
@@ -129,22 +184,39 @@ def _frame_bands(
     n = window.shape[0]
     is_eager = bool(backend)  # compiled code knows the strides of results beforehand
     backend = backend or _kernel_backend(x, n, bank, hop)
-    recipe = _recipe(x, n, bank, hop) if backend else None
+    bands = None if bank is None else bank.shape[1]
+    recipe = _recipe(x.shape, n, bands, hop) if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
             return owned(by_transform(x, window, bank, hop, power, scale))
-    blocks, count = _blocks(x.shape[1], hop), (x.shape[1] - n) // hop + 1
-    missing = blocks * hop - x.shape[1]
-    samples = torch.nn.functional.pad(x, (0, missing)) if missing else x
-    parts = [samples.reshape(-1, hop), window.reshape(1, n), *([] if bank is None else [bank])]
-    if power == 1:
-        recipe = replace(recipe, layout=(1,))
-    (y,) = named(backend).run(recipe, tuple(parts), False, scale)
-    if bank is None:
-        result = y.unflatten(0, (-1, blocks))[:, :count].mT
-    else:
-        result = y.unflatten(1, (-1, blocks))[..., :count].transpose(0, 1)
+    parts = _operands(x, window, bank, hop)
+    (y,) = named(backend).run(_with_power(recipe, power), parts, False, scale)
+    result = _frames_of(y, x, n, bands, hop)
     return result.detach() if is_eager else owned(result)
+
+
+def _operands(
+    x: torch.Tensor, window: torch.Tensor, bank: torch.Tensor | None, hop: int
+) -> tuple[torch.Tensor, ...]:
+    """Returns the kernel's input: whole blocks of samples, the window and the bank."""
+    missing = -x.shape[1] % hop
+    samples = torch.nn.functional.pad(x, (0, missing)) if missing else x
+    parts = samples.reshape(-1, hop), window.reshape(1, -1)
+    return parts if bank is None else (*parts, bank)
+
+
+def _frames_of(
+    y: torch.Tensor, x: torch.Tensor, n: int, bands: int | None, hop: int
+) -> torch.Tensor:
+    """Returns the kernel's result as [B, M, T], without frames that end in another signal."""
+    blocks, count = _blocks(x.shape[1], hop), (x.shape[1] - n) // hop + 1
+    if bands is None:
+        return y.unflatten(0, (-1, blocks))[:, :count].mT
+    return y.unflatten(1, (-1, blocks))[..., :count].transpose(0, 1)
+
+
+def _with_power(recipe: Any, power: int) -> Any:
+    return replace(recipe, layout=(1,)) if power == 1 else recipe
 
 
 @_frame_bands.register_fake

@@ -15,10 +15,10 @@ operators, which choose when they run.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from operator import index
 from typing import Any, Literal
 
 import torch
@@ -74,8 +74,8 @@ def _in_neuron_graph(
     x: torch.Tensor, weight: Parts, is_centered: bool, keeps: bool
 ) -> torch.Tensor:
     """Computes `spectral_convolution` in a graph of TorchNeuron, in one launch if plans say so."""
-    # index() fixes numbers that Dynamo may keep open, because a kernel has one shape.
-    sizes, shape = (tuple(map(index, tensor.shape)) for tensor in (x, weight.real))
+    # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
+    sizes, shape = (tuple(map(operator.index, tensor.shape)) for tensor in (x, weight.real))
     is_followed = torch.is_grad_enabled() and x.requires_grad
     forward = _step(sizes, shape, is_centered, keeps, x.device)
     if not forward:
