@@ -30,7 +30,7 @@ SPECTROGRAMS = {
         (2, 1, 30001),
         "frame_powers",
     ),
-    "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 15000), "frame_bands"),
+    "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 20000), "frame_bands"),
 }
 layers = pytest.mark.parametrize("name", LAYERS)
 spectrograms = pytest.mark.parametrize("name", SPECTROGRAMS)
@@ -164,11 +164,10 @@ def test_a_spectrogram_with_gradients_is_a_transform(name, launches):
 @pytest.mark.parametrize(
     "layer, shape",
     [
-        (seeded(nn.SpectralConv1d, 2, 3, 5), (6, 2, 15)),
-        (seeded(nn.SpectralConv3d, 2, 2, 2, 2, 2), (2, 2, 4, 4, 6)),
+        (seeded(nn.SpectralConv1d, 4, 4, 5), (6, 4, 16)),
         (nn.MelSpectrogram(n_fft=64, hop_length=16, n_mels=8), (3, 200)),
     ],
-    ids=["one axis", "three axes", "spectrogram"],
+    ids=["layer", "spectrogram"],
 )
 def test_what_is_cheaper_by_transforms_stays_so(layer, shape, launches):
     subject = Subject(layer_of_real, (shape,), (), layer)

@@ -18,7 +18,7 @@ import torch
 
 from trnfft import cache, config
 from trnfft.backends.choice import backend_for, named
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded, is_transformed, keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.transforms import is_neuron_graph, owned, rfft
 
@@ -59,7 +59,7 @@ def frame_bands(
             return _in_neuron_graph(x, window, bank, hop, power, scale)
         return _frame_bands(x, window, bank, hop, power, scale, "")
     backend = _kernel_backend(x, window.shape[0], bank, hop)
-    if not backend:
+    if not backend or is_transformed():  # as the derivative is one of autograd alone
         return by_transform(x, window, bank, hop, power, scale)
     return _Bands.apply(x, window, bank, hop, power, scale, backend)  # type: ignore[no-any-return]
 
@@ -77,6 +77,9 @@ def _in_neuron_graph(
     Where a tensor needs a gradient it is a transform, whose spectra the derivative reads: after a
     kernel it would compute them again, in a launch more.
     """
+    from trnfft.ops import neuron_graph, neuron_launches  # here: they load torch's compiler
+
+    neuron_graph.check_shapes_are_static()
     # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
     n, signals, length = operator.index(window.shape[0]), *map(operator.index, x.shape)
     bands = None if bank is None else operator.index(bank.shape[1])
@@ -88,8 +91,6 @@ def _in_neuron_graph(
         step = _step((signals, length), n, bands, hop, power, scale, x.device)
     if not step:
         return by_transform(x, window, bank, hop, power, scale)
-    from trnfft.ops import neuron_launches  # here: it loads torch's compiler
-
     shape = (blocks, n // 2 + 1) if bands is None else (bands, blocks)
     (y,) = neuron_launches.launch(_operands(x, window, bank, hop), (shape,), step)
     return _frames_of(y, x, n, bands, hop).contiguous()
@@ -211,8 +212,8 @@ def _frames_of(
     """Returns the kernel's result as [B, M, T], without frames that end in another signal."""
     blocks, count = _blocks(x.shape[1], hop), (x.shape[1] - n) // hop + 1
     if bands is None:
-        return y.unflatten(0, (-1, blocks))[:, :count].mT
-    return y.unflatten(1, (-1, blocks))[..., :count].transpose(0, 1)
+        return y.reshape(-1, blocks, n // 2 + 1)[:, :count].mT
+    return y.reshape(bands, -1, blocks)[..., :count].transpose(0, 1)
 
 
 def _with_power(recipe: Any, power: int) -> Any:
@@ -263,13 +264,12 @@ _frame_bands.register_autograd(_backward, setup_context=_setup)
 class _Bands(torch.autograd.Function):
     """`_frame_bands` in eager mode."""
 
-    generate_vmap_rule = True
+    forward = staticmethod(_frame_bands)
     setup_context = staticmethod(_setup)
     backward = staticmethod(_backward)  # type: ignore[assignment]
 
-    @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _frame_bands(*arguments)
+
+keep_from_compiler(_backward.__code__)
 
 
 def _batched(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:

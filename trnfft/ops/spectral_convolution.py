@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.autograd import forward_ad
 
 from trnfft import cache, config
 from trnfft.backends.backend import Call
@@ -31,7 +32,7 @@ from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded, keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
 
@@ -63,7 +64,7 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
             return _convolution(x, real, imag, is_centered, False, "")
         return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
     backend = _kernel_backend(x, real, keeps)
-    if not backend:
+    if not backend or forward_ad._current_level >= 0:  # which operators of launches do not have
         return by_transforms(x, weight, is_centered)[0]
     if keeps:
         return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
@@ -74,14 +75,15 @@ def _in_neuron_graph(
     x: torch.Tensor, weight: Parts, is_centered: bool, keeps: bool
 ) -> torch.Tensor:
     """Computes `spectral_convolution` in a graph of TorchNeuron, in one launch if plans say so."""
+    from trnfft.ops import neuron_graph, neuron_launches  # here: they load torch's compiler
+
+    neuron_graph.check_shapes_are_static()
     # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
     sizes, shape = (tuple(map(operator.index, tensor.shape)) for tensor in (x, weight.real))
     is_followed = torch.is_grad_enabled() and x.requires_grad
     forward = _step(sizes, shape, is_centered, keeps, x.device)
     if not forward:
         return by_transforms(x, weight, is_centered)[0]
-    from trnfft.ops import neuron_launches  # here: it loads torch's compiler
-
     backward = ""
     if keeps or is_followed:
         backward = _backward_step(sizes, shape, is_centered, keeps)
@@ -271,7 +273,7 @@ def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
     real = x.real.dtype
     other = Parts(*(part.to(real) for part in y))
     if not isinstance(x, ComplexTensor):
-        return torch.einsum(sum, x, torch.complex(*other))
+        return torch.einsum(sum, x, made_of(*other, x))
     return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
 
 
@@ -509,11 +511,8 @@ class _Convolution(torch.autograd.Function):
     """`_convolution` in eager mode, where torch.func transforms it."""
 
     generate_vmap_rule = True
+    forward = staticmethod(_convolution)
     setup_context = staticmethod(_setup_convolution)
-
-    @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _convolution(*arguments)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
@@ -527,12 +526,13 @@ class _Kept(torch.autograd.Function):
     """`_kept` in eager mode. The spectra are a result, so that second derivatives exist."""
 
     generate_vmap_rule = True
+    forward = staticmethod(_kept)
     setup_context = staticmethod(_setup_kept)
     backward = staticmethod(_backward_of_kept)  # type: ignore[assignment]
 
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return _kept(*arguments)
+
+for _function in (_backward_of_kept, _Convolution.backward):
+    keep_from_compiler(_function.__code__)
 
 
 def _folded(operator: Any, tensors: int) -> Any:
