@@ -29,7 +29,7 @@ from trnfft.backends.backend import Call
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.dispatch import Parts
-from trnfft.complex.kinds import made_of
+from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.tensor import ComplexTensor, is_sharded, keep_from_compiler
@@ -272,8 +272,8 @@ def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
     """Returns a sum of products of complex numbers, of the kind of x."""
     real = x.real.dtype
     other = Parts(*(part.to(real) for part in y))
-    if not isinstance(x, ComplexTensor):
-        return torch.einsum(sum, x, made_of(*other, x))
+    if is_native(x):
+        return torch.einsum(sum, x, torch.complex(*other))
     return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
 
 
