@@ -85,13 +85,12 @@ def _in_neuron_graph(
     bands = None if bank is None else operator.index(bank.shape[1])
     tensors = (x, window) if bank is None else (x, window, bank)
     is_followed = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    blocks = signals * _blocks(length, hop)
     step = ""
     if not is_followed:
         step = _step((signals, length), n, bands, hop, power, scale, x.device)
     if not step:
         return by_transform(x, window, bank, hop, power, scale)
-    shape = (blocks, n // 2 + 1) if bands is None else (bands, blocks)
+    shape = _kernel_shape(signals, length, n, bands, hop)
     (y,) = neuron_launches.launch(_operands(x, window, bank, hop), (shape,), step)
     return _frames_of(y, x, n, bands, hop).contiguous()
 
@@ -206,6 +205,14 @@ def _operands(
     return parts if bank is None else (*parts, bank)
 
 
+def _kernel_shape(
+    signals: int, length: int, n: int, bands: int | None, hop: int
+) -> tuple[int, int]:
+    """Returns the shape of the kernel's result, which has a frame for every block."""
+    blocks = signals * _blocks(length, hop)
+    return (blocks, n // 2 + 1) if bands is None else (bands, blocks)
+
+
 def _frames_of(
     y: torch.Tensor, x: torch.Tensor, n: int, bands: int | None, hop: int
 ) -> torch.Tensor:
@@ -230,8 +237,11 @@ def _(
     scale: float,
     backend: str,
 ) -> torch.Tensor:
-    n = window.shape[0]
-    kept = n // 2 + 1 if bank is None else bank.shape[1]
+    n, bands = window.shape[0], None if bank is None else bank.shape[1]
+    if backend:
+        y = x.new_empty(_kernel_shape(x.shape[0], x.shape[1], n, bands, hop))
+        return _frames_of(y, x, n, bands, hop)
+    kept = n // 2 + 1 if bands is None else bands
     return x.new_empty(x.shape[0], kept, (x.shape[1] - n) // hop + 1)
 
 

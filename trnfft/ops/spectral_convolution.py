@@ -87,7 +87,7 @@ def _in_neuron_graph(
     backward = ""
     if keeps or is_followed:
         backward = _backward_step(sizes, shape, is_centered, keeps)
-    results = [(sizes[0], shape[1], math.prod(sizes[2:]))]
+    results: list[tuple[int, ...]] = [(sizes[0], shape[1], math.prod(sizes[2:]))]
     if keeps:
         results.append((sizes[0], math.prod(shape[2:]), 2, shape[0]))
     tensors = x.flatten(2), weight.real.flatten(2), weight.imag.flatten(2)
@@ -402,7 +402,7 @@ def by_weight(
     """Returns the gradient of the weight from the kept frequencies of grad, and those of x."""
     parts = _by_channels(spectra, counts)
     conjugates = Parts(parts.real, -parts.imag)
-    multiply = _product_of_parts if isinstance(of_grad, Parts) else _product
+    multiply: Any = _product_of_parts if isinstance(of_grad, Parts) else _product
     product = multiply("bo...,bi...->io...", of_grad, conjugates)
     factors = _inverse_factors(spectra, lengths, counts[-1])
     return Parts(product.real * factors, product.imag * factors)
