@@ -258,3 +258,36 @@ def test_patched_torch_leaves_them_working(name, launches):
         assert_close([on_device(layer, x)], [layer(x)])
         assert_close([on_device(layer, x, lambda layer: layer)], [layer(x)])
     assert len(launches) == 2
+
+
+@pytest.mark.parametrize("name", ["one axis", "two axes", "powers"])
+def test_gradients_by_torch_func_are_left_to_eager_mode(name):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x = torch.randn(shape)
+
+    def gradient(layer, x):
+        return torch.func.grad(lambda x: layer(x).square().sum())(x)
+
+    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    run = functools.partial(gradient, own)
+    assert_close([torch.compile(run, backend="neuron")(x.to("neuron"))], [gradient(layer, x)])
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="torch.func"):
+        compiled(run)(x.to("neuron"))
+
+
+def test_gradients_by_torch_func_of_a_weight_are_left_to_eager_mode():
+    layer, shape, _ = LAYERS["two axes"]
+    x = torch.randn(shape)
+
+    def gradient(layer, weight, x):
+        def loss(weight):
+            y = torch.func.functional_call(layer, {"weight_real": weight}, (x,))
+            return y.square().sum()
+
+        return torch.func.grad(loss)(weight)
+
+    own = copy.deepcopy(layer).to("neuron")
+    run = torch.compile(functools.partial(gradient, own), backend="neuron")
+    weight = layer.weight_real.detach()
+    assert_close([run(weight.to("neuron"), x.to("neuron"))], [gradient(layer, weight, x)])
