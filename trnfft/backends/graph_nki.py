@@ -49,7 +49,10 @@ class GraphNki(Nki):
 
 
 class Rehearsal(Nki):
-    """Follows the kernels' steps on tensors without data, to find the tables that launches need."""
+    """Follows the kernels' steps on tensors without data, to find the tables that launches need.
+
+    Results of transforms have their shapes, those of other recipes have no meaning.
+    """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("nki")

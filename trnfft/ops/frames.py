@@ -4,7 +4,8 @@
 
 On backends with NKI kernels, where the planner says so, one kernel reads the samples and writes S
 or M. Everywhere else these are operations of torch and one transform, which also give the
-derivatives. The operator is `trnfft::frame_bands` of torch.library.
+derivatives. The operator is `trnfft::frame_bands` of torch.library. Graphs of TorchNeuron contain
+launches instead, which are chosen while the graph is made.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ operations below. The kernel leaves X to a second kernel, which computes both gr
 
 The operators are `trnfft::spectral_convolution`, `trnfft::spectral_convolution_kept`, whose second
 result is X, and `trnfft::spectral_gradients` of torch.library. Compiled graphs contain these
-operators, which choose when they run.
+operators, which choose when they run. Graphs of TorchNeuron contain launches instead, which are
+chosen while the graph is made.
 """
 
 from __future__ import annotations
