@@ -312,7 +312,8 @@ class Launch:
     def is_shorter(self, rows: int) -> bool:
         """Returns whether a kernel computes so many rows in this launch, and is the cheaper way."""
         bands = None if self.bank is None else self.bank.shape[1]
-        return frames.has_kernel_for(rows, (self.n, self.n), self.power or None, bands)
+        what = frames.Frames(self.n, self.n, self.power, bands)
+        return frames.recipe_for(rows, what) is not None
 
     def __call__(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         """Returns the transform of real numbers along a dimension, with all steps."""

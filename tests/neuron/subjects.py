@@ -155,8 +155,8 @@ def layers() -> dict[str, Subject]:
         "FFTConv1d": R2C,
         "FFTConv2d": (*R2C, *AXES),
         "FNetMixer": (*R2C, *AXES),
-        "SpectralConv1d": R2C,
-        "SpectralConv2d": (*R2C, *AXES),
+        "SpectralConv1d": ("spectral_convolution", *R2C),
+        "SpectralConv2d": ("spectral_convolution", *R2C, *AXES),
     }
     return {
         name: Subject(run, shapes, kernels.get(name, ()), seeded(*made))

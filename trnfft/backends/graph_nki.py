@@ -28,7 +28,7 @@ def tables_of(
     Raises:
         NotImplementedError: no kernel can transform a length with this precision.
     """
-    backend = _Rehearsal(device)
+    backend = Rehearsal(device)
     getattr(backend, call.kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
     return backend.tables
 
@@ -48,8 +48,11 @@ class GraphNki(Nki):
         return next(self.tables) if isinstance(argument, np.ndarray) else argument
 
 
-class _Rehearsal(Nki):
-    """Follows the kernels' steps on tensors without data, to find the tables that launches need."""
+class Rehearsal(Nki):
+    """Follows the kernels' steps on tensors without data, to find the tables that launches need.
+
+    Results of transforms have their shapes, those of other recipes have no meaning.
+    """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("nki")

@@ -13,7 +13,6 @@ from types import FrameType
 import cachetools
 import torch
 
-import trnfft
 from trnfft import complex_makers, patch, split_results, transforms
 
 
@@ -21,7 +20,8 @@ def _folder(file: str | None) -> str:
     return os.path.join(os.path.dirname(file or ""), "")
 
 
-_TRNFFT = _folder(trnfft.__file__)
+_PACKAGE = sys.modules[__name__.partition(".")[0]]  # trnfft itself, which imports this file
+_TRNFFT = _folder(_PACKAGE.__file__)
 _CHECK = _folder(__file__)
 _RUNNER = os.path.join(_CHECK, "runner.py")
 _TORCH = (_folder(torch.__file__), _folder(cachetools.__file__))
@@ -88,7 +88,7 @@ def frames() -> Iterator[FrameType]:
 
 def public(name: str) -> str:
     """Returns the name of a function of this library as users write it."""
-    return f"trnfft.{name}" if hasattr(trnfft, name) else name
+    return f"trnfft.{name}" if hasattr(_PACKAGE, name) else name
 
 
 def is_own(file: str) -> bool:

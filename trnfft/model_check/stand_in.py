@@ -25,7 +25,6 @@ from trnfft.ops.spectral_convolution import (
     by_frequency,
     by_weight,
     kept_of,
-    mix,
     spectrum_of,
 )
 from trnfft.planner.algorithms import ALGORITHMS
@@ -269,7 +268,8 @@ def _spectral(recipe: Recipe, kind: str, x: Parts, is_adjoint: bool) -> list[tor
     dims = tuple(range(2, 2 + len(layer.lengths)))
     spectrum = torch.fft.rfftn(x[0].unflatten(2, layer.lengths), dim=dims)
     low = kept_of(spectrum, layer.counts, is_centered)
-    mixed = spectrum_of(mix(low, weight), layer.lengths, is_centered)
+    mixed = torch.einsum("bi...,io...->bo...", low, torch.complex(*weight))
+    mixed = spectrum_of(mixed, layer.lengths, is_centered)
     y = torch.fft.irfftn(mixed, layer.lengths, dims).flatten(2)
     if kind == SPECTRAL_GRADIENTS:
         parts = by_weight(low, x[1], layer.counts, layer.lengths)

@@ -4,29 +4,63 @@
     S[b, k, t] = |X[b, t, k]|^p          M = bank^T S
 
 On backends with NKI kernels, where the planner says so, one kernel reads the samples and writes X,
-S or M. Everywhere else these are operations of torch and one transform, which also give the
-derivatives of S and M. X is linear in x and w:
+S or M. Everywhere else these are operations of torch and one transform. X is linear in x and w:
 
     dx[b, t h + n] = sum_t w[n] G[b, t, n]    dw[n] = sum_bt x[b, t h + n] G[b, t, n]
     G = c2r of dX with its interior halved, times s
 
-The operators are `trnfft::frame_spectra` and `trnfft::frame_bands` of torch.library.
+Where S or M has a derivative, the launch writes X, which the derivative needs, and operations of
+torch compute S and M. The operators are `trnfft::frame_spectra` and `trnfft::frame_bands` of
+torch.library. Graphs of TorchNeuron contain launches instead, which are chosen while the graph is
+made.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from trnfft import config
+from trnfft import cache, config
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.kinds import has_native, native_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded, join_to_read
+from trnfft.complex.tensor import (
+    ComplexTensor,
+    is_sharded,
+    is_transformed,
+    join_to_read,
+    keep_from_compiler,
+)
 from trnfft.ops import autocast
-from trnfft.ops.transforms import c2r, owned, rfft
+from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
+
+
+class Frames(NamedTuple):
+    """What is computed of frames.
+
+    Attributes:
+        n: length of a frame and of its transform.
+        hop: distance between the starts of two frames.
+        power: exponent of absolute values, 1 or 2; 0 for spectra.
+        bands: number of bands in which powers are summed; None for powers of all frequencies.
+    """
+
+    n: int
+    hop: int
+    power: int = 0
+    bands: int | None = None
+
+    def blocks(self, length: int) -> int:
+        """Returns how many blocks of `hop` samples a signal fills."""
+        return -(-length // self.hop)
+
+    def count(self, length: int) -> int:
+        """Returns how many frames lie in a signal."""
+        return (length - self.n) // self.hop + 1
 
 
 def frame_spectra(
@@ -41,14 +75,17 @@ def frame_spectra(
         [B, T, N // 2 + 1], of the kind that `trnfft.rfft` returns, with T frames.
     """
     is_compiling = torch.compiler.is_compiling()
-    if not _is_plain(x, window) or (is_compiling and x.device.type == "neuron"):
+    if not _is_plain(x, window):
         return _spectra(x, window, hop, scale)
-    if is_compiling:
+    parts: Any = None
+    if is_compiling and is_neuron_graph(x.device):
+        parts = _in_neuron_graph((x, window), hop, 0, scale)
+    elif is_compiling:
         parts = _frame_spectra(x, window, hop, scale, "")
-    elif not (backend := _kernel_backend(x, (window.shape[0], hop), None)):
-        return _spectra(x, window, hop, scale)
-    else:
+    elif not is_transformed() and (backend := _kernel_backend(x, Frames(window.shape[0], hop))):
         parts = _Spectra.apply(x, window, hop, scale, backend)
+    if parts is None:
+        return _spectra(x, window, hop, scale)
     is_native = has_native(x.device, "" if is_compiling else backend_for(x.device))
     return native_of(*parts) if is_native else join_to_read(*parts)
 
@@ -74,26 +111,19 @@ def frame_bands(
     Returns:
         [B, M, T], or [B, N // 2 + 1, T], with T frames.
     """
-    if not _is_plain(x, window, bank):
-        return by_transform(x, window, bank, hop, power, scale)
-    if torch.compiler.is_compiling():
-        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
-            return by_transform(x, window, bank, hop, power, scale)
+    tensors = (x, window) if bank is None else (x, window, bank)
+    is_compiling = torch.compiler.is_compiling()
+    if not _is_plain(*tensors) or _is_followed(tensors) or is_transformed() and not is_compiling:
+        return by_spectra(frame_spectra(x, window, hop, scale), bank, power)
+    if is_compiling:
+        if is_neuron_graph(x.device):
+            found = _in_neuron_graph(tensors, hop, power, scale)
+            return by_transform(x, window, bank, hop, power, scale) if found is None else found[0]
         return _frame_bands(x, window, bank, hop, power, scale, "")
-    backend = _kernel_backend(x, (window.shape[0], hop), power, bank)
+    backend = _kernel_backend(x, _frames(window, bank, hop, power))
     if not backend:
         return by_transform(x, window, bank, hop, power, scale)
-    return _Bands.apply(x, window, bank, hop, power, scale, backend)  # type: ignore[no-any-return]
-
-
-def has_kernel_for(
-    rows: int, frames: tuple[int, int], power: int | None, bands: int | None
-) -> bool:
-    """Returns whether a kernel computes so many frames, and is cheaper than a transform.
-
-    frames: their length, and hop. power: None for spectra. bands: of a bank, or None.
-    """
-    return _recipe_for(rows, frames, power, bands) is not None
+    return _frame_bands(x, window, bank, hop, power, scale, backend)
 
 
 def has_kernel(x: torch.Tensor) -> bool:
@@ -112,68 +142,25 @@ def by_transform(
     scale: float,
 ) -> torch.Tensor:
     """Computes `frame_bands` by a transform of frames, and operations of torch around it."""
-    spectra = _spectra(x, window, hop)
+    return by_spectra(_spectra(x, window, hop, scale), bank, power)
+
+
+def by_spectra(spectra: torch.Tensor, bank: torch.Tensor | None, power: int) -> torch.Tensor:
+    """Computes `frame_bands` from spectra [B, T, N // 2 + 1]."""
     # abs() has the derivative 0 at 0, unlike a square root.
     squares = spectra.real.square() + spectra.imag.square() if power == 2 else None
     powers = (spectra.abs() if squares is None else squares).mT
-    if scale != 1.0:
-        powers = powers * abs(scale) ** power
     return powers if bank is None else torch.matmul(bank.mT, powers)
 
 
-def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0) -> torch.Tensor:
-    """Computes `frame_spectra` by a transform of frames."""
-    spectra = rfft(x.unfold(-1, window.shape[0], hop) * window)
-    return spectra if scale == 1.0 else spectra * scale
-
-
-def _is_plain(*tensors: torch.Tensor | None) -> bool:
-    """Returns whether kernels may take the tensors, of which some may be None."""
-    return not torch.jit.is_tracing() and all(
-        t.dtype == torch.float32
-        and t.numel() > 0
-        and not is_sharded(t)
-        and not isinstance(t, ComplexTensor)
-        for t in tensors
-        if t is not None
-    )
-
-
-def _kernel_backend(
-    x: torch.Tensor, frames: tuple[int, int], power: int | None, bank: torch.Tensor | None = None
-) -> str:
-    """Returns the backend whose kernel does the work, or "" where a transform does.
-
-    frames: their length, and hop. power: None for spectra.
-    """
-    if config.get_precision() != "fast":
-        return ""
-    name = backend_for(x.device)
-    is_able = named(name).has_kernels and _recipe(x, frames, power, bank) is not None
-    return name if is_able else ""
-
-
-def _blocks(length: int, hop: int) -> int:
-    """Returns how many blocks of `hop` samples a signal fills."""
-    return -(-length // hop)
-
-
-def _recipe(
-    x: torch.Tensor, frames: tuple[int, int], power: int | None, bank: torch.Tensor | None = None
-) -> Any:
-    """Returns the recipe of the kernel for a signal, or None where a transform is cheaper."""
-    n, hop = frames
-    count = x.shape[0] * _blocks(x.shape[1], hop) - (n - 1) // hop
-    return _recipe_for(count, frames, power, None if bank is None else bank.shape[1])
-
-
-def _recipe_for(count: int, frames: tuple[int, int], power: int | None, bands: int | None) -> Any:
-    """Returns the recipe of the kernel for so many frames, or None."""
+def recipe_for(count: int, frames: Frames) -> Any:
+    """Returns the recipe of the kernel for so many frames, or None where a transform is cheaper."""
     from trnfft.planner.planner import plan_frames  # only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
+    n, hop, power, bands = frames
     try:
-        plan = plan_frames(*frames, batch=count, power=power, bands=bands)
+        plan = plan_frames(n, hop, batch=count, power=power or None, bands=bands)
     except NotImplementedError:
         return None
     if plan.algorithm == SEPARATE:
@@ -181,11 +168,142 @@ def _recipe_for(count: int, frames: tuple[int, int], power: int | None, bands: i
     return replace(plan.recipe, layout=(1,)) if power == 1 else plan.recipe
 
 
-def _blocked(x: torch.Tensor, hop: int) -> torch.Tensor:
-    """Returns samples [B, L] as blocks [S, hop], with zeros after each signal."""
+def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: int) -> Frames:
+    # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
+    bands = None if bank is None else operator.index(bank.shape[1])
+    return Frames(operator.index(window.shape[0]), hop, power, bands)
+
+
+def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0) -> torch.Tensor:
+    """Computes `frame_spectra` by a transform of frames."""
+    if scale != 1.0:
+        window = window * scale
+    return rfft(x.unfold(-1, window.shape[0], hop) * window)
+
+
+def _is_plain(*tensors: torch.Tensor) -> bool:
+    """Returns whether kernels may take the tensors."""
+    return not torch.jit.is_tracing() and all(
+        t.dtype == torch.float32
+        and t.numel() > 0
+        and not is_sharded(t)
+        and not isinstance(t, ComplexTensor)
+        for t in tensors
+    )
+
+
+def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:
+    """Returns whether autograd follows one of the tensors."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _kernel_backend(x: torch.Tensor, frames: Frames) -> str:
+    """Returns the backend whose kernel does the work, or "" where a transform does."""
+    if config.get_precision() != "fast":
+        return ""
+    name = backend_for(x.device)
+    is_able = named(name).has_kernels and _recipe(x.shape, frames) is not None
+    return name if is_able else ""
+
+
+def _recipe(x: Sequence[int], frames: Frames) -> Any:
+    """Returns the recipe of the kernel for signals of a shape [B, L], or None."""
+    blocks = x[0] * frames.blocks(x[1])
+    return recipe_for(blocks - (frames.n - 1) // frames.hop, frames)
+
+
+# What a kernel reads and writes.
+
+
+def _operands(tensors: Sequence[torch.Tensor], hop: int) -> tuple[torch.Tensor, ...]:
+    """Returns the kernel's input: whole blocks of samples, the window and the bank."""
+    x, window, *bank = tensors
     missing = -x.shape[1] % hop
     samples = torch.nn.functional.pad(x, (0, missing)) if missing else x
-    return samples.reshape(-1, hop)
+    return samples.reshape(-1, hop), window.reshape(1, -1), *bank
+
+
+def _kernel_shape(signals: int, length: int, frames: Frames) -> tuple[int, int]:
+    """Returns the shape of the kernel's results, which have a frame for every block."""
+    blocks, bands = signals * frames.blocks(length), frames.bands
+    return (blocks, frames.n // 2 + 1) if bands is None else (bands, blocks)
+
+
+def _of_frames(y: torch.Tensor, length: int, frames: Frames) -> torch.Tensor:
+    """Returns a kernel's result, without frames that end in another signal.
+
+    The result is [B, T, N // 2 + 1] for spectra, else [B, M, T].
+    """
+    blocks, count = frames.blocks(length), frames.count(length)
+    if frames.bands is not None:
+        return y.reshape(frames.bands, -1, blocks)[..., :count].transpose(0, 1)
+    rows = y.reshape(-1, blocks, frames.n // 2 + 1)[:, :count]
+    return rows.mT if frames.power else rows
+
+
+def _launched(
+    tensors: tuple[torch.Tensor, ...], frames: Frames, scale: float, backend: str
+) -> list[torch.Tensor] | None:
+    """Returns the results of a kernel of a backend, or of the run's for ""; None without one.
+
+    In eager mode results are views; compiled code knows their strides beforehand.
+    """
+    x, is_eager = tensors[0], bool(backend)
+    backend = backend or _kernel_backend(x, frames)
+    recipe = _recipe(x.shape, frames) if backend else None
+    if recipe is None:
+        return None
+    found = named(backend).run(recipe, _operands(tensors, frames.hop), False, scale)
+    results = [_of_frames(y, x.shape[1], frames) for y in found]
+    return [y.detach() if is_eager else owned(y) for y in results]
+
+
+def _fake(x: torch.Tensor, frames: Frames, backend: str) -> torch.Tensor:
+    """Returns a result of `_launched` without numbers."""
+    if backend:
+        y = x.new_empty(_kernel_shape(x.shape[0], x.shape[1], frames))
+        return _of_frames(y, x.shape[1], frames)
+    count, kept = frames.count(x.shape[1]), frames.n // 2 + 1
+    if frames.power == 0:
+        return x.new_empty(x.shape[0], count, kept)
+    return x.new_empty(x.shape[0], kept if frames.bands is None else frames.bands, count)
+
+
+def _in_neuron_graph(
+    tensors: tuple[torch.Tensor, ...], hop: int, power: int, scale: float
+) -> list[torch.Tensor] | None:
+    """Computes the results in a graph of TorchNeuron, in one launch if plans say so.
+
+    Returns None where a transform does: also where a tensor needs a gradient.
+    """
+    from trnfft.ops import neuron_graph, neuron_launches  # here: they load torch's compiler
+
+    neuron_graph.check_shapes_are_static()
+    x, window, *bank = tensors
+    frames = _frames(window, bank[0] if bank else None, hop, power)
+    signals, length = map(operator.index, x.shape)
+    step = "" if _is_followed(tensors) else _step((signals, length), frames, scale, x.device)
+    if not step:
+        return None
+    shapes = (_kernel_shape(signals, length, frames),) * (1 if power else 2)
+    found = neuron_launches.launch(_operands(tensors, hop), shapes, step)
+    return [_of_frames(y, length, frames).contiguous() for y in found]
+
+
+@cache.constant_when_compiled
+def _step(x: tuple[int, int], frames: Frames, scale: float, device: torch.device) -> str:
+    """Returns the text of the step that does the work, or "" for a transform."""
+    if config.get_precision() != "fast" or backend_for(device) != "nki":
+        return ""
+    recipe = _recipe(x, frames)
+    if recipe is None:
+        return ""
+    from trnfft.ops.neuron_launches import Step  # here: it loads torch's compiler
+
+    return Step(recipe, scale=scale).text()
+
+
+# Operators.
 
 
 @torch.library.custom_op("trnfft::frame_spectra", mutates_args=())
@@ -193,28 +311,20 @@ def _frame_spectra(
     x: torch.Tensor, window: torch.Tensor, hop: int, scale: float, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Computes both parts of `frame_spectra` for a backend, or for "" by this call's choice."""
-    n = window.shape[0]
-    is_eager = bool(backend)  # compiled code knows the strides of results beforehand
-    backend = backend or _kernel_backend(x, (n, hop), None)
-    recipe = _recipe(x, (n, hop), None) if backend else None
-    if recipe is None:
-        with autocast.switched_off(x.device):
-            spectra = _spectra(x, window, hop, scale)
-        return owned(spectra.real), owned(spectra.imag)
-    blocks, count = _blocks(x.shape[1], hop), (x.shape[1] - n) // hop + 1
-    parts = _blocked(x, hop), window.reshape(1, n)
-    found = named(backend).run(recipe, parts, False, scale)
-    re, im = (y.unflatten(0, (-1, blocks))[:, :count] for y in found)
-    return (re.detach(), im.detach()) if is_eager else (owned(re), owned(im))
+    found = _launched((x, window), Frames(window.shape[0], hop), scale, backend)
+    if found is not None:
+        return found[0], found[1]
+    with autocast.switched_off(x.device):
+        spectra = _spectra(x, window, hop, scale)
+    return owned(spectra.real), owned(spectra.imag)
 
 
 @_frame_spectra.register_fake
 def _(
     x: torch.Tensor, window: torch.Tensor, hop: int, scale: float, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    n = window.shape[0]
-    shape = x.shape[0], (x.shape[1] - n) // hop + 1, n // 2 + 1
-    return x.new_empty(shape), x.new_empty(shape)
+    frames = Frames(window.shape[0], hop)
+    return _fake(x, frames, backend), _fake(x, frames, backend)
 
 
 def _keep_spectra(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -225,7 +335,8 @@ def _keep_spectra(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _spectra_backward(ctx: Any, of_real: torch.Tensor, of_imag: torch.Tensor) -> tuple[Any, ...]:
     x, window = ctx.saved_tensors
     n, hop = window.shape[0], ctx.hop
-    halved = [part * interior(part, n, 0.5 * ctx.scale) for part in (of_real, of_imag)]
+    weights = ctx.scale * interior(of_real, n, 0.5)
+    halved = [part * weights for part in (of_real, of_imag)]
     frames = c2r(join_to_read(*halved), (n,), (2,), True, "forward")
     of_x = of_window = None
     if ctx.needs_input_grad[0]:
@@ -241,13 +352,20 @@ _frame_spectra.register_autograd(_spectra_backward, setup_context=_keep_spectra)
 class _Spectra(torch.autograd.Function):
     """`_frame_spectra` in eager mode."""
 
-    generate_vmap_rule = True
+    forward = staticmethod(_frame_spectra)
     setup_context = staticmethod(_keep_spectra)
     backward = staticmethod(_spectra_backward)  # type: ignore[assignment]
 
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return _frame_spectra(*arguments)
+
+keep_from_compiler(_spectra_backward.__code__)
+
+
+def _selected(tensors: tuple[Any, ...], in_dims: tuple[Any, ...], index: int) -> list[Any]:
+    """Returns the tensors of one call of vmap."""
+    return [
+        t if dim is None else t.select(dim, index)
+        for t, dim in zip(tensors, in_dims[: len(tensors)], strict=True)
+    ]
 
 
 def _batched_spectra(
@@ -269,14 +387,6 @@ def _batched_spectra(
 _frame_spectra.register_vmap(_batched_spectra)
 
 
-def _selected(tensors: tuple[Any, ...], in_dims: tuple[Any, ...], index: int) -> list[Any]:
-    """Returns the tensors of one call of vmap."""
-    return [
-        t if dim is None else t.select(dim, index)
-        for t, dim in zip(tensors, in_dims[: len(tensors)], strict=True)
-    ]
-
-
 @torch.library.custom_op("trnfft::frame_bands", mutates_args=())
 def _frame_bands(
     x: torch.Tensor,
@@ -288,21 +398,12 @@ def _frame_bands(
     backend: str,
 ) -> torch.Tensor:
     """Computes `frame_bands` for a backend, or for "" by the choice of this call."""
-    n = window.shape[0]
-    is_eager = bool(backend)  # compiled code knows the strides of results beforehand
-    backend = backend or _kernel_backend(x, (n, hop), power, bank)
-    recipe = _recipe(x, (n, hop), power, bank) if backend else None
-    if recipe is None:
-        with autocast.switched_off(x.device):
-            return owned(by_transform(x, window, bank, hop, power, scale))
-    blocks, count = _blocks(x.shape[1], hop), (x.shape[1] - n) // hop + 1
-    parts = [_blocked(x, hop), window.reshape(1, n), *([] if bank is None else [bank])]
-    (y,) = named(backend).run(recipe, tuple(parts), False, scale)
-    if bank is None:
-        result = y.unflatten(0, (-1, blocks))[:, :count].mT
-    else:
-        result = y.unflatten(1, (-1, blocks))[..., :count].transpose(0, 1)
-    return result.detach() if is_eager else owned(result)
+    tensors = (x, window) if bank is None else (x, window, bank)
+    found = _launched(tensors, _frames(window, bank, hop, power), scale, backend)
+    if found is not None:
+        return found[0]
+    with autocast.switched_off(x.device):
+        return owned(by_transform(x, window, bank, hop, power, scale))
 
 
 @_frame_bands.register_fake
@@ -315,25 +416,27 @@ def _(
     scale: float,
     backend: str,
 ) -> torch.Tensor:
-    n = window.shape[0]
-    kept = n // 2 + 1 if bank is None else bank.shape[1]
-    return x.new_empty(x.shape[0], kept, (x.shape[1] - n) // hop + 1)
+    bands = None if bank is None else bank.shape[1]
+    return _fake(x, Frames(window.shape[0], hop, power, bands), backend)
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _keep_bands(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     x, window, bank, *ctx.settings, _ = inputs
     ctx.save_for_backward(x, window, bank)
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-    """Returns the gradients of `by_transform`, which is computed again."""
-    is_twice = torch.is_grad_enabled()
-    saved = [t if t is None or is_twice else t.detach() for t in ctx.saved_tensors]
+def _bands_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    """Returns the gradients of `by_transform`, which is computed again.
+
+    `frame_bands` needs no such derivative; those who call the operator itself may.
+    """
     needed = [place for place in range(3) if ctx.needs_input_grad[place]]
+    is_twice = torch.is_grad_enabled()
+    values = list(ctx.saved_tensors)
     with torch.enable_grad():
-        values = list(saved)
         for place in needed:
-            values[place] = saved[place].view_as(saved[place]).requires_grad_()
+            value = values[place] if is_twice else values[place].detach()
+            values[place] = value.view_as(value).requires_grad_()
         y = by_transform(*values, *ctx.settings)
         wanted = [values[place] for place in needed]
         found = torch.autograd.grad(y, wanted, grad, create_graph=is_twice)
@@ -343,22 +446,11 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     return tuple(gradients)
 
 
-_frame_bands.register_autograd(_backward, setup_context=_setup)
+_frame_bands.register_autograd(_bands_backward, setup_context=_keep_bands)
+keep_from_compiler(_bands_backward.__code__)
 
 
-class _Bands(torch.autograd.Function):
-    """`_frame_bands` in eager mode."""
-
-    generate_vmap_rule = True
-    setup_context = staticmethod(_setup)
-    backward = staticmethod(_backward)  # type: ignore[assignment]
-
-    @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _frame_bands(*arguments)
-
-
-def _batched(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
+def _batched_bands(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
     """The vmap rule: more signals, or a call for each window or bank."""
     x, window, bank, *rest = arguments
     if in_dims[0] is not None and in_dims[1] is None and in_dims[2] is None:
@@ -372,4 +464,4 @@ def _batched(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any,
     return torch.stack(found), 0
 
 
-_frame_bands.register_vmap(_batched)
+_frame_bands.register_vmap(_batched_bands)

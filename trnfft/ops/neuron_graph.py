@@ -112,20 +112,16 @@ def _transform(
         NotImplementedError: no kernel can transform a length, the precision is "double", or a part
             has a tangent.
     """
-    if any(forward_ad.unpack_dual(part, level=0).tangent is not None for part in parts):
-        raise NotImplementedError(  # Dynamo then leaves it to eager mode, unless fullgraph=True
-            "graphs of torch.compile(backend='neuron') have no forward-mode derivatives of "
-            "transforms, as their operators drop tangents"
-        )
+    refuse_tangents(parts)
     # Dynamo needs only shapes, and hides errors that are raised here.
     if isinstance(parts[0], FakeTensor):
-        return _shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
+        return shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
     # Numbers that a graph of dynamic shapes keeps open are fixed, too, because a kernel has one
     # shape.
     sizes, scale = tuple(map(int, sizes)), float(scale)
     shapes = [tuple(map(int, part.shape)) for part in parts]
     if parts[0].numel() == 0:
-        return _shapes_alone(parts, _result_shapes(kind, shapes, sizes))
+        return shapes_alone(parts, _result_shapes(kind, shapes, sizes))
     precision = _precision(parts[0].device)
     call = _call(kind, sizes, inverse, scale, precision, planned)
     tables = _tables(shapes, call, parts[0].device)
@@ -136,6 +132,18 @@ def _transform(
         backward = _tables(results, back, parts[0].device)
     settings = (list(call.sizes), inverse, scale, call.precision, planned)
     return tuple(operators()[kind](list(parts), tables, backward, *settings))
+
+
+def refuse_tangents(tensors: Parts) -> None:
+    """Raises NotImplementedError where a tensor has a tangent, which operators would drop.
+
+    Dynamo then leaves the operation to eager mode, unless fullgraph=True.
+    """
+    if any(forward_ad.unpack_dual(x, level=0).tangent is not None for x in tensors):
+        raise NotImplementedError(
+            "graphs of torch.compile(backend='neuron') have no forward-mode derivatives of "
+            "transforms, as their operators drop tangents"
+        )
 
 
 def _precision(device: torch.device) -> str:
@@ -167,11 +175,17 @@ def _call(kind: str, sizes: Any, inverse: bool, scale: float, *rest: Any) -> Cal
 def _tables(shapes: Any, call: Call, device: torch.device) -> Tensors:
     from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
 
-    # The tables are lifted: only tensors that the graph computed can go from the forward to the
-    # backward graph, and PyTorch's decomposition of complex operations traces graphs with fake
-    # tensors.
+    return lifted(tables_of(shapes, call, device))
+
+
+def lifted(tables: Tensors) -> Tensors:
+    """Returns tables as values of the graph.
+
+    Only tensors that the graph computed can go from the forward to the backward graph, and
+    PyTorch's decomposition of complex operations traces graphs with fake tensors.
+    """
     lift = torch.ops.aten.lift_fresh_copy.default
-    return [lift(table) for table in tables_of(shapes, call, device)]
+    return [lift(table) for table in tables]
 
 
 def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
@@ -181,15 +195,18 @@ def _result_shapes(kind: str, shapes: Any, sizes: Any) -> list[tuple[int, ...]]:
     return [(*shapes[0][:-1], last)] * (2 if kind == "r2c" else 1)
 
 
-def _shapes_alone(parts: Parts, shapes: Any) -> Parts:
+def shapes_alone(parts: Parts, shapes: Any) -> Parts:
     """Returns results of these shapes without useful values, which depend on all parts."""
     total = sum(part.sum() for part in parts)
     return tuple(parts[0].new_zeros(shape) + total for shape in shapes)
 
 
-@cache.cached(1)
-def operators() -> dict[str, Any]:
-    """Returns operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
+def found_nki_op() -> Any:
+    """Returns TorchNeuron's `nki_op`.
+
+    Raises:
+        ImportError: no installed package has it.
+    """
     nki_op = torch_neuron.found("nki_op")
     if nki_op is None:
         raise ImportError(
@@ -198,7 +215,13 @@ def operators() -> dict[str, Any]:
             "2.13 or later (TorchNeuron): "
             f"{how_to_install('nrtpy', 'torch-neuronx')}"
         )
-    made = {}
+    return nki_op
+
+
+@cache.cached(1)
+def operators() -> dict[str, Any]:
+    """Returns operators by kind, made by TorchNeuron's `nki_op` when a graph is first traced."""
+    nki_op, made = found_nki_op(), {}
     for kind in ADJOINT:
         made[kind] = nki_op(f"trnfft_neuron::{kind}", mutates_args={})(_body(kind))
         made[kind].register_autograd(_backward(kind), setup_context=_keep)

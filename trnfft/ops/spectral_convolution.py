@@ -9,31 +9,36 @@ operations below. The kernel leaves X to a second kernel, which computes both gr
 
 The operators are `trnfft::spectral_convolution`, `trnfft::spectral_convolution_kept`, whose second
 result is X, and `trnfft::spectral_gradients` of torch.library. Compiled graphs contain these
-operators, which choose when they run.
+operators, which choose when they run. Graphs of TorchNeuron contain launches instead, which are
+chosen while the graph is made.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import torch
+from torch.autograd import forward_ad
 
-from trnfft import config
+from trnfft import cache, config
+from trnfft.backends.backend import Call
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.dispatch import Parts
-from trnfft.complex.kinds import made_of
+from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded, keep_from_compiler
 from trnfft.ops import autocast
-from trnfft.ops.transforms import c2r, owned, r2c
+from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
 
 PRECISIONS = ("fast", "bf16", "bf16_refined")  # modes that kernels for whole layers have
+_BY_TRANSFORMS = "spectral_gradients_by_transforms"  # a step of graphs that is no kernel
 Kind = Literal["", "keeps", "gradients"]  # of a launch: the arguments of its plan
 
 
@@ -55,17 +60,81 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
         return by_transforms(x, weight, is_centered)[0]
     keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
     if torch.compiler.is_compiling():
-        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
-            return by_transforms(x, weight, is_centered)[0]
+        if is_neuron_graph(x.device):
+            return _in_neuron_graph(x, weight, is_centered, keeps)
         if not keeps:
             return _convolution(x, real, imag, is_centered, False, "")
         return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
     backend = _kernel_backend(x, real, keeps)
-    if not backend:
+    if not backend or forward_ad._current_level >= 0:  # which operators of launches do not have
         return by_transforms(x, weight, is_centered)[0]
     if keeps:
         return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
     return _Convolution.apply(x, real, imag, is_centered, False, backend)  # type: ignore[no-any-return]
+
+
+def _in_neuron_graph(
+    x: torch.Tensor, weight: Parts, is_centered: bool, keeps: bool
+) -> torch.Tensor:
+    """Computes `spectral_convolution` in a graph of TorchNeuron, in one launch if plans say so."""
+    from trnfft.ops import neuron_graph, neuron_launches  # here: they load torch's compiler
+
+    neuron_graph.check_shapes_are_static()
+    # operator.index fixes numbers that Dynamo may keep open, because a kernel has one shape.
+    sizes, shape = (tuple(map(operator.index, tensor.shape)) for tensor in (x, weight.real))
+    is_followed = torch.is_grad_enabled() and x.requires_grad
+    forward = _step(sizes, shape, is_centered, keeps, x.device)
+    if not forward:
+        return by_transforms(x, weight, is_centered)[0]
+    backward = ""
+    if keeps or is_followed:
+        backward = _backward_step(sizes, shape, is_centered, keeps)
+    results: list[tuple[int, ...]] = [(sizes[0], shape[1], math.prod(sizes[2:]))]
+    if keeps:
+        results.append((sizes[0], math.prod(shape[2:]), 2, shape[0]))
+    tensors = x.flatten(2), weight.real.flatten(2), weight.imag.flatten(2)
+    y = neuron_launches.launch(tensors, tuple(results), forward, backward)[0]
+    return y.reshape(sizes[0], shape[1], *sizes[2:])
+
+
+@cache.constant_when_compiled
+def _step(
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    is_centered: bool,
+    keeps: bool,
+    device: torch.device,
+) -> str:
+    """Returns the text of the step that computes a layer of these shapes, or "" for transforms."""
+    if config.get_precision() != "fast" or backend_for(device) != "nki":
+        return ""
+    recipe = _recipe(x, weight, "keeps" if keeps else "")
+    if recipe is None:
+        return ""
+    from trnfft.ops.neuron_launches import Step  # here: it loads torch's compiler
+
+    return Step(_ordered(recipe, is_centered)).text()
+
+
+@cache.constant_when_compiled
+def _backward_step(
+    x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, keeps: bool
+) -> str:
+    """Returns the text of the step that computes the gradients, of x alone or of all tensors."""
+    from trnfft.ops import neuron_launches  # here: it loads torch's compiler
+
+    inputs, outputs, *counts = weight
+    if keeps:
+        recipe = _recipe(x, weight, "gradients")
+    else:
+        recipe = _recipe((x[0], outputs, *x[2:]), (outputs, inputs, *counts))
+    if recipe is None:
+        from trnfft.planner.plan import Recipe  # here: only its users load the planner
+
+        neuron_launches.SEVERAL[_BY_TRANSFORMS] = _gradients_by_launches
+        held = (inputs, outputs, *x[2:], *counts)
+        recipe = Recipe(_BY_TRANSFORMS, math.prod(x[2:]), held=held)
+    return neuron_launches.Step(_ordered(recipe, is_centered), inverse=not keeps).text()
 
 
 def _is_plain(*tensors: torch.Tensor) -> bool:
@@ -206,10 +275,13 @@ def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
     """Returns a sum of products of complex numbers, of the kind of x."""
     real = x.real.dtype
     other = Parts(*(part.to(real) for part in y))
-    if not isinstance(x, ComplexTensor):
+    if is_native(x):
         return torch.einsum(sum, x, torch.complex(*other))
-    product = bilinear_parts(partial(torch.einsum, sum), Parts(x.real, x.imag), other)
-    return made_of(*product, x)
+    return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
+
+
+def _product_of_parts(sum: str, x: Parts, y: Parts) -> Parts:
+    return bilinear_parts(partial(torch.einsum, sum), x, y)
 
 
 # The operators.
@@ -289,20 +361,52 @@ def gradients_by_transforms(
     return by_x, *by_weight(of_grad, spectra, counts, lengths)
 
 
+def _gradients_by_launches(
+    backend: Any, tensors: Sequence[torch.Tensor], recipe: Any
+) -> list[torch.Tensor]:
+    """Computes `gradients_by_transforms` of flat tensors, by the transforms of a backend.
+
+    Without spectra among the tensors, it returns the gradient of x alone.
+    """
+    grad, *kept, real, imag = tensors
+    _, outputs, *rest = recipe.held
+    axes = len(rest) // 2
+    lengths, counts, is_centered = tuple(rest[:axes]), rest[axes:], bool(recipe.layout)
+    weight = Parts(*(part.unflatten(2, counts) for part in (real, imag)))
+    with autocast.switched_off(grad.device):
+        forward = Call("r2c", False, lengths, precision="fast")
+        halves = backend.r2c((grad.unflatten(2, lengths),), forward)
+        of_grad = Parts(*(kept_of(half, counts, is_centered) for half in halves))
+        mixed = _product_of_parts("bi...,io...->bo...", of_grad, adjoint(weight))
+        missing = (0, lengths[-1] // 2 + 1 - counts[-1])
+        spectra = [
+            torch.nn.functional.pad(spectrum_of(part, lengths, is_centered), missing)
+            for part in mixed
+        ]
+        (by_x,) = backend.c2r(tuple(spectra), Call("c2r", True, lengths, precision="fast"))
+        found = [by_x.flatten(2)]
+        if kept:
+            parts = by_weight(of_grad, kept[0], counts, lengths)
+            found += [part.flatten(2) for part in parts]
+    return [owned(one) for one in found]
+
+
 def adjoint(weight: Parts) -> Parts:
     """Returns the weight W^H, with the channels exchanged."""
     return Parts(weight.real.transpose(0, 1), -weight.imag.transpose(0, 1))
 
 
 def by_weight(
-    of_grad: torch.Tensor,
+    of_grad: torch.Tensor | Parts,
     spectra: torch.Tensor,
     counts: Sequence[int],
     lengths: tuple[int, ...],
 ) -> Parts:
     """Returns the gradient of the weight from the kept frequencies of grad, and those of x."""
     parts = _by_channels(spectra, counts)
-    product = _product("bo...,bi...->io...", of_grad, Parts(parts.real, -parts.imag))
+    conjugates = Parts(parts.real, -parts.imag)
+    multiply: Any = _product_of_parts if isinstance(of_grad, Parts) else _product
+    product = multiply("bo...,bi...->io...", of_grad, conjugates)
     factors = _inverse_factors(spectra, lengths, counts[-1])
     return Parts(product.real * factors, product.imag * factors)
 
@@ -410,11 +514,8 @@ class _Convolution(torch.autograd.Function):
     """`_convolution` in eager mode, where torch.func transforms it."""
 
     generate_vmap_rule = True
+    forward = staticmethod(_convolution)
     setup_context = staticmethod(_setup_convolution)
-
-    @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _convolution(*arguments)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
@@ -428,12 +529,13 @@ class _Kept(torch.autograd.Function):
     """`_kept` in eager mode. The spectra are a result, so that second derivatives exist."""
 
     generate_vmap_rule = True
+    forward = staticmethod(_kept)
     setup_context = staticmethod(_setup_kept)
     backward = staticmethod(_backward_of_kept)  # type: ignore[assignment]
 
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        return _kept(*arguments)
+
+for _function in (_backward_of_kept, _Convolution.backward):
+    keep_from_compiler(_function.__code__)
 
 
 def _folded(operator: Any, tensors: int) -> Any:

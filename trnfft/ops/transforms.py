@@ -206,7 +206,7 @@ def _computed(parts: Parts, call: Call, backend: Any, precision: str) -> Parts:
 def _by_operator(parts: Parts, call: Call, backend: Backend | None) -> Parts:
     """Transforms by an operator of torch.library, or in TorchNeuron's graphs by one for these."""
     is_compiling = torch.compiler.is_compiling()
-    if is_compiling and _is_neuron_graph(parts[0].device):
+    if is_compiling and is_neuron_graph(parts[0].device):
         from trnfft.ops import neuron_graph  # here: it loads torch's compiler
 
         return neuron_graph.transform(parts, call)
@@ -254,7 +254,7 @@ def _is_of_torch_operations(backend: Backend, device: torch.device) -> bool:
     return not torch.jit.is_tracing() and not autocast.is_on(device)
 
 
-def _is_neuron_graph(device: torch.device) -> bool:
+def is_neuron_graph(device: torch.device) -> bool:
     """Returns whether compiled code is a graph for TorchNeuron's compiler, and not exported."""
     return device.type == "neuron" and not torch.compiler.is_exporting()
 

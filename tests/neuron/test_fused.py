@@ -1,0 +1,293 @@
+"""Fused launches in graphs of torch.compile(backend="neuron"): Fourier layers and spectrograms."""
+
+from __future__ import annotations
+
+import copy
+import functools
+
+import pytest
+import torch
+
+import trnfft
+from trnfft import nn
+from trnfft.ops import spectral_convolution
+
+from .comparison import Training, assert_close
+from .stand_in import compile_backend
+from .subjects import C2R, R2C, Subject, layer_of_real, seeded
+
+compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
+# Gradients are one launch, or by the planner's choice a transform there and one back.
+LAYERS = {
+    "one axis": (seeded(nn.SpectralConv1d, 8, 6, 9), (5, 8, 64), 2),
+    "two axes": (seeded(nn.SpectralConv2d, 4, 8, 3, 4), (3, 4, 16, 20), 1),
+    "neural operator": (seeded(nn.SpectralConv, 4, 5, (7, 6)), (3, 4, 12, 12), 1),
+}
+SPECTROGRAMS = {
+    "powers": (nn.Spectrogram(400, hop_length=160), (3, 20000), "frame_powers"),
+    "magnitudes": (
+        nn.Spectrogram(400, hop_length=160, power=1, normalized="frame_length"),
+        (2, 1, 30001),
+        "frame_powers",
+    ),
+    "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 20000), "frame_bands"),
+}
+layers = pytest.mark.parametrize("name", LAYERS)
+spectrograms = pytest.mark.parametrize("name", SPECTROGRAMS)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Nothing is compiled yet."""
+    torch._dynamo.reset()
+    compile_backend.GRAPHS.clear()
+
+
+def subject_of(name):
+    layer, shape, _ = LAYERS[name]
+    return Subject(layer_of_real, (shape,), (), layer)
+
+
+def on_device(layer, x, how=compiled):
+    """The layer's result on the device, without gradients of parameters."""
+    layer = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    return how(layer)(x.to("neuron"))
+
+
+def names(launches):
+    return [name for name, _ in launches]
+
+
+@layers
+@pytest.mark.parametrize("is_autocast", [False, True])
+def test_a_layer_and_its_gradients(name, is_autocast, launches, counted):
+    training = Training(subject_of(name), "neuron", compiled)
+    with torch.autocast("neuron", torch.bfloat16, enabled=is_autocast):
+        actual = training.step()
+    assert_close(actual, Training(subject_of(name), "cpu").step())
+    assert len(compile_backend.GRAPHS) == 2, "one graph forward, one backward"
+    forward, *backward = names(launches)
+    assert forward == "spectral_convolution"
+    assert len(backward) == LAYERS[name][2]
+    assert len(backward) > 1 or backward == ["spectral_gradients"]
+    with counted() as counts:
+        training.step()
+    assert (counts.to_host, counts.to_device) == (0, 0)
+
+
+@layers
+def test_the_gradient_of_the_input_alone(name, launches):
+    """It is the convolution with the adjoint weight."""
+    compare_gradients_of_the_input(name)
+    assert names(launches) == ["spectral_convolution"] * 2
+
+
+def compare_gradients_of_the_input(name):
+    layer, shape, _ = LAYERS[name]
+    x = torch.randn(shape)
+    results = []
+    for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
+        frozen = copy.deepcopy(layer).to(device).requires_grad_(False)
+        own = x.to(device).requires_grad_()
+        y = how(frozen)(own)
+        y.square().sum().backward()
+        results.append([y, own.grad])
+    assert_close(*results)
+
+
+def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
+    """Where a layer is one launch, but its adjoint is cheaper by transforms."""
+    found = spectral_convolution._recipe
+    monkeypatch.setattr(
+        spectral_convolution, "_recipe", lambda *a: found(*a) if a[1][:2] == (4, 8) else None
+    )
+    compare_gradients_of_the_input("two axes")
+    assert names(launches)[:1] == ["spectral_convolution"]
+    assert len(launches) == 3
+
+
+@layers
+def test_the_gradients_of_the_weight_alone(name, launches):
+    """Nothing computes that of the input where transforms compute them."""
+    layer, shape, count = LAYERS[name]
+    x = torch.randn(shape)
+    results = []
+    for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
+        own = copy.deepcopy(layer).to(device)
+        y = how(own)(x.to(device))
+        y.square().sum().backward()
+        results.append([y, *(p.grad for p in own.parameters())])
+    assert_close(*results)
+    assert len(launches) == 2, launches
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_layer_without_gradients(mode, launches):
+    layer, shape, _ = LAYERS["one axis"]
+    x = torch.randn(shape)
+    with mode():
+        y = compiled(copy.deepcopy(layer).to("neuron"))(x.to("neuron"))
+        assert_close([y], [layer(x)])
+    assert names(launches) == ["spectral_convolution"]
+
+
+def test_two_layers_share_a_graph(launches):
+    first, second = seeded(nn.SpectralConv1d, 4, 4, 9), seeded(nn.SpectralConv1d, 4, 4, 9)
+    layers = torch.nn.Sequential(first, torch.nn.ReLU(), second)
+    subject = Subject(layer_of_real, ((5, 4, 128),), (), layers)
+    actual = Training(subject, "neuron", compiled).step()
+    assert_close(actual, Training(subject, "cpu").step())
+    assert names(launches)[:2] == ["spectral_convolution"] * 2
+    assert len(compile_backend.GRAPHS) == 2
+
+
+@spectrograms
+def test_a_spectrogram(name, launches):
+    layer, shape, kernel = SPECTROGRAMS[name]
+    x = torch.randn(shape)
+    assert_close([on_device(layer, x)], [layer(x)])
+    assert names(launches) == [kernel]
+    assert len(compile_backend.GRAPHS) == 1
+
+
+@spectrograms
+def test_a_spectrogram_with_gradients_is_a_transform(name, launches):
+    """The derivative reads the spectra that a kernel would not keep."""
+    layer, shape, _ = SPECTROGRAMS[name]
+    subject = Subject(layer_of_real, (shape,), (), layer)
+    actual = Training(subject, "neuron", compiled).step()
+    assert_close(actual, Training(subject, "cpu").step())
+    forward, backward = names(launches)
+    assert forward in R2C and backward in C2R
+
+
+@pytest.mark.parametrize(
+    "layer, shape",
+    [
+        (seeded(nn.SpectralConv1d, 4, 4, 5), (6, 4, 16)),
+        (nn.MelSpectrogram(n_fft=64, hop_length=16, n_mels=8), (3, 200)),
+    ],
+    ids=["layer", "spectrogram"],
+)
+def test_what_is_cheaper_by_transforms_stays_so(layer, shape, launches):
+    subject = Subject(layer_of_real, (shape,), (), layer)
+    actual = Training(subject, "neuron", compiled).step()
+    assert_close(actual, Training(subject, "cpu").step())
+    assert not any("spectral" in name or "frame" in name for name in names(launches))
+
+
+@pytest.mark.parametrize("name", ["one axis", "powers"])
+def test_settings(name, launches):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x = torch.randn(shape)
+    for setting, message in (
+        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
+        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
+    ):
+        with setting(), pytest.raises(Exception, match=message):
+            on_device(layer, x)
+        torch._dynamo.reset()
+    assert launches == []
+    with trnfft.precision("bf16"):  # which no fused kernel has
+        assert_close([on_device(layer, x)], [layer.requires_grad_(False)(x)], 2e-2)
+    assert launches and all(each in (*R2C, *C2R) for each in names(launches))
+
+
+@pytest.mark.parametrize("name", ["one axis", "powers"])
+def test_dynamic_shapes_are_refused(name, launches):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
+        on_device(layer, torch.ones(shape), functools.partial(compiled, dynamic=True))
+    torch._dynamo.reset()
+    x = torch.ones(shape, device="neuron")
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
+        on_device(layer, x)
+    assert launches == []
+
+
+def test_shapes_that_vary_are_settled(launches):
+    layer = LAYERS["one axis"][0]
+    run = compiled(copy.deepcopy(layer).to("neuron").requires_grad_(False))
+    for shape in ((5, 8, 64), (5, 8, 128), (7, 8, 128)):
+        x = torch.randn(shape)
+        assert_close([run(x.to("neuron"))], [layer(x)])
+    assert names(launches) == ["spectral_convolution"] * 3
+
+
+@pytest.mark.parametrize("name", ["one axis", "powers"])
+def test_forward_mode_is_left_to_eager_mode(name):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x, dx = torch.randn(2, *shape)
+
+    def tangent(layer, x, dx):
+        return torch.func.jvp(layer, (x,), (dx,))[1]
+
+    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    run = torch.compile(functools.partial(tangent, own), backend="neuron")
+    assert_close([run(x.to("neuron"), dx.to("neuron"))], [tangent(layer, x, dx)], 1e-5)
+
+
+@pytest.mark.parametrize("name", ["one axis", "powers"])
+def test_functions_of_many_are_left_to_eager_mode(name):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x = torch.randn(2, *shape)
+    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    run = torch.compile(torch.func.vmap(own), backend="neuron")
+    assert_close([run(x.to("neuron"))], [torch.stack([layer(each) for each in x])])
+
+
+@pytest.mark.parametrize("name", ["two axes", "bands"])
+def test_exported_programs_hold_the_operators_of_trnfft(name, launches):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    program = torch.export.export(own, (torch.ones(shape, device="neuron"),))
+    targets = [str(node.target) for node in program.graph.nodes]
+    assert sum(target.startswith("trnfft.") for target in targets) == 1
+    launches.clear()
+    x = torch.randn(shape)
+    assert_close([program.module()(x.to("neuron"))], [layer(x)])
+    assert len(launches) == 1
+
+
+@pytest.mark.parametrize("name", ["two axes", "bands"])
+def test_patched_torch_leaves_them_working(name, launches):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x = torch.randn(shape)
+    with trnfft.patch_torch():
+        assert_close([on_device(layer, x)], [layer(x)])
+        assert_close([on_device(layer, x, lambda layer: layer)], [layer(x)])
+    assert len(launches) == 2
+
+
+@pytest.mark.parametrize("name", ["one axis", "two axes", "powers"])
+def test_gradients_by_torch_func_are_left_to_eager_mode(name):
+    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    x = torch.randn(shape)
+
+    def gradient(layer, x):
+        return torch.func.grad(lambda x: layer(x).square().sum())(x)
+
+    own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
+    run = functools.partial(gradient, own)
+    assert_close([torch.compile(run, backend="neuron")(x.to("neuron"))], [gradient(layer, x)])
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="torch.func"):
+        compiled(run)(x.to("neuron"))
+
+
+def test_gradients_by_torch_func_of_a_weight_are_left_to_eager_mode():
+    layer, shape, _ = LAYERS["two axes"]
+    x = torch.randn(shape)
+
+    def gradient(layer, weight, x):
+        def loss(weight):
+            y = torch.func.functional_call(layer, {"weight_real": weight}, (x,))
+            return y.square().sum()
+
+        return torch.func.grad(loss)(weight)
+
+    own = copy.deepcopy(layer).to("neuron")
+    run = torch.compile(functools.partial(gradient, own), backend="neuron")
+    weight = layer.weight_real.detach()
+    assert_close([run(weight.to("neuron"), x.to("neuron"))], [gradient(layer, weight, x)])
