@@ -39,19 +39,31 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import PARTITIONS, PSUM_BANK, evacuate, hbm, multiply, psum, sbuf, transfer, transpose
+from ..engines import (
+    PARTITIONS,
+    PSUM_BANK,
+    Turns,
+    evacuate,
+    hbm,
+    multiply,
+    psum,
+    sbuf,
+    transfer,
+    transpose,
+)
 from ..isa import nisa, nki, nl
 from ..launch import Rows
 from ..nd.resident_products import Piece, Ring, for_arrays, lines
 from ..packing import unpack
-from ..pipeline import TURN, After, Beside, Block, Single, Task
+from ..pipeline import TURN, After, Block, Single, Task
 from ..table_terms import table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
 SHORTEST = 66  # points of an axis; shorter ones have chunks that some chips refuse as stationary
 _FOLDED = 2 * SHORTEST  # points from which on an even axis is folded
-_LOADED = 48 << 10  # bytes a partition of rows that are loaded ahead
+_LOADED = 24 << 10  # bytes a partition of rows that are loaded ahead
+_DMA_WRITTEN = 56 << 10  # bytes a partition of rows and tables that may stay where DMA wrote them
 
 
 def cuts(low: int, end: int) -> list[tuple[int, int]]:
@@ -183,40 +195,56 @@ class RealPlanes:
         self.down, self.along = Axis(rows), Axis(columns)
         shape = (PARTITIONS, self.down.radix, columns)  # [s, half, h]
         held = max(len(self.down.chunks), _LOADED // (4 * self.down.radix * columns))
-        self.ring = Ring(self._load, shape, min(held, 2 * len(self.down.chunks)))
+        held = min(held, 2 * len(self.down.chunks))
+        self.ring = Ring(self._load, shape, held)
+        self.count = 1 + len(self.down.chunks)  # tables of the first product, and J
+        numbers = held * self.down.radix * columns
+        numbers += sum(table.shape[1] for table in self.in_hbm)
+        self.is_little = 4 * numbers <= _DMA_WRITTEN
 
     def setup(self) -> None:
-        """Load the identity and the tables."""
-        self.identity, count = load_identity(), len(self.down.chunks)
-        self.reversal, *tables = load_tables(self.in_hbm)
-        self.cosines, self.later = tables[:count], tables[count:]
+        """Load tables, those of the second axis only if no rows are on their way."""
+        self.cosines, self.later = self._loaded(self.in_hbm[1 : self.count]), list[Tensor]()
+        if self.ring.is_idle:
+            self._load_later()
+
+    def _load_later(self) -> None:
+        """Load what the first product does not need, which comes after the first plane's rows."""
+        if not self.later:
+            self.identity = load_identity()
+            self.reversal, *self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
+
+    def _loaded(self, tables: Sequence[Tensor]) -> list[Tensor]:
+        """Load tables; a few stay where DMA wrote them, which is quicker."""
+        if not self.is_little:
+            return load_tables(tables)
+        loaded = [sbuf(table.shape) for table in tables]
+        for tile, table in zip(loaded, tables, strict=True):
+            transfer(tile, table)
+        return loaded
 
     def block(self, rows: Rows, number: int) -> Block:
         """One plane, from HBM to HBM."""
         pieces = [Piece(rows, index) for index in range(len(self.down.chunks))]
         yield from self.ring.ask(pieces)
-        folded: list[Tensor] = []
-        for piece in pieces:
-            yield Beside(partial(self._fold, piece, folded))
-        yield TURN
+        self._load_later()
         state: list[Tensor] = []
         for chunk in self.along.chunks:
-            yield Single(partial(self._contract_rows, folded, chunk, state))
-        if self.down.radix == 1:
-            for piece in pieces:
-                yield After(partial(self.ring.release, piece))
+            yield self._contract_rows(pieces, chunk, state)
+        for piece in pieces:
+            yield After(partial(self.ring.release, piece))
         yield TURN
-        del folded
         made: list[list[Tensor]] = [[] for _ in range(self.along.radix)]
         for residue, tiles in enumerate(made):
             for cut in cuts(0, self.along.kept(residue)):
                 yield Single(partial(self._contract_columns, state, residue, cut, tiles))
         yield TURN
         del state
+        turns = Turns(2)
         for cut in cuts(0, (self.down.n + 1) // 2):
-            yield self._close(rows, made, cut, False)
+            yield self._close(rows, made, cut, False, turns)
         for cut in cuts(1, self.down.half):
-            yield self._close(rows, made, cut, True)
+            yield self._close(rows, made, cut, True, turns)
 
     def _load(self, piece: Piece) -> None:
         """Load a chunk of rows, with the rows half a plane below."""
@@ -226,38 +254,38 @@ class RealPlanes:
             data = lines(self.source, piece.rows, 0, first, 1, (end - low, 1))
             transfer(piece.tile[0 : end - low, half : half + 1], data, piece.rows.base)
 
-    def _fold(self, piece: Piece, folded: list[Tensor]) -> None:
-        """Add the sum and the difference of the halves of a piece, [s, sign, h]."""
-        low, end = self.down.chunks[piece.first]
-        x = piece.tile[0 : end - low]
-        if self.down.radix == 1:
-            folded.append(x)
-            return
-        tile = sbuf(x.shape)
-        for sign, op in enumerate((nl.add, nl.subtract)):
-            nisa.tensor_tensor(dst=tile[:, sign], data1=x[:, 0], data2=x[:, 1], op=op)
-        folded.append(tile)
-        self.ring.release(piece)
-
     def _contract_rows(
-        self, folded: Sequence[Tensor], chunk: tuple[int, int], state: list[Tensor]
-    ) -> None:
+        self, pieces: Sequence[Piece], chunk: tuple[int, int], state: list[Tensor]
+    ) -> Task:
         """Add P and Q of a chunk of columns, folded: [h, sign, part, k]."""
         low, end = chunk
         down, radix = self.down, self.along.radix
+        folded = [self._folded(piece, chunk) for piece in pieces]
+        yield
         tile = sbuf((end - low, radix, 2, down.half))
         for residue in range(down.radix):
             first, kept = down.column(residue, 0), down.kept(residue)
             banks = []
             for half in range(radix):
                 bank = psum((end - low, 2 * kept))
-                some = slice(low + half * self.along.points, end + half * self.along.points)
                 for index, (x, table) in enumerate(zip(folded, self.cosines, strict=True)):
                     moving = table[:, first : first + 2 * kept]
-                    multiply(bank, x[:, residue, some], moving, index > 0)
+                    multiply(bank, x[:, residue, half], moving, index > 0)
                 banks.append(bank.reshape((end - low, 2, kept)))
             self._fold_banks(banks, tile[..., residue :: down.radix])
         state.append(tile)
+
+    def _folded(self, piece: Piece, chunk: tuple[int, int]) -> Tensor:
+        """Return some columns of a piece, sum and difference of its halves, [s, sign, half, h]."""
+        low, end = self.down.chunks[piece.first]
+        x = piece.tile[0 : end - low].reshape_dim(2, (self.along.radix, self.along.points))
+        x = x[..., chunk[0] : chunk[1]]
+        if self.down.radix == 1:
+            return x
+        tile = sbuf(x.shape)
+        for sign, op in enumerate((nl.add, nl.subtract)):
+            nisa.tensor_tensor(dst=tile[:, sign], data1=x[:, 0], data2=x[:, 1], op=op)
+        return tile
 
     def _fold_banks(self, banks: Sequence[Tensor], places: Tensor) -> None:
         """Move sum and difference of two banks, or one bank, to SBUF [h, sign, part, k]."""
@@ -287,7 +315,12 @@ class RealPlanes:
         made.append(tile)
 
     def _close(
-        self, rows: Rows, made: list[list[Tensor]], cut: tuple[int, int], is_mirrored: bool
+        self,
+        rows: Rows,
+        made: Sequence[Sequence[Tensor]],
+        cut: tuple[int, int],
+        is_mirrored: bool,
+        turns: Turns,
     ) -> Task:
         """Store rows k, or S - k, of the result."""
         low, end = cut
@@ -298,10 +331,10 @@ class RealPlanes:
                 one, other = tile[:, int(is_mirrored), low:end], tile[:, 1 - is_mirrored, low:end]
                 transpose(bank[:, first:last], one, self.identity)
                 self._mirror(bank, other, residue, (first, last))
-            evacuate(bank, result[:, residue :: self.along.radix])
+            turns.evacuate(bank, result[:, residue :: self.along.radix])
         yield
         if is_mirrored:
-            result, low = self._reversed(result), self.down.n - end + 1
+            result, low = self._reversed(result, turns), self.down.n - end + 1
         place = lines(self.target, rows, 0, low, 1, (result.shape[0], 1))
         transfer(place, result.expand_dim(1), rows.base)
 
@@ -320,7 +353,7 @@ class RealPlanes:
             accumulate=False,
         )
 
-    def _reversed(self, data: Tensor) -> Tensor:
+    def _reversed(self, data: Tensor, turns: Turns) -> Tensor:
         """Return the rows of SBUF [k, h] in reversed order."""
         count, columns = data.shape
         found = sbuf(data.shape)
@@ -334,5 +367,5 @@ class RealPlanes:
                 is_stationary_onezero=True,
                 accumulate=False,
             )
-            evacuate(bank, found[:, low : low + moving.shape[1]])
+            turns.evacuate(bank, found[:, low : low + moving.shape[1]])
         return found
