@@ -52,10 +52,10 @@ from ..engines import (
     transpose,
 )
 from ..isa import nisa, nki, nl
-from ..launch import Rows
-from ..nd.resident_products import Piece, Ring, for_arrays, lines
+from ..launch import Rows, for_rows, singles
+from ..nd.resident_products import Piece, Ring, lines
 from ..packing import unpack
-from ..pipeline import TURN, After, Block, Single, Task
+from ..pipeline import TURN, After, Block, Order, Single, Task, early
 from ..table_terms import table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
@@ -63,6 +63,7 @@ from ..tensor import Tensor
 SHORTEST = 66  # points of an axis; shorter ones have chunks that some chips refuse as stationary
 _FOLDED = 2 * SHORTEST  # points from which on an even axis is folded
 _LOADED = 24 << 10  # bytes a partition of rows that are loaded ahead
+_ORDER = Order(3, spread=early, begun=3)
 _DMA_WRITTEN = 56 << 10  # bytes a partition of rows and tables that may stay where DMA wrote them
 
 
@@ -178,7 +179,8 @@ def real_planes(x, tables, places):  # type: ignore[no-untyped-def]
         y, float32 HBM [B, S, H].
     """
     y = hbm(x.shape)
-    for_arrays(x, RealPlanes(x, y, unpack(tables, places)), 1)
+    work = RealPlanes(x, y, unpack(tables, places))
+    for_rows(x.shape[0], work, 1, singles, _ORDER)
     return y
 
 
@@ -194,8 +196,8 @@ class RealPlanes:
         _, rows, columns = self.source.shape
         self.down, self.along = Axis(rows), Axis(columns)
         shape = (PARTITIONS, self.down.radix, columns)  # [s, half, h]
-        held = max(len(self.down.chunks), _LOADED // (4 * self.down.radix * columns))
-        held = min(held, 2 * len(self.down.chunks))
+        least, size = len(self.down.chunks), 4 * self.down.radix * columns
+        held = 2 * least if self.down.radix == 1 else max(least, min(2 * least, _LOADED // size))
         self.ring = Ring(self._load, shape, held)
         self.count = 1 + len(self.down.chunks)  # tables of the first product, and J
         numbers = held * self.down.radix * columns
@@ -231,8 +233,9 @@ class RealPlanes:
         state: list[Tensor] = []
         for chunk in self.along.chunks:
             yield self._contract_rows(pieces, chunk, state)
-        for piece in pieces:
-            yield After(partial(self.ring.release, piece))
+        if self.down.radix == 1:  # products read what was loaded
+            for piece in pieces:
+                yield After(partial(self.ring.release, piece))
         yield TURN
         made: list[list[Tensor]] = [[] for _ in range(self.along.radix)]
         for residue, tiles in enumerate(made):
@@ -261,18 +264,21 @@ class RealPlanes:
         low, end = chunk
         down, radix = self.down, self.along.radix
         folded = [self._folded(piece, chunk) for piece in pieces]
+        if down.radix == 2 and end == self.along.points:
+            for piece in pieces:
+                self.ring.release(piece)
         yield
-        tile = sbuf((end - low, radix, 2, down.half))
-        for residue in range(down.radix):
-            first, kept = down.column(residue, 0), down.kept(residue)
-            banks = []
-            for half in range(radix):
-                bank = psum((end - low, 2 * kept))
-                for index, (x, table) in enumerate(zip(folded, self.cosines, strict=True)):
-                    moving = table[:, first : first + 2 * kept]
+        kept = [down.kept(residue) for residue in range(down.radix)]
+        banks = [[psum((end - low, 2 * count)) for _ in range(radix)] for count in kept]
+        for index, (x, table) in enumerate(zip(folded, self.cosines, strict=True)):
+            for residue, pair in enumerate(banks):
+                first = down.column(residue, 0)
+                moving = table[:, first : first + 2 * kept[residue]]
+                for half, bank in enumerate(pair):
                     multiply(bank, x[:, residue, half], moving, index > 0)
-                banks.append(bank.reshape((end - low, 2, kept)))
-            self._fold_banks(banks, tile[..., residue :: down.radix])
+        tile = sbuf((end - low, radix, 2, down.half))
+        for residue, pair in enumerate(banks):
+            self._fold_banks(pair, tile[..., residue :: down.radix])
         state.append(tile)
 
     def _folded(self, piece: Piece, chunk: tuple[int, int]) -> Tensor:
@@ -289,12 +295,13 @@ class RealPlanes:
 
     def _fold_banks(self, banks: Sequence[Tensor], places: Tensor) -> None:
         """Move sum and difference of two banks, or one bank, to SBUF [h, sign, part, k]."""
-        if len(banks) == 1:
-            evacuate(banks[0], places[:, 0])
+        one, *others = (bank.reshape((*places.shape[:1], *places.shape[2:])) for bank in banks)
+        if not others:
+            evacuate(one, places[:, 0])
             return
-        held = evacuate(banks[0])
+        held = evacuate(one)
         for sign, op in enumerate((nl.add, nl.subtract)):
-            nisa.tensor_tensor(dst=places[:, sign], data1=held, data2=banks[1], op=op)
+            nisa.tensor_tensor(dst=places[:, sign], data1=held, data2=others[0], op=op)
 
     def _contract_columns(
         self, state: Sequence[Tensor], residue: int, cut: tuple[int, int], made: list[Tensor]
