@@ -130,7 +130,7 @@ def check_shape(rows: int, columns: int) -> str:
             return f"takes {SHORTEST} {name} or more"
     down, along = Axis(rows), Axis(columns)
     if 2 * down.kept(0) > PSUM_BANK:
-        return "takes up to 1020 rows, and up to 511 for odd numbers"
+        return "takes up to 1022 rows, and up to 511 for odd numbers"
     if along.points > PSUM_BANK:
         return "takes up to 1024 columns, and up to 511 for odd numbers"
     return ""

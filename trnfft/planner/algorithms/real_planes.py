@@ -19,7 +19,7 @@ class RealPlanes(ShapeAlgorithm):
     name = kind = REAL_PLANES
     kernel = real_planes.real_planes
     title = "real part of planes"
-    takes = "66 to 1020 rows and 66 to 1024 columns, up to 511 where a number is odd"
+    takes = "66 to 1022 rows and 66 to 1024 columns, up to 511 where a number is odd"
     has_stages = False  # in torch it would be whole DFT matrices
     samples = ((66, 66), (67, 131), (132, 200))
     ahead = Ahead((512, 768), 4, "trn1")
