@@ -25,6 +25,8 @@ class RealPlanes(ShapeAlgorithm):
     ahead = Ahead((512, 768), 4, "trn1")
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+        if len(shape) != 2:
+            raise NotImplementedError(f"a plane has 2 axes, not {len(shape)}")
         if reason := real_planes.check_shape(*shape):
             raise NotImplementedError(reason)
         return [Recipe(self.name, math.prod(shape), held=shape)]
