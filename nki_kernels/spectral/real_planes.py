@@ -27,7 +27,7 @@ up to 128. The numbers of a plane meet only each other, so that planes are indep
 Why it is fast.  Neither spectra nor imaginary parts pass through HBM, and nothing is left to be
 mirrored. A plane of 512 x 768 moves 12300 columns of products at 4 cycles each, and 4600 columns of
 transposes and reversals at 2 cycles, over the Tensor engine. This grows with S H (S + H), so that
-the planner prefers separate launches for large planes.
+the planner may prefer separate launches for large planes.
 """
 
 from __future__ import annotations
