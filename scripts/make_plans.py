@@ -38,6 +38,7 @@ from trnfft.planner.problem import (
     FRAME_POWERS,
     FRAME_SPECTRA,
     R2C,
+    REAL_PLANES,
     SPECTRAL_KINDS,
     Problem,
 )
@@ -70,6 +71,8 @@ LAYERS = (
     (32, (64, 64), (32, 16), 16),
     (64, (128, 128), (32, 17), 8),
 )
+# Planes of which only the real part is kept, as in FNet: sequences, hidden sizes, batch.
+PLANES = ((256, 256, 4), (128, 768, 32), (512, 768, 1), (512, 768, 8), (512, 1024, 8))
 # Spectrograms: points of a frame, hop, bands, frames.
 FRAMES = ((400, 160, 80, 3000), (512, 128, 80, 6000), (1024, 256, 128, 3000))
 
@@ -126,6 +129,10 @@ def sizes() -> dict[str, list[Size]]:
                 (FRAME_POWERS, (n, hop)),
                 (FRAME_BANDS, (n, hop, bands)),
             )
+        ],
+        "real planes": [
+            _shaped(REAL_PLANES, (rows, columns), (rows, columns), batch)
+            for rows, columns, batch in PLANES
         ],
     }
 

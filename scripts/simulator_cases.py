@@ -64,6 +64,7 @@ from nki_kernels.real.real_stockham_tables import (
     real_stockham_tables,
 )
 from nki_kernels.spectral.frames import frame_bands, frame_powers, frame_spectra
+from nki_kernels.spectral.real_planes import real_planes, real_planes_tables
 from nki_kernels.spectral.spectral_convolution import spectral_convolution
 from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import spectral_tables
@@ -114,6 +115,7 @@ def all_cases() -> list[Case]:
         *of_products(),
         *of_frames(),
         *of_layers(),
+        *of_planes(),
     ]
 
 
@@ -326,3 +328,9 @@ def of_layers() -> list[Case]:
             ),
         ),
     ]
+
+
+def of_planes() -> list[Case]:
+    """Returns the cases of real parts of planes, with an even axis and an odd one."""
+    tables = lambda: pack(real_planes_tables(132, 67))  # noqa: E731
+    return [Case("real_planes", real_planes, [(2, 132, 67)], tables)]

@@ -66,7 +66,8 @@ def test_all_kinds_ship_for_all_chips():
         weights = {("block_circulant", 3), ("block_circulant_gradients", 3)}
         layers = {(kind, axes) for kind in SPECTRAL_KINDS for axes in (3, 4)}
         frames = {("frame_spectra", 2), ("frame_powers", 2), ("frame_bands", 3)}
-        assert set(found) == arrays | others | weights | layers | frames
+        planes = {("real_planes", 2)}
+        assert set(found) == arrays | others | weights | layers | frames | planes
 
 
 def test_titles_name_the_cases():

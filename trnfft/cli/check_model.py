@@ -349,6 +349,7 @@ def work_of(one: Launches) -> str:
         CIRCULANT_GRADIENTS,
         CONVOLUTION,
         FRAME_KINDS,
+        REAL_PLANES,
         SPECTRAL_KINDS,
     )
 
@@ -360,6 +361,8 @@ def work_of(one: Launches) -> str:
         return f"{number_of(one.batch, 'sample')} of {size} points, {one.algorithm}"
     if kind in FRAME_KINDS:
         return f"{number_of(one.batch, 'frame')} of {size} samples, {one.algorithm}"
+    if kind == REAL_PLANES:
+        return f"real part of {number_of(one.batch, 'transform')} of {size} points, {one.algorithm}"
     what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
     return f"{what} of {size} points, {one.algorithm}"
 

@@ -38,6 +38,7 @@ from trnfft.planner.problem import (
     FRAME_KINDS,
     FRAME_SPECTRA,
     R2C,
+    REAL_PLANES,
     SPECTRAL,
     SPECTRAL_GRADIENTS,
     SPECTRAL_KINDS,
@@ -234,6 +235,8 @@ def _computed(recipe: Recipe, x: Parts, call: Call) -> list[torch.Tensor]:
         return _spectral(recipe, kind, x, call.inverse)
     if kind in FRAME_KINDS:
         return _frames(recipe, x, call.scale)
+    if kind == REAL_PLANES:
+        return [call.scale * torch.fft.fft2(x[0]).real]
     return _circulant(recipe, x) if kind == CIRCULANT else _circulant_gradients(recipe, x)
 
 

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from trnfft.arguments import check_real
+from trnfft.ops.real_fft2 import real_fft2, takes
 from trnfft.transforms import fft2
 
 
@@ -11,8 +12,8 @@ class FNetMixer(nn.Module):
     """Computes y = Re F_seq(F_hidden(x)), a 2-D Fourier transform in place of self-attention.
 
     (Lee-Thorp et al., "FNet: mixing tokens with Fourier transforms", 2022.) It has no parameters.
-    float16 and bfloat16 are computed in float32. It is the real part of `torch.fft.fft2`. See
-    `docs/layers.md`.
+    float16 and bfloat16 are computed in float32. It is the real part of `torch.fft.fft2`. On
+    backends with NKI kernels it is one launch, where the planner says so. See `docs/layers.md`.
 
     Input: a real tensor of shape [B, S, H] or [S, H], with sequences of length S and hidden size H.
     Output: a real tensor of the same shape and dtype.
@@ -35,5 +36,7 @@ class FNetMixer(nn.Module):
                 f"argument 'input' has shape {tuple(input.shape)}, allowed are [B, S, H] and "
                 f"[S, H]; give it dimensions with .reshape"
             )
+        if takes(input):
+            return real_fft2(input.float()).to(input.dtype)
         mixed = fft2(input).real.to(input.dtype)
         return mixed.clone(memory_format=torch.contiguous_format)  # frees the imaginary part

@@ -26,6 +26,7 @@ from trnfft.planner.problem import (
     FRAME_SPECTRA,
     FUSED_KINDS,
     R2C,
+    REAL_PLANES,
     SPECTRAL,
     SPECTRAL_GRADIENTS,
     SPECTRAL_KEPT,
@@ -323,6 +324,42 @@ def plan_frames(
     return solved(
         _float32_problem(kind, Sizes(math.prod(sizes), sizes, sizes), batch, target, cores)
     )
+
+
+def plan_real_planes(
+    shape: tuple[int, int],
+    *,
+    batch: int = 1,
+    target: str | None = None,
+    cores: int | None = None,
+) -> Plan:
+    """Returns the cheaper way to compute the real part of the transform of real planes.
+
+    This is one launch of a kernel of its own, or a transform to half spectra, which torch extends.
+    See `docs/layers.md`.
+
+    Args:
+        shape: rows and columns of a plane.
+        batch: number of planes.
+        target, cores: as for `trnfft.plan`.
+
+    Returns:
+        A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
+        the transform is cheaper, with what torch moves after it.
+
+    Raises:
+        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
+        NotImplementedError: no kernel transforms the planes.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_real_planes
+        >>> plan_real_planes((512, 768), target="trn1").algorithm
+        'real_planes'
+    """
+    sizes = checked_sizes(None, shape, None)
+    if len(sizes.shape) != 2:
+        raise ValueError(f"argument 'shape' is {shown(shape)}, allowed are two numbers")
+    return solved(_float32_problem(REAL_PLANES, sizes, batch, target, cores))
 
 
 def forget() -> None:

@@ -16,7 +16,7 @@ from trnfft.planner import accuracy
 # data convolved with a filter whose spectrum is given, the product of real rows with a block
 # circulant matrix, or its gradients, or a spectral convolution, alone, with spectra that are kept
 # for its gradients, or these gradients, or the spectra of overlapping frames, or powers of these
-# spectra, or sums of such powers in bands.
+# spectra, or sums of such powers in bands, or the real part of the transform of real planes.
 C2C, R2C, C2R, CONVOLUTION = "c2c", "r2c", "c2r", "convolution"
 CIRCULANT, CIRCULANT_GRADIENTS = "block_circulant", "block_circulant_gradients"
 SPECTRAL, SPECTRAL_KEPT = "spectral_convolution", "spectral_convolution_kept"
@@ -24,7 +24,9 @@ SPECTRAL_GRADIENTS = "spectral_gradients"
 SPECTRAL_KINDS = SPECTRAL, SPECTRAL_KEPT, SPECTRAL_GRADIENTS
 FRAME_SPECTRA, FRAME_POWERS, FRAME_BANDS = "frame_spectra", "frame_powers", "frame_bands"
 FRAME_KINDS = FRAME_SPECTRA, FRAME_POWERS, FRAME_BANDS
-FUSED_KINDS = (*SPECTRAL_KINDS, *FRAME_KINDS)  # for which separate launches are a candidate, too
+REAL_PLANES = "real_planes"
+# Kinds for which separate launches are a candidate, too.
+FUSED_KINDS = (*SPECTRAL_KINDS, *FRAME_KINDS, REAL_PLANES)
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 _TITLES = {
@@ -40,6 +42,7 @@ _TITLES = {
     FRAME_SPECTRA: "spectra of frames",
     FRAME_POWERS: "powers of the spectra of frames",
     FRAME_BANDS: "powers of the spectra of frames in bands",
+    REAL_PLANES: "real part of the FFT of real data",
 }
 
 
@@ -55,7 +58,8 @@ class Problem:
             this product; "spectral_convolution" for the Fourier layer of a neural operator,
             "spectral_convolution_kept" where the spectra are kept for the gradients, and
             "spectral_gradients" for these; "frame_spectra" for the spectra of `batch` frames,
-            "frame_powers" for spectrograms, and "frame_bands" for those in bands.
+            "frame_powers" for spectrograms, and "frame_bands" for those in bands; "real_planes" for
+            the real part of the transform of real planes.
         shape: the lengths of a transform over several axes, or the shape [p, q, k] of a block
             circulant weight, or the numbers of input and output channels and the lengths of a
             spectral convolution, or (n, hop) of frames, or (n, hop, bands). Empty for one plain
@@ -111,6 +115,8 @@ class Problem:
             kept = shape[2] if self.kind == FRAME_BANDS else shape[0] // 2 + 1
             parts = 2 if self.kind == FRAME_SPECTRA else 1
             return 4 * self.batch * (shape[1] + parts * kept)
+        if self.kind == REAL_PLANES:
+            return self.batch * 8 * data
         numbers = 2 * data if self.kind == C2C else data
         half = shape[-1] if self.kind == C2C else shape[-1] // 2 + 1
         numbers += 2 * math.prod(shape[:-1]) * half

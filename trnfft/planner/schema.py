@@ -27,6 +27,7 @@ Kind = Literal[
     "spectral_gradients",
     "frame_powers",
     "frame_bands",
+    "real_planes",
 ]
 Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
 Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]

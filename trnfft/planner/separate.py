@@ -6,12 +6,14 @@ A spectral convolution consists of two transforms:
 
 Two transforms are launches of their own. What torch moves between them is counted once for each
 operation, at the rate of all DMA engines, and each operation waits for a load and for a store.
-Gradients are transforms of dy back and forth, the mixing
-by the adjoint weight, and the product of the kept spectra.
+Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the product of
+the kept spectra.
 
 The spectra of frames are a transform of frames, which torch cuts out of the signal, times the
 window. For a spectrogram torch squares both parts, adds them, and multiplies them by a bank of
 bands.
+
+The real part of the transform of real planes is that of half spectra, which torch extends.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from trnfft.planner.problem import (
     FRAME_SPECTRA,
     FUSED_KINDS,
     R2C,
+    REAL_PLANES,
     SPECTRAL_GRADIENTS,
     Problem,
 )
@@ -61,6 +64,8 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
     mixing = accuracy.matrix_error(2 * problem.shape[0])
     if problem.kind in FRAME_KINDS:  # squares have twice the error
         mixing = 0.0 if problem.kind == FRAME_SPECTRA else plans[0].predicted_error
+    elif problem.kind == REAL_PLANES:
+        mixing = 0.0
     error = accuracy.root_of_squares(*(plan.predicted_error for plan in plans), mixing)
     launches = sum(plan.launches for plan in plans)
     return [Candidate(recipe, ns, float(f"{error:.2e}"), "dma", launches, "", None, low, high)]
@@ -73,7 +78,9 @@ def _times(plan: Plan) -> tuple[float, float, float]:
 
 
 def _transforms(problem: Problem) -> list[Problem]:
-    """Returns the forward and the inverse transform of all channels, or that of all frames."""
+    """Returns the transforms: of all channels, forward and inverse, of frames, or of planes."""
+    if problem.kind == REAL_PLANES:
+        return [replace(problem, kind=R2C)]
     if problem.kind in FRAME_KINDS:
         n = problem.shape[0]
         return [replace(problem, n=n, kind=R2C, shape=(), padded_from=())]
@@ -94,6 +101,8 @@ def operations(problem: Problem) -> int:
     For a spectral convolution these are two each that cut and spread, four products and two sums,
     and for its gradients four more products and two more sums.
     """
+    if problem.kind == REAL_PLANES:
+        return 2  # one mirrors, one joins
     if problem.kind in FRAME_KINDS:
         return {FRAME_SPECTRA: 1, FRAME_POWERS: 4, FRAME_BANDS: 5}[problem.kind]
     return 16 if problem.kind == SPECTRAL_GRADIENTS else 10
@@ -103,10 +112,13 @@ def moved_bytes(problem: Problem) -> int:
     """Returns the bytes that torch's operations between the launches read and write.
 
     For a spectral convolution they cut the kept frequencies out of half a spectrum, multiply and
-    add four products of real parts, and write the result among zeros.
+    add four products of real parts, and write the result among zeros. For planes they extend both
+    parts of half a spectrum, and copy one.
     """
     if problem.kind in FRAME_KINDS:
         return _moved_by_frames(problem)
+    if problem.kind == REAL_PLANES:
+        return 16 * problem.batch * problem.n
     inputs, outputs, *lengths = problem.shape
     if problem.kind == SPECTRAL_GRADIENTS:
         inputs, outputs = outputs, inputs

@@ -21,6 +21,7 @@ from trnfft.planner.algorithms.image_convolution import ImageConvolution
 from trnfft.planner.algorithms.long_bluestein import LongBluestein, SplitBluestein
 from trnfft.planner.algorithms.real_dft_gemm import RealDftGemm
 from trnfft.planner.algorithms.real_four_step import RealFourStep
+from trnfft.planner.algorithms.real_planes import RealPlanes
 from trnfft.planner.algorithms.real_stockham import RealStockham
 from trnfft.planner.algorithms.resident_planes import ResidentPlanes
 from trnfft.planner.algorithms.resident_volumes import ResidentVolumes
@@ -80,6 +81,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         *(SpectralConvolution(kind, "bfloat16") for kind in SPECTRAL_KINDS),
         *map(SpectralConvolution, SPECTRAL_KINDS),
         *(Frames(kind, REAL_STOCKHAM) for kind in FRAME_KINDS),
+        RealPlanes(),
         ResidentPlanes(),
         ResidentVolumes(C2C),
         ResidentVolumes(R2C),

@@ -1,0 +1,110 @@
+"""Real parts of planes in the simulator, compared with NumPy in float64.
+
+The tests protect right numbers for any shape that the kernel takes, also in loops and on two cores,
+and planes that do not mix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nki_kernels.launch
+import nki_sim
+from nki_kernels.packing import pack
+from nki_kernels.spectral.real_planes import (
+    check_shape,
+    cuts,
+    real_planes,
+    real_planes_specs,
+    real_planes_tables,
+)
+from nki_sim import hardware
+from tests import sweeps
+
+from .independence import BAD
+from .samples import error, real
+
+TOLERANCE = 1e-6
+# Axes that are folded or not, with one chunk and several, and the limits of both axes.
+SHAPES = [
+    (66, 66),
+    (131, 67),
+    (132, 132),
+    (133, 130),
+    (134, 258),
+    (67, 511),
+    (511, 66),
+    (254, 386),
+    (200, 498),
+]
+LARGE = [(1022, 66), (66, 1024), (257, 509), (512, 768), (384, 1000)]
+
+
+def launch(x, scale=1.0, programs=1):
+    tables = pack(real_planes_tables(*x.shape[1:], scale))
+    with nki_sim.strict():
+        return nki_sim.simulate(real_planes).with_programs(programs)(x, *tables)
+
+
+def check(batch, shape, scale=1.0, programs=1):
+    x = real(batch, *shape)
+    y = launch(x, scale, programs)
+    assert error(y, scale * np.fft.fft2(x.astype(float)).real) <= TOLERANCE
+
+
+@pytest.mark.parametrize("chip", hardware.NAMES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_real_parts(monkeypatch, chip, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    check(1, shape, 0.7)
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_large_planes(monkeypatch, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn1")
+    check(1, shape)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
+@pytest.mark.parametrize("shape", [(132, 67), (67, 134)])
+def test_loops_and_two_cores(monkeypatch, chip, shape):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    for instructions in (1, 4000):
+        monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", instructions)
+        for programs in range(1, hardware.current().programs_per_launch + 1):
+            check(1, shape, programs=programs)
+            check(5, shape, programs=programs)
+
+
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+def test_planes_are_independent(monkeypatch, chip):
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x = real(4, 132, 67)
+    expected = np.fft.fft2(np.delete(x, 1, 0).astype(float)).real
+    for value in BAD.values():
+        x[1, 3, 5] = value
+        y = launch(x)
+        assert np.isfinite(value) or not np.isfinite(y[1]).any()
+        assert error(np.delete(y, 1, 0), expected) <= TOLERANCE
+
+
+def test_tables_have_the_shapes_of_their_specs():
+    for shape in (*SHAPES, *LARGE):
+        tables = real_planes_tables(*shape)
+        assert [table.shape for table in tables] == [spec[0] for spec in real_planes_specs(*shape)]
+
+
+def test_other_shapes_are_refused():
+    for shape in ((65, 66), (66, 65), (1024, 66), (513, 66), (66, 1026), (66, 513)):
+        assert check_shape(*shape)
+        with pytest.raises(ValueError, match="the kernel takes"):
+            real_planes_tables(*shape)
+
+
+def test_cuts_are_of_about_equal_size():
+    for low, end in ((0, 1), (0, 128), (1, 130), (3, 400)):
+        found = cuts(low, end)
+        sizes = [last - first for first, last in found]
+        assert found[0][0] == low and found[-1][1] == end
+        assert max(sizes) <= 128 and max(sizes) - min(sizes) <= 1

@@ -1,0 +1,134 @@
+"""The real part of the transform of real planes in one launch, as FNet mixes tokens.
+
+    Y = Re F x F,  x real [..., S, H],  F the DFT matrices of both axes
+
+Y is linear in x, by a symmetric matrix, so that its derivative is the same operator. On backends
+with NKI kernels, where the planner says so, one kernel reads x and writes Y, without imaginary
+parts. Everywhere else Y is the real part of a complex transform. The operator is
+`trnfft::real_fft2` of torch.library.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from trnfft import config
+from trnfft.backends.choice import backend_for, named
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops import autocast
+from trnfft.ops.transforms import c2c, owned
+
+
+def takes(x: torch.Tensor) -> bool:
+    """Returns whether a kernel may compute `real_fft2`, or compiled code may ask.
+
+    float16 and bfloat16 have to be converted to float32 for it.
+    """
+    is_plain = (
+        x.dtype in (torch.float16, torch.bfloat16, torch.float32)
+        and x.numel() > 0
+        and not is_sharded(x)
+        and not isinstance(x, ComplexTensor)
+    )
+    if not is_plain or torch.jit.is_tracing():
+        return False
+    if torch.compiler.is_compiling():
+        return x.device.type != "neuron"  # whose compiler accepts only launches that trnfft names
+    return bool(_kernel_backend(x))
+
+
+def real_fft2(x: torch.Tensor) -> torch.Tensor:
+    """Computes the real part of `fft2` along the last two axes. Differentiable, also twice.
+
+    Args:
+        x: float32, [..., S, H].
+
+    Returns:
+        A contiguous tensor of the same shape.
+    """
+    if not takes(x):
+        return by_transform(x)
+    if torch.compiler.is_compiling():
+        return _real_fft2(x, "")
+    return _Mixed.apply(x, _kernel_backend(x))  # type: ignore[no-any-return]
+
+
+def by_transform(x: torch.Tensor) -> torch.Tensor:
+    """Computes `real_fft2` by a transform, and frees the imaginary part."""
+    spectra = c2c(x, tuple(x.shape[-2:]), (x.ndim - 2, x.ndim - 1), False, "backward")
+    return spectra.real.clone(memory_format=torch.contiguous_format)
+
+
+def _kernel_backend(x: torch.Tensor) -> str:
+    """Returns the backend whose kernel computes the planes, or "" where a transform does."""
+    if config.get_precision() != "fast":
+        return ""
+    name = backend_for(x.device)
+    return name if named(name).has_kernels and _recipe(x) is not None else ""
+
+
+def _recipe(x: torch.Tensor) -> Any:
+    """Returns the recipe of the kernel, or None where a transform is cheaper."""
+    from trnfft.planner.planner import plan_real_planes  # only its users load the kernels
+    from trnfft.planner.separate import SEPARATE
+
+    rows, columns = x.shape[-2:]
+    try:
+        plan = plan_real_planes((rows, columns), batch=x.numel() // (rows * columns))
+    except NotImplementedError:
+        return None
+    return None if plan.algorithm == SEPARATE else plan.recipe
+
+
+@torch.library.custom_op("trnfft::real_fft2", mutates_args=())
+def _real_fft2(x: torch.Tensor, backend: str) -> torch.Tensor:
+    """Computes `real_fft2` for a backend, or for "" by the choice of this call."""
+    backend = backend or _kernel_backend(x)
+    recipe = _recipe(x) if backend else None
+    if recipe is None:
+        with autocast.switched_off(x.device):
+            return owned(by_transform(x))
+    (y,) = named(backend).run(recipe, (x.reshape(-1, *x.shape[-2:]),))
+    return owned(y.reshape(x.shape))
+
+
+@_real_fft2.register_fake
+def _(x: torch.Tensor, backend: str) -> torch.Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Keeps nothing, because the derivative does not depend on the input."""
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+    return real_fft2(grad), None
+
+
+_real_fft2.register_autograd(_backward, setup_context=_setup)
+
+
+class _Mixed(torch.autograd.Function):
+    """`_real_fft2` in eager mode."""
+
+    generate_vmap_rule = True
+    setup_context = staticmethod(_setup)
+    backward = staticmethod(_backward)  # type: ignore[assignment]
+
+    @staticmethod
+    def forward(*arguments: Any) -> torch.Tensor:
+        return _real_fft2(*arguments)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> torch.Tensor:
+        return real_fft2(tangents[0])
+
+
+def _batched(info: Any, in_dims: tuple[Any, ...], x: torch.Tensor, backend: str) -> Any:
+    """The vmap rule: more planes."""
+    return _real_fft2(x.movedim(in_dims[0], 0), backend), 0
+
+
+_real_fft2.register_vmap(_batched)
