@@ -31,7 +31,7 @@ from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
-from . import lines, planes
+from . import lines, planes, volumes
 from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer
@@ -86,7 +86,7 @@ class Convolution:
     ) -> None:
         self.layer, self.tables = layer, tables
         balance = self.balance = Balance()
-        axes = lines if len(layer.lengths) == 1 else planes
+        axes = (lines, planes, volumes)[len(layer.lengths) - 1]
         self.analysis = axes.Analysis(layer, source, balance)
         self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
@@ -96,7 +96,9 @@ class Convolution:
         self.running = 0  # blocks that are on their way
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
         sample = spectra + self.synthesis.sample_bytes
-        self.most = max(1, min(PARTITIONS, (_room() - self.weight.held_bytes) // sample))
+        others = volumes.OTHERS if len(layer.lengths) == 3 else _OTHERS
+        room = chip.core().sbuf_partition_bytes - others - self.weight.held_bytes
+        self.most = max(1, min(PARTITIONS, room // sample))
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
@@ -145,8 +147,3 @@ class Convolution:
         self.balance.restart()
         self.loader.restart()
         self.running -= 1
-
-
-def _room() -> int:
-    """Return the bytes a partition of SBUF for the weight and the spectra of a block."""
-    return chip.core().sbuf_partition_bytes - _OTHERS
