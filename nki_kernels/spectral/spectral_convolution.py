@@ -94,11 +94,15 @@ class Convolution:
         self.weight = Weight(weight, self.modes, channels, is_adjoint)
         self.keep: Tensor | None = None  # HBM for the spectra of x
         self.running = 0  # blocks that are on their way
+        self.most = max(1, min(PARTITIONS, self._fitting_samples()))
+
+    def _fitting_samples(self) -> int:
+        """Return how many samples fit into SBUF beside the weight."""
+        free = chip.core().sbuf_partition_bytes - self.weight.held_bytes
+        if len(self.layer.lengths) == 3:
+            return volumes.most_samples(self.analysis, self.synthesis, free)
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
-        sample = spectra + self.synthesis.sample_bytes
-        others = volumes.OTHERS if len(layer.lengths) == 3 else _OTHERS
-        room = chip.core().sbuf_partition_bytes - others - self.weight.held_bytes
-        self.most = max(1, min(PARTITIONS, room // sample))
+        return (free - _OTHERS) // (spectra + self.synthesis.sample_bytes)
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""

@@ -51,12 +51,13 @@ from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, slack, turn
 from .row_tiles import RowTile, Spectra
 
-OTHERS = 104 << 10  # bytes a partition of planes, tables, results and what engines work on
+_OTHERS = 48 << 10  # bytes a partition of planes, tables, and transposed runs
 LONGEST = PARTITIONS  # points along an axis that fit
 MOST_LAST = 64  # frequencies of the last axis that fit
 _LOADED = 1024  # numbers of a plane that are loaded at a time
 _RING = 16 << 10  # bytes a partition of planes that are loaded ahead
 _GATHERED = 32 << 10  # bytes a partition of samples between the last two transforms
+_STATES = 24 << 10  # bytes a partition up to which the sums over l of two units are held
 _RUNS = 8  # runs that are transposed in a task
 
 
@@ -141,15 +142,15 @@ class Analysis:
         self.groups = chunks(last, PARTITIONS // height)  # of frequencies k
         # [(i, d), (part, k, h)], of two tiles in turn
         self.size = 2 * last * height
-        self.states = [sbuf((PARTITIONS, self.size + _rest())) for _ in range(2)]
-        for tile in self.states if _rest() > 0 else ():
-            clear(tile[:, self.size :])
+        self.states = [_new_tile(self.size) for _ in range(2)]
         self.width = slot(min(layer.inputs, PARTITIONS))
         each = 4 * len(self.groups) * 2 * first
         fitting = max(1, _GATHERED // (each * self.width))
         self.together = min(PARTITIONS // self.width, fitting)  # samples
-        self.columns = columns_of(self.together * self.width)
+        self.columns = self.together * self.width
         self.gathers = 2 if 2 * each * self.columns <= _GATHERED else 1
+        # bytes a partition of what lives as long as the spectra of a block are made
+        self.work_bytes = self.gathers * each * self.columns
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables of all axes."""
@@ -191,7 +192,9 @@ class Analysis:
                 for _ in range(min(share, len(waiting))):
                     yield waiting.popleft()[1]
             if number + ahead < len(tiles):
-                yield After(partial(self.slabs.load, rows, tiles[number + ahead][1], number + ahead))
+                yield After(
+                    partial(self.slabs.load, rows, tiles[number + ahead][1], number + ahead)
+                )
             if number > 0:
                 yield Beside(loader.advance)
             if (number + 1) % len(self.slabs.pieces) > 0:
@@ -208,9 +211,9 @@ class Analysis:
             yield item
 
     def _new_gathered(self) -> Tensor:
-        """Return a tile [(k, h), group, (part, j), (b, i)]."""
-        shape = PARTITIONS, len(self.groups), 2 * self.layer.counts[0], self.columns
-        tile = sbuf(shape)
+        """Return a tile [(k, h), (group, part, j, b, i)]."""
+        size = len(self.groups) * 2 * self.layer.counts[0] * self.columns
+        tile = sbuf((PARTITIONS, size + _rest()))
         clear(tile, nisa.engine.gpsimd)
         return tile
 
@@ -242,6 +245,8 @@ class Analysis:
         depth, height, _ = self.layer.lengths
         first, _, last = self.layer.counts
         held, results = one.channels * depth, one.channels * 2 * first
+        shape = len(self.groups), 2 * first, self.columns
+        view = target[:, 0 : target.shape[1] - _rest()].reshape_dim(1, shape)
         column = (one.first - group.first) * self.width + one.low - group.low
         for index, (low, count) in enumerate(self.groups):
             used = count * height
@@ -250,7 +255,7 @@ class Analysis:
                 start = (part * last + low) * height
                 columns = state[0:held, start : start + bank.shape[0]]
                 multiply(bank, columns, table[0:held, 0:results], part > 0)
-            place = target[0:used, index, :, column : column + one.channels].permute((0, 2, 1))
+            place = view[0:used, index, :, column : column + one.channels].permute((0, 2, 1))
             self.balance.move(place, bank[0:used].reshape_dim(1, (one.channels, 2 * first)))
 
     def _closings(self, group: Group, gathered: Tensor) -> list[Single]:
@@ -264,14 +269,27 @@ class Analysis:
         first, second, _ = self.layer.counts
         for index, (low, count) in enumerate(self.groups):
             used = count * height
-            bank = psum((self.columns, count, 2, second))
+            bank = psum((columns_of(self.columns), count, 2, second))
             for part, table in enumerate(self.closing):
-                columns = gathered[0:used, index, part * first + number]
+                start = ((2 * index + part) * first + number) * self.columns
+                columns = gathered[0:used, start : start + bank.shape[0]]
                 moved = table[0:used, 0 : count * 2 * second]
                 multiply(bank.flatten_dims(1, 3), columns, moved, part > 0)
             for part in range(2):
                 places = (number * second, second), (low, count)
                 self.spectra.put([bank[:, :, part]], part, places, group.rows, None)
+
+
+def most_samples(analysis: Analysis, synthesis: Synthesis, free: int) -> int:
+    """Return how many samples fit into so many bytes a partition of SBUF, beside the weight."""
+    free -= _OTHERS + 8 * analysis.size
+    spectra = 4 * analysis.modes.each * analysis.modes.inner * len(analysis.spectra.over)
+    mixed = synthesis.sample_bytes
+    return min(
+        (free - analysis.work_bytes) // spectra,
+        free // (spectra + mixed),
+        (free - synthesis.work_bytes) // mixed,
+    )
 
 
 class Opening:
@@ -324,14 +342,19 @@ class Synthesis:
         rounds = max(1, PSUM_BANK // (self.lines * width))
         self.spans = chunks(self.blocks, rounds * self.tiles)  # blocks of lines that leave together
         self.sample_bytes = 4 * len(self.over) * layer.frequencies
+        of_pair = 8 * self.blocks * self.rows
+        self.pairs = 2 if 2 * of_pair <= _STATES else 1
+        span, planes = self.spans[0][1], self.outputs * depth
+        of_task = 4 * (-(-span // self.tiles) * planes + span * self.lines * width)
+        turned = 12 * len(self.groups) * layer.outputs * first
+        # bytes a partition of what lives longer than a task, and of three tasks
+        self.work_bytes = turned + self.pairs * of_pair + 3 * of_task
         self.close()
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
         self.batch = 0
-        self.mixed = list[Tensor]()  # [(part, o), (b, j, k, l)]
-        self.turned = list[Tensor]()  # [(k, l), group, term, (o, j)]
-        self.states = list[list[Tensor]]()  # [(o, j), (block, line, part, k)], and the same times i
+        self.mixed = dict[int, Tensor]()  # by operand, [(part, o), (b, j, k, l)]
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables of all axes."""
@@ -348,30 +371,17 @@ class Synthesis:
         self.closing = loader.load(placed, self.lines * width, self.rows, self.tiles)
 
     def open(self, batch: int) -> None:
-        """Allocate tiles for the mixed spectra of a block."""
+        """Begin a block; its tiles are allocated when they are needed."""
         self.batch = batch
-        first, _, last = self.layer.counts
-        size = batch * self.layer.frequencies
-        self.mixed = [sbuf((PARTITIONS, size + _rest())) for _ in self.over]
-        terms = 3 * len(self.groups) * self.layer.outputs * first
-        self.turned = [sbuf((PARTITIONS, terms + _rest())) for _ in range(2)]
-        for tile in (*self.mixed, *self.turned) if _rest() > 0 else ():
-            clear(tile[:, tile.shape[1] - _rest() :], nisa.engine.gpsimd)
-        self.states = [
-            [sbuf((PARTITIONS, self.blocks, self.rows)) for _ in range(2)] for _ in range(2)
-        ]
-        used = self.lines * 2 * last
-        for pair in self.states if used < self.rows else ():
-            for tile in pair:
-                clear(tile[:, :, used:], nisa.engine.gpsimd)
 
     def put(self, mixed: Mixed) -> None:
         """Move mixed spectra [(part, o), k, (j, l), b] to where they are transposed."""
         first, second, last = self.layer.counts
         rows, inner, outer, batch = mixed.bank.shape
         size = batch * self.layer.frequencies
-        tile = self.mixed[mixed.output][0:rows, 0:size]
-        tile = tile.reshape_dim(1, (batch, first, last, second))
+        if mixed.output not in self.mixed:
+            self.mixed[mixed.output] = _new_tile(size)
+        tile = self.mixed[mixed.output][0:rows, 0:size].reshape_dim(1, (batch, first, last, second))
         tile = tile[:, :, :, mixed.first : mixed.first + inner].permute((0, 3, 2, 4, 1))
         for low, count in _whole_runs(mixed.low, outer, second):
             each = min(count, second)  # of the second axis
@@ -397,20 +407,32 @@ class Synthesis:
             for sample in range(self.batch)
             for cut in chunks(self.layer.outputs, self.outputs)
         ]
-        yield from self._opening(units[0], 0)
+        # [(k, l), (group, term, o, j)]
+        turned = _new_tile(3 * len(self.groups) * self.layer.outputs * self.layer.counts[0])
+        pairs = [self._new_states() for _ in range(self.pairs)]
+        yield from self._opening(units[0], turned, pairs[0])
         for number, unit in enumerate(units):
             following = list[Item]()  # the first steps of the next unit, among the last of this one
             if number + 1 < len(units):
-                following += self._opening(units[number + 1], number + 1)
-            share = -(-len(following) // len(self.spans))
+                other = pairs[(number + 1) % self.pairs]
+                following += self._opening(units[number + 1], turned, other)
+            share = -(-len(following) // len(self.spans)) if self.pairs > 1 else 0
             for span in self.spans:
-                yield self._close(rows, unit, self.states[number % 2], span)
+                yield self._close(rows, unit, pairs[number % self.pairs], span)
                 yield from following[0:share]
                 del following[0:share]
+            yield from following
 
-    def _opening(self, unit: _Unit, number: int) -> Iterator[Item]:
+    def _new_states(self) -> list[Tensor]:
+        """Return a tile [(o, j), block, (line, part, k)], and one for the same times i."""
+        found = [sbuf((PARTITIONS, self.blocks, self.rows)) for _ in range(2)]
+        used = self.lines * 2 * self.layer.counts[2]
+        for tile in found if used < self.rows else ():
+            clear(tile[:, :, used:], nisa.engine.gpsimd)
+        return found
+
+    def _opening(self, unit: _Unit, turned: Tensor, states: Sequence[Tensor]) -> Iterator[Item]:
         """Yield the transpositions of a sample, with its first unit, and the sums over l."""
-        turned = self.turned[unit.sample % 2]
         if unit.low == 0:
             for index, _ in enumerate(self.groups):
                 for place, operand in enumerate(self.over):
@@ -418,7 +440,7 @@ class Synthesis:
                         turn = partial(self._turn, unit.sample, turned, (index, place), cut)
                         yield Single(turn)
         for index, _ in enumerate(self.groups):
-            yield Single(partial(self._open, unit, turned, self.states[number % 2], index))
+            yield Single(partial(self._open, unit, turned, states, index))
 
     def _terms(self, turned: Tensor) -> Tensor:
         """Return a view [(k, l), group, term, o, j]: real part, imaginary part, and -1 times it."""
@@ -525,6 +547,14 @@ class Synthesis:
             indirect_dim=0,
         )
         transfer(target, data, rows.base)
+
+
+def _new_tile(size: int) -> Tensor:
+    """Return a tile of so many numbers, which a stationary operand may exceed."""
+    tile = sbuf((PARTITIONS, size + _rest()))
+    if _rest() > 0:
+        clear(tile[:, size:], nisa.engine.gpsimd)
+    return tile
 
 
 def _rest() -> int:
