@@ -1,33 +1,35 @@
-"""Spectral convolution along three axes: the transforms of its samples, before and after the mixing.
+"""Spectral convolution along three axes: the transforms of its samples, and the way back.
 
-Mathematics.  X[b, i, j, l, k] = sum_dhw x[b, i, d, h, w] exp(-2 pi i (d j / D + h l / H + w k / W))
-for the kept j, l and k, and y[b, o, d, h, w] = Re sum_jlk c_k Y[b, o, j, l, k] exp(2 pi i (d j / D +
-h l / H + w k / W)) / (D H W), with c_0 = c_(W/2) = 1 and all other c_k = 2. Both are products along
-one axis after the other.
+Mathematics.  X[b, i, j, l, k] = sum_dhw x[b, i, d, h, w] exp(-2 pi i (d j / D + h l / H + w k /
+W)) for the kept j, l and k, and y[b, o, d, h, w] = Re sum_jlk c_k Y[b, o, j, l, k] exp(2 pi i (d j
+/ D + h l / H + w k / W)) / (D H W), with c_0 = c_(W/2) = 1 and all other c_k = 2. Both are products
+along one axis after the other.
 
 Layout on the NeuronCore.  Planes of one sample lie on the partitions, (i, d), with all h and w of a
 plane side by side. Data is the stationary operand of every product, so that the columns of one
-product are the partitions that the next product contracts. Only x itself is transposed:
+product are the partitions that the next one contracts. Only x itself is transposed:
 
     [(i, d), h, w] -> transposed [(line, w), (i, d)] x F -> [(i, d), part, k, h]
-        x F [(i, d), (i, part, j)] -> [(k, h), part, j, (b, i)] x F [(k, h), (k, part, l)]
-        -> [(b, i), k, part, l], which engines move to [(half, part, i), b, (j, l, k)]
+        x F [(i, d), (i, part, j)] -> [(k, h), part, j, (b, i)]
+        x F [(k, h), (k, part, l)] -> [(b, i), k, part, l], for each j
 
-Several lines h of a plane, channels i, and frequencies k share a product, whose matrix has a block
-for each of them. Mixed spectra arrive as [(part, o), k, (j, l), b]. Transpositions bring l to the
-partitions, and the same steps lead back:
+Several lines h of a plane, channels i and frequencies k share a product, whose matrix has a block
+for each of them. Engines move the spectra to where channels are mixed, [(half, part, i), b, (j, l,
+k)]. Mixed spectra arrive as [(part, o), k, (j, l), b]. Transpositions bring l to the partitions,
+and the same steps lead back:
 
-    [(part, o), b, j, k, l] -> transposed [(k, l), part, (o, j)] x G [(k, l), (k, h)]
-        -> [(o, j), h, part, k] x G [(o, j), (o, d)] -> [(h, part, k), (o, d)] x G [(part, k), w]
-        -> [(o, d), h, w]
+    [(part, o), b, j, k, l] -> transposed [(k, l), part, (o, j)]
+        x G [(k, l), (k, h)] -> [(o, j), h, part, k]
+        x G [(o, j), (o, d)] -> [(h, part, k), (o, d)]
+        x G [(part, k), w] -> [(o, d), h, w]
 
-An inverse sum has two terms, Y times the cosines and i Y times the sines, so that both parts of a
-result stay beside each other and the last product contracts both at once, for lines h that share a
-row tile. Row tiles work side by side.
+A sum of the inverse has two terms, Y times the cosines and i Y times the sines, so that both parts
+of a result stay beside each other. The last product contracts both at once, for lines h that share
+a row tile of the array.
 
-Why it is fast.  x is read once, y is written once, both in runs of whole planes. Every product after
-the first takes only what is kept along the axes before. What is not finite spreads over its sample,
-as it does in the definition, but never leaves it, because a tile never has planes of two samples.
+Why it is fast.  x is read once and y is written once, in runs of whole lines. Each product takes
+only what is kept along the axes before. No row is set aside where transposes mix rows, because all
+rows of a tile belong to one sample, of which every result depends on every number.
 """
 
 from __future__ import annotations
@@ -563,7 +565,7 @@ def _rest() -> int:
 
 
 def _whole_runs(low: int, count: int, size: int) -> list[tuple[int, int]]:
-    """Return (first, count) of runs that begin and end at multiples of a size, or have no inside."""
+    """Return (first, count) of runs of multiples of a size, or of what lies between two of them."""
     found, end = list[tuple[int, int]](), low + count
     while low < end:
         left = end - low
