@@ -11,6 +11,8 @@ spectra stay in SBUF:
 
     x -> lines: spectra [(half, part, i), b, f] -> mixing: [(part, o), f, b] -> lines: y
 
+Planes and volumes take the place of lines where a layer has two or three axes.
+
 Why it is fast.  Transforms are products with the columns of the kept frequencies alone. HBM is read
 once and written once, and no spectrum passes through it.
 """
