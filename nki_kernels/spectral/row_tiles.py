@@ -202,25 +202,28 @@ class Spectra:
             return None
         return sbuf((columns_of(one.samples * self.width), 2, modes.outer, modes.inner))
 
-    def spread(self, gathered: Tensor, one: RowTile) -> None:
-        """Move gathered spectra by DMA, which takes them to any partition in long runs."""
-        modes = self.modes
+    def spread(self, gathered: Tensor, one: RowTile, low: int = 0) -> None:
+        """Move gathered spectra by DMA, which takes them to any partition in long runs.
+
+        low: the first outer frequency.
+        """
+        modes, high = self.modes, low + gathered.shape[2]
         for target, operand in zip(self.tiles, self.over, strict=True):
             for piece in operand.pieces:
                 if (piece.low, piece.count) != one.cut:
                     continue
                 for half in range(min(modes.halves, modes.outer)):
-                    outers = modes.count(half)
                     start, partition = half * modes.each, half * operand.rows + piece.partition
-                    for sample in range(one.samples):
+                    begin, end = max(low, start), min(high, start + modes.count(half))
+                    for sample in range(one.samples if begin < end else 0):
                         rows = slice(sample * self.width, sample * self.width + piece.count)
-                        data = gathered[rows, piece.part, start : start + outers]
+                        data = gathered[rows, piece.part, begin - low : end - low]
                         dst = target[
                             partition : partition + piece.count,
                             one.first + sample,
-                            0 : outers * modes.inner,
+                            (begin - start) * modes.inner : (end - start) * modes.inner,
                         ]
-                        transfer(dst.reshape_dim(1, (outers, modes.inner)), data)
+                        transfer(dst.reshape_dim(1, (end - begin, modes.inner)), data)
 
     def put(
         self,

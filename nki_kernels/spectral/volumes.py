@@ -41,7 +41,17 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
-from ..engines import PSUM_BANK, clear, multiply, padded_columns, psum, sbuf, transfer, transpose
+from ..engines import (
+    PSUM_BANK,
+    clear,
+    element_count,
+    multiply,
+    padded_columns,
+    psum,
+    sbuf,
+    transfer,
+    transpose,
+)
 from ..isa import nisa
 from ..launch import Rows
 from ..pipeline import TURN, After, Beside, Item, Single, Task
@@ -53,13 +63,15 @@ from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, slack, turn
 from .row_tiles import RowTile, Spectra
 
-_OTHERS = 48 << 10  # bytes a partition of planes, tables, and transposed runs
+_OTHERS = 40 << 10  # bytes a partition of planes, tables, and transposed runs
 LONGEST = PARTITIONS  # points along an axis that fit
 MOST_LAST = 64  # frequencies of the last axis that fit
 _LOADED = 1024  # numbers of a plane that are loaded at a time
 _RING = 16 << 10  # bytes a partition of planes that are loaded ahead
 _GATHERED = 32 << 10  # bytes a partition of samples between the last two transforms
 _STATES = 24 << 10  # bytes a partition up to which the sums over l of two units are held
+_SPREAD = 6 << 10  # bytes a partition of spectra that DMA moves together
+_BY_DMA = 32 << 10  # and of those of a block, because DMA may write only a part of SBUF
 _RUNS = 8  # runs that are transposed in a task
 
 
@@ -180,7 +192,8 @@ class Analysis:
         for number in range(1, min(ahead, len(tiles))):
             self.slabs.load(rows, tiles[number][1], number)
             loader.begin()
-        gathered = [self._new_gathered() for _ in range(self.gathers)]
+        gathers = min(self.gathers, len(self.groups_of(rows)))
+        gathered = [self._new_gathered() for _ in range(gathers)]
         waiting = deque[tuple[int, Single]]()  # with the number of their planes
         planes = turns = 0
         for number, (group, one) in enumerate(tiles):
@@ -204,8 +217,10 @@ class Analysis:
             loader.finish_to(self.needed)
             target = gathered[turns % len(gathered)]
             waiting.append((planes, Single(partial(self._continue, group, one, state, target))))
-            if number + 1 == len(tiles) or tiles[number + 1][0] != group:
-                waiting += [(planes, close) for close in self._closings(group, target)]
+            is_last = number + 1 == len(tiles)
+            if is_last or tiles[number + 1][0] != group:
+                closings = self._closings(group, target, is_last)
+                waiting += [(planes, close) for close in closings]
                 turns += 1
             planes += 1
         yield TURN
@@ -215,8 +230,14 @@ class Analysis:
     def _new_gathered(self) -> Tensor:
         """Return a tile [(k, h), (group, part, j, b, i)]."""
         size = len(self.groups) * 2 * self.layer.counts[0] * self.columns
-        tile = sbuf((PARTITIONS, size + _rest()))
-        clear(tile, nisa.engine.gpsimd)
+        tile = _new_tile(size)
+        used = chunks(self.layer.inputs)[-1][1]
+        # Numbers without a meaning are read, too: beyond channels, and beyond narrow operands.
+        if columns_of(self.width) > self.width:
+            clear(tile, nisa.engine.gpsimd)
+        elif used < self.width:
+            channels = tile[:, 0:size].reshape_dim(1, (size // self.width, self.width))
+            clear(channels[..., used:], nisa.engine.gpsimd)
         return tile
 
     def _cuts(self, one: RowTile) -> list[tuple[int, int]]:
@@ -260,26 +281,52 @@ class Analysis:
             place = view[0:used, index, :, column : column + one.channels].permute((0, 2, 1))
             self.balance.move(place, bank[0:used].reshape_dim(1, (one.channels, 2 * first)))
 
-    def _closings(self, group: Group, gathered: Tensor) -> list[Single]:
-        """Return the transforms along h of a group, for each frequency j."""
-        numbers = range(self.layer.counts[0])
-        return [Single(partial(self._close, group, gathered, number)) for number in numbers]
+    def _closings(self, group: Group, gathered: Tensor, is_last: bool) -> list[Single]:
+        """Return the transforms along h of a group, for some frequencies j each."""
+        first, second, last = self.layer.counts
+        each = _SPREAD // (8 * second * last)
+        cuts = chunks(first, max(1, each))
+        written = 4 * sum(element_count(tile.shape[1:]) for tile in self.spectra.tiles)
+        # DMA would be late for the last ones, for which the engines wait anyway.
+        by_dma = [each > 0 and written <= _BY_DMA] * len(cuts)
+        by_dma[-1] &= not is_last
+        return [
+            Single(partial(self._close, group, gathered, *one))
+            for one in zip(cuts, by_dma, strict=True)
+        ]
 
-    def _close(self, group: Group, gathered: Tensor, number: int) -> None:
-        """Transform the frequency j of this number along h, and move it to its channels."""
-        height = self.layer.lengths[1]
+    def _close(self, group: Group, gathered: Tensor, cut: tuple[int, int], by_dma: bool) -> None:
+        """Transform some frequencies j along h, and move them to their channels."""
+        first, second, last = self.layer.counts
+        one = group.rows
+        held = one.samples * self.width
+        moved = sbuf((held, 2, cut[1] * second, last)) if by_dma else None
+        for number in range(cut[1]):
+            j = cut[0] + number
+            for index, (low, count) in enumerate(self.groups):
+                bank = self._sum(gathered, held, index, j)
+                if moved is not None:
+                    place = moved[:, :, number * second : (number + 1) * second, low : low + count]
+                    self.balance.move(place, bank[0:held].permute((0, 2, 3, 1)))
+                    continue
+                for part in range(2):
+                    places = (j * second, second), (low, count)
+                    self.spectra.put([bank[:, :, part]], part, places, one, None)
+        if moved is not None:
+            self.spectra.spread(moved, one, cut[0] * second)
+
+    def _sum(self, gathered: Tensor, held: int, index: int, j: int) -> Tensor:
+        """Return the sums over h for some k and a frequency j, PSUM [(b, i), k, part, l]."""
         first, second, _ = self.layer.counts
-        for index, (low, count) in enumerate(self.groups):
-            used = count * height
-            bank = psum((columns_of(self.columns), count, 2, second))
-            for part, table in enumerate(self.closing):
-                start = ((2 * index + part) * first + number) * self.columns
-                columns = gathered[0:used, start : start + bank.shape[0]]
-                moved = table[0:used, 0 : count * 2 * second]
-                multiply(bank.flatten_dims(1, 3), columns, moved, part > 0)
-            for part in range(2):
-                places = (number * second, second), (low, count)
-                self.spectra.put([bank[:, :, part]], part, places, group.rows, None)
+        count = self.groups[index][1]
+        used = count * self.layer.lengths[1]
+        bank = psum((columns_of(held), count, 2, second))
+        for part, table in enumerate(self.closing):
+            start = ((2 * index + part) * first + j) * self.columns
+            columns = gathered[0:used, start : start + bank.shape[0]]
+            moved = table[0:used, 0 : count * 2 * second]
+            multiply(bank.flatten_dims(1, 3), columns, moved, part > 0)
+        return bank
 
 
 def most_samples(analysis: Analysis, synthesis: Synthesis, free: int) -> int:
@@ -349,8 +396,8 @@ class Synthesis:
         span, planes = self.spans[0][1], self.outputs * depth
         of_task = 4 * (-(-span // self.tiles) * planes + span * self.lines * width)
         turned = 12 * len(self.groups) * layer.outputs * first
-        # bytes a partition of what lives longer than a task, and of three tasks
-        self.work_bytes = turned + self.pairs * of_pair + 3 * of_task
+        # bytes a partition of what lives longer than a task, and of two tasks
+        self.work_bytes = turned + self.pairs * of_pair + 2 * of_task
         self.close()
 
     def close(self) -> None:
