@@ -15,7 +15,7 @@ from itertools import pairwise
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import HALF, clear, sbuf, transfer
+from ..engines import HALF, clear, element_count, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import Rows
 from ..pipeline import Beside
@@ -28,6 +28,7 @@ from .mixing import Modes
 from .products import columns_of, slack, turn
 
 _GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
+_BY_DMA = 28 << 10  # and of those of a block, because DMA may write only a part of SBUF
 _TURNED = 32  # runs of spectra that are transposed and stored at once
 _RING = 24 << 10  # bytes a partition of rows that are loaded ahead
 
@@ -192,13 +193,18 @@ class Spectra:
                             nisa.activation(dst=minus, op=nl.copy, data=data, scale=-1.0)
                             at.store(target, 2 * channels + piece.low, minus)
 
+    @property
+    def dma_may_write(self) -> bool:
+        """Whether the spectra of a block are few enough to be written by DMA."""
+        return 4 * sum(element_count(tile.shape[1:]) for tile in self.tiles) <= _BY_DMA
+
     def gathered(self, one: RowTile) -> Tensor | None:
         """Return a tile for the spectra of a tile of rows [(b, i), part, outer, inner].
 
-        ``spread`` moves them from there. None, if they would take too much of SBUF.
+        ``spread`` moves them from there. None, if they, or all of a block, take too much of SBUF.
         """
         modes = self.modes
-        if 8 * modes.total > _GATHERED:
+        if 8 * modes.total > _GATHERED or not self.dma_may_write:
             return None
         return sbuf((columns_of(one.samples * self.width), 2, modes.outer, modes.inner))
 

@@ -44,7 +44,6 @@ from nki_sim.hardware import PARTITIONS
 from ..engines import (
     PSUM_BANK,
     clear,
-    element_count,
     multiply,
     padded_columns,
     psum,
@@ -68,10 +67,9 @@ LONGEST = PARTITIONS  # points along an axis that fit
 MOST_LAST = 64  # frequencies of the last axis that fit
 _LOADED = 1024  # numbers of a plane that are loaded at a time
 _RING = 16 << 10  # bytes a partition of planes that are loaded ahead
-_GATHERED = 32 << 10  # bytes a partition of samples between the last two transforms
+_BETWEEN = 32 << 10  # bytes a partition of samples between the last two transforms
 _STATES = 24 << 10  # bytes a partition up to which the sums over l of two units are held
 _SPREAD = 6 << 10  # bytes a partition of spectra that DMA moves together
-_BY_DMA = 32 << 10  # and of those of a block, because DMA may write only a part of SBUF
 _RUNS = 8  # runs that are transposed in a task
 
 
@@ -159,10 +157,10 @@ class Analysis:
         self.states = [_new_tile(self.size) for _ in range(2)]
         self.width = slot(min(layer.inputs, PARTITIONS))
         each = 4 * len(self.groups) * 2 * first
-        fitting = max(1, _GATHERED // (each * self.width))
+        fitting = max(1, _BETWEEN // (each * self.width))
         self.together = min(PARTITIONS // self.width, fitting)  # samples
         self.columns = self.together * self.width
-        self.gathers = 2 if 2 * each * self.columns <= _GATHERED else 1
+        self.gathers = 2 if 2 * each * self.columns <= _BETWEEN else 1
         # bytes a partition of what lives as long as the spectra of a block are made
         self.work_bytes = self.gathers * each * self.columns
 
@@ -286,9 +284,8 @@ class Analysis:
         first, second, last = self.layer.counts
         each = _SPREAD // (8 * second * last)
         cuts = chunks(first, max(1, each))
-        written = 4 * sum(element_count(tile.shape[1:]) for tile in self.spectra.tiles)
         # DMA would be late for the last ones, for which the engines wait anyway.
-        by_dma = [each > 0 and written <= _BY_DMA] * len(cuts)
+        by_dma = [each > 0 and self.spectra.dma_may_write] * len(cuts)
         by_dma[-1] &= not is_last
         return [
             Single(partial(self._close, group, gathered, *one))
