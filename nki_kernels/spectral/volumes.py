@@ -284,8 +284,9 @@ class Analysis:
         first, second, last = self.layer.counts
         each = _SPREAD // (8 * second * last)
         cuts = chunks(first, max(1, each))
-        # DMA would be late for the last ones, for which the engines wait anyway.
-        by_dma = [each > 0 and self.spectra.dma_may_write] * len(cuts)
+        # DMA spares the engines little where samples are few, and would be late for the last ones.
+        is_worth = each > 0 and group.samples > 2
+        by_dma = [is_worth and self.spectra.dma_may_write] * len(cuts)
         by_dma[-1] &= not is_last
         return [
             Single(partial(self._close, group, gathered, *one))
