@@ -306,20 +306,25 @@ def of_frames() -> list[Case]:
 
 
 def of_layers() -> list[Case]:
-    """Returns the cases of Fourier layers along two axes, with a weight that is not square."""
-    lengths, counts = (12, 20), (6, 5)
+    """Returns the cases of Fourier layers along two and three axes, whose weight is not square."""
+    sizes = ((12, 20), (6, 5)), ((4, 6, 10), (3, 4, 3))
+    return [case for lengths, counts in sizes for case in _of_layer(lengths, counts)]
+
+
+def _of_layer(lengths: tuple[int, ...], counts: tuple[int, ...]) -> list[Case]:
     weight: list[Shape] = [(3, 4, math.prod(counts))] * 2
     settings = lengths, counts, False, False
     points = math.prod(lengths)
+    axes = "" if len(lengths) == 2 else f"_{len(lengths)}d"
     return [
         Case(
-            "spectral_convolution",
+            f"spectral_convolution{axes}",
             spectral_convolution,
             [(5, 3, points), *weight],
             lambda: (*pack(spectral_tables(lengths, counts)), settings),
         ),
         Case(
-            "spectral_gradients",
+            f"spectral_gradients{axes}",
             spectral_gradients,
             [(5, 4, points), (5, math.prod(counts), 2, 3), *weight],
             lambda: (

@@ -283,7 +283,8 @@ class Mixing:
         inner, batch = self.weight.modes.inner, self.spectra[0].shape[1]
         most = PSUM_BANK // batch
         outers = chunks(count, min(count, most))
-        inners = chunks(inner, max(1, most // count))
+        # The same cut for all chunks of the weight, although the last one may have fewer.
+        inners = chunks(inner, max(1, most // self.weight.chunks[0][1]))
         return [(*one, *other) for other in outers for one in inners]
 
     def _multiply(self, number: int, output: int, low: int, cut: tuple[int, int, int, int]) -> None:

@@ -64,17 +64,19 @@ def turn(
     cuts: Sequence[tuple[int, int]],
     identity: Tensor,
     target: Tensor | None = None,
+    columns: int = 0,
 ) -> list[Tensor]:
     """Transpose runs (first, count) of SBUF [P, n], up to 128 each, to SBUF [count, P].
 
     Four of them share a bank. Where narrow operands are refused, a run takes the numbers after it
     along, whose results are not used. target: a tile [count, run, P] for runs of one length.
+    columns: if more than P, zeros follow in the results.
     """
-    found, held = list[Tensor](), tile.shape[0]
+    found, held = list[Tensor](), max(columns, tile.shape[0])
     for first in range(0, len(cuts), _TOGETHER):
         group = cuts[first : first + _TOGETHER]
         sizes = [count for _, count in group]
-        wide = [padded_columns(count, held) for count in sizes]
+        wide = [padded_columns(count, tile.shape[0]) for count in sizes]
         bank = psum((max(wide), len(group), held), transposed_dtype(tile.dtype))
         if target is None:
             moved = sbuf((max(sizes), len(group), held), tile.dtype)

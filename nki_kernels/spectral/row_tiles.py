@@ -15,7 +15,7 @@ from itertools import pairwise
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import HALF, clear, sbuf, transfer
+from ..engines import HALF, clear, element_count, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import Rows
 from ..pipeline import Beside
@@ -28,6 +28,7 @@ from .mixing import Modes
 from .products import columns_of, slack, turn
 
 _GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
+_BY_DMA = 28 << 10  # and of those of a block, because DMA may write only a part of SBUF
 _TURNED = 32  # runs of spectra that are transposed and stored at once
 _RING = 24 << 10  # bytes a partition of rows that are loaded ahead
 
@@ -193,36 +194,44 @@ class Spectra:
                             nisa.activation(dst=minus, op=nl.copy, data=data, scale=-1.0)
                             at.store(target, 2 * channels + piece.low, minus)
 
+    @property
+    def dma_may_write(self) -> bool:
+        """Whether the spectra of a block are few enough to be written by DMA."""
+        return 4 * sum(element_count(tile.shape[1:]) for tile in self.tiles) <= _BY_DMA
+
     def gathered(self, one: RowTile) -> Tensor | None:
         """Return a tile for the spectra of a tile of rows [(b, i), part, outer, inner].
 
-        ``spread`` moves them from there. None, if they would take too much of SBUF.
+        ``spread`` moves them from there. None, if they, or all of a block, take too much of SBUF.
         """
         modes = self.modes
-        if 8 * modes.total > _GATHERED:
+        if 8 * modes.total > _GATHERED or not self.dma_may_write:
             return None
         shape = columns_of(one.samples * self.width), 2, modes.outer, modes.inner
         return sbuf(shape, self.dtype)
 
-    def spread(self, gathered: Tensor, one: RowTile) -> None:
-        """Move gathered spectra by DMA, which takes them to any partition in long runs."""
-        modes = self.modes
+    def spread(self, gathered: Tensor, one: RowTile, low: int = 0) -> None:
+        """Move gathered spectra by DMA, which takes them to any partition in long runs.
+
+        low: the first outer frequency.
+        """
+        modes, high = self.modes, low + gathered.shape[2]
         for target, operand in zip(self.tiles, self.over, strict=True):
             for piece in operand.pieces:
                 if (piece.low, piece.count) != one.cut:
                     continue
                 for half in range(min(modes.halves, modes.outer)):
-                    outers = modes.count(half)
                     start, partition = half * modes.each, half * operand.rows + piece.partition
-                    for sample in range(one.samples):
+                    begin, end = max(low, start), min(high, start + modes.count(half))
+                    for sample in range(one.samples if begin < end else 0):
                         rows = slice(sample * self.width, sample * self.width + piece.count)
-                        data = gathered[rows, piece.part, start : start + outers]
+                        data = gathered[rows, piece.part, begin - low : end - low]
                         dst = target[
                             partition : partition + piece.count,
                             one.first + sample,
-                            0 : outers * modes.inner,
+                            (begin - start) * modes.inner : (end - start) * modes.inner,
                         ]
-                        transfer(dst.reshape_dim(1, (outers, modes.inner)), data)
+                        transfer(dst.reshape_dim(1, (end - begin, modes.inner)), data)
 
     def put(
         self,

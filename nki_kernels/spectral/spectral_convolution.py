@@ -11,6 +11,8 @@ spectra stay in SBUF:
 
     x -> lines: spectra [(half, part, i), b, f] -> mixing: [(part, o), f, b] -> lines: y
 
+Planes and volumes take the place of lines where a layer has two or three axes.
+
 Precision.  The dtype of the tables decides: float32 or bfloat16. With bfloat16, DMA rounds data and
 weight on their way in, and engines round what they move out of PSUM and what is multiplied again;
 sums and results are float32.
@@ -35,7 +37,7 @@ from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
-from . import lines, planes
+from . import lines, planes, volumes
 from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer
@@ -90,16 +92,22 @@ class Convolution:
     ) -> None:
         self.layer, self.tables = layer, tables
         balance = self.balance = Balance()
-        axes = lines if len(layer.lengths) == 1 else planes
+        axes = (lines, planes, volumes)[len(layer.lengths) - 1]
         self.analysis = axes.Analysis(layer, source, balance)
         self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
         self.weight = Weight(weight, self.modes, layer, is_adjoint)
         self.keep: Tensor | None = None  # HBM for the spectra of x
         self.running = 0  # blocks that are on their way
+        self.most = max(1, min(PARTITIONS, self._fitting_samples()))
+
+    def _fitting_samples(self) -> int:
+        """Return how many samples fit into SBUF beside the weight."""
+        free = chip.core().sbuf_partition_bytes - self.weight.held_bytes
+        if len(self.layer.lengths) == 3:
+            return volumes.most_samples(self.analysis, self.synthesis, free)
         spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
-        sample = spectra + self.synthesis.sample_bytes
-        self.most = max(1, min(PARTITIONS, (_room() - self.weight.held_bytes) // sample))
+        return (free - _OTHERS) // (spectra + self.synthesis.sample_bytes)
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
@@ -150,8 +158,3 @@ class Convolution:
         self.balance.restart()
         self.loader.restart()
         self.running -= 1
-
-
-def _room() -> int:
-    """Return the bytes a partition of SBUF for the weight and the spectra of a block."""
-    return chip.core().sbuf_partition_bytes - _OTHERS

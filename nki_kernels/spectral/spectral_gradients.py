@@ -16,7 +16,8 @@ once for each part of X, so that one product contracts samples and parts:
 
 Frequencies are shared among slots of the partitions, whose products run side by side, and among the
 programs of the launch, which first wait for each other. Samples beyond those that fit are added by
-VectorE.
+VectorE. Both parts of few samples lie far apart in a slot, with zeros between them, because the DMA
+engines share the work by partitions.
 
 Why it is fast.  x is not read and not transformed again, and no weight is transposed in HBM.
 """
@@ -25,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
 from ..engines import HALF, PSUM_BANK, clear, hbm, psum, sbuf, transfer
-from ..isa import nki
+from ..isa import nisa, nki
 from ..launch import Rows, for_rows, meet
 from ..packing import unpack
 from ..pipeline import TURN, Block, Single
@@ -40,7 +42,10 @@ from .layer import Layer, chunks, row_tile
 from .products import columns_of, multiply_in_slot
 from .spectral_convolution import Convolution
 
+_FEW = 48  # channels
 _LOADED = 24 << 10  # bytes a partition of both spectra that are loaded at a time
+
+Channels = tuple[tuple[int, int], tuple[int, int]]  # (first, count) of those of x and of y
 
 
 @nki.jit
@@ -84,16 +89,30 @@ class WeightGradient:
         self.samples = chunks(self.batch, HALF)
         self.slot = row_tile(2 * self.samples[0][1])  # partitions of both parts of the samples
         self.slots = PARTITIONS // self.slot
-        widths = columns_of(min(self.inputs, PARTITIONS)), 2 * min(self.outputs, PARTITIONS)
-        self.each = max(1, _LOADED // (4 * sum(widths)))  # frequencies of a slot
+        # Whole runs of HBM are loaded where few channels would be short runs, else only what is
+        # used: the numbers of a frequency in each tile.
+        self.in_runs = max(self.inputs, self.outputs) <= _FEW
+        self.widths = columns_of(min(self.inputs, PARTITIONS)), 2 * min(self.outputs, PARTITIONS)
+        if self.in_runs:
+            self.widths = 2 * self.inputs, 3 * self.outputs
+        self.each = max(1, _LOADED // (4 * sum(self.widths)))  # frequencies of a slot
         self.most = self.each * self.slots
+        # Partitions of a slot from one part of the samples to the other. Where all samples fit they
+        # are far apart, so that more DMA engines load them.
+        self.apart = self.slot // 2
         self.balance = Balance()
-        sizes = [width * self.each for width in widths]
-        self.tiles = [[sbuf((PARTITIONS, size), dtype) for size in sizes] for _ in range(2)]
+        rest = columns_of(1) - 1  # what a stationary operand of one column reads beyond it
+        self.tiles = [
+            [sbuf((PARTITIONS, width * self.each + rest), dtype) for width in self.widths]
+            for _ in range(2)
+        ]
         last = chunks(self.inputs)[-1][1]
-        if columns_of(last) > last:
-            for x, _ in self.tiles:
-                clear(x)
+        if columns_of(last) > last or self.samples[-1][1] < self.apart:
+            for pair in self.tiles:
+                for tile, engine in zip(
+                    pair, (nisa.engine.vector, nisa.engine.gpsimd), strict=True
+                ):
+                    clear(tile, engine)
 
     def setup(self) -> None:
         """Load nothing, because blocks share nothing."""
@@ -106,43 +125,56 @@ class WeightGradient:
         """The gradient of the weight for some frequencies."""
         yield TURN
         turn = number * len(chunks(self.inputs)) * len(chunks(self.outputs)) * len(self.samples)
-        for cut in chunks(self.inputs):
-            for other in chunks(self.outputs):
-                yield Single(partial(self._sum, rows, cut, other, turn))
-                turn += len(self.samples)
+        for both in product(chunks(self.inputs), chunks(self.outputs)):
+            yield Single(partial(self._sum, rows, both, turn))
+            turn += len(self.samples)
         self.balance.restart()
 
-    def _sum(self, rows: Rows, cut: tuple[int, int], other: tuple[int, int], turn: int) -> None:
+    def _sum(self, rows: Rows, channels: Channels, turn: int) -> None:
         """Sum over all samples, for some channels of x and of y; turn: of the tiles for loads."""
-        each = -(-rows.each // self.slots)
-        shape = (columns_of(cut[1]), 2, other[1], rows.each)
-        sums = sbuf(shape)  # [i, part, o, f]
+        cut, other = channels
+        sums = sbuf((columns_of(cut[1]), 2, other[1], rows.each))  # [i, part, o, f]
         for index, samples in enumerate(self.samples):
-            x, d = self._load(rows, each, samples, (cut, other), self.tiles[(turn + index) % 2])
+            tiles = self.tiles[(turn + index) % 2]
+            self._load(rows, samples, channels, tiles)
+            each = -(-rows.each // self.slots)
             for low, count in chunks(each, max(1, PSUM_BANK // (2 * other[1]))):
-                banks = list[tuple[int, int, Tensor]]()
-                for place in range(self.slots):
-                    first = place * each + low
-                    held = min(count, rows.each - first, each - low)
-                    if held > 0:
-                        bank = psum((shape[0], held, 2 * other[1]))
-                        banks.append((place, first, bank))
-                for f in range(count):
-                    for place, _, bank in banks:
-                        if f >= bank.shape[1]:
-                            continue
-                        partition = place * self.slot
-                        slots = slice(partition, partition + 2 * samples[1])
-                        held_x, moved = x[slots, low + f], d[slots, low + f]
-                        multiply_in_slot(bank[:, f], held_x, moved, partition, self.slot, False)
-                for _, first, bank in banks:
-                    held = bank.shape[1]
-                    data = bank.reshape_dim(2, (2, other[1])).permute((0, 2, 3, 1))
-                    dst = sums[..., first : first + held]
-                    if index == 0:
-                        self.balance.move(dst, data)
-                    else:
-                        self.balance.add(dst, data)
+                self._multiply(tiles, sums, (low, count), index > 0)
+        self._store(rows, channels, sums)
+
+    def _multiply(
+        self, tiles: Sequence[Tensor], sums: Tensor, cut: tuple[int, int], is_added: bool
+    ) -> None:
+        """Multiply some frequencies of each slot, side by side."""
+        (low, count), (x, d), (i_width, o_width) = cut, tiles, self.widths
+        columns, _, outputs, total = sums.shape
+        each = -(-total // self.slots)
+        banks = list[tuple[int, int, Tensor]]()
+        for place in range(self.slots):
+            first = place * each + low
+            held = min(count, total - first, each - low)
+            if held > 0:
+                banks.append((place * self.slot, first, psum((columns, held, 2 * outputs))))
+        for f in range(count):
+            start, column = (low + f) * i_width, (low + f) * o_width
+            for partition, _, bank in banks:
+                if f >= bank.shape[1]:
+                    continue
+                slots = slice(partition, partition + self.slot)
+                held_x = x[slots, start : start + columns]
+                moved = d[slots, column : column + 2 * outputs]
+                multiply_in_slot(bank[:, f], held_x, moved, partition, self.slot, False)
+        for _, first, bank in banks:
+            data = bank.reshape_dim(2, (2, outputs)).permute((0, 2, 3, 1))
+            dst = sums[..., first : first + bank.shape[1]]
+            if is_added:
+                self.balance.add(dst, data)
+            else:
+                self.balance.move(dst, data)
+
+    def _store(self, rows: Rows, channels: Channels, sums: Tensor) -> None:
+        """Store the sums of some frequencies."""
+        cut, other = channels
         for part, target in enumerate(self.target):
             size = self.outputs * self.total
             rectangle = target.ap(
@@ -154,50 +186,54 @@ class WeightGradient:
             transfer(rectangle, sums[0 : cut[1], part], rows.base)
 
     def _load(
-        self,
-        rows: Rows,
-        each: int,
-        samples: tuple[int, int],
-        channels: tuple[tuple[int, int], tuple[int, int]],
-        tiles: Sequence[Tensor],
-    ) -> tuple[Tensor, Tensor]:
-        """Load X [(slot, part, b), f, i] and D [(slot, part, b), f, (part, o)]."""
-        (first, count), (cut, other) = samples, channels
-        widths = columns_of(cut[1]), 2 * other[1]
-        x, d = (
-            tile[:, 0 : each * width].reshape_dim(1, (each, width))
-            for tile, width in zip(tiles, widths, strict=True)
-        )
-        for place in range(self.slots):
+        self, rows: Rows, samples: tuple[int, int], channels: Channels, tiles: Sequence[Tensor]
+    ) -> None:
+        """Load X [(slot, part, b), f, i] and D [(slot, part, b), f, (part, o)].
+
+        Whole runs of the second part begin a part later, so that what a product reads lies at the
+        same place for both parts.
+        """
+        each = -(-rows.each // self.slots)
+        if samples[1] < self.samples[0][1]:
+            for tile in tiles:  # which holds the samples before, which are more
+                clear(tile)
+        (i, i_count), (o, o_count) = channels
+        for place, part in product(range(self.slots), range(2)):
             held = min(each, rows.each - place * each)
             if held <= 0:
                 continue
-            for part in range(2):
-                partition = place * self.slot + part * count
-                b = slice(partition, partition + count)
-                start = first, rows.first + place * each
-                self._load_part(x[b, 0:held, 0 : cut[1]], self.of_x, start, (part, cut), rows)
-                for half in range(2):
-                    o = slice(half * other[1], (half + 1) * other[1])
-                    of_part = part + half, other
-                    self._load_part(d[b, 0:held, o], self.of_dy, start, of_part, rows)
-        return x, d
+            partition = place * self.slot + part * self.apart
+            x, d = (tile[partition : partition + samples[1]] for tile in tiles)
+            start = samples[0], rows.first + place * each
+            columns = part * self.inputs + i, part * self.outputs + o
+            if self.in_runs:
+                ends = [(held - 1) * width for width in self.widths]
+                self._load_part(x[:, 0 : ends[0] + i_count], self.of_x, start, columns[0], rows)
+                run = d[:, 0 : ends[1] + 2 * o_count]
+                self._load_part(run, self.of_dy, start, columns[1], rows)
+                continue
+            x, d = (
+                tile[:, 0 : held * width].reshape_dim(1, (held, width))
+                for tile, width in zip((x, d), self.widths, strict=True)
+            )
+            self._load_part(x[:, :, 0:i_count], self.of_x, start, columns[0], rows)
+            for half in range(2):
+                low = columns[1] + half * self.outputs
+                of_half = d[:, :, half * o_count : (half + 1) * o_count]
+                self._load_part(of_half, self.of_dy, start, low, rows)
 
     def _load_part(
-        self,
-        place: Tensor,
-        source: Tensor,
-        start: tuple[int, int],
-        part: tuple[int, tuple[int, int]],
-        rows: Rows,
+        self, place: Tensor, source: Tensor, start: tuple[int, int], column: int, rows: Rows
     ) -> None:
-        """Load one part of some channels, of samples and frequencies from ``start`` on."""
-        number, (low, count) = part
-        _, total, parts, channels = source.shape
-        width = parts * channels
+        """Load HBM [B, f, columns] from a sample, a frequency and a column on.
+
+        place: [b, f, n], or [b, n] for a run of several frequencies.
+        """
+        width = source.shape[2] * source.shape[3]
+        steps = [self.total * width, width, 1] if len(place.shape) == 3 else [self.total * width, 1]
         data = source.ap(
-            [[total * width, place.shape[0]], [width, place.shape[1]], [1, count]],
-            (start[0] * total + start[1]) * width + number * channels + low,
+            [[step, count] for step, count in zip(steps, place.shape, strict=True)],
+            (start[0] * self.total + start[1]) * width + column,
             scalar_offset=rows.base,
             indirect_dim=1,
         )

@@ -141,6 +141,15 @@ LAYERS = [
     ((130, 3), (8, 8), (4, 3), 2),
     ((3, 2), (130, 10), (34, 3), 2),
     ((4, 8), (10, 12), (4, 3), 70),
+    ((4, 5), (20, 48), (20, 24), 40),
+    ((1, 2), (1, 1, 1), (1, 1, 1), 3),
+    ((3, 4), (4, 6, 8), (2, 3, 4), 2),
+    ((33, 5), (5, 7, 9), (5, 4, 3), 2),
+    ((4, 16), (16, 33, 12), (6, 8, 7), 3),
+    ((130, 3), (3, 4, 4), (2, 2, 3), 1),
+    ((2, 70), (20, 2, 66), (4, 2, 33), 2),
+    ((1, 1), (128, 1, 128), (9, 1, 4), 2),
+    ((2, 3), (2, 128, 3), (2, 100, 2), 5),
 ]
 
 
@@ -156,6 +165,7 @@ def test_negative_frequencies_first(monkeypatch, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     Layer((3, 4), (12, 20), (7, 5), is_centered=True).check(3)
     Layer((3, 4), (12, 20), (6, 5), is_centered=True).check(3)
+    Layer((3, 4), (6, 8, 10), (3, 4, 5), is_centered=True).check(2)
 
 
 BFLOAT16 = [LAYERS[2], LAYERS[3], LAYERS[5], LAYERS[11], LAYERS[13], LAYERS[14]]
@@ -179,9 +189,11 @@ def test_bfloat16_samples_are_independent(monkeypatch, chip, lengths, counts):
 
 @st.composite
 def layers(draw):
-    """A chip, a layer with one axis or two, and a number of samples."""
+    """A chip, a layer with one to three axes, and a number of samples."""
     channels = draw(st.integers(1, 140)), draw(st.integers(1, 140))
-    lengths = draw(st.lists(st.integers(1, 140), min_size=1, max_size=2).map(tuple))
+    axes = draw(st.integers(1, 3))
+    sizes = st.integers(1, 140 if axes < 3 else 24)
+    lengths = draw(st.lists(sizes, min_size=axes, max_size=axes).map(tuple))
     *signed, last = lengths
     counts = [draw(st.integers(1, min(n, 128))) for n in signed]
     counts.append(draw(st.integers(1, min(last // 2 + 1, 64))))
@@ -217,7 +229,12 @@ def test_many_random_layers(drawn):
     check_random(drawn)
 
 
-LOOPED = [((20, 20), (64,), (8,)), ((64, 40), (48,), (20,)), ((4, 3), (8, 10), (4, 3))]
+LOOPED = [
+    ((20, 20), (64,), (8,)),
+    ((64, 40), (48,), (20,)),
+    ((4, 3), (8, 10), (4, 3)),
+    ((2, 3), (4, 6, 5), (2, 3, 2)),
+]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -238,7 +255,9 @@ def test_a_tracer_that_cannot_mute(monkeypatch):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("lengths, counts", [((200,), (20,)), ((12, 20), (6, 5))])
+@pytest.mark.parametrize(
+    "lengths, counts", [((200,), (20,)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))]
+)
 def test_samples_are_independent(monkeypatch, chip, lengths, counts):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     layer = Layer((6, 5), lengths, counts)
@@ -246,7 +265,11 @@ def test_samples_are_independent(monkeypatch, chip, lengths, counts):
     check_rows_are_independent(layer.run, x, layer.exact(x), TOLERANCE)
 
 
-GOALS = [((64, 64), (1024,), (16,), 32), ((32, 32), (64, 64), (24, 12), 16)]
+GOALS = [
+    ((64, 64), (1024,), (16,), 32),
+    ((32, 32), (64, 64), (24, 12), 16),
+    ((16, 8), (16, 16, 16), (8, 8, 5), 4),
+]
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -18,6 +18,7 @@ from trnfft.planner.separate import SEPARATE
 LAYERS = {
     "one axis": (lambda: SpectralConv1d(8, 6, 9), (5, 8, 64)),
     "two axes": (lambda: SpectralConv2d(4, 8, 3, 4), (3, 4, 16, 20)),
+    "three axes": (lambda: SpectralConv3d(2, 3, 2, 2, 3), (3, 2, 8, 6, 8)),
     "neural operator": (lambda: SpectralConv(4, 5, (7, 6)), (3, 4, 12, 12)),
 }
 
@@ -137,15 +138,20 @@ def test_second_derivatives(layer_and_input):
     check(found, expected, 1e-5)
 
 
-def test_many_frequencies_and_three_axes_are_transforms(monkeypatch):
+def test_what_no_kernel_takes_are_transforms(monkeypatch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn1")
     plan = planner.plan_spectral_convolution((64, 64), (1024,), (513,), batch=4, target="trn1")
     assert plan.algorithm == SEPARATE and plan.launches == 2
     assert plan.candidates[1].rejected.startswith("takes ")
-    plan = planner.plan_spectral_convolution((2, 2), (8, 8, 8), (4, 4, 2), target="trn1")
-    assert plan.algorithm == SEPARATE
-    assert plan.candidates[1].rejected == "takes one axis or two, not 3"
-    layer, x = SpectralConv3d(2, 2, 2, 2, 2), torch.randn(2, 2, 8, 8, 8)
+    for lengths, reason in (
+        ((4, 4, 4, 4), "takes one to three axes, not 4"),
+        ((4, 130, 4), "takes up to 128 points along three axes"),
+    ):
+        counts = (2,) * len(lengths)
+        plan = planner.plan_spectral_convolution((2, 2), lengths, counts, target="trn1")
+        assert plan.algorithm == SEPARATE
+        assert plan.candidates[1].rejected == reason
+    layer, x = SpectralConv3d(2, 2, 1, 1, 2), torch.randn(1, 2, 4, 130, 4)
     with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         check(derivatives(layer, x), exact(layer, x))
     assert timeline.launches == 4

@@ -6,7 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nki_kernels.spectral import planes, spectral_convolution, spectral_gradients, spectral_tables
+from nki_kernels.spectral import (
+    planes,
+    spectral_convolution,
+    spectral_gradients,
+    spectral_tables,
+    volumes,
+)
 from nki_kernels.spectral.layer import Layer
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
@@ -23,8 +29,8 @@ class SpectralConvolution(ShapeAlgorithm):
     """
 
     has_stages = False
-    takes = "one or two axes, with few frequencies"
-    samples = ((3, 4, 24), (32, 32, 256), (2, 3, 12, 20), (16, 16, 16, 16))
+    takes = "one to three axes, with few frequencies"
+    samples = ((3, 4, 24), (32, 32, 256), (2, 3, 12, 20), (16, 16, 16, 16), (2, 3, 6, 8, 12))
 
     def __init__(self, kind: str, dtype: str = "float32") -> None:
         self.kind, self.dtype = kind, dtype
@@ -64,8 +70,8 @@ class SpectralConvolution(ShapeAlgorithm):
 
     def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
         """Returns the recipe for channels and lengths, of which the frequencies `held` are kept."""
-        if len(shape) not in (3, 4) or len(held) != len(shape):
-            raise NotImplementedError(f"takes one axis or two, not {len(shape) - 2}")
+        if len(shape) not in (3, 4, 5) or len(held) != len(shape):
+            raise NotImplementedError(f"takes one to three axes, not {len(shape) - 2}")
         lengths, counts = shape[2:], held[2:]
         if held[:2] != shape[:2] or counts[-1] > lengths[-1] // 2 + 1:
             raise NotImplementedError(f"shape {shape} has no frequencies {held}")
@@ -73,6 +79,15 @@ class SpectralConvolution(ShapeAlgorithm):
             most = planes.MOST_SIGNED, planes.MOST_LAST
             if counts[0] > most[0] or counts[1] > most[1]:
                 raise NotImplementedError(f"keeps up to {most[0]} x {most[1]} frequencies")
+        if len(lengths) == 3:
+            if self.dtype != "float32":
+                raise NotImplementedError("takes float32 along three axes")
+            if max(lengths) > volumes.LONGEST:
+                raise NotImplementedError(f"takes up to {volumes.LONGEST} points along three axes")
+            if counts[-1] > volumes.MOST_LAST:
+                raise NotImplementedError(
+                    f"keeps up to {volumes.MOST_LAST} frequencies of the last of three axes"
+                )
         return [Recipe(self.name, math.prod(shape), held=(*shape, *counts))]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
