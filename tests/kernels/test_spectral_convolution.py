@@ -286,6 +286,8 @@ def test_less_time_than_transforms(chip, channels, lengths, counts, batch):
             assert plan.launches == 1 and separate.launches == 2
             assert fused.predicted_ns < 0.75 * separate.predicted_ns
             times.append(fused.predicted_ns)
+            if len(lengths) == 3:  # whose kernel takes float32 alone
+                continue
             rounded = plan_spectral_convolution(
                 channels, lengths, counts, precision="bf16", **where
             )
