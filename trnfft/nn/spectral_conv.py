@@ -44,7 +44,7 @@ class _SpectralConv(SplitWeight):
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1
-            _check_modes(name, count, sizes[i] // 2 + is_last, sizes[i])
+            _check_modes(name, count, sizes[i] // 2 + int(is_last), sizes[i])
         return convolved(input, self.parts)
 
     def extra_repr(self) -> str:
