@@ -25,6 +25,8 @@ from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
 from nki_sim import hardware
 from tests.trnfft.convolution.test_bloom import relative_error  # noqa: E402
+from trnfft.planner.planner import plan_frames, plan_spectral_convolution  # noqa: E402
+from trnfft.planner.separate import SEPARATE  # noqa: E402
 
 
 def page(name: str) -> str:
@@ -169,3 +171,40 @@ def test_times_of_bloom():
             with hardware.select(hardware.chip(chip)), nki_sim.strict():
                 modelled += [bloom.ours(chip, case, "rows")[0], bloom.naive(chip, case)]
         assert stated == [*(f"{ns / 1e6:.2f}" for ns in modelled), f"{case.article_ms:g}"]
+
+
+def both_ways(plan):
+    """The modelled times of one launch and of separate launches, as the page of layers has them."""
+    best = {}
+    for one in plan.candidates:
+        if one.predicted_ns is not None:
+            best.setdefault(one.recipe.algorithm, one.predicted_ns)
+    apart = best.pop(SEPARATE)
+    return f"{min(best.values()) / 1e3:.0f} / {apart / 1e3:.0f} us"
+
+
+def test_the_tables_of_layers():
+    text = page("layers.md")
+    layers = (
+        ((64, 64), (1024,), (16,), 32),
+        ((32, 32), (64, 64), (24, 12), 16),
+        ((16, 16), (32, 32, 32), (16, 16, 8), 4),
+    )
+    rows = table_below(text, "The table has modelled times on one core, without launches: of the")
+    for (*sizes, batch), row in zip(layers, zip(rows[::2], rows[1::2], strict=True), strict=True):
+        for gradients in (False, True):
+            assert row[gradients][2:] == [
+                both_ways(
+                    plan_spectral_convolution(
+                        *sizes, batch=batch, gradients=gradients, target=chip, cores=1
+                    )
+                )
+                for chip in hardware.NAMES
+            ]
+    rows = table_below(text, "The table has modelled times on one core, without launches, for 6000")
+    results = ({"power": None}, {}, {"bands": 80})
+    for result, row in zip(results, rows, strict=True):
+        assert row[1:] == [
+            both_ways(plan_frames(512, 128, batch=6000, target=chip, cores=1, **result))
+            for chip in hardware.NAMES
+        ]

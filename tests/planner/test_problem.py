@@ -1,12 +1,15 @@
 """Problems: the planner's input, and the least time of any solution."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 import trnfft
 from nki_sim import hardware
-from trnfft.planner import planner
+from trnfft.planner import planner, problem, schema
+from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.problem import Problem
 
 # Kind, shape, shape of the data, and the float32 numbers read and written for one of a batch.
@@ -101,3 +104,9 @@ def test_errors_name_the_argument(name, value, error):
     with pytest.raises(error, match=f"argument '{name}' ") as caught:
         trnfft.plan(**size, **{name: value})
     assert len(str(caught.value)) < 800 and "\n" not in str(caught.value)
+
+
+def test_files_may_have_every_kind():
+    """The schema of remembered plans has the kinds of all algorithms."""
+    kinds = {algorithm.kind for algorithm in ALGORITHMS.values()}
+    assert kinds == set(get_args(schema.Kind)) == set(problem._TITLES)
