@@ -24,7 +24,7 @@ import torch
 from trnfft.arguments import check_tensor, integer
 from trnfft.checks import finite, shown
 from trnfft.complex.kinds import as_complex_tensor
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, is_sharded
 from trnfft.ops import frames
 
 
@@ -57,6 +57,7 @@ class Multiply(Step):
 
     Args:
         factor: a number, or a real or complex tensor of shape [length], which may have gradients.
+            Its numbers are converted to the precision of the data.
 
     Raises:
         TypeError: `factor` is no number and no tensor.
@@ -94,7 +95,9 @@ class Multiply(Step):
             return x * factor
         if factor.is_complex() and isinstance(x, ComplexTensor):
             factor = as_complex_tensor(factor)
-        return x * factor.to(x.device).reshape(-1, *[1] * (x.ndim - 1 - dim))
+        part = x.real.dtype
+        factor = factor.to(x.device, COMPLEX_DTYPES[part] if factor.is_complex() else part)
+        return x * factor.reshape(-1, *[1] * (x.ndim - 1 - dim))
 
 
 @dataclass(frozen=True)

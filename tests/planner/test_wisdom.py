@@ -13,6 +13,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import platformdirs
 import pytest
@@ -23,7 +24,7 @@ import make_plans
 import trnfft
 from nki_sim import hardware
 from tests.sweeps import whole
-from trnfft.planner import cost, planner, wisdom
+from trnfft.planner import cost, planner, problem, schema, wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan, Recipe
 
@@ -52,6 +53,12 @@ def test_shipped_plans_are_those_wanted(chip):
         assert wisdom.believed(entry, plan) == plan
         assert plan.target == chip
         assert plan.predicted_ns >= plan.dma_floor_ns
+
+
+def test_every_kind_of_problem_is_allowed_in_files():
+    others = {problem.C2C, problem.R2C, problem.C2R, problem.CONVOLUTION}
+    others |= {problem.CIRCULANT, problem.CIRCULANT_GRADIENTS}
+    assert set(get_args(schema.Kind)) == {*others, *problem.FUSED_KINDS}
 
 
 SHORT = 2**18  # points of a problem whose dry run is short

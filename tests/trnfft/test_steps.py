@@ -222,6 +222,19 @@ def test_steps_that_do_not_fit(arguments, error, sentence):
         trnfft.plan_fft(torch.empty(3, 96), "r2c", **arguments)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["r2c", "c2c"])
+def test_factors_take_the_precision_of_the_data(backend, kind):
+    x, factor = torch.randn(3, 32), torch.randn(32, dtype=torch.float64)
+    if kind == "c2c":
+        factor = torch.complex(factor, factor.flip(0))
+    with trnfft.backend(backend):
+        y = trnfft.plan_fft(x, kind, before=Multiply(factor), after=Power())(x)
+    assert y.dtype == torch.float32
+    transform = torch.fft.rfft if kind == "r2c" else torch.fft.fft
+    close(y, transform(x * factor).abs().square())
+
+
 @pytest.mark.parametrize(
     "make, error, sentence",
     [

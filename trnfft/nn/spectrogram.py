@@ -28,6 +28,7 @@ from trnfft.arguments import (
     as_complex,
     check_choice,
     check_device,
+    check_flags,
     check_positive,
     check_real,
     dimension,
@@ -168,10 +169,11 @@ class Spectrogram(_Frames):
     def _is_fused(self, waveform: torch.Tensor) -> bool:
         """Returns whether one kernel may compute the powers of a real signal."""
         is_real = waveform.dtype == torch.float32 and self.window.dtype == torch.float32
-        return bool(is_real and self.power in (1, 2) and self.onesided and has_kernel(waveform))
+        return is_real and self.power in (1, 2) and self.onesided is True and has_kernel(waveform)
 
     def bands(self, signals: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
         """Returns powers of signals [B, L], or their sums in the bands of a bank [F, m]."""
+        check_flags(center=self.center)
         lengths = self.n_fft, self.hop_length, self.win_length
         x, window, hop = framed(signals, lengths, self.window, self.center, self.pad_mode)
         if self.by_window:
@@ -397,15 +399,23 @@ class MelSpectrogram(nn.Module):
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         check_real("waveform", waveform)
+        if not self._is_fused(waveform):
+            return self.mel_scale(self.spectrogram(waveform))
         spectrogram, bank = self.spectrogram, self.mel_scale.fb
+        check_device("waveform", waveform.device, "the filter bank", bank.device)
+        padded = spectrogram._padded(waveform)
+        signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
+        y = spectrogram.bands(signals, bank)
+        return y.reshape(*padded.shape[:-1], *y.shape[-2:])
+
+    def _is_fused(self, waveform: torch.Tensor) -> bool:
+        """Returns whether one kernel may compute both parts: not where one has been replaced."""
+        if type(self.spectrogram) is not Spectrogram or type(self.mel_scale) is not MelScale:
+            return False
+        bank = self.mel_scale.fb
         is_whole = waveform.ndim > 0 and not is_sharded(waveform) and not is_sharded(bank)
-        if is_whole and bank.dtype == torch.float32 and spectrogram._is_fused(waveform):
-            check_device("waveform", waveform.device, "the filter bank", bank.device)
-            padded = spectrogram._padded(waveform)
-            signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
-            y = spectrogram.bands(signals, bank)
-            return y.reshape(*padded.shape[:-1], *y.shape[-2:])
-        return self.mel_scale(spectrogram(waveform))
+        fits = bank.dtype == torch.float32 and len(bank) == self.spectrogram.n_fft // 2 + 1
+        return is_whole and fits and self.spectrogram._is_fused(waveform)
 
 
 def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:

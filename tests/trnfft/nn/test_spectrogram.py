@@ -174,3 +174,29 @@ def test_errors_of_inputs(layer, input, error, message):
 
 def test_numbers_of_numpy_are_computed_with_in_double_precision():
     assert torch.equal(MelScale(8, f_min=np.float16(0.5)).fb, MelScale(8, f_min=0.5).fb)
+
+
+@pytest.mark.parametrize("backend", ["torch", "nki-sim"])
+def test_parts_of_a_mel_spectrogram_may_be_replaced(backend):
+    x, layer = torch.randn(100), MelSpectrogram(8000, 32, n_mels=6)
+    with trnfft.backend(backend):
+        expected = layer(x)
+        layer.spectrogram = torch.nn.Sequential(layer.spectrogram)
+        torch.testing.assert_close(layer(x), expected)
+        layer.mel_scale = torch.nn.Identity()
+        assert layer(x).shape == (17, 7)
+
+
+@pytest.mark.parametrize("name", ["center", "onesided"])
+def test_flags_are_checked_where_a_kernel_computes(name):
+    with trnfft.backend("nki-sim"), pytest.raises(TypeError, match=f"argument '{name}' is 'x'"):
+        Spectrogram(32, **{name: "x"})(torch.randn(100))
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_exported_layers_take_any_batch(center):
+    layer = MelSpectrogram(8000, 32, n_mels=6, center=center)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(layer, (torch.randn(2, 100),), dynamic_shapes=({0: batch},))
+    x = torch.randn(5, 100)
+    torch.testing.assert_close(program.module()(x), layer(x))
