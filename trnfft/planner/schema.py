@@ -25,6 +25,7 @@ Kind = Literal[
     "spectral_convolution",
     "spectral_convolution_kept",
     "spectral_gradients",
+    "frame_spectra",
     "frame_powers",
     "frame_bands",
     "real_planes",
