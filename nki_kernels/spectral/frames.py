@@ -20,7 +20,8 @@ that bins are contracted, with the bank as the stationary operand:
                                     S transposed [k, t], b [k, m] -> [m, t] -> HBM [m, t]
 
 Frames that are not finite are set aside where transposes mix rows (see row_guard.py). Squares of
-spectra above 2^64 overflow, also for p = 1.
+spectra above 2^64 overflow, also for p = 1, where ScalarE takes the root of the power plus 2^-116,
+the least number for which its root is valid; what is 0 stays 0.
 
 Why it is fast.  Neither frames nor spectra behind powers pass through HBM: the samples are read,
 and only the results are written.
@@ -63,6 +64,7 @@ _ORDER = Order(5, 1, by_age, begun=4, is_even=True)
 
 MAX_BANDS = PARTITIONS
 _BAD = 1e30  # its square is infinite
+_LEAST = 2.0**-116  # ScalarE's square root is valid from here on
 _WINDOW = 2.0**60  # square of a number of a window; powers of frames set aside would overflow
 
 
@@ -195,6 +197,13 @@ class Powers(Frames):
 
     exponent: int
 
+    def setup(self) -> None:
+        """Load the tables, and the least number whose square root ScalarE computes."""
+        super().setup()
+        if self.exponent == 1:
+            self.least = sbuf((PARTITIONS, 1))
+            nisa.memset(dst=self.least, value=_LEAST)
+
     def order(self) -> Order:
         """Return how blocks follow each other: what follows the stages is done beside others."""
         return _ORDER
@@ -215,11 +224,18 @@ class Powers(Frames):
         yield Beside(partial(square, dst=squares, data=y[:, 1, :, 0 : self.bins]))
         yield Beside(partial(add, dst=powers))
         if self.exponent == 1:
-            yield Beside(partial(nisa.activation, dst=powers, op=nl.sqrt, data=powers))
+            yield from self._roots(powers, squares)
         yield from self.marked(held, guard)
         del y, squares, square, add, guard
         yield TURN
         yield from self.stored(tile, rows)
+
+    def _roots(self, powers: Tensor, roots: Tensor) -> Iterator[Beside]:
+        """Yield what replaces powers [P, row, k] by their square roots; that of 0 is 0."""
+        least = self.least[0 : powers.shape[0]]
+        yield Beside(partial(nisa.activation, dst=roots, op=nl.sqrt, data=powers, bias=least))
+        select = partial(nisa.scalar_tensor_tensor, data=powers, op0=nl.not_equal, operand0=0.0)
+        yield Beside(partial(select, dst=powers, op1=nl.multiply, operand1=roots))
 
     @property
     def columns(self) -> int:

@@ -456,6 +456,8 @@ class Synthesis:
         ]
         # [(k, l), (group, term, o, j)]
         turned = _new_tile(3 * len(self.groups) * self.layer.outputs * self.layer.counts[0])
+        if _rest() > 0 and self.groups[-1][1] < self.groups[0][1]:
+            clear(turned)  # a stationary operand reads columns of a group with fewer partitions
         pairs = [self._new_states() for _ in range(self.pairs)]
         yield from self._opening(units[0], turned, pairs[0])
         for number, unit in enumerate(units):

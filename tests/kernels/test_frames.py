@@ -121,6 +121,22 @@ def test_frames_are_independent(monkeypatch, chip, bands, exponent):
         assert error(others, np.delete(expected, bad, axis)) <= TOLERANCE
 
 
+@pytest.mark.parametrize("chip", ["trn1", "trn2"])
+@pytest.mark.parametrize("bands", [None, 7])
+def test_silence_has_absolute_values(monkeypatch, chip, bands):
+    """ScalarE has no square root of 0, which frames without sound have."""
+    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+    x, window = real(150, 32), real(1, 96)
+    x[40:90] = 0.0
+    x[100, 3] = np.nan
+    bank = None if bands is None else RNG.random((49, bands), np.float32)
+    expected = exact(x, window, bank, 1, 1.0)
+    y, _ = launch(x, window, bank, (8, 12), 1)
+    finite = np.isfinite(expected)
+    assert np.array_equal(finite, np.isfinite(y)) and not y[expected == 0].any()
+    assert error(y[finite], expected[finite]) <= TOLERANCE
+
+
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_a_mel_spectrogram_takes_less_time(chip):
     plan = plan_frames(512, 128, batch=6000, bands=80, target=chip)

@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import textwrap
+from typing import get_args
 
 import pytest
 
 import trnfft
-from trnfft.planner import planner
+from trnfft.planner import planner, problem, schema
 from trnfft.planner.plan import Candidate, Plan, Recipe
 
 INNER = Recipe("stockham", 540, (10, 54))
@@ -198,3 +199,7 @@ def test_damaged_json_is_a_value_error(change):
         Plan.from_dict({**PLAN.to_dict(), **change})
     with pytest.raises(ValueError):
         Plan.from_dict({name: 1 for name in change})
+
+
+def test_plans_of_all_kinds_are_read_from_files():
+    assert set(get_args(schema.Kind)) == set(problem._TITLES)

@@ -114,7 +114,8 @@ class Problem:
         if self.kind in FRAME_KINDS:
             kept = shape[2] if self.kind == FRAME_BANDS else shape[0] // 2 + 1
             parts = 2 if self.kind == FRAME_SPECTRA else 1
-            return 4 * self.batch * (shape[1] + parts * kept)
+            samples = min(shape[:2])  # that no other frame begins with
+            return 4 * self.batch * (samples + parts * kept)
         if self.kind == REAL_PLANES:
             return self.batch * 8 * data
         numbers = 2 * data if self.kind == C2C else data
