@@ -27,13 +27,14 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
-from trnfft.backends.choice import COMPLEX_DEVICES
 from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
+from trnfft.ops import overlap
 from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_spectra, has_kernel
+from trnfft.ops.overlap import cut_frames
 from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
@@ -251,49 +252,13 @@ def _signals(spectra: torch.Tensor, n_fft: int, norm: str | None, is_complex: bo
 
 
 def _frames(x: Numbers, size: int, hop: int) -> Numbers:
-    """Returns frames [..., T, size] of samples [..., L]; frame t starts at sample t hop.
-
-    XLA has no `unfold`. On XLA the numbers are moved as in `overlap_add`, in the other direction: T
-    + B
-    - 1 blocks of `hop` numbers are repeated B times and read as rows of T + B blocks.
-    """
-
-    def cut(part: torch.Tensor) -> torch.Tensor:
-        if part.device.type in COMPLEX_DEVICES:
-            return part.unfold(-1, size, hop)
-        count = (part.shape[-1] - size) // hop + 1
-        blocks = -(-size // hop)
-        rows = count + blocks - 1
-        part = part[..., : rows * hop]
-        part = torch.nn.functional.pad(part, (0, rows * hop - part.shape[-1]))
-        part = part.unflatten(-1, (1, rows, hop))
-        moved = part.expand(*part.shape[:-3], blocks, rows, hop).flatten(-3, -2)
-        moved = torch.nn.functional.pad(moved, (0, 0, 0, blocks))
-        moved = moved.unflatten(-2, (blocks, rows + 1))[..., :count, :]
-        return moved.transpose(-3, -2).flatten(-2)[..., :size]
-
-    return each_part(cut, x)
+    """Returns frames [..., T, size] of samples [..., L]; frame t starts at sample t hop."""
+    return each_part(lambda part: cut_frames(part, size, hop), x)
 
 
 def overlap_add(frames: Numbers, hop: int) -> Numbers:
-    """Returns the sum [..., N + hop (T - 1)] of frames [..., T, N]; frame t starts at number t hop.
-
-    Each frame is cut into B blocks of `hop` numbers, so that block b of frame t belongs to block t
-    + b of the sum. Rows of T + B blocks, read as rows of T + B - 1 blocks, move by one block each.
-    Blocks of the same sum then lie below each other without an index operation, which is slow on a
-    NeuronCore.
-    """
-
-    def add(part: torch.Tensor) -> torch.Tensor:
-        count, size = part.shape[-2:]
-        blocks = -(-size // hop)
-        rows = torch.nn.functional.pad(part, (0, blocks * hop - size))
-        rows = rows.unflatten(-1, (blocks, hop)).transpose(-3, -2)
-        rows = torch.nn.functional.pad(rows, (0, 0, 0, blocks)).flatten(-3, -2)
-        moved = rows[..., :-blocks, :].unflatten(-2, (blocks, count + blocks - 1))
-        return moved.sum(-3).flatten(-2)[..., : size + hop * (count - 1)]
-
-    return each_part(add, frames)
+    """Returns the sum [..., N + hop (T - 1)] of frames [..., T, N], hop numbers apart."""
+    return each_part(lambda part: overlap.overlap_add(part, hop), frames)
 
 
 def _count_of(length: int, x: torch.Tensor, is_complex: bool) -> int:

@@ -36,6 +36,7 @@ from trnfft.complex.tensor import (
     keep_from_compiler,
 )
 from trnfft.ops import autocast
+from trnfft.ops.overlap import cut_frames, overlap_add
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
 
 
@@ -178,7 +179,7 @@ def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0
     """Computes `frame_spectra` by a transform of frames."""
     if scale != 1.0:
         window = window * scale
-    return rfft(x.unfold(-1, window.shape[0], hop) * window)
+    return rfft(cut_frames(x, window.shape[0], hop) * window)
 
 
 def _is_plain(*tensors: torch.Tensor) -> bool:
@@ -282,7 +283,10 @@ def _in_neuron_graph(
     x, window, *bank = tensors
     frames = _frames(window, bank[0] if bank else None, hop, power)
     signals, length = map(operator.index, x.shape)
-    step = "" if _is_followed(tensors) else _step((signals, length), frames, scale, x.device)
+    step = ""
+    if not _is_followed(tensors):
+        what = frames.n, frames.hop, frames.power, frames.bands  # Dynamo knows plain tuples
+        step = _step((signals, length), what, scale, x.device)
     if not step:
         return None
     shapes = (_kernel_shape(signals, length, frames),) * (1 if power else 2)
@@ -291,11 +295,16 @@ def _in_neuron_graph(
 
 
 @cache.constant_when_compiled
-def _step(x: tuple[int, int], frames: Frames, scale: float, device: torch.device) -> str:
-    """Returns the text of the step that does the work, or "" for a transform."""
+def _step(
+    x: tuple[int, int],
+    what: tuple[int, int, int, int | None],
+    scale: float,
+    device: torch.device,
+) -> str:
+    """Returns the text of the step that computes these `Frames`, or "" for a transform."""
     if config.get_precision() != "fast" or backend_for(device) != "nki":
         return ""
-    recipe = _recipe(x, frames)
+    recipe = _recipe(x, Frames(*what))
     if recipe is None:
         return ""
     from trnfft.ops.neuron_launches import Step  # here: it loads torch's compiler
@@ -340,9 +349,10 @@ def _spectra_backward(ctx: Any, of_real: torch.Tensor, of_imag: torch.Tensor) ->
     frames = c2r(join_to_read(*halved), (n,), (2,), True, "forward")
     of_x = of_window = None
     if ctx.needs_input_grad[0]:
-        of_x = torch.ops.aten.unfold_backward(frames * window, x.shape, 1, n, hop)
+        of_x = overlap_add(frames * window, hop)
+        of_x = torch.nn.functional.pad(of_x, (0, x.shape[1] - of_x.shape[1]))
     if ctx.needs_input_grad[1]:
-        of_window = (frames * x.unfold(1, n, hop)).sum((0, 1))
+        of_window = (frames * cut_frames(x, n, hop)).sum((0, 1))
     return of_x, of_window, None, None, None
 
 
