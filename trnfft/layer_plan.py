@@ -31,7 +31,7 @@ def plan_layer(
         inputs: for each argument of a call its shape, which stands for float32 numbers, or a
             tensor like it, whose numbers are not read.
         backward: whether to plan the launches of a backward pass, too.
-        target: the chip, "trn1", "trn2" or "trn3". Default: that of this machine, or "trn2".
+        target: the chip, "trn1", "trn2" or "trn3". Default: that of this machine, or "trn1".
         cores: the degree of LNC. Default: that of the environment, or of the chip.
 
     Returns:

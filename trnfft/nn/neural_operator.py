@@ -136,7 +136,7 @@ class SpectralConv(SplitWeight):
         sizes = self._sizes(input, output_shape)
         if self._is_whole(input, sizes):
             y = convolved(input, self.parts, is_centered=True)
-            return y if self.bias is None else y + self.bias
+            return self._with_bias(y)
         dims = tuple(range(-order, 0))
         spectrum = rfftn(input, dim=dims, norm=self.fft_norm)
         # No more frequencies than the input has, and no more than the output has.
@@ -147,7 +147,11 @@ class SpectralConv(SplitWeight):
         low = lowest(spectrum[..., : counts[-1]], signed)
         mixed = spread(mix(low, self._weight_of(counts)), signed, sizes)
         y = irfftn(mixed, tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
-        return y if self.bias is None else y + self.bias
+        return self._with_bias(y)
+
+    def _with_bias(self, y: torch.Tensor) -> torch.Tensor:
+        """Returns the sum of a result and the bias, in the dtype of the result."""
+        return y if self.bias is None else (y + self.bias).to(y.dtype)
 
     def _is_whole(self, x: torch.Tensor, sizes: Sequence[int]) -> bool:
         """Returns whether the input has all frequencies of the weight, and the output its sizes."""

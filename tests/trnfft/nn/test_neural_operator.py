@@ -157,3 +157,10 @@ def test_inputs_that_are_not_allowed():
     for shape in ((4,), (4, 0)):
         with pytest.raises(ValueError, match=r"argument 'output_shape' is \(4,"):
             SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4), shape)
+
+
+@pytest.mark.parametrize("output_shape", [None, (4, 4)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_results_have_the_dtype_of_the_input(dtype, output_shape):
+    x = torch.randn(2, 2, 8, 8).to(dtype)
+    assert SpectralConv(2, 3, (4, 4))(x, output_shape).dtype == dtype
