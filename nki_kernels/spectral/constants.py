@@ -17,6 +17,7 @@ from .layer import chunks
 
 STAGED = 768  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies
+STAGED_BYTES = 4 * _TILES * STAGED  # a partition
 
 
 @dataclass(frozen=True)

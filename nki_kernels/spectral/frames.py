@@ -20,8 +20,8 @@ that bins are contracted, with the bank as the stationary operand:
                                     S transposed [k, t], b [k, m] -> [m, t] -> HBM [m, t]
 
 Frames that are not finite are set aside where transposes mix rows (see row_guard.py). Squares of
-spectra above 2^64 overflow, also for p = 1, where ScalarE takes the root of the power plus 2^-116,
-the least number for which its root is valid; what is 0 stays 0.
+spectra above 2^64 overflow. For p = 1 ScalarE takes the root of the power plus 2^-116, because its
+root is valid from 2^-116 to 2^118; what is 0 stays 0. So |X| is correct from 1e-14 to 5e17.
 
 Why it is fast.  Neither frames nor spectra behind powers pass through HBM: the samples are read,
 and only the results are written.

@@ -45,6 +45,20 @@ class Layer:
         return math.prod(self.counts)
 
 
+@dataclass(frozen=True)
+class Held:
+    """Bytes a partition of SBUF that the way back of a block holds.
+
+    tables: always. mixed: of mixed spectra, while channels are mixed. turned: of the transposed
+    ones, until the end. results: of what is computed from these.
+    """
+
+    tables: int
+    mixed: int
+    turned: int
+    results: int
+
+
 def slot(size: int) -> int:
     """Return the partitions of a slot for up to 128 channels or points."""
     return next(width for width in (32, 64, PARTITIONS) if width >= size)

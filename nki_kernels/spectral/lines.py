@@ -44,7 +44,7 @@ from ..pipeline import After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Layer, chunks, operands, row_tile
+from .layer import Held, Layer, chunks, operands, row_tile
 from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, turn
 from .row_tiles import RowTile, RowTiles, Spectra, sum_of
@@ -70,6 +70,12 @@ class Analysis:
         self.pieces = chunks(layer.points, _LOADED)
         self.rows = RowTiles(layer, source, self.pieces)
         self.columns = chunks(2 * layer.counts[0], PSUM_BANK)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of rows, and of the table."""
+        table = len(self.runs) * 2 * self.layer.counts[0]
+        return 4 * (sum(tile.shape[1] for tile in self.rows.ring) + table)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the table."""
@@ -186,9 +192,20 @@ class Synthesis:
         self.rows = row_tile(2 * min(count, HALF))  # partitions of both parts of a chunk
         self.kept = self.rows // 2  # frequencies of a chunk
         self.pieces = chunks(count, self.kept)
-        # bytes a partition of mixed spectra, with what is transposed
-        self.sample_bytes = 4 * len(self.channels) * len(self.pieces) * self.rows + 512
         self.close()
+
+    def held(self, batch: int, inner: int) -> Held:
+        """Return what so many samples hold; inner: the inner frequencies, of which there is one."""
+        del inner
+        pieces, results = len(self.pieces), 2 * (PARTITIONS // self.rows)
+        at = self.samples(batch)
+        chunks_of_sample = len(self.channels) * pieces
+        return Held(
+            tables=4 * pieces * self.layer.lengths[0],
+            mixed=0,  # where they are cut in order to be transposed, they are held from the start
+            turned=4 * at.units * (at.of_unit * chunks_of_sample * self.rows + pieces * PARTITIONS),
+            results=4 * results * min(self.layer.lengths[0], _STORED),
+        )
 
     def close(self) -> None:
         """Let go of the spectra of a block."""

@@ -101,6 +101,16 @@ class Weight:
         count = 1 if self.is_resident else min(2, len(self.chunks))
         return count * self._frequency_bytes * self.chunks[0][1] * self.modes.inner
 
+    def inner_behind(self, batch: int) -> int:
+        """Return how many inner frequencies are mixed before the first ones can follow.
+
+        They can if a bank has all their outer frequencies.
+        """
+        inners = PSUM_BANK // batch // self.chunks[0][1]
+        if len(self.chunks) > 1 or inners == 0:
+            return self.modes.inner
+        return min(self.modes.inner, (_BEHIND + 2) * inners)
+
     @property
     def _frequency_bytes(self) -> int:
         rows = sum(each.rows for each in self.outputs)

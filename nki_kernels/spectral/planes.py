@@ -40,7 +40,7 @@ from ..pipeline import TURN, After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Layer, Operand, Piece, chunks, operands, row_tile
+from .layer import Held, Layer, Operand, Piece, chunks, operands, row_tile
 from .mixing import Mixed, Modes
 from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
 from .row_tiles import RowTile, RowTiles, Spectra, sum_of
@@ -84,6 +84,13 @@ class Analysis:
         if slack() > 0:
             for tile in self.states:
                 clear(tile[:, size:])
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of rows, of what lies between their transforms, and of tables."""
+        signed, last = self.layer.counts
+        tables = 2 * last * max(self.lines, len(self.runs)) + 2 * signed * len(self.columns)
+        return 4 * (sum(tile.shape[1] for tile in (*self.rows.ring, *self.states)) + tables)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
         """Ask for the tables of both axes."""
@@ -254,10 +261,22 @@ class Synthesis:
         self.kept = self.pair // 2
         self.beside = PARTITIONS // self.pair  # outputs beside each other
         self.groups = -(-layer.outputs // self.beside)
-        # bytes a partition of mixed spectra, some before and all after they are transposed
-        straight = len(self.over) * -(-last // 4) * self.rows
-        self.sample_bytes = 4 * straight + 8 * self.groups * self.rows
         self.close()
+
+    def held(self, batch: int, inner: int) -> Held:
+        """Return what so many samples hold, with so many inner frequencies of mixed spectra."""
+        tiles, (height, width) = PARTITIONS // self.rows, self.layer.lengths
+        padded = -(-batch // tiles) * tiles * self.rows
+        count = min(self.groups, PARTITIONS // tiles)
+        columns = max(min(_ROWS, batch * count), count * tiles)
+        lines = -(-min(height, _LINES) // _QUAD) * _QUAD
+        stored = self.beside * max(width, min(_STORED, height * width))
+        return Held(
+            tables=4 * (width + 2 * height),
+            mixed=4 * padded * len(self.over) * inner,
+            turned=8 * padded * self.groups,
+            results=2 * 4 * (lines * columns_of(columns) + stored),  # of two transforms
+        )
 
     def close(self) -> None:
         """Let go of the spectra of a block."""

@@ -31,19 +31,20 @@ from nki_sim.hardware import PARTITIONS
 
 from .. import chip
 from ..engines import hbm, sbuf
-from ..isa import nki
+from ..isa import nki, nl
 from ..launch import Rows, for_rows
 from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
 from . import lines, planes, volumes
-from .constants import Loader
+from .constants import STAGED_BYTES, Loader
 from .evacuation import Balance
 from .layer import Layer
 from .mixing import Mixing, Weight
 
-_OTHERS = 80 << 10  # bytes a partition of rows, tables, results and what engines work on
+# bytes a partition of small things, of transposed runs, and of spectra that are stored
+_OTHERS, _TURNED, _KEPT = 4 << 10, 16 << 10, 40 << 10
 
 
 @nki.jit
@@ -69,13 +70,12 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
     sizes = Layer(channels[0], channels[1], lengths, counts, tables.dtype)
     batch = x.shape[0]
     y = hbm((batch, sizes.outputs, sizes.points))
-    work = Convolution(sizes, x, y, (w_re, w_im), unpack(tables, places), is_adjoint)
-    if not keeps:
-        for_rows(batch, work, work.most, work.split, None)
-        return y
-    work.keep = spectra = hbm((batch, sizes.frequencies, 2, sizes.inputs))
+    kept = (batch, sizes.frequencies, 2, sizes.inputs)
+    spectra = hbm(kept) if keeps else None
+    data = unpack(tables, places)
+    work = Convolution(sizes, x, y, (w_re, w_im), data, is_adjoint, spectra)
     for_rows(batch, work, work.most, work.split, None)
-    return y, spectra
+    return y if spectra is None else (y, spectra)
 
 
 class Convolution:
@@ -89,7 +89,9 @@ class Convolution:
         weight: Sequence[Tensor],
         tables: Sequence[Tensor],
         is_adjoint: bool,
+        keep: Tensor | None,
     ) -> None:
+        """Describe a launch; keep: HBM for the spectra of the source, or None."""
         self.layer, self.tables = layer, tables
         balance = self.balance = Balance()
         axes = (lines, planes, volumes)[len(layer.lengths) - 1]
@@ -97,17 +99,41 @@ class Convolution:
         self.synthesis = axes.Synthesis(layer, target, balance)
         self.modes = self.analysis.modes
         self.weight = Weight(weight, self.modes, layer, is_adjoint)
-        self.keep: Tensor | None = None  # HBM for the spectra of x
+        self.keep = keep
         self.running = 0  # blocks that are on their way
-        self.most = max(1, min(PARTITIONS, self._fitting_samples()))
+        self.most = max(1, min(PARTITIONS, self._fitting_samples(source.shape[0])))
 
-    def _fitting_samples(self) -> int:
-        """Return how many samples fit into SBUF beside the weight."""
-        free = chip.core().sbuf_partition_bytes - self.weight.held_bytes
+    def _fitting_samples(self, batch: int) -> int:
+        """Return how many samples of a batch fit into SBUF at once."""
         if len(self.layer.lengths) == 3:
+            free = chip.core().sbuf_partition_bytes - self.weight.held_bytes
             return volumes.most_samples(self.analysis, self.synthesis, free)
-        spectra = 4 * self.modes.each * self.modes.inner * len(self.weight.inputs)
-        return (free - _OTHERS) // (spectra + self.synthesis.sample_bytes)
+        share = -(-batch // nl.num_programs())
+        room = chip.core().sbuf_partition_bytes - _OTHERS
+        fitting = (
+            count
+            for count in range(min(PARTITIONS, share), 0, -1)
+            if self._held_bytes(count, count == share) <= room
+        )
+        return next(fitting, 1)
+
+    def _held_bytes(self, batch: int, is_only: bool) -> int:
+        """Return the most bytes a partition that blocks of so many samples hold at once.
+
+        is_only: whether there is one block, after which no weight and no rows are needed.
+        """
+        weight, rows = self.weight.held_bytes, self.analysis.held_bytes
+        modes = self.modes
+        of_x = 4 * modes.each * modes.inner * len(self.weight.inputs) * batch
+        held = self.synthesis.held(batch, self.weight.inner_behind(batch))
+        opening = weight + rows + of_x + _TURNED + STAGED_BYTES
+        mixing = weight + of_x + held.mixed + (0 if self.weight.is_resident else STAGED_BYTES)
+        closing = held.results
+        if self.keep is not None:
+            mixing = max(mixing, weight + of_x + _KEPT)
+        if not is_only:
+            mixing, closing = mixing + rows, closing + weight + rows
+        return held.tables + held.turned + max(opening, mixing, closing)
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""

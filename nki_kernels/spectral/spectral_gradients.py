@@ -68,8 +68,8 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     batch = dy.shape[0]
     sizes = Layer(outputs, inputs, lengths, counts, tables.dtype)
     dx = hbm((batch, inputs, sizes.points))
-    work = Convolution(sizes, dy, dx, (w_re, w_im), unpack(tables, places), True)
-    work.keep = of_dy = hbm((batch, frequencies, 3, outputs))
+    of_dy = hbm((batch, frequencies, 3, outputs))
+    work = Convolution(sizes, dy, dx, (w_re, w_im), unpack(tables, places), True, of_dy)
     for_rows(batch, work, work.most, work.split, None)
     del work  # and its tiles for loads, of which only so many bytes may live
     meet(of_dy)

@@ -267,6 +267,27 @@ def test_samples_are_independent(monkeypatch, chip, lengths, counts):
     check_rows_are_independent(layer.run, x, layer.exact(x), TOLERANCE)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("batch", [64, 128, 500])
+@pytest.mark.parametrize(
+    "channels, lengths, counts",
+    [
+        ((64, 64), (64, 64), (24, 12)),
+        ((32, 32), (64, 64), (24, 13)),
+        ((32, 32), (2, 64), (2, 16)),  # all frequencies of both axes in a bank
+        ((20, 20), (64, 64), (32, 33)),
+        ((130, 3), (2048,), (200,)),  # large tables
+    ],
+)
+def test_large_batches_fit(chip, channels, lengths, counts, batch):
+    """A batch is computed in as many blocks as the memory asks for, and is not refused."""
+    plan = plan_spectral_convolution(
+        channels, lengths, counts, batch=batch, target=chip, keeps=batch == 64
+    )
+    fused = next(one for one in plan.candidates if one.recipe.algorithm.startswith("spectral"))
+    assert fused.predicted_ns is not None and not fused.rejected.startswith("cannot run")
+
+
 GOALS = [
     ((64, 64), (1024,), (16,), 32),
     ((32, 32), (64, 64), (24, 12), 16),

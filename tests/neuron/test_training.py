@@ -73,6 +73,6 @@ def test_training(how, counted, launches):
         assert relative_error(actual, weight) < 1e-4
     assert [to_host for to_host, _ in crossed] == [0] * STEPS
     assert [to_device for _, to_device in crossed[1:]] == [0] * (STEPS - 1), "but for the tables"
-    assert len(launches) >= STEPS * 8, "two layers with two transforms each, and their gradients"
+    assert len(launches) >= STEPS * 4, "two layers, and their gradients"
     if len(compile_backend.GRAPHS):
         assert len(compile_backend.GRAPHS) == 2

@@ -13,7 +13,9 @@ from nki_sim.launch.session import Session
 from trnfft import ComplexTensor
 from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.planner import plan_real_planes, plan_spectral_convolution
 from trnfft.planner.tables import arrays_of
+from trnfft.planner.workspace import workspace_bytes
 
 CASES = [  # n_or_shape, batch, the rest
     (2, 1, {}),
@@ -127,6 +129,32 @@ def test_convolutions(shape, batch, allocated):
             y = convolve_images(x, spectrum_for_images(half), shape, shape)
     workspace = trnfft.fft_workspace_bytes(shape, convolution=True, batch=batch)
     assert allocated == [x.nbytes + y.nbytes + h.nbytes + workspace]
+
+
+def test_layers(allocated):
+    layer, mixer = trnfft.nn.SpectralConv1d(8, 6, 16), trnfft.nn.FNetMixer()
+    data = torch.randn(5, 8, 64), torch.randn(1, 66, 66)
+    with trnfft.backend("nki-sim"), torch.no_grad():
+        results = [call(x) for call, x in zip((layer, mixer), data, strict=True)]
+    plans = (
+        plan_spectral_convolution((8, 6), (64,), (16,), batch=5),
+        plan_real_planes((66, 66)),
+    )
+    weights = 4 * 2 * 8 * 6 * 16, 0
+    assert allocated == [
+        x.nbytes + weight + y.nbytes + workspace_bytes(found, len(x))
+        for x, weight, y, found in zip(data, weights, results, plans, strict=True)
+    ]
+
+
+def test_separate_launches_need_what_their_largest_one_needs():
+    found = plan_spectral_convolution((2, 3), (1024,), (513,), batch=4, target="trn1", cores=1)
+    assert found.algorithm == "separate_launches"
+    of_transforms = [
+        trnfft.fft_workspace_bytes(1024, real=True, inverse=i, batch=4 * c, target="trn1")
+        for i, c in ((False, 2), (True, 3))
+    ]
+    assert workspace_bytes(found) == max(of_transforms) > 0
 
 
 def test_one_transform_by_default():

@@ -93,7 +93,8 @@ class Spectrogram(_Frames):
         hop_length: distance between the starts of two frames. Default: win_length // 2.
         pad: number of zeros to add on both sides of the signal.
         window_fn: a function of the length that returns the window, which becomes a buffer.
-        power: exponent of the absolute value; None for complex spectra.
+        power: exponent of the absolute value; None for complex spectra. On a NeuronCore absolute
+            values with the exponent 1 are correct from 1e-14 to 5e17.
         normalized: False; True or "window" to divide by the root of the sum of the squared window;
             or "frame_length" to divide by sqrt(n_fft).
         wkwargs: further arguments of `window_fn`.

@@ -209,6 +209,11 @@ class Plan(Problem):
         return cls(**{**vars(problem), "candidates": candidates})
 
     @property
+    def problem(self) -> Problem:
+        """What the plan solves, without candidates."""
+        return Problem(**{name: getattr(self, name) for name in Problem.__dataclass_fields__})
+
+    @property
     def choice(self) -> Candidate:
         """The candidate that was not rejected."""
         return self.candidates[0]

@@ -5,7 +5,8 @@ A spectral convolution consists of two transforms:
     X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
 
 Two transforms are launches of their own. What torch moves between them is counted once for each
-operation, at the rate of all DMA engines, and each operation waits for a load and for a store.
+operation, at the rate of all DMA engines or of HBM, and each operation waits for a load and for a
+store.
 Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the product of
 the kept spectra.
 
@@ -52,12 +53,12 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
         return []
     recipe = Recipe(SEPARATE, problem.n)
     try:
-        plans = [solve(one) for one in _transforms(problem)]
+        plans = [solve(one) for one in transforms(problem)]
     except NotImplementedError as reason:
         return [Candidate(recipe, rejected=str(reason))]
     chip = hardware.chip(problem.target)
     waits = 2 * operations(problem) * (chip.dma_start_ns + chip.dma_finish_ns)
-    between = moved_bytes(problem) / (chip.dma_total_bytes_per_ns * problem.cores) + waits
+    between = chip.dma_floor_ns(1, moved_bytes(problem), problem.cores) + waits
     ns, low, high = (
         round(between + sum(times), 1) for times in zip(*map(_times, plans), strict=True)
     )
@@ -77,7 +78,7 @@ def _times(plan: Plan) -> tuple[float, float, float]:
     return ns, plan.low_ns or ns, plan.high_ns or ns
 
 
-def _transforms(problem: Problem) -> list[Problem]:
+def transforms(problem: Problem) -> list[Problem]:
     """Returns the transforms: of all channels, forward and inverse, of frames, or of planes."""
     if problem.kind == REAL_PLANES:
         return [replace(problem, kind=R2C)]

@@ -17,7 +17,6 @@ from nki_sim.whole_file import write_whole
 from trnfft.checks import shown
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
-from trnfft.planner.problem import Problem
 from trnfft.planner.schema import PlanRow, WisdomHeader
 
 FORMAT = 1
@@ -176,7 +175,7 @@ def _checked(text: bytes) -> Plan:
     """Returns the plan in a line; ValueError where it is none, or one that is never looked up."""
     row: PlanRow = wisdom.row_of(text)
     plan = Plan.from_row(row)
-    problem = Problem(**{name: getattr(plan, name) for name in Problem.__dataclass_fields__})
+    problem = plan.problem
     if plan.inverse or not plan.is_usual:
         raise ValueError(f"no transform looks up a plan of {plan.title}")
     wisdom.believed(row, problem)

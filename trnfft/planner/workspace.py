@@ -10,8 +10,10 @@ from nki_sim import dtypes, hardware
 from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.planner import plan, plan_convolution
+from trnfft.planner.plan import Plan
+from trnfft.planner.planner import plan, plan_convolution, solved
 from trnfft.planner.problem import at_least_one, checked_shape
+from trnfft.planner.separate import SEPARATE, transforms
 
 MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
 
@@ -72,8 +74,37 @@ def fft_workspace_bytes(
         found = plan(
             **size, real=real, inverse=inverse, batch=batch, precision=precision, target=target
         )
+    return workspace_bytes(found, batch)
+
+
+def workspace_bytes(found: Plan, batch: int | None = None) -> int:
+    """Returns the bytes of HBM that the kernel of any plan needs besides its input and output.
+
+    Of separate launches the one that needs most counts; what torch allocates for the operations
+    between them does not.
+
+    Args:
+        found: the plan of a transform, a convolution, a Fourier layer, frames or real planes.
+        batch: the exact number of transforms or samples. Default: that of the plan.
+
+    Returns:
+        Number of bytes, an int.
+
+    Raises:
+        NotImplementedError: no kernel takes so large a batch in one launch.
+
+    Examples:
+        >>> from trnfft.planner.planner import plan_frames
+        >>> from trnfft.planner.workspace import workspace_bytes
+        >>> workspace_bytes(plan_frames(512, 128, batch=6000, bands=80, target="trn1"))
+        0
+    """
     if not found.launches:
         return 0
+    batch = found.batch if batch is None else batch
+    if found.algorithm == SEPARATE:
+        plans = [solved(one) for one in transforms(found.problem)]
+        return max(workspace_bytes(one, one.batch * batch // found.batch) for one in plans)
     algorithm = ALGORITHMS[found.recipe.algorithm]
     chip = hardware.chip(found.target)
     try:
