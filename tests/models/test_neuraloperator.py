@@ -63,6 +63,22 @@ def test_with_the_layer_of_this_library(modes, sizes, backend):
     assert losses == pytest.approx(losses_of_training(model, x), rel=1e-4)
 
 
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("factorization", ["Tucker", "CP", "TT"])
+@pytest.mark.parametrize("modes, sizes", CASES.values(), ids=CASES)
+def test_weights_in_factors(modes, sizes, factorization, separable):
+    given = {"factorization": factorization, "rank": 0.4, "separable": separable}
+    model = operator(modes, implementation="factorized", **given)
+    ours = operator(modes, conv_module=trnfft.nn.SpectralConv, **given)
+    ours.load_state_dict(model.state_dict())
+    x = points(sizes)
+    by_torch, exact = results(model, x)[:2], results_in_double(model, x)[:2]
+    with trnfft.backend("nki-sim"):
+        assert_exact(results(ours, x)[:2], by_torch, exact)
+        losses = losses_of_training(ours, x)
+    assert losses == pytest.approx(losses_of_training(model, x), rel=1e-4)
+
+
 @pytest.mark.parametrize("scale", [2, 0.5])
 def test_other_resolutions(scale):
     model = operator((6,), resolution_scaling_factor=[scale, 1])

@@ -1,5 +1,6 @@
 """The Fourier layer with the arguments of neuraloperator's layer, for neuraloperator's models."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,10 +17,11 @@ from trnfft.arguments import (
 )
 from trnfft.checks import finite, shown
 from trnfft.complex.dispatch import Parts
+from trnfft.nn.factorized_weight import FACTORIZATIONS, FactorizedWeight, Rank
 from trnfft.nn.spectral_conv import check_shape, convolved
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.across import of_shards, takes_shards
-from trnfft.ops.spectral_convolution import lowest, mix, spread
+from trnfft.ops.spectral_convolution import lowest, mix_channels, multiply, spread
 from trnfft.transforms import irfftn, rfftn
 
 
@@ -34,8 +36,9 @@ class SpectralConv(SplitWeight):
     weight that belongs to them. See `docs/layers.md`.
 
     The parameters are `weight_real` and `weight_imag`, of shape [in_channels, out_channels, *modes]
-    with the frequencies in ascending order, and `bias`, of shape [out_channels, 1, ...].
-    `load_state_dict` also reads the dense complex weight of neuraloperator.
+    with the frequencies in ascending order, and `bias`, of shape [out_channels, 1, ...]. With a
+    factorization, the module `weight_factors` has the parameters of the factors, from which each
+    call contracts the weight. `load_state_dict` also reads the complex weights of neuraloperator.
 
     neuraloperator 2.0.0 differs in two cases of several dimensions. It moves the frequencies of odd
     sizes by one, and for another `output_shape` it leaves the negative frequencies where they were.
@@ -46,12 +49,18 @@ class SpectralConv(SplitWeight):
         complex_data: only False is allowed: the data is real.
         max_n_modes: only None is allowed: the number of frequencies stays the same.
         bias: whether there is a bias b.
-        separable: only False is allowed: a matrix for each frequency.
+        separable: whether each channel is multiplied by a number for each frequency, w[c, k], in
+            place of a matrix. There is no kernel for this, so it is computed by transforms.
         resolution_scaling_factor: None, or how much finer the output is: one number, or one for
             each dimension.
         fno_block_precision: only "full" is allowed; see `trnfft.precision` for other precisions.
-        factorization: only None is allowed: a dense weight, for which rank, implementation,
-            fixed_rank_modes and decomposition_kwargs have no meaning.
+        factorization: None for a dense weight, "tucker", "cp" or "tt", also in upper case.
+        rank: which share of the numbers of a dense weight the factors have, or their ranks, an int
+            or a tuple. tensorly finds the ranks of a share.
+        implementation: "reconstructed" or "factorized", which are the same here.
+        fixed_rank_modes: whether in_channels stays whole in a Tucker decomposition, or a list of
+            the modes that do.
+        decomposition_kwargs: accepted and not used.
         init_std: standard deviation of the first values of weight and bias, or "auto" for sqrt(2 /
             (in_channels + out_channels)).
         fft_norm: "backward", "ortho" or "forward", as in `torch.fft`.
@@ -62,8 +71,10 @@ class SpectralConv(SplitWeight):
     scaled sizes of the input.
 
     Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
+        ValueError: a number is less than 1, the ranks do not fit, a separable layer changes the
+            number of channels, or the input of a call has another shape.
         NotImplementedError: an argument has a value that is not allowed.
+        ImportError: the layer has a factorization, and tensorly is missing.
         TypeError: an argument that must be a number is not, or the input of a call is not a tensor.
         RuntimeError: the input of a call is complex.
 
@@ -85,10 +96,10 @@ class SpectralConv(SplitWeight):
         separable: bool = False,
         resolution_scaling_factor: float | Sequence[float] | None = None,
         fno_block_precision: str = "full",
-        rank: float = 0.5,
+        rank: Rank = 0.5,
         factorization: str | None = None,
         implementation: str = "reconstructed",
-        fixed_rank_modes: bool = False,
+        fixed_rank_modes: bool | list[int] = False,
         decomposition_kwargs: dict[str, Any] | None = None,
         init_std: float | str = "auto",
         fft_norm: str = "forward",
@@ -96,12 +107,11 @@ class SpectralConv(SplitWeight):
     ) -> None:
         _check_only("complex_data", complex_data, False)
         _check_only("max_n_modes", max_n_modes, None)
-        _check_only("separable", separable, False)
         _check_only("fno_block_precision", fno_block_precision, "full")
-        _check_only("factorization", factorization, None)
         channels = {"in_channels": in_channels, "out_channels": out_channels}
         check_positive(**channels)
-        check_flags(bias=bias)
+        check_flags(bias=bias, separable=separable)
+        name = _factorization(factorization, implementation)
         normalization(fft_norm, "fft_norm")
         modes = integers("n_modes", n_modes)
         if not modes:
@@ -110,19 +120,41 @@ class SpectralConv(SplitWeight):
             check_positive(n_modes=count)
         self.modes = (*modes[:-1], modes[-1] // 2 + 1)
         shape = (in_channels, out_channels, *self.modes)
+        if separable:
+            if in_channels != out_channels:
+                raise ValueError(
+                    f"argument 'out_channels' is {out_channels} and 'in_channels' is "
+                    f"{in_channels}, allowed are equal numbers where 'separable' is True"
+                )
+            shape = shape[1:]
         check_parameters(device, None, shape, **channels)
-        super().__init__(shape, in_channels, out_channels, 0, device, None)
-        self.in_channels, self.out_channels, self.n_modes = in_channels, out_channels, modes
-        self.fft_norm = fft_norm
-        self.scale = _scale(resolution_scaling_factor, len(modes))
         std = _deviation(init_std, in_channels + out_channels)
+        dense = None if name else shape
+        super().__init__(dense, in_channels, out_channels, 0, device, None, std / math.sqrt(2))
+        self.in_channels, self.out_channels, self.n_modes = in_channels, out_channels, modes
+        self.fft_norm, self.separable = fft_norm, separable
+        self.scale = _scale(resolution_scaling_factor, len(modes))
         self.register_parameter("bias", None)
         if bias:
             values = torch.randn(out_channels, *(1 for _ in modes), device=device)
             self.bias = nn.Parameter(std * values)
-        with torch.no_grad():
-            for part in (self.weight_real, self.weight_imag):
-                part.normal_(0, std / 2**0.5)
+        self.weight_factors: FactorizedWeight | None = None
+        if name:
+            fixed = _fixed_modes(fixed_rank_modes, len(shape))
+            self.weight_factors = FactorizedWeight(name, shape, rank, fixed, std, device)
+
+    def reset_parameters(self) -> None:
+        """Draws a new weight, or new factors of it."""
+        super().reset_parameters()
+        for factors in self.children():
+            factors.reset_parameters()  # type: ignore[operator]
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of the weight, contracted if it is given by factors."""
+        if self.weight_factors is not None:
+            return self.weight_factors.parts
+        return Parts(self.weight_real, self.weight_imag)  # graphs have no super().parts
 
     def forward(
         self, input: torch.Tensor, output_shape: Sequence[int] | None = None
@@ -145,6 +177,7 @@ class SpectralConv(SplitWeight):
         counts = [min(pair) for pair in zip(self.modes, coarse, strict=True)]
         signed = [(count - count // 2, count // 2) for count in counts[:-1]]
         low = lowest(spectrum[..., : counts[-1]], signed)
+        mix = multiply if self.separable else mix_channels
         mixed = spread(mix(low, self._weight_of(counts)), signed, sizes)
         y = irfftn(mixed, tuple(sizes), dims, norm=self.fft_norm).to(input.dtype)
         return self._with_bias(y)
@@ -154,11 +187,15 @@ class SpectralConv(SplitWeight):
         return y if self.bias is None else (y + self.bias).to(y.dtype)
 
     def _is_whole(self, x: torch.Tensor, sizes: Sequence[int]) -> bool:
-        """Returns whether the input has all frequencies of the weight, and the output its sizes."""
+        """Returns whether a launch may compute the layer.
+
+        This is so where channels are mixed, the input has all frequencies of the weight, and the
+        output has the sizes of the input.
+        """
         *lengths, last = x.shape[2:]
         most = (*lengths, last // 2 + 1)
         fits = all(count <= size for count, size in zip(self.modes, most, strict=True))
-        return fits and tuple(sizes) == tuple(x.shape[2:])
+        return fits and not self.separable and tuple(sizes) == tuple(x.shape[2:])
 
     def transform(self, x: torch.Tensor, output_shape: Sequence[int] | None = None) -> torch.Tensor:
         """Returns `x` in the sizes of the output, for the skip connections of a block.
@@ -202,7 +239,8 @@ class SpectralConv(SplitWeight):
         """Returns the weight of the lowest frequencies, with the frequencies from 0 on first."""
 
         def lowest_of(part: torch.Tensor) -> torch.Tensor:
-            for dim, (count, size) in enumerate(zip(counts[:-1], self.modes[:-1], strict=True), 2):
+            signed = zip(counts[:-1], self.modes[:-1], strict=True)
+            for dim, (count, size) in enumerate(signed, -len(counts)):
                 part = part.narrow(dim, (size - count) // 2, count)
                 part = part.roll(-(count // 2), dim)
             return part[..., : counts[-1]]
@@ -210,6 +248,8 @@ class SpectralConv(SplitWeight):
         return Parts(*map(lowest_of, self.parts))
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        if self.weight_factors is not None:
+            self.weight_factors.load(state_dict, f"{prefix}weight_factors.", f"{prefix}weight.")
         dense = state_dict.pop(f"{prefix}weight.tensor", None)
         if dense is not None:
             state_dict[f"{prefix}weight_real"] = dense.real
@@ -242,6 +282,38 @@ def _deviation(init_std: Any, channels: int) -> float:
     if std < 0:
         raise ValueError(f"argument 'init_std' is {std}, allowed is 0 or more, and 'auto'")
     return std
+
+
+def _factorization(given: Any, implementation: Any) -> str:
+    """Returns argument 'factorization' in lower case, "" for a dense weight."""
+    if implementation not in ("reconstructed", "factorized"):
+        raise ValueError(
+            f"argument 'implementation' is {shown(implementation)}, allowed are 'reconstructed' "
+            f"and 'factorized'"
+        )
+    name = given.lower() if isinstance(given, str) else given
+    if name in (None, "dense"):
+        return ""
+    if name not in FACTORIZATIONS:
+        raise NotImplementedError(
+            f"argument 'factorization' is {shown(given)}, allowed are None, 'tucker', 'cp' and "
+            f"'tt'; for other values use neuraloperator's own SpectralConv inside "
+            f"trnfft.patch_torch()"
+        )
+    return str(name)
+
+
+def _fixed_modes(given: Any, count: int) -> list[int] | None:
+    """Returns argument 'fixed_rank_modes' as a list of modes."""
+    if isinstance(given, bool):
+        return [0] if given else None
+    modes = list(integers("fixed_rank_modes", given))
+    if not all(0 <= mode < count for mode in modes):
+        raise ValueError(
+            f"argument 'fixed_rank_modes' is {shown(given)}, allowed are False, True and modes "
+            f"from 0 to {count - 1}"
+        )
+    return modes
 
 
 def _check_only(name: str, value: object, allowed: object) -> None:

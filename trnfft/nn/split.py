@@ -24,11 +24,12 @@ class SplitWeight(nn.Module):
     as 0.
 
     Args:
-        shape: shape of the weight.
+        shape: shape of the weight; None where a subclass has it in another form.
         fan_in: number of inputs in the sum of an output.
         fan_out: number of outputs to which an input contributes.
         bias: size of the bias, 0 for none.
         device, dtype: of the parameters; `dtype` is real.
+        deviation: standard deviation of the parts. Default: that which follows from the fans.
     """
 
     weight_real: nn.Parameter
@@ -38,17 +39,20 @@ class SplitWeight(nn.Module):
 
     def __init__(
         self,
-        shape: tuple[int, ...],
+        shape: tuple[int, ...] | None,
         fan_in: float,
         fan_out: float,
         bias: int,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
+        deviation: float | None = None,
     ) -> None:
         super().__init__()
-        self.deviation = 1.0 / math.sqrt(fan_in + fan_out)
+        self.deviation = 1.0 / math.sqrt(fan_in + fan_out) if deviation is None else deviation
         for part in ("real", "imag"):
-            weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            weight = None
+            if shape is not None:
+                weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
             zeros = nn.Parameter(torch.empty(bias, device=device, dtype=dtype)) if bias else None
             self.register_parameter(f"weight_{part}", weight)
             self.register_parameter(f"bias_{part}", zeros)
@@ -60,14 +64,15 @@ class SplitWeight(nn.Module):
             (self.weight_real, self.bias_real),
             (self.weight_imag, self.bias_imag),
         ):
-            nn.init.normal_(weight, std=self.deviation)
+            if weight is not None:
+                nn.init.normal_(weight, std=self.deviation)
             if bias is not None:
                 nn.init.zeros_(bias)
 
     @property
     def weight(self) -> torch.Tensor:
         """A copy of the weight, as a ComplexTensor."""
-        return ComplexTensor(self.weight_real, self.weight_imag)
+        return ComplexTensor(*self.parts)
 
     @property
     def parts(self) -> Parts:

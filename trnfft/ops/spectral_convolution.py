@@ -186,7 +186,7 @@ def by_transforms(
     """Computes `spectral_convolution` by two transforms; returns its kept frequencies, too."""
     counts, lengths = weight.real.shape[2:], tuple(x.shape[2:])
     low = kept_spectrum(x, counts, is_centered)
-    mixed = mix(low, weight)
+    mixed = mix_channels(low, weight)
     return inverse_of_kept(mixed, lengths, is_centered), low
 
 
@@ -266,9 +266,14 @@ def spread(
     return each_part(pad, low)
 
 
-def mix(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
+def mix_channels(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
     """Returns the channels mixed by a matrix for every frequency, in the dtype of the spectrum."""
     return _product("bi...,io...->bo...", spectrum, weight)
+
+
+def multiply(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
+    """Returns each channel multiplied by a number for every frequency, as `mix_channels` does."""
+    return _product("bi...,i...->bi...", spectrum, weight)
 
 
 def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
@@ -357,7 +362,7 @@ def gradients_by_transforms(
     """Computes `_gradients` by operations that have derivatives."""
     counts, lengths = weight.real.shape[2:], tuple(grad.shape[2:])
     of_grad = kept_spectrum(grad, counts, is_centered)
-    by_x = inverse_of_kept(mix(of_grad, adjoint(weight)), lengths, is_centered)
+    by_x = inverse_of_kept(mix_channels(of_grad, adjoint(weight)), lengths, is_centered)
     return by_x, *by_weight(of_grad, spectra, counts, lengths)
 
 

@@ -15,7 +15,7 @@ from ..samples import random
 def defined(layer, x, sizes):
     """irfftn of the mixed frequencies, with the weight's as signed numbers."""
     order = x.ndim - 2
-    weight = torch.complex(layer.weight_real, layer.weight_imag).to(torch.complex128)
+    weight = torch.complex(*layer.parts).to(torch.complex128)
     kept = [min(m, n, s) for m, n, s in zip(layer.modes, x.shape[2:], sizes, strict=True)]
     kept[-1] = min(layer.modes[-1], x.shape[-1] // 2 + 1, sizes[-1] // 2 + 1)
     dims = tuple(range(-order, 0))
@@ -30,7 +30,8 @@ def defined(layer, x, sizes):
             for k, count, size in zip(frequency[:-1], kept, layer.modes, strict=False)
         ]
         mix = weight[(..., *place, frequency[-1])]
-        result[(..., *frequency)] = spectrum[(..., *frequency)] @ mix
+        numbers = spectrum[(..., *frequency)]
+        result[(..., *frequency)] = numbers * mix if mix.ndim == 1 else numbers @ mix
     y = torch.fft.irfftn(result, sizes, dims, norm=layer.fft_norm)
     return y if layer.bias is None else y + layer.bias
 
@@ -56,6 +57,85 @@ def test_definition(n_modes, sizes, output_shape):
     x = random(2, 2, *sizes)
     given = None if output_shape == sizes else output_shape
     torch.testing.assert_close(layer(x, given), defined(layer, x, output_shape))
+
+
+FACTORIZATIONS = [(None, 1.0), ("Tucker", 0.6), ("tucker", 2), ("CP", 0.4), ("cp", 3), ("TT", 0.5)]
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("factorization, rank", FACTORIZATIONS)
+@pytest.mark.parametrize(
+    "n_modes, sizes", [((6,), (12,)), ((5, 4), (7, 6)), ((2, 4, 4), (5, 4, 6))]
+)
+@pytest.mark.parametrize("backend", ["torch", "matmul"])
+def test_weights_in_factors_and_separable_ones(
+    n_modes, sizes, factorization, rank, separable, backend
+):
+    torch.manual_seed(0)
+    given = {"factorization": factorization, "rank": rank, "separable": separable}
+    layer = SpectralConv(3, 3, n_modes, **given).double()
+    x = random(2, 3, *sizes).requires_grad_()
+    with trnfft.backend(backend):
+        y, again = layer(x), layer(x, tuple(size + 1 for size in sizes))
+    torch.testing.assert_close(y, defined(layer, x, sizes))
+    torch.testing.assert_close(again, defined(layer, x, tuple(size + 1 for size in sizes)))
+    wanted = [x, *layer.parameters()]
+    actual = torch.autograd.grad(y.square().sum(), wanted)
+    expected = torch.autograd.grad(defined(layer, x, sizes).square().sum(), wanted)
+    torch.testing.assert_close(actual, expected)
+
+
+def whole(layer):
+    """The weight by its definition, one sum over all ranks."""
+    factors = layer.weight_factors
+    first, *rest = (torch.complex(*factors.factor(name)) for name in factors.sizes)
+    if factors.name == "tucker":
+        return torch.einsum("abcd,ia,ob,jc,kd->iojk", first, *rest)
+    if factors.name == "cp":
+        return torch.einsum("r,ir,or,jr,kr->iojk", first, *rest)
+    return torch.einsum("zia,aob,bjc,ckz->iojk", first, *rest)
+
+
+@pytest.mark.parametrize("factorization", ["tucker", "cp", "tt"])
+def test_what_factors_mean(factorization):
+    torch.manual_seed(0)
+    layer = SpectralConv(12, 10, (14, 16), factorization=factorization, rank=0.5, init_std=0.3)
+    torch.testing.assert_close(torch.complex(*layer.parts), whole(layer))
+    assert torch.complex(*layer.parts).std().item() == pytest.approx(0.3, rel=0.15)
+    assert layer.weight.shape == (12, 10, 14, 9)
+    count = sum(p.numel() for p in layer.weight_factors.parameters()) / 2
+    assert count == pytest.approx(0.5 * 12 * 10 * 14 * 9, rel=0.1)
+
+
+def test_new_values():
+    for given in ({}, {"factorization": "cp"}):
+        layer = SpectralConv(3, 4, (4, 4), init_std=2.0, **given)
+        before = layer.weight
+        layer.reset_parameters()
+        assert not torch.equal(layer.weight.real, before.real)
+
+
+@pytest.mark.parametrize("factorization", ["tucker", "cp", "tt"])
+def test_factors_of_neuraloperator_are_loaded(factorization):
+    layer = SpectralConv(3, 4, (4, 6), factorization=factorization, rank=0.5, bias=False)
+    state = {}
+    for name, size in layer.weight_factors.sizes.items():
+        place = "factors." if name.startswith("factor_") else ""
+        state[f"weight.{place}{name}"] = random(*size, dtype=torch.complex64)
+    layer.load_state_dict(state)
+    loaded = [
+        torch.complex(*layer.weight_factors.factor(name)) for name in layer.weight_factors.sizes
+    ]
+    assert all(map(torch.equal, loaded, state.values()))
+    copied = SpectralConv(3, 4, (4, 6), factorization=factorization, rank=0.5, bias=False)
+    copied.load_state_dict(layer.state_dict())
+    assert torch.equal(copied.weight.real, layer.weight.real)
+
+
+def test_factors_in_one_launch():
+    """The whole weight is contracted beside it."""
+    layer = SpectralConv(4, 4, (6, 6), factorization="tucker")
+    assert trnfft.plan_layer(layer, (2, 4, 12, 12)).launch_count() == 1
 
 
 @pytest.mark.parametrize("fft_norm", ["backward", "ortho", "forward"])
@@ -114,8 +194,10 @@ def test_gradients(backend):
         )
 
 
-def test_compiled_to_one_graph():
-    layer, x = SpectralConv(2, 2, (4, 4)), random(1, 2, 6, 8, dtype=torch.float32)
+@pytest.mark.parametrize("factorization", [None, "tucker", "cp", "tt"])
+def test_compiled_to_one_graph(factorization):
+    layer = SpectralConv(2, 2, (4, 4), factorization=factorization)
+    x = random(1, 2, 6, 8, dtype=torch.float32)
     torch._dynamo.reset()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), layer(x))
@@ -128,8 +210,22 @@ def test_compiled_to_one_graph():
         (dict(n_modes=(4, 0)), ValueError, "n_modes"),
         (dict(n_modes=(4, 2.5)), TypeError, "n_modes"),
         (dict(complex_data=True), NotImplementedError, "complex_data"),
-        (dict(separable=True), NotImplementedError, "separable"),
-        (dict(factorization="tucker"), NotImplementedError, "factorization"),
+        (dict(separable=1), TypeError, "separable"),
+        (dict(separable=True, out_channels=2), ValueError, "out_channels"),
+        (dict(factorization="svd"), NotImplementedError, "factorization"),
+        (dict(factorization=3), NotImplementedError, "factorization"),
+        (dict(implementation="fast"), ValueError, "implementation"),
+        (dict(factorization="tucker", fixed_rank_modes=[4]), ValueError, "fixed_rank_modes"),
+        (dict(factorization="tucker", rank=0), ValueError, "rank"),
+        (dict(factorization="tucker", rank=-0.5), ValueError, "rank"),
+        (dict(factorization="tucker", rank=(2, 2)), ValueError, "rank"),
+        (dict(factorization="tucker", rank="x"), ValueError, "rank"),
+        (dict(factorization="tucker", rank=None), ValueError, "rank"),
+        (dict(factorization="tucker", rank=1e12), RuntimeError, "rank"),
+        (dict(factorization="cp", rank=(3,)), ValueError, "rank"),
+        (dict(factorization="cp", rank=math.nan), ValueError, "rank"),
+        (dict(factorization="cp", rank=True), TypeError, "rank"),
+        (dict(factorization="tt", rank=(2, 2, 2, 2, 1)), ValueError, "rank"),
         (dict(fno_block_precision="half"), NotImplementedError, "fno_block_precision"),
         (dict(max_n_modes=(4, 4)), NotImplementedError, "max_n_modes"),
         (dict(max_n_modes=torch.ones(2)), NotImplementedError, "max_n_modes"),
