@@ -64,7 +64,7 @@ def test_all_kinds_ship_for_all_chips():
         arrays = {(kind, axes) for kind in ("c2c", "r2c", "c2r") for axes in (0, 2, 3)}
         others = {("convolution", 0), ("convolution", 2)}
         weights = {("block_circulant", 3), ("block_circulant_gradients", 3)}
-        layers = {(kind, axes) for kind in SPECTRAL_KINDS for axes in (3, 4)}
+        layers = {(kind, axes) for kind in SPECTRAL_KINDS for axes in (3, 4, 5)}
         frames = {("frame_spectra", 2), ("frame_powers", 2), ("frame_bands", 3)}
         planes = {("real_planes", 2)}
         assert set(found) == arrays | others | weights | layers | frames | planes
