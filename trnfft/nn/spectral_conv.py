@@ -204,7 +204,10 @@ def convolved(input: torch.Tensor, weight: Parts, is_centered: bool = False) -> 
         )
     check_device("input", input.device, "the weight", weight.real.device)
     dtype = torch.float64 if input.dtype == torch.float64 else torch.float32
-    weight = Parts(*(part.to(dtype) for part in weight))
+    if weight.real.dtype != dtype:
+        weight = Parts(weight.real.to(dtype), weight.imag.to(dtype))
+    if input.dtype == dtype:
+        return spectral_convolution(input, weight, is_centered)
     return spectral_convolution(input.to(dtype), weight, is_centered).to(input.dtype)
 
 

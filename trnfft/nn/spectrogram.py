@@ -169,8 +169,10 @@ class Spectrogram(_Frames):
 
     def _is_fused(self, waveform: torch.Tensor) -> bool:
         """Returns whether one kernel may compute the powers of a real signal."""
+        if not has_kernel(waveform):
+            return False
         is_real = waveform.dtype == torch.float32 and self.window.dtype == torch.float32
-        return is_real and self.power in (1, 2) and self.onesided is True and has_kernel(waveform)
+        return is_real and self.power in (1, 2) and self.onesided is True
 
     def bands(self, signals: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
         """Returns powers of signals [B, L], or their sums in the bands of a bank [F, m]."""
@@ -411,6 +413,8 @@ class MelSpectrogram(nn.Module):
 
     def _is_fused(self, waveform: torch.Tensor) -> bool:
         """Returns whether one kernel may compute both parts: not where one has been replaced."""
+        if not has_kernel(waveform):
+            return False
         if type(self.spectrogram) is not Spectrogram or type(self.mel_scale) is not MelScale:
             return False
         bank = self.mel_scale.fb

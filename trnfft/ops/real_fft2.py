@@ -26,17 +26,18 @@ def takes(x: torch.Tensor) -> bool:
 
     float16 and bfloat16 have to be converted to float32 for it.
     """
+    if torch.compiler.is_compiling():
+        if x.device.type == "neuron":  # whose compiler accepts only launches that trnfft names
+            return False
+    elif not named(backend_for(x.device)).has_kernels or torch.jit.is_tracing():
+        return False
     is_plain = (
         x.dtype in (torch.float16, torch.bfloat16, torch.float32)
         and x.numel() > 0
         and not is_sharded(x)
         and not isinstance(x, ComplexTensor)
     )
-    if not is_plain or torch.jit.is_tracing():
-        return False
-    if torch.compiler.is_compiling():
-        return x.device.type != "neuron"  # whose compiler accepts only launches that trnfft names
-    return bool(_kernel_backend(x))
+    return is_plain and (torch.compiler.is_compiling() or bool(_kernel_backend(x)))
 
 
 def real_fft2(x: torch.Tensor) -> torch.Tensor:

@@ -139,9 +139,12 @@ def _backward_step(
 
 def _is_plain(*tensors: torch.Tensor) -> bool:
     """Returns whether these are tensors for which there are kernels, if the backend has them."""
-    if any(is_sharded(x) or isinstance(x, ComplexTensor) for x in tensors):
-        return False
-    return all(x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
+    for x in tensors:  # a loop, because a generator takes a microsecond
+        if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
+            return False
+        if isinstance(x, ComplexTensor):
+            return False
+    return True
 
 
 def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
@@ -278,8 +281,9 @@ def multiply(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
 
 def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
     """Returns a sum of products of complex numbers, of the kind of x."""
-    real = x.real.dtype
-    other = Parts(*(part.to(real) for part in y))
+    dtype, other = x.dtype.to_real(), y
+    if y.real.dtype != dtype:
+        other = Parts(y.real.to(dtype), y.imag.to(dtype))
     if is_native(x):
         return torch.einsum(sum, x, torch.complex(*other))
     return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
