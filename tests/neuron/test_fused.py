@@ -200,9 +200,33 @@ def test_settings(name, launches):
             on_device(layer, x)
         torch._dynamo.reset()
     assert launches == []
-    with trnfft.precision("bf16"):  # whose operands no launch of a graph rounds
-        assert_close([on_device(layer, x)], [layer.requires_grad_(False)(x)], 2e-2)
-    assert launches and all(each in (*R2C, *C2R) for each in names(launches))
+    with trnfft.precision("bf16"):
+        assert_close([on_device(layer, x)], [layer(x)], 2e-2)
+    if name == "powers":  # which no fused kernel rounds
+        assert launches and all(each in (*R2C, *C2R) for each in names(launches))
+    else:
+        assert names(launches) == ["spectral_convolution"]
+
+
+@layers
+@pytest.mark.parametrize("has_launch", [True, False])
+def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch):
+    found = spectral_convolution._recipe
+    recipes = []
+
+    def recipe(*arguments):
+        recipes.append(found(*arguments) if has_launch or arguments[-1] != "gradients" else None)
+        return recipes[-1]
+
+    monkeypatch.setattr(spectral_convolution, "_recipe", recipe)
+    with trnfft.precision("bf16"):
+        actual = Training(subject_of(name), "neuron", compiled).step()
+    assert_close(actual, Training(subject_of(name), "cpu").step(), 2e-2)
+    assert all(one is None or one.algorithm.endswith("_bf16") for one in recipes)
+    if has_launch:
+        assert names(launches) == ["spectral_convolution", "spectral_gradients"]
+    else:
+        assert "spectral_convolution" not in names(launches)
 
 
 @pytest.mark.parametrize("name", ["one axis", "powers"])

@@ -89,6 +89,8 @@ def _in_neuron_graph(
     backward = ""
     if keeps or is_followed:
         backward = _backward_step(sizes, shape, is_centered, keeps)
+        if not backward:
+            return by_transforms(x, weight, is_centered)[0]
     results: list[tuple[int, ...]] = [(sizes[0], shape[1], math.prod(sizes[2:]))]
     if keeps:
         results.append((sizes[0], math.prod(shape[2:]), 2, shape[0]))
@@ -106,7 +108,7 @@ def _step(
     device: torch.device,
 ) -> str:
     """Returns the text of the step that computes a layer of these shapes, or "" for transforms."""
-    if config.get_precision() != "fast" or backend_for(device) != "nki":
+    if config.get_precision() not in PRECISIONS or backend_for(device) != "nki":
         return ""
     recipe = _recipe(x, weight, "keeps" if keeps else "")
     if recipe is None:
@@ -120,7 +122,10 @@ def _step(
 def _backward_step(
     x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, keeps: bool
 ) -> str:
-    """Returns the text of the step that computes the gradients, of x alone or of all tensors."""
+    """Returns the text of the step that computes the gradients, of x alone or of all tensors.
+
+    "" where several launches would, whose precision is not known when they run.
+    """
     from trnfft.ops import neuron_launches  # here: it loads torch's compiler
 
     inputs, outputs, *counts = weight
@@ -129,6 +134,8 @@ def _backward_step(
     else:
         recipe = _recipe((x[0], outputs, *x[2:]), (outputs, inputs, *counts))
     if recipe is None:
+        if config.get_precision() != "fast":
+            return ""
         from trnfft.planner.plan import Recipe  # here: only its users load the planner
 
         neuron_launches.SEVERAL[_BY_TRANSFORMS] = _gradients_by_launches
