@@ -16,23 +16,26 @@ once for each part of X, so that one product contracts samples and parts:
 
 Frequencies are shared among slots of the partitions, whose products run side by side, and among the
 programs of the launch, which first wait for each other. Samples beyond those that fit are added by
-VectorE. Both parts of few samples lie far apart in a slot, with zeros between them, because the DMA
-engines share the work by partitions.
+VectorE, many of them in a loop on the device. Both parts of few samples lie far apart in a slot,
+with zeros between them, because the DMA engines share the work by partitions.
 
 Why it is fast.  x is not read and not transformed again, and no weight is transposed in HBM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
+from .. import counting
 from ..engines import HALF, PSUM_BANK, clear, hbm, psum, sbuf, transfer
-from ..isa import nisa, nki
+from ..isa import nisa, nki, nl
 from ..launch import Rows, for_rows, meet
 from ..packing import unpack
 from ..pipeline import TURN, Block, Single
@@ -44,6 +47,7 @@ from .spectral_convolution import Convolution
 
 _FEW = 48  # channels
 _LOADED = 24 << 10  # bytes a partition of both spectra that are loaded at a time
+_UNROLLED = 16  # times that samples are loaded, up to which they are in no loop
 
 Channels = tuple[tuple[int, int], tuple[int, int]]  # (first, count) of those of x and of y
 
@@ -79,6 +83,15 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     return dx, by_weight[0], by_weight[1]
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Samples that are loaded at once; ``base`` is the register from which ``first`` counts."""
+
+    base: Any
+    first: int
+    count: int
+
+
 class WeightGradient:
     """The second pass, whose rows are frequencies; a block has as many as are loaded at once."""
 
@@ -86,8 +99,8 @@ class WeightGradient:
         self.of_x, self.of_dy, self.target = of_x, of_dy, target
         self.batch, self.total, _, self.inputs = of_x.shape
         self.outputs = of_dy.shape[3]
-        self.samples = chunks(self.batch, HALF)
-        self.slot = row_tile(2 * self.samples[0][1])  # partitions of both parts of the samples
+        self.samples = [Samples(None, *cut) for cut in chunks(self.batch, HALF)]
+        self.slot = row_tile(2 * self.samples[0].count)  # partitions of both parts of the samples
         self.slots = PARTITIONS // self.slot
         # Whole runs of HBM are loaded where few channels would be short runs, else only what is
         # used: the numbers of a frequency in each tile.
@@ -107,7 +120,7 @@ class WeightGradient:
             for _ in range(2)
         ]
         last = chunks(self.inputs)[-1][1]
-        if columns_of(last) > last or self.samples[-1][1] < self.apart:
+        if columns_of(last) > last or self.samples[-1].count < self.apart:
             for pair in self.tiles:
                 for tile, engine in zip(
                     pair, (nisa.engine.vector, nisa.engine.gpsimd), strict=True
@@ -118,8 +131,16 @@ class WeightGradient:
         """Load nothing, because blocks share nothing."""
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
-        """Return frequencies as blocks."""
-        return [Rows(base, first + low, 1, size) for low, size in chunks(count, self.most)]
+        """Return frequencies as blocks, of the same number in every program, if it can be."""
+        own = math.ceil(count / self.most)
+        blocks = self._blocks if base is None and count >= self._blocks else own
+        ends = [count * block // max(1, blocks) for block in range(blocks + 1)]
+        return [Rows(base, first + low, 1, high - low) for low, high in pairwise(ends)]
+
+    @property
+    def _blocks(self) -> int:
+        """The blocks of a program whose frequencies are in no loop."""
+        return math.ceil(math.ceil(self.total / nl.num_programs()) / self.most)
 
     def block(self, rows: Rows, number: int) -> Block:
         """The gradient of the weight for some frequencies."""
@@ -134,13 +155,52 @@ class WeightGradient:
         """Sum over all samples, for some channels of x and of y; turn: of the tiles for loads."""
         cut, other = channels
         sums = sbuf((columns_of(cut[1]), 2, other[1], rows.each))  # [i, part, o, f]
-        for index, samples in enumerate(self.samples):
-            tiles = self.tiles[(turn + index) % 2]
-            self._load(rows, samples, channels, tiles)
-            each = -(-rows.each // self.slots)
-            for low, count in chunks(each, max(1, PSUM_BANK // (2 * other[1]))):
-                self._multiply(tiles, sums, (low, count), index > 0)
+        pairs = self._pairs(rows)
+        self._add(rows, channels, sums, turn, enumerate(self.samples[: 2 if pairs else None]))
+        if pairs > 0:
+
+            def body(base: Any) -> None:
+                both = ((index, Samples(base, index * HALF, HALF)) for index in range(2))
+                self._add(rows, channels, sums, turn, both, is_first=False)
+                self.balance.restart()
+
+            self.balance.restart()
+            if counting.current() is None:
+                nl.fori_loop(2 * HALF, 2 * HALF * (1 + pairs), body, 2 * HALF)
+            else:
+                body(None)
+            rest = enumerate(self.samples[2 + 2 * pairs :])
+            self._add(rows, channels, sums, turn, rest, is_first=False)
         self._store(rows, channels, sums)
+
+    def _pairs(self, rows: Rows) -> int:
+        """Return how many pairs of loads a loop on the device makes, after the first pair.
+
+        An address has one register, and all programs must have the same loops.
+        """
+        programs = nl.num_programs()
+        is_same = rows.base is None and self.total // programs >= self._blocks
+        if len(self.samples) <= _UNROLLED or not is_same:
+            return 0
+        return self.batch // (2 * HALF) - 1
+
+    def _add(
+        self,
+        rows: Rows,
+        channels: Channels,
+        sums: Tensor,
+        turn: int,
+        samples: Iterable[tuple[int, Samples]],
+        *,
+        is_first: bool = True,
+    ) -> None:
+        """Add products of samples, with their numbers; is_first: whether sums hold nothing yet."""
+        for index, some in samples:
+            tiles = self.tiles[(turn + index) % 2]
+            self._load(rows, some, channels, tiles)
+            each = -(-rows.each // self.slots)
+            for low, count in chunks(each, max(1, PSUM_BANK // (2 * channels[1][1]))):
+                self._multiply(tiles, sums, (low, count), index > 0 or not is_first)
 
     def _multiply(
         self, tiles: Sequence[Tensor], sums: Tensor, cut: tuple[int, int], is_added: bool
@@ -186,7 +246,7 @@ class WeightGradient:
             transfer(rectangle, sums[0 : cut[1], part], rows.base)
 
     def _load(
-        self, rows: Rows, samples: tuple[int, int], channels: Channels, tiles: Sequence[Tensor]
+        self, rows: Rows, samples: Samples, channels: Channels, tiles: Sequence[Tensor]
     ) -> None:
         """Load X [(slot, part, b), f, i] and D [(slot, part, b), f, (part, o)].
 
@@ -194,7 +254,7 @@ class WeightGradient:
         same place for both parts.
         """
         each = -(-rows.each // self.slots)
-        if samples[1] < self.samples[0][1]:
+        if samples.count < self.samples[0].count:
             for tile in tiles:  # which holds the samples before, which are more
                 clear(tile)
         (i, i_count), (o, o_count) = channels
@@ -203,38 +263,42 @@ class WeightGradient:
             if held <= 0:
                 continue
             partition = place * self.slot + part * self.apart
-            x, d = (tile[partition : partition + samples[1]] for tile in tiles)
-            start = samples[0], rows.first + place * each
+            x, d = (tile[partition : partition + samples.count] for tile in tiles)
+            start = rows.first + place * each
             columns = part * self.inputs + i, part * self.outputs + o
             if self.in_runs:
                 ends = [(held - 1) * width for width in self.widths]
-                self._load_part(x[:, 0 : ends[0] + i_count], self.of_x, start, columns[0], rows)
+                self._load_part(
+                    x[:, 0 : ends[0] + i_count], self.of_x, (samples, start, columns[0]), rows
+                )
                 run = d[:, 0 : ends[1] + 2 * o_count]
-                self._load_part(run, self.of_dy, start, columns[1], rows)
+                self._load_part(run, self.of_dy, (samples, start, columns[1]), rows)
                 continue
             x, d = (
                 tile[:, 0 : held * width].reshape_dim(1, (held, width))
                 for tile, width in zip((x, d), self.widths, strict=True)
             )
-            self._load_part(x[:, :, 0:i_count], self.of_x, start, columns[0], rows)
+            self._load_part(x[:, :, 0:i_count], self.of_x, (samples, start, columns[0]), rows)
             for half in range(2):
                 low = columns[1] + half * self.outputs
                 of_half = d[:, :, half * o_count : (half + 1) * o_count]
-                self._load_part(of_half, self.of_dy, start, low, rows)
+                self._load_part(of_half, self.of_dy, (samples, start, low), rows)
 
     def _load_part(
-        self, place: Tensor, source: Tensor, start: tuple[int, int], column: int, rows: Rows
+        self, place: Tensor, source: Tensor, start: tuple[Samples, int, int], rows: Rows
     ) -> None:
-        """Load HBM [B, f, columns] from a sample, a frequency and a column on.
+        """Load HBM [B, f, columns] from some samples, a frequency and a column on.
 
         place: [b, f, n], or [b, n] for a run of several frequencies.
         """
+        samples, frequency, column = start
         width = source.shape[2] * source.shape[3]
         steps = [self.total * width, width, 1] if len(place.shape) == 3 else [self.total * width, 1]
+        base, dim = (rows.base, 1) if samples.base is None else (samples.base, 0)
         data = source.ap(
             [[step, count] for step, count in zip(steps, place.shape, strict=True)],
-            (start[0] * self.total + start[1]) * width + column,
-            scalar_offset=rows.base,
-            indirect_dim=1,
+            (samples.first * self.total + frequency) * width + column,
+            scalar_offset=base,
+            indirect_dim=dim,
         )
-        transfer(place, data, rows.base)
+        transfer(place, data, base)

@@ -95,6 +95,16 @@ FUNCTIONS["fft_workspace_bytes"] = Function(
     },
     lambda **options: lambda size: size >= 0,
 )
+FUNCTIONS["plan_layer"] = Function(
+    lambda inputs, **options: trnfft.plan_layer(trnfft.nn.FNetMixer(), inputs, **options),
+    {
+        "inputs": Argument(("(66, 128)", "(2, 100, 96)", "(7, 5)"), ints("(8, 8)").hostile),
+        "backward": FLAG,
+        "target": CHIP,
+        "cores": optional(ints("1", "2", "None")),
+    },
+    lambda inputs, **options: lambda report: report.launch_count("forward") == 1,
+)
 POINTS = {"n": ints("8", "1000", "97", "5000")}
 
 

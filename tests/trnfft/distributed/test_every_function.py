@@ -23,8 +23,15 @@ WITHOUT_INPUT = {
     *("get_complex_storage", "set_complex_storage"),
     *("FftPlan", "__version__", "backend", "distributed", "export_wisdom", "fft_workspace_bytes"),
     *("fftfreq", "fhtoffset", "forget_wisdom", "get_backend", "get_precision", "import_wisdom"),
-    *("next_fast_len", "nn", "nn.convert_linear", "order", "plan", "point_spread_functions"),
-    *("precision", "rfftfreq", "scipy_backend", "set_backend", "set_precision"),
+    *("next_fast_len", "nn", "nn.convert_linear", "order", "plan", "plan_layer"),
+    *(
+        "point_spread_functions",
+        "precision",
+        "rfftfreq",
+        "scipy_backend",
+        "set_backend",
+        "set_precision",
+    ),
 }
 
 
