@@ -10,6 +10,7 @@ from torch import nn
 
 from trnfft.arguments import are_several, check_flags, integers
 from trnfft.checks import shown
+from trnfft.memory import check_memory
 from trnfft.model_check import Report, check_model
 
 
@@ -42,6 +43,7 @@ def plan_layer(
     Raises:
         TypeError: `layer` is not a module, or an input is neither a shape nor a tensor.
         ValueError: a size is negative, or `target` or `cores` is not allowed.
+        RuntimeError: no tensor has so many numbers as a shape.
         Exception: the layer raises an error for inputs of these shapes.
 
     Examples:
@@ -73,6 +75,7 @@ def _spec(one: Any) -> torch.Tensor:
     shape = integers("inputs", one)
     if min(shape, default=0) < 0:
         raise ValueError(f"argument 'inputs' has the shape {shape}, allowed are sizes of 0 or more")
+    check_memory(f"argument 'inputs' has the shape {shape}", shape, 4, "meta")
     return torch.empty(shape, dtype=torch.float32, device="meta")
 
 

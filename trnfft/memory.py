@@ -32,7 +32,7 @@ def check_memory(
     """
     if torch.compiler.is_compiling():
         return
-    size = math.prod(shape) * itemsize
+    size = math.prod(map(int, shape)) * itemsize  # those of NumPy overflow
     memory = _memory() if torch.device(device).type == "cpu" else _MOST_BYTES
     if size > memory:
         raise RuntimeError(

@@ -28,7 +28,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
@@ -131,11 +131,16 @@ class WeightGradient:
         """Load nothing, because blocks share nothing."""
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
-        """Return frequencies as blocks, of the same number in every program, if it can be."""
-        own = math.ceil(count / self.most)
-        blocks = self._blocks if base is None and count >= self._blocks else own
-        ends = [count * block // max(1, blocks) for block in range(blocks + 1)]
-        return [Rows(base, first + low, 1, high - low) for low, high in pairwise(ends)]
+        """Return frequencies as blocks; where these have loops, as many in every program."""
+        low, size = 0, self.most
+        found = list[Rows]()
+        while low < count:
+            if self._has_loops(base):
+                size = (count - low) // (self._blocks - len(found))
+            size = min(size, count - low)
+            found.append(Rows(base, first + low, 1, size))
+            low += size
+        return found
 
     @property
     def _blocks(self) -> int:
@@ -173,16 +178,17 @@ class WeightGradient:
             self._add(rows, channels, sums, turn, rest, is_first=False)
         self._store(rows, channels, sums)
 
-    def _pairs(self, rows: Rows) -> int:
-        """Return how many pairs of loads a loop on the device makes, after the first pair.
+    def _has_loops(self, base: Any) -> bool:
+        """Return whether blocks of frequencies add samples in loops on the device.
 
         An address has one register, and all programs must have the same loops.
         """
-        programs = nl.num_programs()
-        is_same = rows.base is None and self.total // programs >= self._blocks
-        if len(self.samples) <= _UNROLLED or not is_same:
-            return 0
-        return self.batch // (2 * HALF) - 1
+        is_same = base is None and self.total // nl.num_programs() >= self._blocks
+        return len(self.samples) > _UNROLLED and is_same
+
+    def _pairs(self, rows: Rows) -> int:
+        """Return how many pairs of loads a loop on the device makes, after the first pair."""
+        return self.batch // (2 * HALF) - 1 if self._has_loops(rows.base) else 0
 
     def _add(
         self,

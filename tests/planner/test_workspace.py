@@ -157,6 +157,10 @@ def test_separate_launches_need_what_their_largest_one_needs():
     assert workspace_bytes(found) == max(of_transforms) > 0
 
 
+def test_a_length_may_come_from_an_iterator():
+    assert trnfft.fft_workspace_bytes(iter([12, 20])) == trnfft.fft_workspace_bytes((12, 20))
+
+
 def test_one_transform_by_default():
     for n_or_shape, options in ((10007, {}), ((12, 20), {"real": True})):
         one = trnfft.fft_workspace_bytes(n_or_shape, **options)

@@ -73,6 +73,7 @@ def test_what_it_prints():
         ((torch.nn.ReLU(), "ab"), TypeError, "argument 'inputs' has 'ab'"),
         ((torch.nn.ReLU(), (3, -1)), ValueError, r"the shape \(3, -1\), allowed are sizes"),
         ((torch.nn.ReLU(), (3, 1.5)), TypeError, "argument 'inputs'"),
+        ((torch.nn.ReLU(), (2**40, 2**40)), RuntimeError, "argument 'inputs' has the shape"),
     ],
 )
 def test_wrong_arguments(arguments, error, sentence):
@@ -81,5 +82,6 @@ def test_wrong_arguments(arguments, error, sentence):
 
 
 def test_wrong_chips():
-    with pytest.raises(ValueError, match="trn9"):
-        trnfft.plan_layer(torch.nn.ReLU(), (3,), target="trn9")
+    for target in ("trn9", ["trn1"]):
+        with pytest.raises(ValueError, match=r"argument 'target' is .*allowed are trn1"):
+            trnfft.plan_layer(torch.nn.ReLU(), (3,), target=target)

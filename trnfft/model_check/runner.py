@@ -27,7 +27,7 @@ from trnfft.model_check.findings import BACKWARD, Report
 from trnfft.model_check.sites import Origin, Site
 from trnfft.model_check.stand_in import in_place_of
 from trnfft.model_check.watch import Watch
-from trnfft.planner.problem import checked_cores
+from trnfft.planner.problem import checked_launch
 
 DEVICES = ("cpu", "meta")
 
@@ -250,9 +250,7 @@ def _launches_for(
 ) -> Iterator[tuple[hardware.NeuronCore, int]]:
     """Plans launches for a chip and a degree of LNC in a block, and yields both."""
     try:
-        chip = hardware.current() if target is None else hardware.chip(target)
-        named = None if target is None else chip
-        degree = hardware.degree(named) if cores is None else checked_cores(cores, chip)
+        chip, degree = checked_launch(target, cores)
     except (ValueError, TypeError) as error:
         raise NotAllowed(str(error)) from None
     with hardware.select(chip) if target is not None else nullcontext():

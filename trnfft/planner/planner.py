@@ -34,7 +34,7 @@ from trnfft.planner.problem import (
     Sizes,
     at_least_one,
     checked_accuracy,
-    checked_cores,
+    checked_launch,
     checked_shape,
     checked_sizes,
 )
@@ -45,6 +45,7 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
 LONGEST = max(each.longest for each in ALGORITHMS.values() if isinstance(each, LengthAlgorithm))
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
+MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
 SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
@@ -125,7 +126,7 @@ def plan(
     check_flag("inverse", inverse)
     mode, budget = checked_accuracy(precision, dtype, max_error)
     sizes = checked_sizes(n, shape, padded_from)
-    chip, degree = _launch(target, cores)
+    chip, degree = checked_launch(target, cores)
     problem = Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -409,7 +410,7 @@ def _float32_problem(
     kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
 ) -> Problem:
     """Returns a problem of kernels for float32 data, in the mode "fast"."""
-    chip, degree = _launch(target, cores)
+    chip, degree = checked_launch(target, cores)
     return Problem(
         n=sizes.n,
         shape=sizes.shape,
@@ -421,21 +422,6 @@ def _float32_problem(
         max_error=accuracy.MAX_ERRORS["fast"],
         cores=degree,
     )
-
-
-def _launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
-    """Returns chip and degree of LNC; for None, those of the launches on this computer."""
-    named = None if target is None else _chip(target)
-    chip = named or hardware.current()
-    return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
-
-
-def _chip(target: str) -> hardware.NeuronCore:
-    try:
-        return hardware.chip(target)
-    except (ValueError, TypeError):  # TypeError for values that cannot be looked up
-        known = ", ".join(hardware.NAMES)
-        raise ValueError(f"argument 'target' is {shown(target)}, allowed are {known}") from None
 
 
 def _real_plan(problem: Problem) -> Plan:
@@ -506,6 +492,11 @@ def check_longest(n: int) -> None:
 
 def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
+    if problem.batch > MOST_BATCH:
+        raise NotImplementedError(
+            f"argument 'batch' is {shown(problem.batch)}, allowed is 1 to {MOST_BATCH}: no memory "
+            f"has room for more"
+        )
     if not problem.shape:
         check_longest(problem.n)
     elif problem.n > MOST_POINTS and problem.kind not in FUSED_KINDS:

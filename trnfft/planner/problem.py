@@ -201,6 +201,25 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
     return precision, budget
 
 
+def checked_launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
+    """Returns chip and degree of LNC; for None, those of the launches on this computer.
+
+    Raises:
+        TypeError, ValueError: the chip is unknown, or it does not have the degree.
+    """
+    named = None if target is None else _chip(target)
+    chip = named or hardware.current()
+    return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
+
+
+def _chip(target: str) -> hardware.NeuronCore:
+    try:
+        return hardware.chip(target)
+    except (ValueError, TypeError):  # TypeError for values that cannot be looked up
+        known = ", ".join(hardware.NAMES)
+        raise ValueError(f"argument 'target' is {shown(target)}, allowed are {known}") from None
+
+
 def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
     """Returns the degree of LNC of a problem.
 

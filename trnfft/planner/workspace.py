@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nki_sim import dtypes, hardware
@@ -11,11 +11,9 @@ from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
-from trnfft.planner.planner import plan, plan_convolution, solved
+from trnfft.planner.planner import MOST_BATCH, plan, plan_convolution, solved
 from trnfft.planner.problem import at_least_one, checked_shape
 from trnfft.planner.separate import SEPARATE, transforms
-
-MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
 
 
 def fft_workspace_bytes(
@@ -59,6 +57,8 @@ def fft_workspace_bytes(
         655360
     """
     is_length = not isinstance(n_or_shape, Iterable)
+    if isinstance(n_or_shape, Iterator):
+        n_or_shape = tuple(n_or_shape)  # because it can be read once
     checked_shape("n_or_shape", (n_or_shape,) if is_length else n_or_shape)
     check_flag("convolution", convolution)
     if at_least_one("batch", batch) > MOST_BATCH:
