@@ -45,7 +45,7 @@ HOST = "host"  # torch.fft in float64: no kernel, no launch
 # Of a transform in one launch.
 LONGEST = max(each.longest for each in ALGORITHMS.values() if isinstance(each, LengthAlgorithm))
 MOST_POINTS = 2**29  # of an array: 2 GiB of float32
-MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
+_MOST_BATCH = 2**256  # more than any memory holds; times of more are no floats
 SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untried algorithms only
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
@@ -492,10 +492,9 @@ def check_longest(n: int) -> None:
 
 def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
-    if problem.batch > MOST_BATCH:
+    if problem.batch > _MOST_BATCH:
         raise NotImplementedError(
-            f"argument 'batch' is {shown(problem.batch)}, allowed is 1 to {MOST_BATCH}: no memory "
-            f"has room for more"
+            f"argument 'batch' is {shown(problem.batch)}, which no memory holds; use a smaller batch"
         )
     if not problem.shape:
         check_longest(problem.n)

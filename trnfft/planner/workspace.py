@@ -11,9 +11,11 @@ from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
-from trnfft.planner.planner import MOST_BATCH, plan, plan_convolution, solved
+from trnfft.planner.planner import plan, plan_convolution, solved
 from trnfft.planner.problem import at_least_one, checked_shape
 from trnfft.planner.separate import SEPARATE, transforms
+
+MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
 
 
 def fft_workspace_bytes(
