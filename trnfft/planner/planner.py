@@ -494,7 +494,7 @@ def _check_points(problem: Problem) -> None:
     """Raises NotImplementedError for too large a problem, before the search."""
     if problem.batch > _MOST_BATCH:
         raise NotImplementedError(
-            f"argument 'batch' is {shown(problem.batch)}, which no memory holds; use a smaller batch"
+            f"argument 'batch' is {shown(problem.batch)}, which no memory holds; use a smaller one"
         )
     if not problem.shape:
         check_longest(problem.n)
