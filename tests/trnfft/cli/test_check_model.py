@@ -589,7 +589,7 @@ def test_a_module_by_its_name(run):
         (function("return x"), ("--input", "3x"), "argument '--input' is '3x'"),
         (function("return x"), ("--input", "3:int5"), "allowed dtypes are float32"),
         (function("return x"), ("--device", "xla"), "argument 'device' is 'xla'"),
-        (function("return x"), ("--target", "trn9"), "'trn9' is not known"),
+        (function("return x"), ("--target", "trn9"), "'target' is 'trn9', allowed are trn1"),
         (function("return x"), ("--target", "trn1", "--lnc", 2), "the degree of LNC, is 2"),
         (function("return 5"), ("--backward",), "no result of the model has a derivative"),
         (function("return x.sum().item()"), ("--device", "meta"), "(try --device cpu)"),
