@@ -24,6 +24,7 @@ from nki_kernels.spectral.spectral_tables import kept_frequencies, spectral_spec
 from nki_sim import hardware
 from trnfft.planner.planner import plan_spectral_convolution
 
+from .. import sweeps
 from .independence import check_rows_are_independent
 from .samples import error, real
 
@@ -155,7 +156,7 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@sweeps.some("chip", CHIPS, ("trn1", "trn3"))
 @pytest.mark.parametrize("channels, lengths, counts, batch", LAYERS)
 def test_layers(monkeypatch, chip, channels, lengths, counts, batch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -227,7 +228,7 @@ def test_random_layers(drawn):
 
 @pytest.mark.sweep
 @given(layers())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_many_random_layers(drawn):
     check_random(drawn)
 
@@ -240,7 +241,7 @@ LOOPED = [
 ]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@sweeps.some("chip", CHIPS, ("trn1", "trn3"))
 @pytest.mark.parametrize("channels, lengths, counts", LOOPED)
 def test_loops_and_two_cores(monkeypatch, chip, channels, lengths, counts):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -251,7 +252,7 @@ def test_loops_and_two_cores(monkeypatch, chip, channels, lengths, counts):
     layer.check(1, programs)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@sweeps.some("chip", CHIPS, ("trn1", "trn2"))
 @pytest.mark.parametrize(
     "channels, counts, batch",
     [((3, 4), (5,), 1200), ((33, 50), (3,), 1088), ((130, 3), (2,), 1100), ((2, 2), (1,), 1100)],
@@ -289,7 +290,7 @@ def test_samples_are_independent(monkeypatch, chip, lengths, counts):
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("batch", [64, 500])
+@pytest.mark.parametrize("batch", [sweeps.whole(64), 500])
 @pytest.mark.parametrize(
     "channels, lengths, counts",
     [
@@ -325,7 +326,7 @@ GOALS = [
 ]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@sweeps.some("chip", CHIPS, ("trn2",))
 @pytest.mark.parametrize("channels, lengths, counts, batch", GOALS)
 def test_less_time_than_transforms(chip, channels, lengths, counts, batch):
     """A quarter less at least, also for the gradients; two cores need less than one."""
