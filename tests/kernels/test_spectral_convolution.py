@@ -22,9 +22,9 @@ from nki_kernels.spectral.spectral_convolution import spectral_convolution
 from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import kept_frequencies, spectral_specs, spectral_tables
 from nki_sim import hardware
+from tests import sweeps
 from trnfft.planner.planner import plan_spectral_convolution
 
-from .. import sweeps
 from .independence import check_rows_are_independent
 from .samples import error, real
 
