@@ -7,7 +7,7 @@ which is a forward and a backward pass; the spectra of constant filters are kept
 before. Layers of which one launch does the work are run a second time by transforms, as before that
 launch existed: "apart" says so. The simulator models the launches. The operations of torch
 between the launches are counted as if each of them read its operands from HBM and wrote its result
-to HBM, at the documented DMA rate. This count is an upper bound, because a compiler fuses some of
+to HBM, at the rate of the DMA engines of all cores of a launch or of HBM. This count is an upper bound, because a compiler fuses some of
 the operations.
 """
 
@@ -220,7 +220,7 @@ def measured(case: Case, target: str, is_apart: bool = False) -> Traffic:
         timeline.hbm_bytes,
         timeline.total_ns / 1e3,
         operations.nbytes,
-        operations.nbytes / chip.dma_total_bytes_per_ns / 1e3,
+        chip.dma_floor_ns(1, operations.nbytes, hardware.degree(chip)) / 1e3,
     )
 
 
@@ -235,7 +235,8 @@ def main(
     console = Console(width=130)
     for target in targets or hardware.NAMES:
         chip = hardware.chip(target)
-        table = Table(title=f"forward passes and training steps, modelled on one core of {target}")
+        where = f"one logical core of {target}, LNC={hardware.degree(chip)}"
+        table = Table(title=f"forward passes and training steps, modelled on {where}")
         for heading in ("layer", "input"):
             table.add_column(heading)
         headings = ("launches", "MB in them", "us in them", "with them, about")
