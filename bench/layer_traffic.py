@@ -5,10 +5,10 @@ Run: python -m bench.layer_traffic [trn1 trn2 trn3]
 The program runs a forward pass without gradients on the backend "nki-sim", or a training step,
 which is a forward and a backward pass; the spectra of constant filters are kept from the pass
 before. Layers of which one launch does the work are run a second time by transforms, as before that
-launch existed: "apart" says so. The simulator models the launches. The operations of torch
-between the launches are counted as if each of them read its operands from HBM and wrote its result
-to HBM, at the rate of the DMA engines of all cores of a launch or of HBM. This count is an upper bound, because a compiler fuses some of
-the operations.
+launch existed: "apart" says so. The simulator models the launches, on a logical core of the default
+degree. The operations of torch between the launches are counted as if each of them read its
+operands from HBM and wrote its result to HBM, at the rate of the DMA engines of the logical core,
+or of HBM. This count is an upper bound, because a compiler fuses some of the operations.
 """
 
 from __future__ import annotations
