@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from nki_sim.hardware import PARTITIONS
@@ -259,6 +260,16 @@ def multiply_through_psum(dst: Tensor, x: Tensor, factors: Tensor) -> None:
             nisa.activation(dst=bank, op=nl.copy, data=x[:, part, low:high])
             banks.append(bank)
         multiply_banks(dst[:, :, low:high], banks, factors[:, :, low:high])
+
+
+def cuts(low: int, end: int, parts: int | None = None) -> list[tuple[int, int]]:
+    """Return (low, end) of so many parts of a range, of about equal size.
+
+    parts: by default as few as have up to 128 numbers each.
+    """
+    count = -(-(end - low) // PARTITIONS) if parts is None else parts
+    ends = [low + (end - low) * index // max(1, count) for index in range(count + 1)]
+    return list(pairwise(ends))
 
 
 def element_count(sizes: Sequence[int]) -> int:

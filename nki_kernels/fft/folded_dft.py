@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise, product, starmap
+from itertools import product, starmap
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ import numpy as np
 from ..engines import (
     PARTITIONS,
     PSUM_BANK,
+    cuts,
     element_count,
     evacuate,
     hbm,
@@ -89,10 +90,8 @@ class Chunk:
 
 def chunks_of(n: int) -> list[Chunk]:
     """Return 0 .. N/2 in chunks of at most 128, of about equal size."""
-    half = n // 2 + 1
-    count = -(-half // PARTITIONS)
-    ends = [half * index // count for index in range(count + 1)]
-    return [Chunk(low, end, max(low, 1), min(end, (n + 1) // 2)) for low, end in pairwise(ends)]
+    found = cuts(0, n // 2 + 1)
+    return [Chunk(low, end, max(low, 1), min(end, (n + 1) // 2)) for low, end in found]
 
 
 def folded_dft_tables(

@@ -40,6 +40,7 @@ from ..engines import (
     NARROW,
     PSUM_BANK,
     clear,
+    cuts,
     evacuate,
     even_columns,
     multiply,
@@ -110,11 +111,9 @@ class Product:
 
     def pieces(self) -> Iterator[Piece]:
         """Yield pieces of at most 128 numbers, of about equal length."""
-        count = -(-self.contracted // PARTITIONS)
-        ends = [self.contracted * index // count for index in range(count + 1)]
         for part in range(self.parts):
-            for index in range(count):
-                yield Piece(part, ends[index], ends[index + 1])
+            for cut in cuts(0, self.contracted):
+                yield Piece(part, *cut)
 
 
 @dataclass(frozen=True)

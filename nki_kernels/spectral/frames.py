@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 
 from nki_sim.hardware import PARTITIONS
 
@@ -39,6 +38,7 @@ from ..chip import psum_port_is_shared, transposes_mix_rows
 from ..engines import (
     PSUM_BANK,
     clear,
+    cuts,
     evacuate,
     hbm,
     multiply,
@@ -267,10 +267,7 @@ class Bands(Powers):
         super().setup()
         bins, self.bands = self.bank.shape
         self.mixes = transposes_mix_rows()
-        total = bins + self.mixes
-        parts = -(-total // PARTITIONS)
-        ends = [total * part // parts for part in range(parts + 1)]
-        self.chunks = list(pairwise(ends))
+        self.chunks = cuts(0, bins + self.mixes)
         self.weights = list[Tensor]()
         for low, high in self.chunks:
             tile = sbuf((PARTITIONS, columns_of(self.bands)))

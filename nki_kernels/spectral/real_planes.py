@@ -43,6 +43,7 @@ from ..engines import (
     PARTITIONS,
     PSUM_BANK,
     Turns,
+    cuts,
     evacuate,
     hbm,
     multiply,
@@ -65,13 +66,6 @@ _FOLDED = 2 * SHORTEST  # points from which on an even axis is folded
 _LOADED = 24 << 10  # bytes a partition of rows that are loaded ahead
 _ORDER = Order(3, spread=early, begun=3)
 _DMA_WRITTEN = 56 << 10  # bytes a partition of rows and tables that may stay where DMA wrote them
-
-
-def cuts(low: int, end: int) -> list[tuple[int, int]]:
-    """Return (low, end) of the chunks of a range, of about equal size and up to 128 each."""
-    count = -(-(end - low) // PARTITIONS)
-    ends = [low + (end - low) * index // count for index in range(count + 1)]
-    return list(zip(ends[:-1], ends[1:], strict=True))
 
 
 @dataclass(frozen=True)

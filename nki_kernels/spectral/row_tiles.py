@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from nki_sim.hardware import PARTITIONS
 
 from ..chip import transposes_mix_rows
-from ..engines import HALF, clear, element_count, sbuf, transfer
+from ..engines import HALF, clear, cuts, element_count, sbuf, transfer
 from ..isa import nisa, nl
 from ..launch import Rows
 from ..pipeline import Beside
@@ -313,11 +312,9 @@ def _runs(batch: int, size: int, total: int) -> list[_Run]:
         ]
         start = (batch - rest) * size
         return found + [_Run(start, rest * size, 0, 1, start, 0)] * (rest > 0)
-    parts = -(-size // PARTITIONS)
-    ends = [size * part // parts for part in range(parts + 1)]
     return [
         _Run(first * size + low, high - low, size, count, first * total + low, total, low)
-        for low, high in pairwise(ends)
+        for low, high in cuts(0, size)
         for first, count in chunks(batch, _TURNED)
     ]
 

@@ -30,7 +30,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
-from ..engines import hbm, sbuf
+from ..engines import cuts, hbm, sbuf
 from ..isa import nki, nl
 from ..launch import Rows, for_rows
 from ..packing import unpack
@@ -137,13 +137,8 @@ class Convolution:
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
-        blocks = -(-count // self.most)
-        sizes = [count * (index + 1) // blocks - count * index // blocks for index in range(blocks)]
-        found = list[Rows]()
-        for size in sizes:
-            found.append(Rows(base, first, 1, size))
-            first += size
-        return found
+        found = cuts(first, first + count, -(-count // self.most))
+        return [Rows(base, low, 1, end - low) for low, end in found]
 
     def setup(self) -> None:
         """Load tables, those that come later only if no block is on its way."""

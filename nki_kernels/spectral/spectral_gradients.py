@@ -34,7 +34,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import counting
-from ..engines import HALF, PSUM_BANK, clear, hbm, psum, sbuf, transfer
+from ..engines import HALF, PSUM_BANK, clear, cuts, hbm, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
 from ..launch import Rows, for_rows, meet
 from ..packing import unpack
@@ -132,15 +132,10 @@ class WeightGradient:
 
     def split(self, base: Any, first: int, count: int) -> list[Rows]:
         """Return frequencies as blocks; where these have loops, as many in every program."""
-        low, size = 0, self.most
-        found = list[Rows]()
-        while low < count:
-            if self._has_loops(base):
-                size = (count - low) // (self._blocks - len(found))
-            size = min(size, count - low)
-            found.append(Rows(base, first + low, 1, size))
-            low += size
-        return found
+        if self._has_loops(base):
+            found = cuts(first, first + count, self._blocks)
+            return [Rows(base, low, 1, end - low) for low, end in found]
+        return [Rows(base, first + low, 1, size) for low, size in chunks(count, self.most)]
 
     @property
     def _blocks(self) -> int:

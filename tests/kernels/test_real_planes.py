@@ -11,10 +11,10 @@ import pytest
 
 import nki_kernels.launch
 import nki_sim
+from nki_kernels.engines import cuts
 from nki_kernels.packing import pack
 from nki_kernels.spectral.real_planes import (
     check_shape,
-    cuts,
     real_planes,
     real_planes_specs,
     real_planes_tables,
