@@ -16,6 +16,7 @@ import torch
 from trnfft import config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.kinds import made_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops.transforms import irfft, owned, rfft
 
 
@@ -26,6 +27,18 @@ def has_kernels(*tensors: torch.Tensor) -> bool:
     if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
         return False
     return named(backend_for(tensors[0].device)).has_kernels
+
+
+def are_plain(*tensors: torch.Tensor) -> bool:
+    """Returns whether kernels may take these tensors, if a backend has them; not in jit traces."""
+    if torch.jit.is_tracing():
+        return False
+    for x in tensors:  # a loop, because a generator takes a microsecond
+        if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
+            return False
+        if isinstance(x, ComplexTensor):
+            return False
+    return True
 
 
 def has_rows_kernel_for(n: int) -> bool:

@@ -29,13 +29,12 @@ from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.tensor import (
-    ComplexTensor,
-    is_sharded,
     is_transformed,
     join_to_read,
     keep_from_compiler,
 )
 from trnfft.ops import autocast
+from trnfft.ops.convolution import are_plain
 from trnfft.ops.overlap import cut_frames, overlap_add
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
 
@@ -76,7 +75,7 @@ def frame_spectra(
         [B, T, N // 2 + 1], of the kind that `trnfft.rfft` returns, with T frames.
     """
     is_compiling = torch.compiler.is_compiling()
-    if not _is_plain(x, window):
+    if not are_plain(x, window):
         return _spectra(x, window, hop, scale)
     parts: Any = None
     if is_compiling and is_neuron_graph(x.device):
@@ -114,7 +113,7 @@ def frame_bands(
     """
     tensors = (x, window) if bank is None else (x, window, bank)
     is_compiling = torch.compiler.is_compiling()
-    if not _is_plain(*tensors) or _is_followed(tensors) or is_transformed() and not is_compiling:
+    if not are_plain(*tensors) or _is_followed(tensors) or is_transformed() and not is_compiling:
         return by_spectra(frame_spectra(x, window, hop, scale), bank, power)
     if is_compiling:
         if is_neuron_graph(x.device):
@@ -180,17 +179,6 @@ def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0
     if scale != 1.0:
         window = window * scale
     return rfft(cut_frames(x, window.shape[0], hop) * window)
-
-
-def _is_plain(*tensors: torch.Tensor) -> bool:
-    """Returns whether kernels may take the tensors."""
-    return not torch.jit.is_tracing() and all(
-        t.dtype == torch.float32
-        and t.numel() > 0
-        and not is_sharded(t)
-        and not isinstance(t, ComplexTensor)
-        for t in tensors
-    )
 
 
 def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:

@@ -33,8 +33,9 @@ from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import ComplexTensor, is_sharded, keep_from_compiler
+from trnfft.complex.tensor import keep_from_compiler
 from trnfft.ops import autocast
+from trnfft.ops.convolution import are_plain
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
 
 PRECISIONS = ("fast", "bf16", "bf16_refined")  # modes that kernels for whole layers have
@@ -56,7 +57,7 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
         [B, Co, *points].
     """
     real, imag = weight
-    if torch.jit.is_tracing() or not _is_plain(x, real, imag):
+    if not are_plain(x, real, imag):
         return by_transforms(x, weight, is_centered)[0]
     keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
     if torch.compiler.is_compiling():
@@ -142,16 +143,6 @@ def _backward_step(
         held = (inputs, outputs, *x[2:], *counts)
         recipe = Recipe(_BY_TRANSFORMS, math.prod(x[2:]), held=held)
     return neuron_launches.Step(_ordered(recipe, is_centered), inverse=not keeps).text()
-
-
-def _is_plain(*tensors: torch.Tensor) -> bool:
-    """Returns whether these are tensors for which there are kernels, if the backend has them."""
-    for x in tensors:  # a loop, because a generator takes a microsecond
-        if x.dtype != torch.float32 or x.numel() == 0 or is_sharded(x):
-            return False
-        if isinstance(x, ComplexTensor):
-            return False
-    return True
 
 
 def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
