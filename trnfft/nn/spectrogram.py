@@ -142,11 +142,9 @@ class Spectrogram(_Frames):
         dimension("dim", -1, waveform.ndim)
         if is_sharded(waveform):
             return of_shards(self, waveform, (-1,))  # type: ignore[no-any-return]
-        padded = self._padded(waveform)
-        signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
         if self._is_fused(waveform):
-            y = self.bands(signals, None)
-            return y.reshape(*padded.shape[:-1], *y.shape[-2:])
+            return self.bands(waveform, None)
+        padded, signals = self._signals(waveform)
         spectrum = stft(
             signals,
             self.n_fft,
@@ -174,15 +172,22 @@ class Spectrogram(_Frames):
         is_real = waveform.dtype == torch.float32 and self.window.dtype == torch.float32
         return is_real and self.power in (1, 2) and self.onesided is True
 
-    def bands(self, signals: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
-        """Returns powers of signals [B, L], or their sums in the bands of a bank [F, m]."""
+    def bands(self, waveform: torch.Tensor, bank: torch.Tensor | None) -> torch.Tensor:
+        """Returns powers of a signal [..., L], or their sums in the bands of a bank [F, m]."""
         check_flags(center=self.center)
+        padded, signals = self._signals(waveform)
         lengths = self.n_fft, self.hop_length, self.win_length
         x, window, hop = framed(signals, lengths, self.window, self.center, self.pad_mode)
         if self.by_window:
             window = window / self._norm()
         scale = self.n_fft**-0.5 if self.by_length else 1.0
-        return frame_bands(x, window, bank, hop, int(self.power or 0), scale)
+        y = frame_bands(x, window, bank, hop, int(self.power or 0), scale)
+        return y.reshape(*padded.shape[:-1], *y.shape[-2:])
+
+    def _signals(self, waveform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns a signal with its padding, [..., L], and the same as [B, L]."""
+        padded = self._padded(waveform)
+        return padded, padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
 
     def _padded(self, waveform: torch.Tensor) -> torch.Tensor:
         if not self.pad:
@@ -406,10 +411,7 @@ class MelSpectrogram(nn.Module):
             return self.mel_scale(self.spectrogram(waveform))
         spectrogram, bank = self.spectrogram, self.mel_scale.fb
         check_device("waveform", waveform.device, "the filter bank", bank.device)
-        padded = spectrogram._padded(waveform)
-        signals = padded.reshape(math.prod(padded.shape[:-1]), padded.shape[-1])
-        y = spectrogram.bands(signals, bank)
-        return y.reshape(*padded.shape[:-1], *y.shape[-2:])
+        return spectrogram.bands(waveform, bank)
 
     def _is_fused(self, waveform: torch.Tensor) -> bool:
         """Returns whether one kernel may compute both parts: not where one has been replaced."""
