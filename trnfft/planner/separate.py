@@ -6,9 +6,8 @@ A spectral convolution consists of two transforms:
 
 Two transforms are launches of their own. What torch moves between them is counted once for each
 operation, at the rate of all DMA engines or of HBM, and each operation waits for a load and for a
-store.
-Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the product of
-the kept spectra.
+store. Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the
+product of the kept spectra.
 
 The spectra of frames are a transform of frames, which torch cuts out of the signal, times the
 window. For a spectrogram torch squares both parts, adds them, and multiplies them by a bank of
