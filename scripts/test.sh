@@ -2,6 +2,11 @@
 # Runs the tests. Arguments go to pytest, for example: ./scripts/test.sh tests/test_sweeps.py -x
 # The first argument can be one of these:
 #   --all      runs whole sweeps, of which otherwise only a few cases run.
+#   --changed  runs the tests that a change since their last run can break, by scripts/changed.py. Its first run
+#              records which functions each test calls, as --changed --record does, which takes several minutes.
+#   --processors  runs the tests that compare numbers with the kernels that libraries have for other processors,
+#              by scripts/processors.py, and lists the errors that come nearest to their tolerance. With --short
+#              it runs three settings that differ most.
 #   --xla      runs tests/xla on the CPU device of PyTorch-XLA. These tests have an environment of their own,
 #              because torch_xla 2.9 needs torch 2.9, and has wheels for Python 3.10 to 3.13 only.
 #   --neuron   runs tests/neuron on a stand-in for TorchNeuron's device, which the tests build with the C++
@@ -33,6 +38,12 @@ fi
 if [ "${1:-}" = --all ]; then
     shift
     set -- -m "not slow" "$@"
+fi
+if [ "${1:-}" = --changed ] || [ "${1:-}" = --processors ]; then
+    program=scripts/${1#--}.py
+    shift
+    install_project dev
+    exec "$venv/bin/python" "$program" "$@"
 fi
 if [ "${1:-}" != --xla ]; then
     install_project dev

@@ -21,9 +21,12 @@ os.environ.setdefault("TRNFFT_SIMULATOR", "1")
 
 import pytest  # noqa: E402
 
+from tests.scheduling import scheduling, starts_processes  # noqa: E402
+
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Folders whose tests need torch, whatever they import.
 OF_TRNFFT = {"fuzz", "planner", "trnfft", "trnfft_demo"}
+COMPARES_NUMBERS = re.compile(r"\bnear\(|\bholds\(|check_rows_are_independent|tests\.tolerances")
 GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 
@@ -35,38 +38,40 @@ def pytest_ignore_collect(collection_path, config):
     """
     if collection_path.name == "neuron" and not any("neuron" in arg for arg in config.args):
         return True
+    is_file = collection_path.suffix == ".py"
+    if is_file and config.getoption("numeric"):
+        return not COMPARES_NUMBERS.search(collection_path.read_text("utf-8")) or None
     if HAS_TORCH:
         return None
     if collection_path.is_dir():
         return collection_path.name in OF_TRNFFT or None
-    if collection_path.suffix != ".py":
+    if not is_file:
         return None
     needs_torch = re.compile(r"^(from|import) (torch|trnfft)\b", re.MULTILINE)
     return bool(needs_torch.search(collection_path.read_text("utf-8"))) or None
 
 
-def starts_processes(nodeid):
-    """Returns whether the name of a test, its file or its folder says that it starts processes."""
-    return re.search(r"/distributed/(?!test_plan\.py)|/test_distributed\.py|_processes", nodeid)
+def pytest_addoption(parser):
+    parser.addoption(
+        "--budgets",
+        metavar="LANE",
+        help="fail where tests exceed their budget, see tests/budgets.py",
+    )
+    parser.addoption(
+        "--numeric", action="store_true", help="only files that compare numbers by tests.tolerances"
+    )
+
+
+def pytest_configure(config):
+    if HAS_TORCH:  # the unit of costs contains some torch
+        from tests.budgets import Accountant
+
+        config.pluginmanager.register(Accountant(config))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With --dist loadgroup, runs all tests that start several processes on one worker.
-
-    So these tests run one after the other, and at most two groups of processes exist at a time. The
-    mark of pytest-xdist 3.8 for this purpose has no effect since pytest 9.2 (pytest-xdist's issue
-    1386).
-    """
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from xdist.scheduler import LoadGroupScheduling
-
-    class Scheduling(LoadGroupScheduling):
-        def _split_scope(self, nodeid):
-            return "processes" if starts_processes(nodeid) else super()._split_scope(nodeid)
-
-    return Scheduling(config, log)
+    return scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(items):
