@@ -9,6 +9,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
+from tests.tolerances import near, sums
 
 from .conftest import RULE, new, sample, to_hbm, wide
 
@@ -27,9 +28,9 @@ def total(*arrays: Any, dtype: str = "float32", **settings: Any) -> Any:
 def test_sums(count: int) -> None:
     arrays = [sample((8, 12), ("float32", "bfloat16")[i % 2], seed=i) for i in range(count)]
     expected = sum(wide(a) for a in arrays)
-    np.testing.assert_allclose(total(*arrays), expected, atol=1e-5)
+    near(total(*arrays), expected, sums(count))
     rounded = total(*arrays, dtype="bfloat16", scales=(1.0,) * count)
-    np.testing.assert_allclose(wide(rounded), expected, rtol=5e-3, atol=1e-5)
+    near(wide(rounded), expected, sums(1, "bfloat16"))
 
 
 @pytest.mark.parametrize(

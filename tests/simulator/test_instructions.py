@@ -11,6 +11,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
+from tests.tolerances import elementary, near, sums
 
 from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
 
@@ -510,7 +511,7 @@ def test_power_runs_on_gpsimd() -> None:
         nisa.tensor_tensor(dst, x, y, nl.power)
         return dst
 
-    np.testing.assert_allclose(run(body, a, b), wide(a) ** wide(b), rtol=1e-6)
+    near(run(body, a, b), wide(a) ** wide(b), elementary(), each=True)
     with pytest.raises(RULE, match="power"):
         run(body, a, b, psum=(0,))
 
@@ -610,7 +611,7 @@ def test_tensor_scalar_unary(name: str, function: Any) -> None:
         nisa.tensor_scalar(dst, t, op(name), 0.0)
         return dst
 
-    np.testing.assert_allclose(run(body, data), function(wide(data)), rtol=1e-6)
+    near(run(body, data), function(wide(data)), elementary(), each=True)
 
 
 @pytest.mark.parametrize("reverse0", [False, True])
@@ -690,7 +691,7 @@ def test_activation(dtype: str, scale: Any, bias: Any, psum: Any) -> None:
     inner = wide(data) * (wide(s)[:, :, None] if scale == "tile" else scale)
     inner = inner + (wide(b)[:, :, None] if bias else 0)
     found, squares = run(body, data, s, b, psum=psum)
-    np.testing.assert_allclose(found.reshape(32, 3, 4), np.exp(inner), rtol=2e-6)
+    near(found.reshape(32, 3, 4), np.exp(inner), elementary() + sums(2), each=True)
     assert_same(squares, cast(wide(data) ** 2, dtype))
 
 
@@ -705,7 +706,7 @@ def test_activation_bias_number_needs_v3(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(RULE, match="bias"):
         run(body, data)
     trn(monkeypatch, 3)
-    np.testing.assert_allclose(run(body, data), wide(data) * 3 + 2, rtol=1e-6, atol=1e-6)
+    near(run(body, data), wide(data) * 3 + 2, sums(2))
 
 
 @pytest.mark.lenient
@@ -718,7 +719,7 @@ def test_activation_sine_outside_its_range() -> None:
     with pytest.warns(nki_sim.NkiSimulationWarning, match="sin"):
         found = run(body, np.array([[9.0, -9.0, 3.0, -1.0, 0.0]], np.float32))
     expected = [27.65, -27.65, np.sin(3.0), np.sin(-1.0), 0.0]
-    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+    near(found[0], expected, elementary())
 
 
 def test_activation_accumulates_in_its_registers() -> None:
@@ -737,10 +738,10 @@ def test_activation_accumulates_in_its_registers() -> None:
 
     one = (wide(a) ** 2).sum(axis=1, keepdims=True)
     two = (wide(b) ** 2).sum(axis=(1, 2)).reshape(8, 1)
-    sums = run(body, a, b)
+    totals = run(body, a, b)
     expected = (one, 2 * one + two, 0 * one, 2 * wide(a).sum(axis=1, keepdims=True))
-    for found, exact in zip(sums, expected, strict=True):
-        np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+    for found, exact in zip(totals, expected, strict=True):
+        near(found, exact, sums(18))
 
 
 def test_activation_registers_belong_to_lanes() -> None:
@@ -755,7 +756,7 @@ def test_activation_registers_belong_to_lanes() -> None:
         return total
 
     expected = 2 * wide(data).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(run(body, data), expected, rtol=1e-5, atol=1e-5)
+    near(run(body, data), expected, sums(12))
 
 
 def test_activation_result_over_its_own_output() -> None:
@@ -767,7 +768,7 @@ def test_activation_result_over_its_own_output() -> None:
 
     expected = data.copy()
     expected[:, 2] = data.sum(axis=1)
-    np.testing.assert_allclose(run(body, data), expected, rtol=1e-5, atol=1e-6)
+    near(run(body, data), expected, sums(6))
 
 
 # Reductions, statistics, scans.
@@ -880,11 +881,11 @@ def test_bn_stats_and_bn_aggr(dtype: str, sizes: Any) -> None:
         count, mean, spread = np.moveaxis(wide(stats)[:, -1, 3 * offset : 3 * offset + 3], -1, 0)
         np.testing.assert_array_equal(count, half.shape[1])
         if half.size:
-            np.testing.assert_allclose(mean, half.mean(axis=1), rtol=1e-5, atol=1e-6)
+            near(mean, half.mean(axis=1), sums(half.shape[1]), scale=half)
             exact = half.var(axis=1) * half.shape[1]
-            np.testing.assert_allclose(spread, exact, rtol=1e-4, atol=1e-6)
+            near(spread, exact, 2 * sums(half.shape[1]))
     exact = np.stack([wide(data).mean(axis=1), wide(data).var(axis=1)], axis=1)
-    np.testing.assert_allclose(moments, exact, rtol=1e-4, atol=1e-5)
+    near(moments, exact, 2 * sums(sum(sizes)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
@@ -1101,7 +1102,7 @@ def test_nc_matmul(left: str, right: str) -> None:
         return dst
 
     exact = wide(a).reshape(128, 64).T @ wide(b)
-    np.testing.assert_allclose(run(body, a, b).reshape(64, 96), exact, rtol=1e-4, atol=1e-4)
+    near(run(body, a, b).reshape(64, 96), exact, sums(128))
 
 
 def matmul(*modes: Any, disturb: bool = False) -> Any:
@@ -1133,14 +1134,14 @@ def matmul(*modes: Any, disturb: bool = False) -> Any:
 )
 def test_accumulation(modes: Any, count: int) -> None:
     found, product = matmul(*modes)
-    np.testing.assert_allclose(found, count * product, rtol=1e-5, atol=1e-5)
+    near(found, count * product, sums(32 * count))
 
 
 def test_accumulation_needs_a_matmul_first() -> None:
     for disturb in (False, True):
         with pytest.raises(RULE, match="accumulate"):
             matmul(True, disturb=disturb)
-    np.testing.assert_allclose(*matmul(False, disturb=True), rtol=1e-5, atol=1e-5)
+    near(*matmul(False, disturb=True), sums(32))
 
 
 @pytest.mark.parametrize("accumulate", [None, "explicit"])
@@ -1166,7 +1167,7 @@ def test_accumulation_in_overlapping_regions(accumulate: Any) -> None:
     expected[:, 12:36] += product[:, 0:24]
     expected[:, 24:48] += product[:, 16:40]
     expected[:, 0:48:2] += product[:, 0:24]
-    np.testing.assert_allclose(run(body, a, b), expected, rtol=1e-5, atol=1e-5)
+    near(run(body, a, b), expected, sums(32 * 3))
 
 
 def test_psum_accumulates_in_fp32() -> None:
@@ -1191,7 +1192,7 @@ def test_matmul_row_and_column_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
         return dst
 
     exact = wide(a)[64:].T @ wide(b)[64:]
-    np.testing.assert_allclose(run(body, a, b), exact, rtol=1e-5, atol=1e-5)
+    near(run(body, a, b), exact, sums(64))
 
 
 def test_matmul_double_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1204,7 +1205,7 @@ def test_matmul_double_row(monkeypatch: pytest.MonkeyPatch) -> None:
         return dst
 
     exact = np.einsum("kdm,kdn->mn", wide(a), wide(b))
-    np.testing.assert_allclose(run(body, a, b), exact, rtol=1e-4, atol=1e-4)
+    near(run(body, a, b), exact, sums(256))
 
 
 def test_matmul_bfloat16_output_and_wide_moving_on_v4(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1218,7 +1219,7 @@ def test_matmul_bfloat16_output_and_wide_moving_on_v4(monkeypatch: pytest.Monkey
 
     found = run(body, a, b)
     assert found.dtype == ml_dtypes.bfloat16
-    np.testing.assert_allclose(wide(found), wide(a).T @ wide(b), rtol=2**-7, atol=1e-3)
+    near(wide(found), wide(a).T @ wide(b), sums(1, "bfloat16"))
 
 
 @pytest.mark.parametrize("engine", ["tensor", "vector", "unknown"])
@@ -1332,7 +1333,7 @@ def test_bfloat16_arguments_are_updated(
 
     nki.simulate(kernel)(array)
     found = array.float().numpy() if kind == "torch" else array.astype(np.float32)
-    np.testing.assert_allclose(found, expected, rtol=2**-7)
+    near(found, expected, sums(1, "bfloat16"), each=True)
 
 
 def test_registers() -> None:

@@ -14,6 +14,7 @@ import pytest
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
+from tests.tolerances import near, sums
 
 from .conftest import RULE, TARGET, new, run, sample, to_hbm, wide
 
@@ -141,8 +142,7 @@ def test_matmul(k: int, dst_dtype: str) -> None:
     right = sample((k, 4 * 512), "bfloat16", seed=1)
     found = run(lambda a, b: product(a, b, dst_dtype), left, right)
     expected = dequantized(left, "float8_e4m3fn_x4").T @ dequantized(right, "float8_e5m2_x4")
-    tolerance = 1e-5 if dst_dtype == "float32" else 5e-3
-    np.testing.assert_allclose(wide(found), expected, atol=tolerance * np.abs(expected).max())
+    near(wide(found), expected, sums(4 * k) + sums(1, dst_dtype))
 
 
 def test_matmul_of_four_bit_numbers() -> None:
@@ -162,7 +162,7 @@ def test_matmul_of_four_bit_numbers() -> None:
     numbers *= np.exp2(np.repeat(codes.astype(int), 8, axis=1) - 127.0)[..., None]
     expected = np.einsum("pmj,pnj->mn", numbers[0], numbers[1])
     found = run(body, *bits, *codes)
-    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    near(found, expected, sums(4 * 32))
 
 
 def test_matmul_with_packed_scales() -> None:
@@ -180,7 +180,7 @@ def test_matmul_with_packed_scales() -> None:
         return dst
 
     expected = dequantized(left, "float8_e4m3fn_x4").T @ dequantized(right, "float8_e5m2_x4")
-    np.testing.assert_allclose(run(body, left, right), expected, atol=1e-5 * np.abs(expected).max())
+    near(run(body, left, right), expected, sums(4 * 128))
 
 
 def test_matmul_accumulates() -> None:
@@ -200,7 +200,7 @@ def test_matmul_accumulates() -> None:
         return dst
 
     expected = 3 * dequantized(left, "float8_e5m2_x4").T @ dequantized(right, "float8_e5m2_x4")
-    np.testing.assert_allclose(run(body, left, right), expected, atol=1e-5 * np.abs(expected).max())
+    near(run(body, left, right), expected, sums(3 * 4 * 32))
 
 
 @pytest.mark.parametrize(
