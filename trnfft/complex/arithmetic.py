@@ -81,6 +81,9 @@ def quotient(self: Any, other: Any) -> Parts:
         return Parts(a / c, b / c)
     if not isinstance(c, torch.Tensor):
         c, d = (a.new_full((), part, dtype=torch.float64).to(a.dtype) for part in (c, d))
+    elif isinstance(a, torch.Tensor):  # the divisor is scaled in the precision of the result
+        dtype = torch.result_type(a, c)
+        c, d = c.to(dtype), d.to(dtype)
     return Parts(*divided(a, _zeros(a) if b is None else b, c, d))
 
 

@@ -186,9 +186,14 @@ def complex_tanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.sigmoid.default)
 def complex_sigmoid(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # 1 / (1 + e^-z) = (1 + tanh(z / 2)) / 2
-    real, imag = complex_tanh(a / 2, b / 2)
-    return Parts((1 + real) / 2, imag / 2)
+    # With t = e^-|a|: 1 / (1 + e^-z) has |1 + t e^ib|^2 = (1 - t)^2 + 4 t cos^2(b / 2) below it.
+    is_left = a < 0
+    size = torch.where(is_left, a, -a)  # -|a|, whose derivative at 0 is that of one side
+    t, rest = torch.exp(size), -torch.expm1(size)
+    half = _times(torch.cos(b / 2) ** 2, t)
+    square = rest * rest + 4 * half
+    real = torch.where(is_left, 2 * half - t * rest, rest + 2 * half)
+    return Parts(real / square, _times(torch.sin(b), t) / square)
 
 
 @_operator(aten.asin.default)
@@ -229,9 +234,12 @@ def complex_atan(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.atanh.default)
 def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    # Re = log1p(4 a / ((1 - a)^2 + b^2)) / 4, Im = atan2(2 b, (1 - a)(1 + a) - b^2) / 2
-    square = (1 - a) ** 2 + b * b
-    return Parts(torch.log1p(4 * a / square) / 4, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
+    # Re = log1p(4 a / ((1 - a)^2 + b^2)) / 4, Im = atan2(2 b, (1 - a)(1 + a) - b^2) / 2. Re is odd
+    # in a, and its argument for a < 0 would cancel 1.
+    sign = torch.where(a < 0, -1.0, 1.0).to(a.dtype)
+    size = sign * a
+    real = sign * torch.log1p(4 * size / ((1 - size) ** 2 + b * b)) / 4
+    return Parts(real, torch.atan2(2 * b, (1 - a) * (1 + a) - b * b) / 2)
 
 
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:

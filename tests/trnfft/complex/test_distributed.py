@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import trnfft
+from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.distributed.processes import Processes
 from trnfft import ComplexTensor
 
@@ -69,7 +70,8 @@ def data_parallel(rank):
     alone = Model()
     batches = [torch.stack([batch(step, i) for i in range(RANKS)]) for step in range(3)]
     trained(MeanOverRanks(alone), batches)
-    torch.testing.assert_close(model.weight, alone.weight)
+    # Each of 3 steps sums over 4 rows and both ranks.
+    near(model.weight, alone.weight, together(transforms(8, 3), sums(3 * 8 * 4 * RANKS)))
     assert model.unused.grad is None
 
 
@@ -82,12 +84,12 @@ def dtensors(rank):
     local = distribute_tensor(z, mesh, [Shard(0)])
     assert isinstance(local.to_local(), ComplexTensor)
     square = (local * local).redistribute(mesh, [Replicate()]).to_local()
-    torch.testing.assert_close(square, z * z)
+    near(square, z * z, sums(4))
     parts = (distribute_tensor(part, mesh, [Shard(0)]) for part in (z.real, z.imag))
     of_parts = ComplexTensor(*parts)
     product = of_parts * of_parts.conj()
     assert isinstance(product.real, DTensor) and product.real.placements == (Shard(0),)
-    torch.testing.assert_close(product.real.full_tensor(), z.abs() ** 2)
+    near(product.real.full_tensor(), z.abs() ** 2, sums(4))
     with pytest.raises(NotImplementedError, match=r"one host.*full_tensor\(\)"):
         torch.linalg.lstsq(of_parts, of_parts)
 

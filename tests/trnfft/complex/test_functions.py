@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 
 import hypothesis.extra.numpy as st_numpy
 import numpy as np
@@ -13,43 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import trnfft
+from tests.tolerances import near, sums
+from tests.trnfft.complex.comparison import assert_same, split
 from tests.trnfft.complex.strict import NoComplexDtypes
+from tests.trnfft.samples import random_complex
 from trnfft import ComplexTensor
 
-DTYPES = [torch.complex64, torch.complex128]
-SHAPES = [(), (0,), (1,), (5,), (2, 3), (2, 1, 4), (3, 0, 2)]
-
-
-def random_complex(*shape, dtype=torch.complex128, seed=0):
-    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-
-
-def split(value):
-    """The ComplexTensors of native complex tensors, also in lists; the rest as it is."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(split, value))
-    is_complex = isinstance(value, torch.Tensor) and value.is_complex()
-    return ComplexTensor.from_complex(value) if is_complex else value
-
-
-def assert_same(result, expected, **tolerances):
-    """Equal types, shapes, dtypes and values; ComplexTensor for native complex."""
-    if isinstance(expected, (list, tuple)):
-        assert isinstance(result, tuple) and len(result) == len(expected)
-        for one, another in zip(result, expected, strict=True):
-            assert_same(one, another, **tolerances)
-    elif isinstance(expected, torch.Tensor) and expected.is_complex():
-        assert isinstance(result, ComplexTensor)
-        expected = expected.resolve_conj()
-        torch.testing.assert_close(result.to_complex(), expected, equal_nan=True, **tolerances)
-    elif isinstance(expected, torch.Tensor):
-        assert isinstance(result, torch.Tensor)
-        torch.testing.assert_close(result, expected, equal_nan=True, **tolerances)
-    else:
-        assert type(result) is type(expected) and result == expected
-
-
-TIGHT = {torch.complex64: {}, torch.complex128: {"rtol": 1e-12, "atol": 1e-12}}
 INDEX = torch.tensor([1, 0, 1])
 MASK = torch.tensor([True, False, True])
 
@@ -313,7 +283,7 @@ def test_functions_without_a_derivative_in_torch(name):
     torch.manual_seed(0)
     expected = UNDIFFERENTIATED[name](z, x)
     torch.manual_seed(0)
-    assert_same(on_parts(UNDIFFERENTIATED[name], z, x), expected, **TIGHT[z.dtype])
+    assert_same(on_parts(UNDIFFERENTIATED[name], z, x), expected, 48)  # sums of 16 products of 3
 
 
 IN_PLACE = {
@@ -379,7 +349,7 @@ def test_special_values(name):
     # Of tiny numbers, NumPy knows more than torch.
     z = z[z != 0] if name in ("rsqrt", "log", "sgn") else z
     expected = 1 / np.sqrt(z.numpy()) if native is None else native(z.numpy())
-    assert_same(function(split(z)), torch.from_numpy(expected), rtol=1e-14, atol=0)
+    near(function(split(z)), expected, sums(8, z.dtype), each=True)
 
 
 def test_logarithm_and_powers_of_zero():
@@ -391,24 +361,38 @@ def test_logarithm_and_powers_of_zero():
     assert not torch.isfinite(x**-1).any() and not torch.isfinite(x**-0.3).any()
 
 
-# In units of 2^-24
-BOUNDS = {
-    **dict.fromkeys(
-        ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "sinh", "cosh", "tan", "tanh"], 5
-    ),
-    **dict.fromkeys(["reciprocal", "sgn", "square"], 4),
-}
+ACCURATE = ["exp", "log", "sqrt", "rsqrt", "sin", "cos", "sinh", "cosh", "tan", "tanh"]
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("name", [*ACCURATE, "reciprocal", "sgn", "square"])
 def test_accuracy(name):
     """Relative errors of float32 of small, large and close to one numbers, against float64."""
-    z = random_complex(4000) * torch.logspace(-3, 1, 4000, dtype=torch.float64)
+    z = random_complex(2000) * torch.logspace(-3, 1, 2000, dtype=torch.float64)
     z = torch.cat([z, 1 + z / 1000]).to(torch.complex64)
     expected = getattr(torch, name)(z.to(torch.complex128))
-    result = getattr(torch, name)(split(z)).to_complex()
-    error = ((result - expected).abs() / expected.abs()).max()
-    assert error < BOUNDS[name] * 2**-24
+    found = getattr(torch, name)(split(z))
+    near(found, expected, sums(8), each=True)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "atanh"])
+def test_accuracy_where_a_formula_could_cancel(name):
+    """Both near -1, sigmoid also where it is tiny."""
+    z = random_complex(2000) * torch.logspace(-3, 1.4, 2000, dtype=torch.float64)
+    z = torch.cat([z, -1 + z / 1000, -20 + z]).to(torch.complex64)
+    near(
+        getattr(torch, name)(split(z)),
+        getattr(torch, name)(z.to(torch.complex128)),
+        sums(16),
+        each=True,
+    )
+
+
+def test_sigmoid_of_infinite_numbers():
+    x = torch.tensor([torch.inf, -torch.inf])
+    for imag in (0.0, 2.0, torch.inf):
+        assert_same(
+            torch.sigmoid(ComplexTensor(x, torch.full((2,), imag))), torch.tensor([1 + 0j, 0])
+        )
 
 
 NOT_FINITE = [complex(a, b) for a in (1, torch.nan, torch.inf) for b in (0, torch.nan, -torch.inf)]
@@ -443,10 +427,12 @@ def weighted_sum(result):
     return (result * torch.linspace(1, 2, result.numel()).reshape(result.shape)).sum()
 
 
-def assert_same_gradients(function, *operands):
+def assert_same_gradients(function, *operands, steps=8):
+    """Fails unless results and gradients of ComplexTensors are those of native tensors."""
     natives = [z.clone().requires_grad_() for z in operands]
     xs = [split(z.detach().clone()).clone().requires_grad_() for z in operands]
     result, expected = function(*xs), function(*natives)
+    assert_same(result, expected, steps)
     if not isinstance(expected, (torch.Tensor, list, tuple)):
         return
     result, expected = weighted_sum(result), weighted_sum(expected)
@@ -456,7 +442,7 @@ def assert_same_gradients(function, *operands):
         result.backward()
         for x, z in zip(xs, natives, strict=True):
             if z.grad is not None:
-                assert_same(x.grad, z.grad, rtol=1e-9, atol=1e-9)
+                assert_same(x.grad, z.grad, 4 * steps)
             else:
                 assert x.grad is None
 
@@ -464,7 +450,9 @@ def assert_same_gradients(function, *operands):
 # z ** 0 does not depend on z: no gradient here, zeros in torch.
 @pytest.mark.parametrize("name", [name for name in ANY_SHAPE if name != "pow 0"])
 def test_gradients(name):
-    assert_same_gradients(ANY_SHAPE[name], random_complex(2, 3))
+    exponent = float(name.removeprefix("pow ")) if re.fullmatch(r"pow [-\d.]+", name) else 0
+    # The exponent multiplies the rounding of a logarithm, whose size is at most 4 here.
+    assert_same_gradients(ANY_SHAPE[name], random_complex(2, 3), steps=max(8, (4 * exponent) ** 2))
 
 
 @pytest.mark.parametrize("name", [n for n in BINARY if "close" not in n and n != "equal"])
@@ -539,12 +527,12 @@ def test_backward_and_grad():
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_broadcasting(data):
     shapes = data.draw(st_numpy.mutually_broadcastable_shapes(num_shapes=2, max_dims=4))
     z, w = (random_complex(*shape, seed=i) for i, shape in enumerate(shapes.input_shapes))
     for function in (torch.add, torch.mul, torch.div, torch.eq, torch.broadcast_tensors):
-        assert_same(function(split(z), split(w)), function(z, w))
+        assert_same(function(split(z), split(w)), function(z, w), 16)  # of one number, perhaps
     assert_same(split(z) * w.real, z * w.real)
 
 
@@ -556,7 +544,7 @@ INDICES = st.one_of(
 
 
 @given(index=INDICES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 def test_indexing(index):
     arrays = isinstance(index, tuple) and any(isinstance(i, np.ndarray) for i in index)
     index = tuple(map(torch.from_numpy, index)) if arrays else index
@@ -724,8 +712,7 @@ def test_tensors_alike(name):
     assert (x.shape, x.dtype) == (z.shape, z.dtype)
     if name != "empty_like":
         for part, expected in ((x.real, z.real), (x.imag, z.imag)):
-            torch.testing.assert_close(part.mean(), expected.mean(), atol=0.03, rtol=0)
-            torch.testing.assert_close(part.std(), expected.std(), atol=0.03, rtol=0)
+            assert abs(part.mean() - expected.mean()) < 0.03 > abs(part.std() - expected.std())
         assert not torch.equal(x.real, x.imag)
     assert getattr(torch, name)(x, dtype=torch.float32).dtype == torch.float32
     assert x.new_empty(2, 3).shape == (2, 3)
@@ -790,7 +777,7 @@ def test_numpy(dtype):
 def test_numpy_of_what_is_conjugated_lazily():
     z = trnfft.as_complex_tensor(torch.tensor([1 + 2j, 3 - 4j]))
     for array in (z.conj().numpy(), np.asarray(z.conj())):
-        np.testing.assert_array_equal(array, [1 - 2j, 3 + 4j])
+        assert array.tolist() == [1 - 2j, 3 + 4j]
 
 
 def test_numpy_errors():
@@ -885,14 +872,14 @@ def test_compilation(backend):
             torch.autograd.grad(expected, inputs),
             strict=True,
         ):
-            torch.testing.assert_close(part, expected_part)
+            near(part, expected_part, sums(100, part.dtype))
 
 
 def test_compilation_of_functions_of_complex_tensors_and_of_modules():
     x = split(random_complex(2, 8, dtype=torch.complex64))
     assert_same(compiled(lambda x: torch.roll(x, 1) * 2)(x), torch.roll(x.to_complex(), 1) * 2)
     module = Filter(8)
-    torch.testing.assert_close(compiled(module)(x), module(x))
+    assert_same(compiled(module)(x), module(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -903,9 +890,9 @@ def test_powers_of_a_smaller_dtype_are_computed_in_the_larger_one(dtype, shape):
     exact = base.to(torch.complex128) ** z.to_complex().to(torch.complex128)
     power = (base**z).to_complex()
     assert power.dtype == torch.complex64
-    assert (power - exact).norm() < 3e-7 * exact.norm()
+    near(power, exact, sums(4))
     exact = z.to_complex().to(torch.complex128) ** base.to(torch.complex128)
-    assert ((z**base).to_complex() - exact).norm() < 3e-7 * exact.norm()
+    near(z**base, exact, sums(4))
 
 
 def test_a_number_does_not_widen_a_power():

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import trnfft
+from tests.tolerances import near, sums
+from tests.trnfft.samples import random_complex
 
 FUNCTIONS = {
     "mul": torch.mul,
@@ -20,8 +22,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_of_native_operands_are_native(name, is_first):
     """Also where a function gets them first, which is kept as it is by functions in place only."""
-    generator = torch.Generator().manual_seed(0)
-    a, b = (torch.randn(3, dtype=torch.complex128, generator=generator) for _ in range(2))
+    a, b = random_complex(3), random_complex(3, seed=1)
 
     def energy(w, z):
         pair = (w, z) if is_first else (z, w)
@@ -31,7 +32,7 @@ def test_gradients_of_native_operands_are_native(name, is_first):
     energy(native, trnfft.as_complex_tensor(b)).backward()
     energy(expected, b).backward()
     assert type(native.grad) is torch.Tensor
-    torch.testing.assert_close(native.grad, expected.grad)
+    near(native.grad, expected.grad, sums(48, native.dtype))  # sums of 3 products for kron
 
 
 def test_functions_in_place_write_into_a_native_tensor():
@@ -40,4 +41,4 @@ def test_functions_in_place_write_into_a_native_tensor():
     written = native * 1
     same = written.add_(z)
     assert same is written and type(same) is torch.Tensor
-    torch.testing.assert_close(written.detach(), trnfft.as_native(z))
+    assert torch.equal(written, trnfft.as_native(z))

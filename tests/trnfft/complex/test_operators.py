@@ -2,12 +2,13 @@
 
 import pytest
 
+from tests.tolerances import MARGINS
 from tests.trnfft.complex import operators_table as table
 
 NAMES = [*table.names_in_table(), *table.names_on_host()]
 
 # The table is written from all samples; here are as many of them, spread evenly, for each operator.
-SAMPLES = 10
+SAMPLES = 4
 GONE = {"cholesky", "qr"}  # with torch 2.14
 
 
@@ -20,7 +21,8 @@ def test_operators_of_the_table(name):
     assert not of_host or name in table.names_on_host()
 
 
-def test_no_operator_is_missing_in_the_table():
+def test_no_operator_is_missing_in_the_table(monkeypatch):
+    monkeypatch.delenv(MARGINS, raising=False)  # what is not in the table may be wrong
     others = {name: entry for name, entry in table.entries().items() if name not in NAMES}
     passing = [name for name, entry in others.items() if table.passes(entry)]
     assert passing == [], "write it: python -m tests.trnfft.complex.operators_table"

@@ -13,23 +13,12 @@ from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
+from tests.tolerances import near, sums
+from tests.trnfft.complex.comparison import assert_same, split
+from tests.trnfft.samples import native, random, random_complex
 from trnfft import ComplexTensor
 
 OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv]
-
-
-def random_complex(*shape, dtype=torch.complex128, seed=0):
-    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-
-
-def split(z):
-    return ComplexTensor.from_complex(z)
-
-
-def assert_same(x, z):
-    """The ComplexTensor `x` has the dtype, shape and values of the native tensor `z`."""
-    assert isinstance(x, ComplexTensor)
-    torch.testing.assert_close(x.to_complex(), z)
 
 
 # Construction
@@ -67,10 +56,9 @@ def test_parts_must_be_on_one_device():
 
 def test_from_complex_and_back():
     z = random_complex(2, 3)
-    assert_same(split(z), z)
-    assert_same(split(z.conj()), z.conj())
-    real = torch.randn(3)
-    assert_same(split(real), real.to(torch.complex64))
+    for value in (z, z.conj(), z.real):
+        x = ComplexTensor.from_complex(value)
+        assert x.dtype == z.dtype and torch.equal(x.to_complex(), value + 0j)
 
 
 @pytest.mark.parametrize("z", [torch.arange(3), torch.ones(2, dtype=torch.bool), [1j], 1j])
@@ -122,7 +110,9 @@ def test_repr_works_for_every_kind():
     assert "real.dtype=torch.bfloat16" in repr(x.to(torch.bfloat16))
     assert "real.dtype=torch.float16" in repr(x.to(torch.float16))
     assert "device='meta'" in repr(x.to("meta"))
-    assert "requires_grad=True" in repr(split(torch.ones(1, requires_grad=True)))
+    assert "requires_grad=True" in repr(
+        ComplexTensor.from_complex(torch.ones(1, requires_grad=True))
+    )
 
 
 def test_pickle_and_copy():
@@ -157,10 +147,11 @@ OPERANDS = {
 def test_arithmetic_in_both_orders(apply, name, dtype):
     z = random_complex(3, 4, dtype=dtype)
     other = OPERANDS[name]
-    native = other.to_complex() if isinstance(other, ComplexTensor) else other
-    native = native.item() if isinstance(native, np.generic) else native
-    assert_same(apply(split(z), other), apply(z, native))
-    assert_same(apply(other, split(z)), apply(native, z))
+    number = other.item() if isinstance(other, np.generic) else native(other)
+    for mine, theirs in (((split(z), other), (z, number)), ((other, split(z)), (number, z))):
+        result, expected = apply(*mine), apply(*theirs)
+        assert isinstance(result, ComplexTensor) and result.dtype == expected.dtype
+        near(result, expected, sums(8, expected.dtype))
 
 
 @pytest.mark.parametrize("apply", OPERATORS)
@@ -202,14 +193,14 @@ def test_operators_follow_parts_that_were_written(apply):
     weight = torch.tensor([2.0, 3.0], requires_grad=True)
     z = ComplexTensor(torch.ones(2), torch.ones(2))
     z.real = weight * 1
-    native = torch.complex(weight, torch.ones(2))
+    other = torch.complex(weight, torch.ones(2))
     for result, expected in (
-        (apply(z, 2 + 1j), apply(native, 2 + 1j)),
-        (apply(z, z), apply(native, native)),
+        (apply(z, 2 + 1j), apply(other, 2 + 1j)),
+        (apply(z, z), apply(other, other)),
     ):
         (gradient,) = torch.autograd.grad(result.real.sum(), weight, retain_graph=True)
         (right,) = torch.autograd.grad(expected.real.sum(), weight, retain_graph=True)
-        torch.testing.assert_close(gradient, right)
+        assert_same(gradient, right)
 
 
 def test_results_share_no_memory_with_operands():
@@ -225,30 +216,30 @@ def test_numbers_beyond_the_dtype_are_infinite_as_in_torch():
     z = random_complex(2, dtype=torch.complex64)
     assert not (split(z) == 1e300).any()
     assert_same(split(z) / 1e300, z / 1e300)
-    torch.testing.assert_close((split(z) * 1e300).real.abs(), torch.full((2,), torch.inf))
+    assert (split(z) * 1e300).real.isinf().all()
 
 
 def test_unary_operations():
     z = random_complex(3, 4)
     x = split(z)
     assert_same(-x, -z)
-    assert_same(x.conj(), z.conj().resolve_conj())
-    torch.testing.assert_close(abs(x), z.abs())
-    torch.testing.assert_close(x.abs(), z.abs())
-    torch.testing.assert_close(x.angle(), z.angle())
+    assert_same(x.conj(), z.conj())
+    assert_same(abs(x), z.abs())
+    assert_same(x.abs(), z.abs())
+    assert_same(x.angle(), z.angle())
 
 
 def test_abs_neither_overflows_nor_underflows():
     z = torch.tensor([3e300 + 4e300j, 3e-300 + 4e-300j, 0j], dtype=torch.complex128)
     expected = torch.tensor([5e300, 5e-300, 0], dtype=torch.float64)
-    torch.testing.assert_close(abs(split(z)), expected, atol=0, rtol=1e-15)
+    near(abs(split(z)), expected, sums(4, z.dtype), each=True)
 
 
 @given(
     exponents=st.tuples(*[st.integers(-307, 307)] * 4),
     signs=st.tuples(*[st.sampled_from([-1.5, 1.0, 2.5])] * 4),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 def test_division_of_any_magnitudes(exponents, signs):
     """Normwise accurate wherever the quotient is a normal number, by exact rational arithmetic."""
     a, b, c, d = (sign * 10.0**exponent for sign, exponent in zip(signs, exponents, strict=True))
@@ -258,16 +249,18 @@ def test_division_of_any_magnitudes(exponents, signs):
     real, imag = (a * c + b * d) / square, (b * c - a * d) / square
     size = max(abs(real), abs(imag))
     assume(Fraction(10) ** -290 < size < Fraction(10) ** 307)
-    error_real = abs(Fraction(quotient.real.item()) - real)
-    error_imag = abs(Fraction(quotient.imag.item()) - imag)
-    assert max(error_real, error_imag) <= size * Fraction(2) ** -50
+    found = [Fraction(part.item()) / size for part in (quotient.real, quotient.imag)]
+    differences = [
+        float(part - exact / size) for part, exact in zip(found, (real, imag), strict=True)
+    ]
+    near(np.array(differences), np.zeros(2), sums(8, "float64"), scale=1)
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
 def test_division_as_torch_where_torch_is_right(size):
-    z, w = random_complex(4, seed=1), random_complex(4, seed=2) * size
-    assert_same(split(z) / split(w), torch.from_numpy(z.numpy() / w.numpy()))
-    assert_same((split(z) * size) / split(w), z / random_complex(4, seed=2))
+    z, w = random_complex(4, seed=1), random_complex(4, seed=2)
+    assert_same(split(z) / split(w * size) * size, z / w)
+    assert_same((split(z) * size) / split(w) / size, z / w)
 
 
 def test_division_by_zero_is_not_finite():
@@ -279,10 +272,9 @@ def test_equality_is_elementwise():
     z = torch.tensor([1 + 2j, 1 + 0j, 3 + 2j])
     x = split(z)
     for other in (1 + 2j, 1, torch.tensor([1.0, 1.0, 3.0]), z[:1], split(z.flip(0))):
-        native = other.to_complex() if isinstance(other, ComplexTensor) else other
-        assert torch.equal(x == other, z == native)
-        assert torch.equal(x != other, z != native)
-        assert torch.equal(other == x, z == native)
+        assert torch.equal(x == other, z == native(other))
+        assert torch.equal(x != other, z != native(other))
+        assert torch.equal(other == x, z == native(other))
     assert (x == "a") is False
     assert (x != None) is True  # noqa: E711
     assert len({x, x, x.clone()}) == 2
@@ -405,11 +397,8 @@ def test_to():
 
 
 def parts(*shape, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
-        for _ in range(2)
-    ]
+    """Returns a real and an imaginary part as leaves."""
+    return [random(*shape, seed=seed + i).requires_grad_() for i in range(2)]
 
 
 @pytest.mark.parametrize("apply", OPERATORS)
@@ -418,7 +407,7 @@ def test_arithmetic_is_twice_differentiable(apply):
         result = apply(ComplexTensor(a_real, a_imag), ComplexTensor(b_real, b_imag))
         return result.real, result.imag
 
-    inputs = [*parts(3, seed=1), *parts(2, 1, seed=2)]
+    inputs = [*parts(3, seed=1), *parts(2, 1, seed=3)]
     assert torch.autograd.gradcheck(function, inputs)
     assert torch.autograd.gradgradcheck(function, inputs)
 
@@ -440,7 +429,7 @@ def test_the_gradient_of_abs_at_zero_is_zero():
 def test_gradients_reach_a_native_tensor():
     z = random_complex(3).requires_grad_()
     (split(z) * 2j).abs().sum().backward()
-    torch.testing.assert_close(z.grad, 2 * torch.sgn(z.detach()))
+    near(z.grad, 2 * torch.sgn(z.detach()), sums(8, z.dtype))
 
 
 def test_attributes_are_copied_as_of_any_tensor():
@@ -474,11 +463,9 @@ NUMPY = {
 def test_functions_of_numpy(name):
     z = random_complex(3)
     result, expected = (NUMPY[name](x) for x in (split(z), z))
-    if isinstance(expected, torch.Tensor) and expected.is_complex():
-        assert_same(result, expected)
-    else:
+    if not isinstance(expected, torch.Tensor) or not expected.is_complex():
         assert type(result) is type(expected)
-        np.testing.assert_allclose(result, expected, rtol=1e-14)
+    near(result, expected, sums(8, "float64"))
     with pytest.raises(RuntimeError, match="detach"):
         np.abs(split(z).requires_grad_())
 

@@ -12,6 +12,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 import trnfft
+from tests import sweeps
+from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.complex import operators_table
 from trnfft import ComplexTensor
 from trnfft.complex import dispatch, table
@@ -99,7 +101,9 @@ WRITTEN = [
 @pytest.mark.parametrize("function", WRITTEN, ids=lambda function: function.__name__)
 def test_gradients_as_of_native_tensors(function, compiled):
     expected = gradient(torch.complex, function, False)
-    torch.testing.assert_close(gradient(ComplexTensor, function, compiled), expected)
+    # The gradient of a transform of 3 points of a sum of 3 products.
+    tolerance = together(transforms(3, 2), sums(8))
+    near(gradient(ComplexTensor, function, compiled), expected, tolerance)
 
 
 def part_read_before_a_write(z):
@@ -164,7 +168,7 @@ def test_parts_under_transforms_are_right_or_refused(function, transform):
     except RuntimeError as error:
         assert "allowed" in str(error)
         return
-    torch.testing.assert_close(trnfft.as_native(found), derivative(native))
+    near(found, derivative(native), sums(24))
 
 
 WRITES_UNDER_VMAP = {
@@ -188,7 +192,7 @@ def test_writes_under_vmap(write, is_kept):
         y = torch.vmap(lambda v: (write(v), v * 1)[is_kept])(torch.stack([z, 2 * z]))
         weighed(y * y).backward()
         gradients.append(a.grad)
-    torch.testing.assert_close(gradients[1], gradients[0])
+    near(gradients[1], gradients[0], sums(8))
 
 
 def test_operators_called_by_their_overload_write_into_native_tensors():
@@ -196,7 +200,7 @@ def test_operators_called_by_their_overload_write_into_native_tensors():
     native = torch.ones(3, dtype=torch.complex64)
     native[:1] = z[:1]
     torch.ops.aten.add_.Tensor(native, z)
-    torch.testing.assert_close(native.detach(), torch.tensor([2 + 2j, 2 + 1j, 2 + 1j]))
+    assert native.tolist() == [2 + 2j, 2 + 1j, 2 + 1j]
 
 
 VIEWS_TO_COMPILE = {
@@ -213,13 +217,17 @@ VIEWS_TO_COMPILE = {
 }
 
 
-@pytest.mark.parametrize("is_followed", [False, True])
-@pytest.mark.parametrize("view", VIEWS_TO_COMPILE.values(), ids=VIEWS_TO_COMPILE.keys())
-def test_views_go_into_compiled_functions(view, is_followed):
+@sweeps.some(
+    "name, is_followed",
+    [(name, is_followed) for name in VIEWS_TO_COMPILE for is_followed in (False, True)],
+    [*((name, True) for name in VIEWS_TO_COMPILE), *((n, False) for n in ("row", "pairs"))],
+)
+def test_views_go_into_compiled_functions(name, is_followed):
+    view = VIEWS_TO_COMPILE[name]
     a = leaf() if is_followed else leaf().detach()
     x, z = (view(make(a * 1, a * 2)) for make in (torch.complex, ComplexTensor))
     found = torch.compile(lambda v: v * v, backend="aot_eager", fullgraph=True)(z)
-    torch.testing.assert_close(trnfft.as_native(found), (x * x).resolve_conj().resolve_neg())
+    near(found, x * x, sums(2))
 
 
 def test_what_compiled_functions_do_not_use_has_no_gradient():
@@ -252,7 +260,7 @@ def test_a_backward_pass_computes_checkpoints_again(run):
         else:
             w.backward(gradient) if run == "backward" else torch.autograd.backward(w, gradient)
             gradients.append(z.grad)
-    torch.testing.assert_close(trnfft.as_native(gradients[1]), gradients[0])
+    near(gradients[1], gradients[0], sums(8))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +287,7 @@ def test_doors_to_the_memory_of_pairs():
     native = torch.polar(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3))
     pairs = torch.view_as_real(ComplexTensor.from_complex(native))
     for found, expected in zip(doors(pairs), doors(torch.view_as_real(native)), strict=True):
-        torch.testing.assert_close(found, expected, check_dtype=False)
+        near(found, expected, sums(2))
     assert f"{pairs[0, 1, 0]:.3f}" == f"{native[0, 1].real:.3f}"
     with pytest.raises(RuntimeError, match="not allowed"):
         pairs.data_ptr()
@@ -412,13 +420,14 @@ def test_views_in_inference_mode(view, is_parameter):
         for made, expected in ((view(z), view(native)), (view(z * 2), view(native * 2))):
             assert made.is_inference() == expected.is_inference()
             assert made.requires_grad == expected.requires_grad
-            torch.testing.assert_close(trnfft.as_native(made).resolve_conj(), expected)
+            assert trnfft.as_native(made).tolist() == expected.tolist()
         view(z.detach()).mul_(3)
         view(native.detach()).mul_(3)
-        assert torch.equal(z.abs(), native.abs()) and (z * z).is_inference()
+        assert trnfft.as_native(z).tolist() == native.tolist()
+        assert (z * z).is_inference()
         kept, kept_native = z * 2, native * 2
     made, expected = view(kept), view(kept_native)  # of what was made in inference mode, after it
     assert made.is_inference() == expected.is_inference()
-    torch.testing.assert_close(trnfft.as_native(made).resolve_conj(), expected)
-    torch.testing.assert_close(kept.abs(), kept_native.abs())
-    torch.testing.assert_close(trnfft.as_native(z.detach()), native.detach())
+    assert trnfft.as_native(made).tolist() == expected.tolist()
+    near(kept.abs(), kept_native.abs(), sums(4))
+    assert trnfft.as_native(z).tolist() == native.tolist()

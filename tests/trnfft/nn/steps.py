@@ -1,0 +1,29 @@
+"""A step through a linear layer and back, and the size of what it sums."""
+
+import copy
+
+import torch
+
+
+def step(layer, x, cotangent):
+    """Returns the output of a layer, and the gradients of its input and of its parameters."""
+    x = x.detach().clone().requires_grad_()
+    layer.zero_grad()
+    y = layer(x)
+    y.backward(cotangent)
+    return [y.detach(), x.grad, *(parameter.grad for parameter in layer.parameters())]
+
+
+def step_and_terms(layer, x, cotangent):
+    """Returns `step` in float64, and for each number in it the norm of the terms of its sum.
+
+    Sums of few numbers may cancel. Their rounding is relative to the root of the sum of the squares
+    of their terms, for which the same layer adds squares.
+    """
+    exact, squares = (copy.deepcopy(layer).double() for _ in range(2))
+    with torch.no_grad():
+        for parameter in squares.parameters():
+            parameter.square_()
+    x, cotangent = x.double(), cotangent.double()
+    sums_of_squares = step(squares, x.square(), cotangent.square())
+    return step(exact, x, cotangent), [each.sqrt() for each in sums_of_squares]
