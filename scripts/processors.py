@@ -123,8 +123,8 @@ def main() -> int:
     near = sum(ratio > LARGEST for ratio, _ in tests)
     if near:
         print(f"{near} tests are nearer than {LARGEST}: their tolerance is no bound")
-    for setting in failed:
-        print(f"tests failed with {setting}")
+    for text in failed:
+        print(f"tests failed with {text}")
     return int(bool(failed or near or not tests))
 
 

@@ -54,6 +54,7 @@ BUDGETS: dict[str, dict[str, float]] = {
     "xla": {"": 100},
     "processors": {"": 100},
 }
+RUN_PROGRAMS = ("tests/docs/", "tests/examples/")  # in processes that a server forks
 
 
 @dataclass
@@ -120,11 +121,11 @@ def piece_of_work() -> float:
 def cpu_seconds(nodeid: str) -> float:
     """Returns the CPU seconds of this process and of the processes that it has started.
 
-    Processes that still run count where the name of the test says that it starts some.
+    Processes that still run count where the test may have started some.
     """
     times = os.times()
     found = sum(times[:4])
-    if starts_processes(nodeid):
+    if starts_processes(nodeid) or nodeid.startswith(RUN_PROGRAMS):
         import psutil
 
         for process in psutil.Process().children(recursive=True):

@@ -5,6 +5,7 @@ higher floor registers itself, or a Protocol of what it asks.
 """
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -24,6 +25,12 @@ def modules(root: Path, packages: tuple[str, ...] = PACKAGES) -> dict[str, Path]
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Returns a file's syntax tree."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     """Returns the modules from which a file takes something, now or later or for annotations.
 
@@ -32,16 +39,27 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     """
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1]
-            base = ".".join([*(above if node.level else ()), *filter(None, [node.module])])
-            for alias in node.names:
-                inner = f"{base}.{alias.name}"
-                found.add(inner if inner in known else base)
+    for level, base, names in statements(path):
+        above = package.split(".")[: len(package.split(".")) - level + 1]
+        base = ".".join([*(above if level else ()), *filter(None, [base])])
+        for inner in (f"{base}.{each}" for each in names):
+            found.add(inner if inner in known else base)
+        if not names:
+            found.add(base)
     return {module for module in found if module in known and module != name}
+
+
+@cache
+def statements(path: Path) -> list[tuple[int, str, tuple[str, ...]]]:
+    """Returns the level, the module and the names of each import; `import module` has no names."""
+    found = []
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found += [(0, alias.name, ()) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            found.append((node.level, node.module or "", names))
+    return found
 
 
 def circle(root: Path, packages: tuple[str, ...] = PACKAGES) -> list[str]:
@@ -74,7 +92,7 @@ def test_a_package_imports_only_those_below_it(package):
 def test_no_file_needs_torch_to_be_imported(package):
     for path in modules(ROOT, (package,)).values():
         names = []
-        for node in ast.parse(path.read_text("utf-8")).body:  # outside of functions
+        for node in parsed(path).body:  # outside of functions
             if isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level:

@@ -63,6 +63,7 @@ def installed():
     return {name: row for name, row in found.items() if name in ours}
 
 
+@pytest.mark.sweep
 def test_licences_are_allowed(installed):
     assert len(installed) > 50
     for name, (_, licence) in installed.items():
@@ -70,6 +71,7 @@ def test_licences_are_allowed(installed):
         assert parts <= ALLOWED, f"{name}: {licence}"
 
 
+@pytest.mark.sweep
 def test_the_page_lists_them(installed):
     page = (ROOT / "docs" / "licences.md").read_text("utf-8")
     rows = {

@@ -287,6 +287,7 @@ def test_who_never_imports_nki_pays_nothing(installed, pytester):
     assert "nki:" not in result.stdout.str()
 
 
+@pytest.mark.sweep
 def test_it_goes_away(installed, pytester):
     pytester.makepyfile(KERNELS + WITHIN)
     result = pytester.runpytest_subprocess(*installed, "-p", "no:nki_sim")
@@ -301,6 +302,7 @@ def test_modules_are_not_compiled_anew_by_pytest():
 """
 
 
+@pytest.mark.sweep
 def test_with_xdist_and_importlib(installed, pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile(KERNELS + TARGET + UNWRITTEN + AS_WRITTEN)

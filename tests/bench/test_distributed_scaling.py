@@ -1,41 +1,16 @@
 """Measured scaling of distributed transforms: the numbers of a table, and the text of a table."""
 
 import pytest
-import torch
-import torch.distributed as dist
 from typer.testing import CliRunner
 
 from bench.distributed_scaling import Row, app, table
-from tests import sweeps
-from trnfft.distributed.check import processes
 
 
 def cells(line):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-@pytest.fixture(params=[False, sweeps.whole(True)], ids=["here", "apart"])
-def one_alone(request, monkeypatch):
-    """One process of several is this one, unless all have to be apart: each has to import torch."""
-    started = processes.started
-
-    def here(function, count, *arguments):
-        if count > 1:
-            return started(function, count, *arguments)
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        threads = torch.get_num_threads()
-        try:
-            return [function(*arguments)]
-        finally:
-            torch.set_num_threads(threads)
-            dist.destroy_process_group()
-
-    if not request.param:
-        monkeypatch.setattr(processes, "started", here)
-
-
 @pytest.mark.sweep
-@pytest.mark.usefixtures("one_alone")
 def test_small_transforms_by_one_and_two_processes():
     outcome = CliRunner().invoke(app, ["2", "--points", "64"])
     assert outcome.exit_code == 0, outcome.output

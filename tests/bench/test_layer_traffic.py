@@ -1,5 +1,6 @@
 """The HBM traffic of layers, as bench/layer_traffic.py counts it."""
 
+import pytest
 import torch
 from typer.testing import CliRunner
 
@@ -28,6 +29,7 @@ def test_a_layer_of_one_launch():
     assert found.other_bytes >= 2 * 4 * 12 * 20  # what makes the imaginary part
 
 
+@pytest.mark.sweep
 def test_a_layer_apart_takes_more():
     def layer():
         return nn.SpectralConv1d(4, 4, 8)

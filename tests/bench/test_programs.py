@@ -1,5 +1,6 @@
 """The benchmark programs run every operation on every backend here, and refuse bad arguments."""
 
+import itertools
 import json
 import runpy
 import sys
@@ -24,7 +25,10 @@ from bench.measurement import measure
 from bench.results import load
 from nki_kernels import isa
 from nki_sim import hardware
+from tests import sweeps
+from tests.tolerances import holds, near, transforms
 from trnfft.config import PRECISIONS
+from trnfft.planner.accuracy import MAX_ERRORS
 
 BACKENDS = {"torch": "host", "matmul": "host", "nki-sim": "modelled"}
 
@@ -53,12 +57,16 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("operation", OPERATIONS)
+@sweeps.some(
+    "operation, backend",
+    itertools.product(OPERATIONS, BACKENDS),
+    [("stft", "torch"), ("transforms_1d", "matmul"), ("convolution", "nki-sim")],
+)
 def test_a_row_of_each_operation(operation, backend):
     row = measure(TINY[operation], backend, "trn2")
     assert (row.operation, row.backend, row.where) == (operation, backend, "trn2, LNC=2")
-    assert 0 < row.relative_error < 1e-6
+    assert row.relative_error > 0
+    near(row.relative_error, 0.0, MAX_ERRORS["fast"], scale=1.0)
     assert row.time_us > 0 and row.time_source == BACKENDS[backend]
     assert row.dma_floor_us > 0
     assert (row.latency is None) == (backend == "nki-sim")
@@ -71,16 +79,18 @@ def test_names_of_cases_are_unique():
     assert len(keys) == len(cases)
 
 
-@pytest.mark.parametrize("algorithm", ["dft_gemm", "stockham", "butterfly", "bluestein"])
+@sweeps.some("algorithm", ["dft_gemm", "stockham", "butterfly", "bluestein"], ["stockham"])
 def test_algorithms_are_the_ones_asked_for(algorithm):
     case = transforms_1d.case
     row = measure(case(256, 128, algorithm), "nki-sim", "trn1")
-    assert row.recipe.startswith(f"{algorithm} 256") and row.relative_error < 1e-6
+    assert row.recipe.startswith(f"{algorithm} 256")
+    near(row.relative_error, 0.0, transforms(4 * 256, 2), scale=1.0)
     assert row.kernel_us == pytest.approx(row.predicted_us, rel=0.05)
     assert row.dma_floor_us == pytest.approx(hardware.TRN1.dma_floor_ns(256 * 128) / 1e3)
     assert case(256, 128, algorithm).why_not("torch")
 
 
+@pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize(
     "name", ["run", "parity", "accuracy", "compare", "block_circulant", "model_check"]
@@ -108,10 +118,13 @@ def test_run_writes_results(invoke, tmp_path, tiny_operation):
     assert result.output.count("us modelled on trn1, LNC=1") == 2
     assert "with a launch, about 440 us" in result.output
     assert "with 2 launches, about 880 us" in result.output
+    (row, *_) = json.loads((tmp_path / "a.json").read_text())["rows"]
+    assert "samples" not in str(row)
     for row in found.rows:
         assert row.with_launches_us == pytest.approx(row.kernel_us + 420 * row.launches)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("degree", ["1", "2"])
 def test_run_is_of_the_degree_of_the_chip(invoke, tmp_path, tiny_operation, monkeypatch, degree):
     monkeypatch.setenv(hardware.LNC_VARIABLE, degree)
@@ -123,6 +136,7 @@ def test_run_is_of_the_degree_of_the_chip(invoke, tmp_path, tiny_operation, monk
     assert found.rows[0].kernel_us == pytest.approx(found.rows[0].predicted_us, rel=0.05)
 
 
+@pytest.mark.sweep
 def test_the_floor_is_of_the_degree(monkeypatch):
     floors = []
     for degree in ("1", "2"):
@@ -173,6 +187,7 @@ def test_without_nki_the_programs_say_where_it_is(invoke, tmp_path, main):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sweep
 def test_a_failure_is_recorded_and_the_others_go_on(invoke, tmp_path, monkeypatch):
     good = TINY["block_circulant"]
 
@@ -215,6 +230,7 @@ def test_parity_finds_a_wrong_result(invoke, monkeypatch):
     assert result.exit_code == 1 and "1 of 1 cases differ" in result.output
 
 
+@pytest.mark.sweep
 def test_parity_of_nothing_is_no_parity(invoke, monkeypatch):
     case = replace(TINY["block_circulant"], algorithm="any")
     monkeypatch.setitem(OPERATIONS, "block_circulant", (case,))
@@ -222,6 +238,7 @@ def test_parity_of_nothing_is_no_parity(invoke, monkeypatch):
     assert result.exit_code == 1 and "no case ran" in result.output
 
 
+@pytest.mark.sweep
 def test_accuracy(invoke, tmp_path, monkeypatch):
     wanted = {(64, "fast"), (64, "kahan"), (64, "double"), (1000, "kahan")}
     chosen = [c for c in accuracy.CASES if (c.shape[0], c.precision) in wanted and not c.algorithm]
@@ -233,18 +250,14 @@ def test_accuracy(invoke, tmp_path, monkeypatch):
     errors = {(row.precision, row.algorithm): row for row in found.rows}
     assert len(errors) == 4
     for row in found.rows:
-        assert 0.5 < row.relative_error / row.predicted_error < 1.5
-        assert row.relative_error / 2 < row.round_trip_error < 3 * row.relative_error
-    assert errors["kahan", ""].relative_error < 5e-8 < errors["fast", ""].relative_error
-    assert errors["bf16_refined", "stockham_bf16_refined"].relative_error > 1e-6
+        holds(row.relative_error, 2 * row.predicted_error)
+        holds(row.round_trip_error, 3 * row.relative_error)
+    near(errors["kahan", ""].relative_error, 0.0, MAX_ERRORS["kahan"], scale=1.0)
+    assert errors["fast", ""].relative_error > MAX_ERRORS["kahan"]
+    refined = errors["bf16_refined", "stockham_bf16_refined"]
+    assert refined.relative_error > MAX_ERRORS["fast"]
     assert [(each.shape, each.precision) for each in found.missing] == [((1000,), "kahan")]
 
 
 def test_accuracy_covers_every_mode():
     assert {case.precision for case in accuracy.CASES} == set(PRECISIONS)
-
-
-def test_samples_are_not_kept(invoke, tmp_path, tiny_operation):
-    invoke(run.main, "block_circulant", "--backend", "torch", "--out", "a.json")
-    (row, *_) = json.loads((tmp_path / "a.json").read_text())["rows"]
-    assert set(row["latency"]) == {"min_us", "p50_us", "p90_us", "p99_us", "mean_us", "calls"}

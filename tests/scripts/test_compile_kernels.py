@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,8 @@ import compile_kernels
 import neuron_wheels
 import nki_sim
 from nki_sim import hardware
-from nki_sim.installed_nki import SIMULATOR_VARIABLE, FoundNki
+from nki_sim.installed_nki import FoundNki
 from nki_sim.neuron_packages import how_to_install
-from tests import sweeps
 from trnfft.planner import wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 
@@ -149,70 +147,15 @@ def variables(tmp_path, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-SEVERAL = """
-import json, os, sys
-sys.path[:0] = {folders}
-import compile_kernels as program
-
-for word in sys.stdin:
-    launch = program.Launch.from_dict(json.loads(word))
-    os.environ.update(program.environment(launch, os.getcwd()))
-    os.environ.pop("NKI_SIMULATOR", None)
-    print(json.dumps(program.compile_here(launch)), flush=True)
-"""
-
-
-@pytest.fixture(params=[False, sweeps.whole(True)], ids=["some here", "all apart"])
-def run(request, variables, tmp_path, monkeypatch, capsys):
-    """Runs the script; the parent is this process and two launches share one, unless all are apart.
-
-    Each process imports torch, which takes longer than all else.
-    """
-    monkeypatch.chdir(tmp_path)
-
-    def apart(*arguments):
-        command = [sys.executable, SCRIPT, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
-        return done.returncode, done.stdout
-
-    def here(*arguments):
-        compiled = compile_kernels.compiled
-        folder = tmp_path / "empty"
-        folder.mkdir()
-        program = SEVERAL.format(folders=[str(SCRIPT.parent)])
-        several = subprocess.Popen(
-            [sys.executable, "-c", program],
-            cwd=folder,
-            env=os.environ | {SIMULATOR_VARIABLE: "0"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-        def one(launch, running):
-            if launch.recipe.algorithm not in ("four_step", "stockham"):
-                return compiled(launch, running)
-            with lock:
-                several.stdin.write(json.dumps(launch.to_dict()) + "\n")
-                several.stdin.flush()
-                return json.loads(several.stdout.readline())
-
-        lock = threading.Lock()
-        monkeypatch.setattr(compile_kernels, "why_no_nki", lambda: "")
-        monkeypatch.setattr(compile_kernels, "compiled", one)
-        with several:
-            code = compile_kernels.main(list(arguments))
-        return code, capsys.readouterr().out
-
-    return apart if request.param else here
-
-
 @pytest.mark.sweep
-def test_refusals_and_crashes_do_not_stop_the_rest(run, tmp_path):
+def test_refusals_and_crashes_do_not_stop_the_rest(variables, tmp_path):
     kernels = "four_step", "dft_gemm", "bluestein", "stockham"
     options = [word for name in kernels for word in ("--kernel", name)]
-    code, printed = run("--target", "trn2", *options, "--json", "found.json", "--jobs", "2")
-    assert code == 1, printed
+    words = ["--target", "trn2", *options, "--json", "found.json", "--jobs", "2"]
+    command = [sys.executable, SCRIPT, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    printed = done.stdout
+    assert done.returncode == 1, printed
     report = json.loads((tmp_path / "found.json").read_text())
     rows = {row["kernel"]: row for row in report["launches"]}
     assert {name: row["status"] for name, row in rows.items()} == {
@@ -324,13 +267,6 @@ def test_with_nothing_to_compile_with_it_says_so(monkeypatch, capsys, found, sen
     printed = capsys.readouterr()
     assert sentence in printed.err and how_to_install("nki", "neuronx-cc") in printed.err
     assert printed.out == ""
-
-
-def test_help_says_that_it_never_ran(capsys):
-    with pytest.raises(SystemExit) as end:
-        compile_kernels.main(["--help"])
-    assert end.value.code == 0
-    assert "never run against the real compiler" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import hugging_face_kernel
+from tests.tolerances import near, sums, transforms
 
 ROOT = Path(__file__).parents[2]
 # Loaded as `kernels` does it: a package that no folder on the path holds, named by its metadata.
@@ -32,6 +33,7 @@ WITHOUT = (
     "import sys\n"
     "sys.modules['trnfft'] = sys.modules['nki_kernels'] = sys.modules['nki_sim'] = None\n"
 )
+# Outputs and gradients of the layer, which the test compares.
 COMPUTE = """
 config = importlib.import_module(f"{name}.trnfft.config")
 layer = kernel.layers.FourierMixing()
@@ -39,31 +41,35 @@ x = torch.randn(2, 6, 8, requires_grad=True)
 weights = torch.randn(2, 6, 8)
 
 
-def output_and_gradient(layer):
+def output_and_gradient(layer, x=x):
     y = layer(x)[0]
     return torch.stack([y, *torch.autograd.grad((y * weights).sum(), x)])
 
 
-expected = output_and_gradient(lambda x: (torch.fft.fftn(x, dim=(1, 2)).real,))
+found = {"exact": output_and_gradient(lambda x: (torch.fft.fftn(x, dim=(1, 2)).real,), x.double())}
 for backend in ("torch", "matmul", "nki-sim"):
     with config.backend(backend):
-        torch.testing.assert_close(output_and_gradient(layer), expected)
+        found[backend] = output_and_gradient(layer)
+half = x.detach().bfloat16()
+assert layer(half)[0].dtype == torch.bfloat16
+halves = {"half": layer(half)[0].float(), "rounded": layer(half.float())[0].detach()}
+"""
+MORE = """
 compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(output_and_gradient(compiled), expected)
+found["compiled"] = output_and_gradient(compiled)
 assert torch.autograd.gradcheck(layer, x.double())
 assert torch.autograd.gradgradcheck(layer, x.double())
-half = x.detach().bfloat16()
-torch.testing.assert_close(layer(half)[0], layer(half.float())[0].bfloat16())
 """
+SAVE = "torch.save((found, halves), 'found.pt')\n"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A kernel, as the script leaves it."""
     out = tmp_path_factory.mktemp("kernel") / "out"
-    script = ROOT / "scripts" / "hugging_face_kernel.py"
-    command = [sys.executable, str(script), str(out), "--repository", "org/trnfft-fnet"]
-    subprocess.run(command, check=True, capture_output=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["", str(out), "--repository", "org/trnfft-fnet"])
+        hugging_face_kernel.main()
     return out / "build" / "torch-neuron"
 
 
@@ -86,20 +92,49 @@ def sources(folder):
     return {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
 
 
-@pytest.mark.parametrize("first", [LOAD + BESIDE, WITHOUT + LOAD], ids=["beside", "without"])
-def test_it_computes(run, first):
-    run(first + COMPUTE)
+def check_results(folder):
+    """Compares what a program has saved in a folder."""
+    import torch
+
+    found, halves = torch.load(folder / "found.pt")
+    exact = found.pop("exact")
+    for backend, outputs in found.items():
+        near(outputs, exact, transforms((6, 8)), message=backend)
+    near(halves["half"], halves["rounded"], sums(1, "bfloat16"))
 
 
-def test_beside_trnfft_each_has_its_own_operators_and_settings(run):
+def test_it_computes_without_an_installed_trnfft(run, tmp_path):
+    """The default smoke test, in one process: numbers, shipped plans, and sentences on errors."""
+    code = """
+wisdom = importlib.import_module(f"{name}.trnfft.planner.wisdom")
+assert min(len(wisdom.shipped(chip)) for chip in ("trn1", "trn2", "trn3")) > 100
+for x in (torch.ones(2, 3), torch.ones(2, 3, 4, dtype=torch.cfloat), [1.0]):
+    try:
+        kernel.layers.FourierMixing()(x)
+    except (IndexError, TypeError) as error:
+        print(error)
+"""
+    lines = run(WITHOUT + LOAD + COMPUTE + SAVE + code).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("argument 'hidden_states' ") for line in lines)
+    check_results(tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [(LOAD + BESIDE, MORE), (BESIDE.replace("torch.", "import torch; torch.") + LOAD, "")],
+    ids=["before", "after"],
+)
+def test_beside_trnfft_each_has_its_own_operators_and_settings(run, tmp_path, first, more):
     code = """
 x = torch.randn(2, 6, 8)
-config = importlib.import_module(f"{name}.trnfft.config")
 with trnfft.backend("matmul"):
     assert config.get_backend() == "auto"
     ours = trnfft.nn.FNetMixer()(x)
-    torch.testing.assert_close(kernel.layers.FourierMixing()(x)[0], ours)
-    ops = getattr(torch.ops, name).c2c, torch.ops.trnfft.c2c
+    theirs = kernel.layers.FourierMixing()(x)[0]
+halves |= {"half": theirs, "rounded": ours}
+ops = getattr(torch.ops, name).c2c, torch.ops.trnfft.c2c
 for op in ops:
     real, imag = op(x, torch.zeros_like(x), False, 1.0, "matmul", "fast", 2)
     torch.testing.assert_close(real, ours)
@@ -107,10 +142,11 @@ z = trnfft.as_complex_tensor(torch.randn(3, dtype=torch.cfloat)).requires_grad_(
 (z * z).real.sum().backward()
 assert type(z.grad) is trnfft.ComplexTensor
 """
-    run(LOAD + BESIDE + code)
-    run(BESIDE.replace("torch.manual_seed(0)", "import torch") + LOAD + code)
+    run(first + COMPUTE + more + code + SAVE)
+    check_results(tmp_path)
 
 
+@pytest.mark.sweep
 def test_every_module_is_importable_without_trnfft(run):
     code = """
 found = [one.name for one in pkgutil.walk_packages(kernel.__path__, f"{name}.")]
@@ -122,14 +158,6 @@ assert not [one for one in sys.modules if one.partition(".")[0] in ours
             and sys.modules[one]]
 """
     assert int(run(WITHOUT + LOAD + code)) > 200
-
-
-def test_it_has_shipped_plans(run):
-    code = """
-wisdom = importlib.import_module(f"{name}.trnfft.planner.wisdom")
-print(*(len(wisdom.shipped(chip)) for chip in ("trn1", "trn2", "trn3")))
-"""
-    assert all(int(count) > 100 for count in run(WITHOUT + LOAD + code).split())
 
 
 def test_metadata(folder):
@@ -149,12 +177,14 @@ def test_metadata(folder):
     assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
+@pytest.mark.sweep
 def test_a_kernel_is_the_same_each_time(folder, tmp_path):
     hugging_face_kernel.build(tmp_path / "again", 1, "org/trnfft-fnet")
     again = tmp_path / "again" / "build" / "torch-neuron" / "metadata.json"
     assert again.read_bytes() == (folder / "metadata.json").read_bytes()
 
 
+@pytest.mark.sweep
 def test_what_it_needs_is_said(folder):
     """Packages from elsewhere: what trnfft depends on, and what only its optional parts import."""
     found = set()
@@ -184,6 +214,7 @@ exec(open({str(folder / "__init__.py")!r}).read())
     assert "not installed: pip install 'msgspec>=0.22,<0.23'" in done.stderr
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("first", ["", LOAD], ids=["alone", "loaded before"])
 def test_a_folder_of_its_name_holds_it_too(run, first):
     code = """
@@ -196,19 +227,6 @@ name = other.layers.FourierMixing.__module__.partition(".")[0]
 assert other.layers is sys.modules[name].layers
 """
     run(first + code + ("assert name not in before" if not first else "assert name in before"))
-
-
-def test_a_wrong_input_is_named(run):
-    code = """
-for x in (torch.ones(2, 3), torch.ones(2, 3, 4, dtype=torch.cfloat), [1.0]):
-    try:
-        kernel.layers.FourierMixing()(x)
-    except (IndexError, TypeError) as error:
-        print(error)
-"""
-    lines = run(LOAD + code).splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("argument 'hidden_states' ") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -251,20 +269,17 @@ def test_imports_become_relative(source, new):
 
 
 @pytest.mark.parametrize(
-    "source", ["import trnfft.config", "import os, trnfft", "import trnfft as t"]
+    ("source", "reason"),
+    [
+        ("import trnfft.config", "no relative form"),
+        ("import os, trnfft", "no relative form"),
+        ("import trnfft as t", "no relative form"),
+        ("from trnfft import fft", "imports no module"),
+    ],
 )
-def test_imports_that_cannot_are_refused(source):
-    with pytest.raises(ValueError, match="has no relative form here; write 'from"):
+def test_imports_that_cannot_are_refused(source, reason):
+    with pytest.raises(ValueError, match=reason):
         list(hugging_face_kernel.imports(source, "trnfft", hugging_face_kernel.own_modules()))
-
-
-def test_what_the_copy_of_trnfft_has_not_is_refused():
-    with pytest.raises(ValueError, match="'from trnfft import fft' imports no module"):
-        list(
-            hugging_face_kernel.imports(
-                "from trnfft import fft", "trnfft.nn", hugging_face_kernel.own_modules()
-            )
-        )
 
 
 def test_modules_that_are_found_by_name_are_refused(tmp_path, monkeypatch):

@@ -86,6 +86,7 @@ def test_every_kind_has_both_degrees():
 # The guard
 
 
+@pytest.mark.sweep
 def test_what_is_the_same_or_cheaper_is_written(folder):
     before = (folder / "trn2.json").read_text()
     change_price(folder / "trn2.json", 1.5)
@@ -94,7 +95,8 @@ def test_what_is_the_same_or_cheaper_is_written(folder):
     assert (folder / "trn2.json").read_text() == before
 
 
-def test_a_rise_is_refused_and_listed(folder, capsys):
+def test_a_reason_allows_a_rise_once(folder, capsys):
+    """A rise is refused and listed, until there is a reason for it; nothing is written before."""
     case, old, new = change_price(folder / "trn2.json", 0.9)
     before = {path: path.read_text() for path in folder.iterdir()}
     assert make_plans.main([]) == 1
@@ -103,12 +105,7 @@ def test_a_rise_is_refused_and_listed(folder, capsys):
     assert line.split()[:3] == [str(old), str(new), "1.111"]
     assert advised(output) == {"reason": "", "rises": {case: [old, new]}}
     assert {path: path.read_text() for path in folder.iterdir()} == before
-
-
-def test_a_reason_allows_a_rise_once(folder, capsys):
-    change_price(folder / "trn2.json", 0.9)
-    assert make_plans.main([]) == 1
-    allow(folder, advised(capsys.readouterr().out), "Two banks are one bank too many.")
+    allow(folder, advised(output), "Two banks are one bank too many.")
     assert make_plans.main([]) == 0
     assert "allowed: Two banks are one bank too many." in capsys.readouterr().out
     assert make_plans.main([]) == 0
@@ -117,6 +114,7 @@ def test_a_reason_allows_a_rise_once(folder, capsys):
     assert make_plans.main([]) == 1
 
 
+@pytest.mark.sweep
 def test_a_reason_holds_up_to_its_price_and_for_its_case(folder, capsys):
     case, old, new = change_price(folder / "trn2.json", 0.9)
     allow(folder, {"rises": {case: [old, new - 1]}}, "Less than this.")
@@ -129,6 +127,7 @@ def test_a_reason_holds_up_to_its_price_and_for_its_case(folder, capsys):
     assert "allowed: As much as this." in output and list(advised(output)["rises"]) == [other]
 
 
+@pytest.mark.sweep
 def test_cases_that_go_are_named(folder, monkeypatch, capsys):
     monkeypatch.setattr(make_plans, "requests", lambda chip: [])
     assert make_plans.main([]) == 0
@@ -137,6 +136,7 @@ def test_cases_that_go_are_named(folder, monkeypatch, capsys):
     assert output.count("no longer among the cases") == 3 * len(CASES)
 
 
+@pytest.mark.sweep
 def test_check_writes_nothing(folder, capsys):
     path = folder / "trn1.json"
     for factor, code in ((1.5, 0), (0.5, 1)):
@@ -146,6 +146,7 @@ def test_check_writes_nothing(folder, capsys):
         assert path.read_text() == before
 
 
+@pytest.mark.sweep
 def test_a_case_without_a_kernel_is_refused(monkeypatch, folder, capsys):
     def search(problem):
         if problem.kind == "c2c":
@@ -159,11 +160,13 @@ def test_a_case_without_a_kernel_is_refused(monkeypatch, folder, capsys):
     assert output.count("no kernel transforms this") == 3 and "reasons.json" not in output
 
 
+@pytest.mark.sweep
 def test_all_processors_find_the_same():
     problems = make_plans.requests("trn1")[:3]
     assert make_plans.searched(problems) == in_this_process(problems)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "entry", [{"reason": " ", "rises": {"a": [1, 2]}}, {"reason": "Why not."}, {"rises": {}}]
 )

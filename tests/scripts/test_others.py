@@ -61,7 +61,7 @@ def outcomes(pytester):
             def pytest_collection_modifyitems(self, items):
                 apply(differences, mode, items)
 
-        result = pytester.inline_run(plugins=[Plugin()])
+        result = pytester.inline_run("-p", "no:hypothesispytest", plugins=[Plugin()])
         passed, skipped, failed = result.listoutcomes()
         names = sorted({report.nodeid.partition("::")[2] for report in failed})
         return {"passed": len(passed), "skipped": len(skipped), "failed": names}, result.ret
@@ -75,16 +75,17 @@ def test_known_differences_are_as_expected(outcomes):
     assert found["failed"] == []
 
 
-def test_a_failure_that_is_not_listed_fails(outcomes):
-    found, status = outcomes(KNOWN[1:])
+@pytest.mark.parametrize(
+    ("differences", "mode", "failed"),
+    [
+        (KNOWN[1:], "patched", ["test_odd[2]"]),
+        (KNOWN, "unpatched", ["TestSquares::test_two", "test_odd[2]"]),
+    ],
+)
+def test_a_failure_that_is_not_listed_for_the_mode_fails(outcomes, differences, mode, failed):
+    found, status = outcomes(differences, mode=mode)
     assert status == pytest.ExitCode.TESTS_FAILED
-    assert found["failed"] == ["test_odd[2]"]
-
-
-def test_a_failure_that_is_listed_for_another_mode_fails(outcomes):
-    found, status = outcomes(KNOWN, mode="unpatched")
-    assert status == pytest.ExitCode.TESTS_FAILED
-    assert found["failed"] == ["TestSquares::test_two", "test_odd[2]"]
+    assert found["failed"] == failed
 
 
 @pytest.mark.parametrize("sometimes", [False, True])

@@ -12,6 +12,7 @@ import nki_sim
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
+from tests.tolerances import near, sums, transforms
 from trnfft import cli
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import BloomFilter
@@ -19,6 +20,7 @@ from trnfft_demo import glow
 from trnfft_demo.picture import read_picture
 
 Image = pytest.importorskip("PIL.Image")
+PADDED = transforms((40, 50), 2)  # a convolution of the picture of `lights` with its surroundings
 
 
 @pytest.fixture
@@ -45,6 +47,7 @@ def refused(result):
     return result.stderr
 
 
+@pytest.mark.sweep
 def test_without_a_file_the_portrait(run, tmp_path):
     pytest.importorskip("matplotlib")
     result = run()
@@ -65,7 +68,7 @@ def test_npy_in_and_out(run, tmp_path, lights):
     expected = trnfft.bloom(image, psf, padding="mirror").movedim(0, -1).numpy()
     actual = np.load(tmp_path / "out.npy")
     assert actual.dtype == np.float32
-    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    near(actual, expected, PADDED)
     assert actual.max() > 1
 
 
@@ -77,15 +80,13 @@ def test_exposure_is_in_stops(run, lights):
         return np.load("a.npy")
 
     plain = bloomed()
-    np.testing.assert_allclose(
-        bloomed("--exposure", 1.5), plain * 2**1.5, rtol=1e-5, atol=1e-5 * plain.max()
-    )
+    near(bloomed("--exposure", 1.5), plain * 2**1.5, PADDED)
 
 
 @sweeps.some(
     "psf, padding",
     itertools.product(["gaussian", "star", "heart"], ["zero", "mirror"]),
-    [("gaussian", "zero"), ("star", "mirror"), ("heart", "zero")],
+    [("gaussian", "zero"), ("heart", "mirror")],
 )
 def test_every_kernel_to_png(run, tmp_path, lights, psf, padding):
     result = run("lights.npy", "--psf", psf, "--padding", padding, "--out", "a.png")
@@ -95,14 +96,7 @@ def test_every_kernel_to_png(run, tmp_path, lights, psf, padding):
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_strength_zero_is_the_picture(run, tmp_path):
-    codes = np.random.default_rng(2).integers(0, 256, (9, 7, 3), np.uint8)
-    Image.fromarray(codes).save(tmp_path / "a.png")
-    assert run("a.png", "--strength", 0, "--out", "b.png").exit_code == 0
-    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "b.png")), codes)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
+@sweeps.some("channels", [1, 3], [1])
 def test_kernel_from_a_file(run, tmp_path, lights, channels):
     kernel = np.random.default_rng(3).random((4, 5, channels))
     np.save(tmp_path / "kernel.npy", kernel)
@@ -111,16 +105,16 @@ def test_kernel_from_a_file(run, tmp_path, lights, channels):
     assert "kernel.npy, 5 x 4 pixels" in result.stdout
     psf = torch.from_numpy(kernel / kernel.sum((0, 1))).movedim(-1, 0).expand(3, 4, 5).float()
     expected = trnfft.bloom(torch.from_numpy(lights).movedim(-1, 0), psf, padding="mirror")
-    np.testing.assert_allclose(np.load("out.npy"), expected.movedim(0, -1).numpy(), atol=1e-5)
+    near(np.load("out.npy"), expected.movedim(0, -1), PADDED)
 
 
 def test_black_picture_and_one_pixel(run, tmp_path):
     np.save(tmp_path / "black.npy", np.zeros((5, 6)))
     np.save(tmp_path / "one.npy", np.ones((1, 1)))
-    for name, light in (("black.npy", 0.0), ("one.npy", 1.0)):
+    for name in ("black.npy", "one.npy"):
         result = run(name, "--strength", 0, "--out", "out.npy")
         assert result.exit_code == 0, result.output
-        np.testing.assert_allclose(np.load("out.npy"), light, atol=1e-6)
+        near(np.load("out.npy"), np.load(name), sums(2))
 
 
 def test_name_that_looks_like_markup(run, tmp_path):
@@ -148,7 +142,7 @@ def bloomed(run, codes, *arguments):
     return np.asarray(Image.open("out.png")), result.stdout
 
 
-@pytest.mark.parametrize("psf", ["star", "gaussian", "heart"])
+@sweeps.some("psf", ["star", "gaussian", "heart"], ["star"])
 def test_clipped_lights_glow_and_nothing_gets_darker(run, night, psf):
     found, printed = bloomed(run, night, "--psf", psf)
     assert (found >= night).all()
@@ -188,7 +182,7 @@ def test_a_picture_without_lights_stays_as_it_is(run, night):
     assert "none: no pixel outshines its surroundings" in printed
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA"])
+@sweeps.some("mode", ["L", "LA", "RGB", "RGBA"], ["L", "RGBA"])
 def test_the_kind_of_a_png_is_kept(run, night, mode):
     picture = Image.fromarray(night).convert(mode)
     if mode.endswith("A"):
@@ -222,18 +216,19 @@ def test_exposure_comes_after_the_lights(run, night):
     assert darker[31, 22].sum() < plain[31, 22].sum()
 
 
-@pytest.mark.parametrize("padding", ["zero", "mirror"])
-@pytest.mark.parametrize(
-    "arguments, where",
-    [((), "trn1, LNC=1"), (("--target", "trn2"), "trn2, LNC=2")],
-)
+LAUNCHES = [
+    ("zero", (), "trn1, LNC=1"),
+    ("mirror", (), "trn1, LNC=1"),
+    ("mirror", ("--target", "trn2"), "trn2, LNC=2"),
+]
+
+
+@sweeps.some("padding, arguments, where", LAUNCHES, LAUNCHES[:1])
 def test_the_launch_is_modelled(run, lights, padding, arguments, where):
     result = run("lights.npy", "--padding", padding, *arguments)
     assert result.exit_code == 0, result.output
     assert "1, which convolves all channels" in result.stdout
     assert re.search(rf"kernel, modelled .* [\d.]+ us on {where} ", result.stdout)
-    assert re.search(r"with a launch, about .* \d+ us ", result.stdout)
-    assert "as others measured on" in result.stdout
 
 
 def test_the_modelled_launch_is_that_of_the_backend():

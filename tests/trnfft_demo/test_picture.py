@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.tolerances import near, sums
 from trnfft_demo.picture import PictureError, read_picture, write_picture
 
 Image = pytest.importorskip("PIL.Image")
+CURVE = sums(4)  # a sum, a quotient and a power, of which the last doubles the error before it
 
 
 def save(path, pixels, **options):
@@ -48,7 +50,7 @@ def test_srgb_becomes_linear_light(tmp_path):
     picture = read_picture(save(tmp_path / "a.PNG", [[0, 10, 188, 255]]))
     assert picture.name == "a.PNG"
     assert (picture.light.shape, picture.light.dtype) == ((1, 1, 4), np.float32)
-    np.testing.assert_allclose(picture.light[0, 0], [0, 0.00303527, 0.50288646, 1], rtol=1e-6)
+    near(picture.light[0, 0], [0, 0.00303527, 0.50288646, 1], CURVE)
 
 
 def test_every_code_comes_back(tmp_path):
@@ -62,21 +64,21 @@ def test_grey_picture_of_16_bits(tmp_path):
     pixels = np.array([[0, 1000, 30000, 65535]])
     light = read_picture(write_png(tmp_path / "a.png", pixels, 16, 0)).light
     expected = [0, 1000 / 65535 / 12.92, ((30000 / 65535 + 0.055) / 1.055) ** 2.4, 1]
-    np.testing.assert_allclose(light[0, 0], expected, rtol=1e-6)
+    near(light[0, 0], expected, CURVE)
 
 
 def test_colours_of_16_bits_become_8(tmp_path):
     pixels = np.array([[[0, 32896, 65535]]])
     light = read_picture(write_png(tmp_path / "a.png", pixels, 16, 2)).light
-    np.testing.assert_allclose(light[:, 0, 0], [0, 0.2158605, 1], rtol=1e-5)
+    near(light[:, 0, 0], [0, 0.2158605, 1], CURVE)
 
 
 def test_transparent_pixels_are_on_black(tmp_path):
     codes = [[[255, 255, 0, 255], [255, 255, 0, 51]]]
     picture = read_picture(save(tmp_path / "a.png", codes))
-    np.testing.assert_allclose(picture.on_black()[:, 0].T, [[1, 1, 0], [0.2, 0.2, 0]], rtol=1e-6)
+    near(picture.on_black()[:, 0].T, [[1, 1, 0], [0.2, 0.2, 0]], sums(1))
     np.testing.assert_array_equal(picture.light[:, 0].T, [[1, 1, 0], [1, 1, 0]])
-    np.testing.assert_allclose(picture.alpha, [[1, 0.2]], rtol=1e-6)
+    near(picture.alpha, [[1, 0.2]], sums(1))
     file = io.BytesIO()
     write_picture(picture.light, file, Path("b.png"), picture.alpha)
     np.testing.assert_array_equal(np.asarray(Image.open(file)), codes)
@@ -87,7 +89,7 @@ def test_alpha_of_grey_and_of_palettes(tmp_path):
     Image.fromarray(grey, "LA").save(tmp_path / "grey.png")
     picture = read_picture(tmp_path / "grey.png")
     assert picture.light.shape == (1, 1, 2)
-    np.testing.assert_allclose(picture.alpha, [[1, 0.2]], rtol=1e-6)
+    near(picture.alpha, [[1, 0.2]], sums(1))
     file = io.BytesIO()
     write_picture(picture.light, file, Path("b.png"), picture.alpha)
     np.testing.assert_array_equal(np.asarray(Image.open(file)), grey)
@@ -110,10 +112,10 @@ def test_palette_and_jpeg(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned
     Image.new("RGB", (8, 16), (255, 0, 0)).save(tmp_path / "a.jpg", exif=exif)
-    np.testing.assert_allclose(read_picture(tmp_path / "a.png").light[:, 0, 0], [1, 0, 0])
+    near(read_picture(tmp_path / "a.png").light[:, 0, 0], [1, 0, 0], CURVE)
     light = read_picture(tmp_path / "a.jpg").light
     assert light.shape == (3, 8, 16)
-    np.testing.assert_allclose(light[:, 0, 0], [1, 0, 0], atol=0.02)
+    assert np.abs(light[:, 0, 0] - [1, 0, 0]).max() < 0.02  # JPEG loses more than sums do
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (4, 5, 1), (4, 5, 3), (4, 5, 7)])

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from nki_sim import hardware
 from tests import sweeps
+from tests.tolerances import near, sums, transforms
 from trnfft import cli
 from trnfft_demo import spectrum
 from trnfft_demo.recording import Recording, read_recording
@@ -49,15 +50,11 @@ def test_without_a_file_the_ecg(run, tmp_path):
     assert "ECG" in result.stdout
     assert re.search(r"kernel, modelled .* 6\.\d+ us ", result.stdout)
     assert re.search(r"length of a frame .* 256 points, 711 ms ", result.stdout)
-    assert "channels" not in result.stdout
-    assert re.search(r"with a launch, about .* 430 us ", result.stdout)
-    assert "A launch by PyTorch/XLA takes 140 to 700 us" in result.stdout
-    assert re.search(r"DMA floor .* us, .*% of the modelled time", result.stdout)
     assert "wrote spectrum.png" in result.stdout
     assert (tmp_path / "spectrum.png").read_bytes().startswith(PNG_SIGNATURE)
 
 
-@sweeps.some("target", ["trn1", "trn2", "trn3"], ["trn1", "trn3"])
+@sweeps.some("target", ["trn1", "trn2", "trn3"], ["trn3"])
 def test_every_chip(run, noise, target, monkeypatch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "inf2")
     result = run(noise, "--target", target)
@@ -66,7 +63,7 @@ def test_every_chip(run, noise, target, monkeypatch):
     assert os.environ[hardware.TARGET_VARIABLE] == "inf2"
 
 
-@sweeps.some("samples", [2, 3, 100, 255, 256, 257, 384, 1000], [2, 256, 257])
+@sweeps.some("samples", [2, 3, 100, 255, 256, 257, 384, 1000], [2])
 def test_any_length(run, tmp_path, samples):
     (tmp_path / "a.csv").write_text("\n".join(str(i % 7) for i in range(samples)))
     result = run("a.csv", "--out", "a.png")
@@ -74,7 +71,7 @@ def test_any_length(run, tmp_path, samples):
     assert (tmp_path / "a.png").read_bytes().startswith(PNG_SIGNATURE)
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-300, 3e38])
+@sweeps.some("scale", [0.0, 1e-300, 3e38], [0.0])
 def test_silent_soft_and_loud_recordings(run, tmp_path, scale):
     np.save(tmp_path / "a.npy", scale * np.cos(np.arange(300)))
     result = run("a.npy")
@@ -83,6 +80,7 @@ def test_silent_soft_and_loud_recordings(run, tmp_path, scale):
     assert (tmp_path / "spectrum.png").read_bytes().startswith(PNG_SIGNATURE)
 
 
+@pytest.mark.sweep
 def test_name_that_looks_like_markup_or_mathematics(run, tmp_path):
     (tmp_path / "[red]$\\x.csv").write_text("1\n2\n3\n")
     result = run("[red]$\\x.csv")
@@ -112,7 +110,7 @@ def test_default_length_of_a_frame(rate, samples, points):
     assert spectrum.frame_points(recording, None) == points
 
 
-@pytest.mark.parametrize("points", [2, 200, 257, 399])
+@sweeps.some("points", [2, 200, 257, 399], [200])
 def test_a_frame_of_any_length(run, noise, points):
     result = run(noise, "--frame", points)
     assert result.exit_code == 0, result.output
@@ -125,6 +123,7 @@ def test_a_frame_that_cannot_be(run, noise, points):
     assert f"'--frame' is {points}, allowed is 2 to 400" in sentence
 
 
+@pytest.mark.sweep
 def test_two_tones_are_two_peaks(tmp_path):
     """40 ms of a recording at 44.1 kHz tell tones of 440 and 540 Hz apart."""
     time = np.arange(44100) / 44100
@@ -137,6 +136,7 @@ def test_two_tones_are_two_peaks(tmp_path):
     assert level[bins[1]] < 0.5 * min(level[bins[0]], level[bins[2]])
 
 
+@pytest.mark.sweep
 def test_several_channels_are_said_to_be_mixed(run, tmp_path):
     with wave.open("stereo.wav", "wb") as file:
         file.setnchannels(2)
@@ -153,19 +153,21 @@ def test_frames_cover_the_signal():
     frames = spectrum.cut_frames(samples, 256)
     assert frames.shape == (3, 256)
     # Half overlapping Hann windows add up to one, so the middle comes back.
-    np.testing.assert_allclose(frames[0, 128:] + frames[1, :128], samples[128:256], rtol=1e-12)
+    near(frames[0, 128:] + frames[1, :128], samples[128:256], sums(2, "float64"))
 
 
 def test_launch_is_measured_against_numpy(noise):
     frames = spectrum.cut_frames(read_recording(noise).samples, 256)
     launch = spectrum.transform(frames, hardware.chip("trn1"))
-    assert 0 < launch.error <= spectrum.TOLERANCE
+    near(launch.error, 0.0, transforms(256), scale=1.0)
     numbers = 2 * (256 + 2 * 129)  # of two real frames and of half of their spectra
     assert launch.floor_ns == hardware.chip("trn1").dma_floor_ns(1, 4 * numbers)
-    ratio = launch.spectra / np.fft.rfft(frames)
-    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-3)
+    exact = np.fft.rfft(frames)
+    units = np.linalg.norm(launch.spectra) / np.linalg.norm(exact)
+    near(launch.spectra, units * exact, transforms(256))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("degree", ["1", "2"])
 def test_the_degree_of_lnc_is_that_of_the_chip(run, noise, monkeypatch, degree):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
@@ -178,19 +180,6 @@ def test_the_degree_of_lnc_is_that_of_the_chip(run, noise, monkeypatch, degree):
     monkeypatch.setenv(hardware.LNC_VARIABLE, "3")
     sentence = refused(run(noise))
     assert "is '3'" in sentence and "allowed on trn2 is 1 or 2" in sentence
-
-
-def test_two_cores_have_a_half_of_each_lane():
-    launch = spectrum.transform(np.ones((256, 64)), hardware.TRN2, 2)
-    recording = Recording("ones", np.ones(64), None)
-    *_, axes = spectrum.draw(recording, launch).axes
-    boxes = [path.get_extents() for each in axes.collections for path in each.get_paths()]
-    assert {round(box.height, 6) for box in boxes} == {0.4}
-    lanes = {round(box.y0, 6) for box in boxes}
-    assert {lane + 0.4 for lane in lanes if lane % 1 > 0.5} == {
-        lane for lane in lanes if not lane % 1
-    }
-    assert "trn2, LNC=2" in axes.get_title()
 
 
 def test_bad_file_leaves_no_picture(run, tmp_path):
@@ -224,7 +213,6 @@ def test_unknown_target(run, noise):
     "out, sentence",
     [
         ("missing/a.png", "there is no folder missing"),
-        (".", "not a regular file"),
         ("/dev/null", "not a regular file"),
         ("noise.npy", "the input itself"),
         ("a" * 300 + ".png", "too long"),

@@ -157,6 +157,11 @@ def invocation(**changes: Any) -> FaultFunction:
     return strike
 
 
+def change_output(change: Callable[[str], str]) -> FaultFunction:
+    """Returns a fault that damages the output of a finished command on its way."""
+    return invocation(StandardOutputContent=lambda text: change(text) if text else text)
+
+
 def body(change: Callable[[bytes], bytes]) -> FaultFunction:
     """Returns a fault that changes the body of an answer on its way."""
 

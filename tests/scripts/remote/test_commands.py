@@ -6,15 +6,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from remote.job import WHEELS
-from tests import sweeps
 from trnfft.cli.health_checks import Check
 
 from .conftest import wait_for
@@ -26,16 +23,7 @@ TWO = ("--sets", "parity,accuracy")
 DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, sweeps.whole(signal.SIGHUP)])
-def test_signal_from_outside(process, aws, tmp_path, number):
-    aws.behave({ACCURACY: {"until": str(tmp_path / "gate")}})
-    running = process("--template", aws.new_template(), *TWO)
-    wait_for((tmp_path / "out" / "parity.json").exists)
-    running.send_signal(number)
-    assert running.wait() == 128 + number, (tmp_path / "output").read_text()
-    assert set(aws.states()) <= {"stopped", "terminated"}
-
-
+@pytest.mark.sweep
 def test_killed_without_warning(process, call, aws, tmp_path):
     gate = tmp_path / "gate"
     aws.behave({ACCURACY: {"until": str(gate)}})
@@ -55,22 +43,7 @@ def test_killed_without_warning(process, call, aws, tmp_path):
     assert aws.state(instance) == "stopped"
 
 
-def test_a_running_job_is_taken_up_again(process, call, aws, tmp_path):
-    gate = tmp_path / "gate"
-    aws.behave({ACCURACY: {"until": str(gate)}})
-    instance = aws.new_instance()
-    running = process("--instance", instance, *TWO)
-    wait_for((tmp_path / "out" / "parity.json").exists)
-    running.kill()
-    running.wait()
-
-    aws.inject("SendCommand", lambda r, f: [gate.touch(), f(r)][1], "poll", skip=1)
-    again = call("run", "--resume")
-    assert again.exit_code == 0, again.output
-    assert aws.ran == [PARITY, ACCURACY]  # neither was repeated
-    assert aws.state(instance) == "stopped"
-
-
+@pytest.mark.sweep
 def test_status_fetch_and_stop(call, aws, tmp_path):
     """After an early end of a run with --keep, the job goes on without the script."""
     gate, out = tmp_path / "gate", tmp_path / "out"
@@ -102,21 +75,14 @@ def test_status_fetch_and_stop(call, aws, tmp_path):
     assert "stopped" in call("status").output
 
 
-def test_stop_deletes_what_was_launched(call, aws, tmp_path):
-    assert (
-        call("run", "--template", aws.new_template(), "--sets", "parity", "--keep").exit_code == 0
-    )
-    assert aws.states() == ["running"]
-    assert call("stop").exit_code == 0
-    assert aws.states() == ["terminated"]
-
-
+@pytest.mark.sweep
 @pytest.mark.parametrize("command", ["status", "fetch", "stop"])
 def test_commands_without_a_job(call, aws, command):
     result = call(command)
     assert result.exit_code == 2 and "holds no job.json" in result.output
 
 
+@pytest.mark.sweep
 def test_damaged_record(call, aws, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "job.json").write_text('{"job": ')
@@ -124,7 +90,8 @@ def test_damaged_record(call, aws, tmp_path):
     assert result.exit_code == 2 and "is not a record of a job" in result.output
 
 
-@pytest.mark.parametrize("bucket", [sweeps.whole(None), "results"])
+@pytest.mark.sweep
+@pytest.mark.parametrize("bucket", [None, "results"])
 def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, tmp_path, bucket):
     aws.s3.create_bucket(Bucket="results")
     options = ["--template", aws.new_template(), "--sets", "parity"]
@@ -165,6 +132,7 @@ def test_every_exit_code_is_its_own_and_documented(hw_bench):
     assert sorted(map(int, rows)) == sorted([0, *codes, 129, 130, 143])
 
 
+@pytest.mark.sweep
 def test_the_policy_in_the_documentation_allows_every_call(call, aws):
     """The actions of the policy are those of the dry runs, and some that AWS also checks."""
     aws.s3.create_bucket(Bucket="results")
@@ -194,31 +162,6 @@ def test_the_policy_holds_launches_and_roles_to_what_is_meant():
     assert "launch-template/" in launch["ArnLike"]["ec2:LaunchTemplate"]
     passed = conditions["iam:PassRole"]["StringEquals"]
     assert passed == {"iam:PassedToService": "ec2.amazonaws.com"}
-
-
-def test_the_documentation_launches_the_image_of_torch_neuronx_on_trn2():
-    text = DOCUMENTATION.read_text()
-    data = json.loads(re.search(r"--launch-template-data '(\{.*?\})'\n```", text, re.DOTALL)[1])
-    assert re.fullmatch("ami-[0-9a-f]+", data["ImageId"]) and text.count(data["ImageId"]) == 2
-    assert data["InstanceType"] == "trn2.3xlarge"
-    # This is the only parameter of AWS's images whose name is known.
-    parameters = set(re.findall(r"/aws/service/neuron/[\w./-]+", text))
-    assert parameters == {"/aws/service/neuron/dlami/base/ubuntu-24.04/latest/image_id"}
-    for file in set(WHEELS.values()):
-        wheels = (Path(SCRIPTS).parent / file).read_text()
-        version = re.search(r"^torch-neuronx==(\d+\.\d+)", wheels, re.MULTILINE)[1]
-        assert f"`torch-neuronx` {version}" in text
-
-
-def test_the_dry_run_folds_calls_that_repeat(call, aws, repository):
-    (repository / "noise").write_bytes(os.urandom(24_000 * 16))
-    subprocess.run(["git", "-C", repository, "add", "noise"], check=True)
-    subprocess.run(["git", "-C", repository, "commit", "-qm", "noise"], check=True)
-    result = call("run", "--dry-run", "--template", aws.new_template(), "--sets", "parity")
-    assert result.exit_code == 0, result.output
-    assert "the 2 calls, in turn, above x 17" in result.output
-    assert result.output.count('"trnfft receive"') == 1
-    assert "the call above x 2" in result.output  # states, until it ends
 
 
 @pytest.mark.parametrize(
@@ -263,6 +206,7 @@ def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
     assert ours == {Path(name).stem for name in OF_LIBRARY}
 
 
+@pytest.mark.sweep
 def test_doctor(hw_bench, monkeypatch):
     found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
     monkeypatch.setattr("trnfft.cli.health_checks.neuron_checks", lambda: found)
@@ -273,14 +217,7 @@ def test_doctor(hw_bench, monkeypatch):
     assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "chip"),
-    [("trn1n.32xlarge", "trn1"), ("trn2.48xlarge", "trn2"), ("inf2.8xlarge", "inf2")],
-)
-def test_chip_of_an_instance(hw_bench, kind, chip):
-    assert hw_bench.ec2.chip_of(kind) == chip
-
-
+@pytest.mark.sweep
 def test_instances_without_a_neuron_core_are_refused(call, aws):
     aws.ec2.create_launch_template(
         LaunchTemplateName="cheap",

@@ -54,6 +54,7 @@ def simulator(monkeypatch, results):
     return commands
 
 
+@pytest.mark.sweep
 def test_a_run_writes_the_page(call, aws, results, simulator, tmp_path):
     aws.behave(
         {
@@ -76,6 +77,7 @@ def test_a_run_writes_the_page(call, aws, results, simulator, tmp_path):
     assert "launched i-" in (out / "run.log").read_text("utf-8")
 
 
+@pytest.mark.sweep
 def test_the_page_of_a_run_that_failed(call, aws, results, simulator, tmp_path):
     aws.behave({"bench.run": {"content": results.measured, "exit": 1}})
     result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
@@ -87,13 +89,7 @@ def test_the_page_of_a_run_that_failed(call, aws, results, simulator, tmp_path):
     assert len(simulator) == 1  # its results were there
 
 
-def test_results_of_nobody_make_no_page(call, aws, simulator, tmp_path):
-    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks,parity")
-    assert result.exit_code == 0, result.output
-    assert not (tmp_path / "out" / "page.html").exists() and not simulator
-    assert "page of results" not in result.output
-
-
+@pytest.mark.sweep
 def test_a_page_that_cannot_be_made_is_no_failure(call, aws, results, simulator, tmp_path):
     damaged = json.dumps({**json.loads(results.measured), "rows": [{"case": 3}]})
     aws.behave({"bench.run": {"content": damaged}})
@@ -107,6 +103,7 @@ def test_a_page_that_cannot_be_made_is_no_failure(call, aws, results, simulator,
     assert "there is no page of the results" in said[0] and "python -m bench.page" in said[0]
 
 
+@pytest.mark.sweep
 def test_modelling_can_be_interrupted(monkeypatch, results, tmp_path):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
@@ -119,6 +116,7 @@ def test_modelling_can_be_interrupted(monkeypatch, results, tmp_path):
     assert "No file has modelled times" in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.mark.sweep
 def test_modelling_that_fails_says_why(monkeypatch, results, tmp_path):
     failed = SimpleNamespace(returncode=2, stderr="first\nargument '--target' is wrong\n")
     run = SimpleNamespace(run=lambda *arguments, **options: failed)
@@ -129,6 +127,7 @@ def test_modelling_that_fails_says_why(monkeypatch, results, tmp_path):
     assert said[1] == "bench.run could not model the cases: argument '--target' is wrong"
 
 
+@pytest.mark.sweep
 def test_results_of_another_chip_are_modelled_again(simulator, results, tmp_path):
     (tmp_path / "benchmarks.json").write_text(results.measured)
     (tmp_path / "modelled.json").write_text(results.modelled.replace('"cores":2', '"cores":1'))

@@ -1,4 +1,7 @@
-"""Runs in which nothing goes wrong, and what they leave behind."""
+"""Runs that succeed, and what they leave behind.
+
+By default, one run on a stopped instance and one on a launched instance; the others are sweeps.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.cost import PRICES
 from remote.job import WHEELS
 from remote.sets import SETS
-from tests import sweeps
 
+from .fake_aws import change_output, error, flip, lose_answer
 from .program import SCRIPTS
 
 PARITY = "bench.parity"
@@ -27,15 +30,21 @@ def read(out, name):
 
 
 def test_stopped_instance_without_bucket(call, aws, tmp_path):
+    """The smoke test of a whole run, in which answers are refused, lost or damaged for a while."""
     instance = aws.new_instance()
     aws.behave({"-m pytest tests": {"content": "<testsuites/>"}})
+    passing = [
+        aws.inject("SendCommand", error("ThrottlingException"), "start"),
+        aws.inject("StartInstances", lose_answer),
+        aws.inject("GetCommandInvocation", change_output(flip), "chunk"),
+    ]
     result = call("run", "--instance", instance)
     assert result.exit_code == 0, result.output
+    assert all(fault.struck for fault in passing)
     out = tmp_path / "out"
     assert (out / "tests.xml").read_text() == "<testsuites/>"
     assert read(out, "parity.json") == {"from": PARITY}
     assert read(out, "probes.json") == {"from": "bench.probes"}
-    assert f"python -m bench.probes propose {out}/probes.json" in result.output
     assert read(out, "benchmarks.json") == {"from": "bench.run"}
     assert read(out, "pytest-benchmark.json") == {"from": "-m pytest bench"}
     assert read(out, "accuracy.json") == {"from": "bench.accuracy"}
@@ -43,20 +52,6 @@ def test_stopped_instance_without_bucket(call, aws, tmp_path):
     assert aws.state(instance) == "stopped"
     assert not aws.operations("TerminateInstances", "RunInstances", "PutObject")
     assert f"python -m bench.compare {out}/benchmarks.json --out plots/" in result.output
-
-
-def test_the_commands_are_those_of_the_bench_programs():
-    lines = {name: [" ".join(c) for c in one.commands] for name, one in SETS.items()}
-    assert lines == {
-        "tests": ["python -m pytest tests -q -n auto --junitxml=tests.xml"],
-        "parity": ["python -m bench.parity --backend nki --out parity.json"],
-        "probes": ["python -m bench.probes run --out probes.json"],
-        "benchmarks": [
-            "python -m bench.run --backend nki --out benchmarks.json",
-            "python -m pytest bench --benchmark-only --benchmark-json=pytest-benchmark.json",
-        ],
-        "accuracy": ["python -m bench.accuracy --backend nki --out accuracy.json"],
-    }
 
 
 def test_the_bench_programs_are_there():
@@ -76,45 +71,32 @@ def test_launched_instance_with_bucket(call, aws, tmp_path):
     assert [one["Key"].rpartition("/")[2] for one in left] == []
 
 
+@pytest.mark.sweep
 def test_running_instance_by_tag_is_left_running(call, aws):
     instance = aws.new_instance(stopped=False, Purpose="bench")
     aws.new_instance(stopped=False, Purpose="other")
-    result = call("run", "--tag", "Purpose=bench", "--sets", "parity")
+    result = call("run", "--tag", "Purpose=bench", "--set", "parity")
     assert result.exit_code == 0, result.output
     assert aws.states() == ["running", "running"]
     assert aws.shutdown_time(instance) is None
     assert not aws.operations("StopInstances", "StartInstances")
 
 
-def test_launched_instance_is_tagged_and_kept(call, aws):
-    template = aws.new_template()
-    result = call("run", "--template", template, "--sets", "parity", "--hours", "1.5", "--keep")
-    assert result.exit_code == 0, result.output
-    (launch,) = aws.operations("RunInstances")
-    assert launch.parameters["TagSpecification.1.Tag.1.Key"] == "trnfft-job"
-    assert aws.states() == ["running"]
-    assert "left running" in result.output
-
-
+@pytest.mark.sweep
 def test_instance_stops_itself_after_the_time_limit(call, aws):
     instance = aws.new_instance()
     seen = []
-    aws.inject("SendCommand", lambda r, f: [f(r), seen.append(aws.disk(instance))][0], "poll")
     # The switch is set before the first poll: read it before the run ends and clears it.
     aws.inject("StopInstances", lambda r, f: [seen.append(aws.shutdown_time(instance)), f(r)][1])
     result = call("run", "--instance", instance, "--sets", "parity", "--hours", "1.5")
     assert result.exit_code == 0, result.output
-    assert seen[-1] == "+90"  # 1.5 h and a minute of grace, without the part that has passed
+    assert seen == ["+90"]  # 1.5 h and a minute of grace, without the part that has passed
+    # The estimate comes before anything costs: it has the minute of grace, at 1.34375 dollars.
+    assert "$2.04: 1.52 h" in result.output
+    assert result.output.index("cost at most") < result.output.index("starting i-")
 
 
-def test_estimate_comes_before_anything_costs(call, aws):
-    result = call("run", "--instance", aws.new_instance(), "--sets", "parity", "--hours", "1")
-    output = result.output
-    # An hour, and a minute of grace in the tests, at 1.34375 dollars.
-    assert "$1.37: 1.02 h at $1.34375" in output
-    assert output.index("cost at most") < output.index("starting i-")
-
-
+@pytest.mark.sweep
 def test_unknown_price(call, aws):
     aws.ec2.create_launch_template(
         LaunchTemplateName="new",
@@ -125,26 +107,12 @@ def test_unknown_price(call, aws):
     assert "unknown: there is no price of trn3gen2.48xlarge here" in result.output
 
 
-def test_every_price_has_a_date_and_a_source():
-    assert {"trn2.3xlarge", "trn2.48xlarge", "trn1.2xlarge"} <= set(PRICES)
-    for price in PRICES.values():
-        assert price.hourly > 0 and re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.date)
-        assert re.search(r"aws\.amazon\.com/ec2/\S+", price.source)
-
-
 def test_prices_in_the_documentation_are_those_of_the_estimate():
     text = (SCRIPTS.parent / "docs" / "hardware.md").read_text()
     rows = re.findall(r"^\| (\w+\.\w+) \| \d+ \| ([\d.]+) \|.*\| ([\d-]+) \|$", text, re.M)
     assert {(name, float(dollars), date) for name, dollars, date in rows} == {
         (name, price.hourly, price.date) for name, price in PRICES.items()
     }
-
-
-def test_probes_are_a_set(call, aws, tmp_path):
-    result = call("run", "--instance", aws.new_instance(), "--set", "probes")
-    assert result.exit_code == 0, result.output
-    assert aws.ran == ["bench.probes"]
-    assert read(tmp_path / "out", "probes.json") == {"from": "bench.probes"}
 
 
 @pytest.fixture
@@ -157,9 +125,8 @@ def wheels(repository):
     subprocess.run(["git", "-C", repository, "commit", "-qm", "wheels"], check=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("trn1.2xlarge", "trn1"), sweeps.whole("trn2.3xlarge", "trn2")]
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize(("kind", "name"), [("trn1.2xlarge", "trn1"), ("trn2.3xlarge", "trn2")])
 def test_an_environment_is_made_of_pinned_wheels(call, aws, wheels, kind, name, tmp_path):
     instance = aws.new_instance(kind=kind)
     result = call("run", "--instance", instance, "--sets", "parity", venv=False)
@@ -180,6 +147,7 @@ def test_an_environment_is_made_of_pinned_wheels(call, aws, wheels, kind, name, 
     assert sum("wheels-neuron" in line for line in installs) == 2  # it is made once
 
 
+@pytest.mark.sweep
 def test_wheels_that_the_image_cannot_have(call, aws, wheels):
     aws.program(aws.venv / "bin" / "python", "exit 1")
     result = call("run", "--instance", aws.new_instance(), "--sets", "parity", venv=False)
@@ -188,6 +156,7 @@ def test_wheels_that_the_image_cannot_have(call, aws, wheels):
     assert "an environment that is on the image with --venv" in result.output
 
 
+@pytest.mark.sweep
 def test_venv_of_a_base_image_comes_from_apt(call, aws, wheels):
     instance = aws.new_instance()
     bare = aws.disk(instance) / "bin"
@@ -214,11 +183,14 @@ def test_wheels_are_pinned_and_those_of_the_workflow():
         assert names <= {"libneuronxla", "neuronx-cc", "nki", "nrtpy", "torch-neuronx"}
 
 
-def test_environment_on_the_instance(call, aws, tmp_path):
+@pytest.mark.sweep
+def test_environment_on_the_instance(call, aws, repository, tmp_path):
+    """A program runs the files of the commit alone, with the variables of AWS's compiler."""
+    (repository / "new.txt").write_text("not committed")
     check = (
         "import os; print(os.environ['NEURON_CC_FLAGS'], os.environ['PATH'].split(':')[0]);"
         "print(os.environ['NEURON_PLATFORM_TARGET_OVERRIDE'], os.environ['TRNFFT_REVISION']);"
-        "print(open('../constraints.txt').read())"
+        "print(open('../constraints.txt').read(), sorted(os.listdir('.')))"
     )
     aws.behave({PARITY: {"do": check}})
     assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
@@ -226,35 +198,29 @@ def test_environment_on_the_instance(call, aws, tmp_path):
     assert f"--auto-cast=none {aws.venv}/bin" in log
     assert f"trn1 {read(tmp_path / 'out', 'job.json')['commit']}" in log
     assert "torch==2.9.0" in log  # pip must not replace what belongs to the Neuron SDK
+    assert "['pyproject.toml']" in log
     installs = (aws.venv / "pip.log").read_text()
     assert "-m pip install -q -c" in installs and "-e .[dev]" in installs
 
 
-def test_results_longer_than_the_output_of_a_command(call, aws, tmp_path):
-    noise = os.urandom(60_000).hex()  # 60 kB however well it is packed
-    aws.behave({PARITY: {"content": noise}})
+@pytest.mark.sweep
+def test_revision_and_results_longer_than_a_command(call, aws, repository, tmp_path):
+    """60 kB of noise, however well it is packed, go to the instance and come back."""
+    noise = os.urandom(60_000).hex()
+    (repository / "noise").write_text(noise)
+    subprocess.run(["git", "-C", repository, "add", "noise"], check=True)
+    subprocess.run(["git", "-C", repository, "commit", "-qm", "noise"], check=True)
+    aws.behave({PARITY: {"do": "behaviour['content'] = open('noise').read()"}})
     result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "out" / "parity.json").read_text() == noise
-    assert len([one for one in aws.operations("SendCommand") if one.verb == "chunk"]) > 3
+    commands = aws.operations("SendCommand")
+    assert len([one for one in commands if one.verb == "receive"]) > 2
+    assert len([one for one in commands if one.verb == "chunk"]) > 3
+    assert max(len(one.body) for one in commands) < 48_000
 
 
-def test_revision_longer_than_a_command(call, aws, repository, tmp_path):
-    (repository / "noise").write_bytes(os.urandom(60_000))
-    subprocess.run(["git", "-C", repository, "add", "noise"], check=True)
-    subprocess.run(["git", "-C", repository, "commit", "-qm", "noise"], check=True)
-    do = "import hashlib; print(hashlib.sha256(open('noise', 'rb').read()).hexdigest())"
-    aws.behave({PARITY: {"do": do}})
-    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
-    assert result.exit_code == 0, result.output
-    expected = subprocess.run(
-        ["sha256sum", repository / "noise"], capture_output=True, text=True, check=True
-    ).stdout.split()[0]
-    assert expected in (tmp_path / "out" / "parity.log").read_text()
-    sizes = [len(one.body) for one in aws.operations("SendCommand")]
-    assert len(sizes) > 5 and max(sizes) < 48_000
-
-
+@pytest.mark.sweep
 def test_raw_samples_stay_on_the_instance(call, aws, tmp_path):
     samples = [i / 1000 for i in range(1, 100_001)]
     report = {"benchmarks": [{"name": "fft", "stats": {"mean": 50.0005, "data": samples}}]}
@@ -267,6 +233,7 @@ def test_raw_samples_stay_on_the_instance(call, aws, tmp_path):
     assert len([one for one in aws.operations("SendCommand") if one.verb == "chunk"]) == 1
 
 
+@pytest.mark.sweep
 def test_long_log_is_shown_in_part_and_fetched_whole(call, aws, tmp_path):
     do = "print('\\n'.join(f'line {i} \\x1b[31m' + 'x' * 80 for i in range(5000)))"
     aws.behave({PARITY: {"do": do}})
@@ -278,28 +245,11 @@ def test_long_log_is_shown_in_part_and_fetched_whole(call, aws, tmp_path):
     assert "\x1b[31mxxx" not in result.output
 
 
-HOSTILE = "/tmp/$(touch pwned); `touch pwned` 'quoted\" & > pwned *"
-
-
-def test_no_shell_interprets_arguments(call, aws, tmp_path):
-    instance = aws.new_instance()
-    result = call("run", "--instance", instance, "--sets", "parity", "--venv", HOSTILE)
-    assert result.exit_code == 1
-    assert f"no folder with bin/python matches {HOSTILE}" in result.output
-    assert not list(tmp_path.rglob("pwned")) and not os.path.exists("pwned")
-
-
-def test_environment_in_a_hostile_folder(call, aws, tmp_path):
-    folder = aws.folder / "$(touch pwned); 'a\" b"
-    aws.venv.rename(folder)
-    aws.venv = folder
-    result = call("run", "--instance", aws.new_instance(), "--sets", "parity")
-    assert result.exit_code == 0, result.output
-    assert aws.ran == [PARITY]
-    assert not list(tmp_path.rglob("pwned"))
-
-
-def test_output_folder_with_a_hostile_name(call, aws, tmp_path):
+@pytest.mark.sweep
+def test_no_shell_interprets_the_names_of_folders(call, aws, tmp_path):
+    """Neither here nor on the instance, where the environment has such a name."""
+    hostile = aws.folder / "$(touch pwned); `touch pwned` 'a\" b"
+    aws.venv = aws.venv.rename(hostile)
     out = tmp_path / "$(touch pwned) 'x"
     result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", "--out", out)
     assert result.exit_code == 0, result.output
@@ -309,16 +259,10 @@ def test_output_folder_with_a_hostile_name(call, aws, tmp_path):
         ["sh", "-c", f"printf '%s\\n' {line.partition(': ')[2]}"], capture_output=True, text=True
     ).stdout.splitlines()
     assert words[3] == str(out / "benchmarks.json")
-    assert not list(tmp_path.rglob("pwned"))
+    assert not list(tmp_path.rglob("pwned")) and not os.path.exists("pwned")
 
 
-def test_only_the_commit_runs(call, aws, repository, tmp_path):
-    (repository / "new.txt").write_text("not committed")
-    aws.behave({PARITY: {"do": "import os; print(sorted(os.listdir('.')))"}})
-    assert call("run", "--instance", aws.new_instance(), "--sets", "parity").exit_code == 0
-    assert "['pyproject.toml']" in (tmp_path / "out" / "parity.log").read_text()
-
-
+@pytest.mark.sweep
 def test_uncommitted_changes_are_refused(call, aws, repository):
     (repository / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     result = call("run", "--instance", aws.new_instance())
@@ -346,6 +290,7 @@ BAD = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
 def test_bad_arguments(call, aws, arguments):
     result = call("run", *arguments)
@@ -353,12 +298,14 @@ def test_bad_arguments(call, aws, arguments):
     assert not aws.operations("StartInstances", "RunInstances", "SendCommand")
 
 
+@pytest.mark.sweep
 def test_unknown_bucket_is_noticed_before_anything_costs(call, aws):
     result = call("run", "--instance", aws.new_instance(), "--bucket", "unknown")
     assert result.exit_code == 2, result.output
     assert not aws.operations("StartInstances", "SendCommand")
 
 
+@pytest.mark.sweep
 def test_a_job_is_never_overwritten(call, aws):
     instance = aws.new_instance()
     assert call("run", "--instance", instance, "--sets", "parity").exit_code == 0
@@ -368,6 +315,7 @@ def test_a_job_is_never_overwritten(call, aws):
     assert aws.ran == [PARITY]
 
 
+@pytest.mark.sweep
 def test_confirmation(call, aws, monkeypatch, hw_bench):
     monkeypatch.setattr(hw_bench, "is_interactive", lambda: True)
     instance = aws.new_instance()

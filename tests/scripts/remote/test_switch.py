@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tests import sweeps
+
 from .conftest import wait_for
 from .fake_aws import close, error
 
@@ -18,7 +20,7 @@ def launched(aws):
 
 
 @pytest.mark.parametrize(
-    ("bucket", "end"), [((), "stopped"), (("--bucket", "results"), "terminated")]
+    ("bucket", "end"), [sweeps.whole((), "stopped"), (("--bucket", "results"), "terminated")]
 )
 def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
     """No call succeeds after the launch, as if the script had been killed."""
@@ -39,20 +41,7 @@ def test_a_launched_instance_is_armed_by_its_boot(call, aws, bucket, end):
     assert aws.state(instance) == end
 
 
-def test_what_the_boot_has_set_makes_way_for_the_time_limit(call, aws):
-    seen = []
-
-    def look(request, forward):
-        seen.append(aws.shutdown_time(launched(aws)))
-        return forward(request)
-
-    aws.inject("SendCommand", look, "arm")
-    aws.inject("SendCommand", look, "start")
-    result = call("run", "--template", aws.new_template(), "--sets", "parity", "--hours", "3")
-    assert result.exit_code == 0, result.output
-    assert seen[0] == "+182" and seen[1] in ("+180", "+181")
-
-
+@pytest.mark.sweep
 def test_the_time_limit_waits_for_the_end_of_the_boot(call, aws):
     instance = aws.new_instance()
     boot = aws.disk(instance) / "bin" / "cloud-init"
@@ -62,6 +51,7 @@ def test_the_time_limit_waits_for_the_end_of_the_boot(call, aws):
     assert (aws.disk(instance) / "waited").read_text() == "status --wait\n"
 
 
+@pytest.mark.sweep
 def test_a_second_boot_arms_again_and_keep_disarms(call, aws):
     aws.inject("SendCommand", error("AccessDeniedException"), "poll")
     template = aws.new_template()
@@ -76,15 +66,21 @@ def test_a_second_boot_arms_again_and_keep_disarms(call, aws):
     assert aws.state(instance) == "running" and aws.shutdown_time(instance) is None
 
 
+@pytest.mark.sweep
 def test_keep_launches_without_a_switch(call, aws):
     result = call("run", "--template", aws.new_template(), "--sets", "parity", "--keep")
     assert result.exit_code == 0, result.output
+    assert "left running" in result.output and aws.states() == ["running"]
     (launch,) = aws.operations("RunInstances")
+    assert launch.parameters["TagSpecification.1.Tag.1.Key"] == "trnfft-job"
     assert "UserData" not in launch.parameters
     assert launch.parameters["InstanceInitiatedShutdownBehavior"] == "stop"
     assert aws.shutdown_time(launched(aws)) is None
+    assert call("stop").exit_code == 0
+    assert aws.states() == ["terminated"]
 
 
+@pytest.mark.sweep
 def test_an_existing_instance_is_never_terminated(call, aws, tmp_path):
     instance = aws.new_instance(at_shutdown="terminate")
     result = call("run", "--instance", instance, "--sets", "parity")
@@ -96,6 +92,7 @@ def test_an_existing_instance_is_never_terminated(call, aws, tmp_path):
     assert kept.exit_code == 0, kept.output
 
 
+@pytest.mark.sweep
 def test_a_killed_launch_ends_by_itself(process, call, aws):
     aws.is_online = False
     running = process("--template", aws.new_template(), "--sets", "parity", "--hours", "1")
