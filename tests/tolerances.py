@@ -78,9 +78,10 @@ def operands(stages: int, dtype: Any = "bfloat16") -> float:
 def elementary(dtype: Any = "float32") -> float:
     """Returns the tolerance of a function such as exp, whose result is rounded to `dtype`.
 
-    NumPy's functions of float32 are within 4 units in the last place, which are 8 u at most.
+    It is computed in float32 at least, where NumPy's functions are within 4 units in the last
+    place, which are 8 u at most.
     """
-    return 8 * unit("float32") + sums(1, dtype)
+    return 8 * min(unit("float32"), unit(dtype)) + sums(1, dtype)
 
 
 def together(*tolerances: float) -> float:

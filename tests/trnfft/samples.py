@@ -4,22 +4,32 @@ import torch
 
 from trnfft import as_native
 
+BACKENDS = ["torch", "matmul", "nki-sim"]
+NORMS = [None, "backward", "ortho", "forward"]
+
 
 def random(*shape, dtype=torch.float64, seed=0):
-    """Normal numbers, the same at each call."""
+    """Returns normal numbers, the same at each call."""
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def single(*shape, seed=0):
-    """As `random`, in float32."""
+    """Returns `random` numbers in float32."""
     return random(*shape, dtype=torch.float32, seed=seed)
 
 
 def random_complex(*shape, dtype=torch.complex128, seed=0):
-    """As `random`, with imaginary parts."""
+    """Returns `random` numbers with imaginary parts."""
     return random(*shape, dtype=dtype, seed=seed)
 
 
 def native(x):
-    """A complex tensor of either kind as a native one; others as they are."""
+    """Returns a complex tensor of either kind as a native one; others as they are."""
     return as_native(x) if isinstance(x, torch.Tensor) else x
+
+
+def derivative(function, x, weights):
+    """Returns the gradient of x of a weighted sum of a function's results, real or complex."""
+    leaf = x.detach().clone().requires_grad_()
+    (gradient,) = torch.autograd.grad((native(function(leaf)) * weights).real.sum(), leaf)
+    return gradient

@@ -71,7 +71,7 @@ def test_a_failure_is_not_kept():
 
 
 def unbounded_caches(source):
-    """Functions with arguments whose results functools keeps without a bound."""
+    """Returns functions with arguments whose results functools keeps without a bound."""
     return [
         function.name
         for function in ast.walk(ast.parse(source))
@@ -93,7 +93,8 @@ def test_no_cache_of_results_by_arguments_is_unbounded(package):
     (root,) = package.__path__
     sources = sorted(Path(root).rglob("*.py"))
     assert len(sources) > 20
-    found = {path: unbounded_caches(path.read_text()) for path in sources}
+    texts = {path: path.read_text("utf-8") for path in sources}
+    found = {path: unbounded_caches(text) for path, text in texts.items() if "cache" in text}
     assert not {path: names for path, names in found.items() if names}
 
 

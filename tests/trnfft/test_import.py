@@ -5,14 +5,15 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-import pytest
-
 import trnfft
 
+from .test_namesake import install
 
-def run(program: str) -> str:
+
+def run(program: str, *arguments: str) -> str:
+    """Returns what a program prints in a new interpreter."""
     completed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120
     )
     assert completed.returncode == 0, completed.stderr
     return completed.stdout
@@ -23,6 +24,11 @@ import json, sys, time
 import torch
 modules = {"torch": [*sys.modules]}
 start = time.process_time()
+try:
+    import trnfft
+except ImportError as error:
+    refusal = str(error)
+sys.path.remove(sys.argv[1])
 import trnfft
 seconds = time.process_time() - start
 modules["trnfft"] = [*sys.modules]
@@ -35,52 +41,29 @@ modules["fft"] = [*sys.modules]
 import numpy, scipy.fft
 scipy.fft.set_global_backend(trnfft.scipy_backend, only=True)
 first = scipy.fft.fft(numpy.ones(4))[0].real
-print(json.dumps({"seconds": seconds, "modules": modules, "backend": backend, "first": first}))
+print(json.dumps([refusal, seconds, modules, backend, first]))
 """
 
 
-@pytest.fixture(scope="module")
-def fresh():
-    """What a fresh interpreter took and had loaded; the environment named a backend."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRNFFT_BACKEND", "matmul")
-        return json.loads(run(PROGRAM))
-
-
-def test_import_takes_less_than_half_a_second_beyond_torch(fresh):
-    assert fresh["seconds"] < 0.5
-
-
-def test_import_loads_no_heavy_module(fresh):
+def test_import_in_a_fresh_process(tmp_path, monkeypatch):
+    """First beside the other project of the name, which is refused, and then without it."""
+    install(tmp_path, "trnfft", "0.21.0", "Something else")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TRNFFT_BACKEND", "matmul")
+    refusal, seconds, modules, backend, first = json.loads(run(PROGRAM, str(tmp_path)))
+    assert "'trnfft', version 0.21.0, is another project" in refusal
+    assert seconds < 0.5, "import trnfft takes long beside torch"
     heavy = {"matplotlib", "boto3", "typer", "rich", "scipy", "nki_sim.modules"}
-    heavy |= {"torch._dynamo", "torch._functorch"} - set(fresh["modules"]["torch"])
-    assert heavy.isdisjoint(fresh["modules"]["trnfft"])
+    heavy |= {"torch._dynamo", "torch._functorch"} - set(modules["torch"])
+    assert heavy.isdisjoint(modules["trnfft"])
+    assert backend == "matmul", "the environment names the backend"
+    assert "nki_sim.modules" not in modules["fft"], "the torch backend needs no simulator"
+    assert "scipy" not in modules["scipy_backend"]
+    assert first == 4, "scipy.fft has trnfft as its global backend"
 
 
-def test_the_torch_backend_loads_no_simulator(fresh):
-    assert "nki_sim.modules" not in fresh["modules"]["fft"]
-
-
-def test_the_backend_of_scipy_loads_no_scipy_and_can_be_set_globally(fresh):
-    assert "scipy" not in fresh["modules"]["scipy_backend"]
-    assert fresh["first"] == 4
-
-
-def test_the_environment_names_the_backend_at_import(fresh):
-    assert fresh["backend"] == "matmul"
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "nki_kernels",
-        "nki_kernels.fft.dft_gemm",
-        "nki_sim",
-        "nki_sim.modules",
-    ],
-)
-def test_kernels_need_no_torch(module):
-    run(f"import sys; sys.modules['torch'] = None; import {module}")
+def test_kernels_need_no_torch():
+    run("import sys; sys.modules['torch'] = None; import nki_kernels.fft.dft_gemm, nki_sim.modules")
 
 
 def test_version_is_that_of_the_distribution():

@@ -5,6 +5,7 @@ These bins are k = 0 and, for even N, k = N/2; in several dimensions, all bins o
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 
@@ -13,7 +14,8 @@ import torch
 
 import trnfft
 from tests import sweeps
-from tests.trnfft.samples import native, random
+from tests.tolerances import near, sums, together, transforms
+from tests.trnfft.samples import native, random, single
 from trnfft import config
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -31,7 +33,7 @@ DONE_WITH = [(name, dtype) for name, dtypes in SAMPLES.items() for dtype in dtyp
 
 
 def mirrors(spectrum, sizes):
-    """The bins that are their own mirrors along the last dimensions, which have these sizes."""
+    """Returns the bins that are their own mirrors along the last dimensions, of these sizes."""
     picked = (slice(None, None, n // 2 if n % 2 == 0 else n) for n in sizes)
     return native(spectrum)[(..., *picked)]
 
@@ -41,9 +43,10 @@ def is_positive_zero(x):
 
 
 def assert_phases(found, expected, sizes):
-    """The parts at the mirrors are torch's: real ones nearly, imaginary ones with their signs."""
-    found, expected = mirrors(found, sizes), mirrors(expected, sizes)
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    """Real parts at the mirrors are nearly torch's; imaginary ones are zeros of the same signs."""
+    spectrum, found, expected = expected, mirrors(found, sizes), mirrors(expected, sizes)
+    # One bin in a thousand may be several times smaller than the others.
+    near(found, expected, transforms(4 * spectrum[0].numel(), 2, expected.dtype), scale=spectrum)
     assert torch.equal(torch.signbit(found.imag), torch.signbit(expected.imag))
     assert (found.imag == 0).all()
     assert torch.equal(found.angle(), expected.angle())
@@ -93,7 +96,7 @@ def test_several_dimensions(backend, dtype, sizes):
 @pytest.mark.parametrize("backend", SAMPLES)
 @pytest.mark.parametrize("sizes", [(4, 6), (5, 8), (2, 5), (3, 4, 6), (4, 3, 6)], ids=str)
 def test_zeros_of_small_shapes_have_the_signs_of_torch(backend, sizes):
-    x = random(3, *sizes, dtype=torch.float32)
+    x = single(3, *sizes)
     dims = tuple(range(1, x.ndim))
     for name in ("rfftn", "ihfftn"):
         with trnfft.backend(backend):
@@ -103,7 +106,7 @@ def test_zeros_of_small_shapes_have_the_signs_of_torch(backend, sizes):
 
 @pytest.mark.parametrize("backend", SAMPLES)
 def test_two_dimensions_that_are_not_the_last(backend):
-    x = random(6, 3, 10, dtype=torch.float32)
+    x = single(6, 3, 10)
     with trnfft.backend(backend):
         spectra = trnfft.rfft2(x, dim=(2, 0)), trnfft.ihfft2(x, dim=(2, 0))
     for spectrum in spectra:
@@ -113,7 +116,7 @@ def test_two_dimensions_that_are_not_the_last(backend):
 @pytest.mark.parametrize("backend", SAMPLES)
 @pytest.mark.parametrize("n", [16, 25, 262])
 def test_every_precision(backend, n):
-    x = random(3, n, dtype=torch.float32)
+    x = single(3, n)
     done = 0
     for precision in config.PRECISIONS:
         with trnfft.backend(backend), trnfft.precision(precision):
@@ -129,7 +132,7 @@ def test_every_precision(backend, n):
 @pytest.mark.parametrize("backend", SAMPLES)
 @pytest.mark.parametrize("n", [16, 20])
 def test_stft(backend, n):
-    x = random(2, 200, dtype=torch.float32)
+    x = single(2, 200)
     window = torch.hann_window(n)
     with trnfft.backend(backend):
         found = trnfft.stft(x, n, window=window, return_complex=True)
@@ -139,7 +142,7 @@ def test_stft(backend, n):
 @pytest.mark.parametrize("backend", SAMPLES)
 @pytest.mark.parametrize("n", [16, 150, 262])
 def test_planned_calls(backend, n):
-    x = random(2, n, dtype=torch.float32)
+    x = single(2, n)
     for name in ("rfft", "ihfft"):
         with trnfft.backend(backend):
             found = trnfft.plan_fft(x, "r2c", inverse=name == "ihfft")(x)
@@ -147,7 +150,7 @@ def test_planned_calls(backend, n):
 
 
 def forced(monkeypatch, recipe):
-    """The backend "nki-sim", with the recipe whatever is planned."""
+    """Returns a block of the backend "nki-sim" that runs a recipe, whatever is planned."""
     monkeypatch.setattr(
         "trnfft.backends.nki.plan", lambda *_, **__: types.SimpleNamespace(recipe=recipe)
     )
@@ -169,12 +172,12 @@ TRIED_SHAPES = ((6, 10), (150, 8), (256, 512), (4, 5, 6), (64, 64, 64))
 
 
 @pytest.mark.parametrize("name", OF_LENGTHS)
-@pytest.mark.parametrize("longest, longest_of_all_recipes", [(300, 60), sweeps.whole(8192, 1024)])
+@pytest.mark.parametrize("longest, longest_of_all_recipes", [(130, 45), sweeps.whole(8192, 1024)])
 def test_every_algorithm_for_rows(monkeypatch, name, longest, longest_of_all_recipes):
     taken = [n for n in TRIED if not ALGORITHMS[name].why_not(n)]
     assert taken
     for n in taken[:1] + [n for n in taken[1:] if n <= longest]:
-        x = random(2 if n <= 8192 else 1, n, dtype=torch.float32)
+        x = single(2 if n <= 8192 else 1, n)
         expected = torch.fft.rfft(x.double())
         recipes = ALGORITHMS[name].recipes(n)
         for recipe in recipes if n <= longest_of_all_recipes else recipes[:1]:
@@ -182,9 +185,10 @@ def test_every_algorithm_for_rows(monkeypatch, name, longest, longest_of_all_rec
                 spectrum, opposite = trnfft.rfft(x), trnfft.ihfft(x)
             assert is_positive_zero(mirrors(spectrum, (n,)).imag), recipe
             assert is_positive_zero(-mirrors(opposite, (n,)).imag), recipe
-            most = 4 * ALGORITHMS[name].stated_error(recipe) * expected.norm()
-            assert (native(spectrum) - expected).norm() <= most, recipe
-            assert (native(opposite).conj() * n - expected).norm() <= most, recipe
+            # 1 / n is a factor of the other transform, and n of its result.
+            error = together(4 * ALGORITHMS[name].stated_error(recipe), sums(2))
+            near(spectrum, expected, error, message=str(recipe))
+            near(native(opposite).conj() * n, expected, error, message=str(recipe))
 
 
 @pytest.mark.parametrize("name", OF_SHAPES)
@@ -196,7 +200,7 @@ def test_every_algorithm_for_shapes(monkeypatch, name, shapes):
             recipes = ALGORITHMS[name].orders(sizes, sizes)
         except NotImplementedError:
             continue
-        x = random(2, *sizes, dtype=torch.float32)
+        x = single(2, *sizes)
         with forced(monkeypatch, recipes[0]):
             spectrum = trnfft.rfftn(x, dim=tuple(range(1, x.ndim)))
         assert is_positive_zero(mirrors(spectrum, sizes).imag), recipes[0]
@@ -207,7 +211,7 @@ def test_every_algorithm_for_shapes(monkeypatch, name, shapes):
 @pytest.mark.parametrize("backend", SAMPLES)
 @pytest.mark.parametrize("n", [16, 150, 262])
 def test_bad_rows_stay_bad_and_alone(backend, n):
-    x = random(4, n, dtype=torch.float32)
+    x = single(4, n)
     x[1, 1], x[2, 1] = float("nan"), float("inf")
     with trnfft.backend(backend):
         found = native(trnfft.rfft(x))
@@ -217,7 +221,7 @@ def test_bad_rows_stay_bad_and_alone(backend, n):
 
 
 def loss(transform, x, weights):
-    """Of every part of every bin, and of second order."""
+    """Returns a sum to which each part of each bin contributes, also in the second derivative."""
     spectrum = native(transform(x))
     return (spectrum.real * weights[0] + spectrum.imag * weights[1]).sin().sum()
 
@@ -225,50 +229,50 @@ def loss(transform, x, weights):
 CASES = [("rfft", 16), ("rfft", 150), ("rfft", 262), ("ihfft", 16), ("rfft2", 6), ("ihfft2", 131)]
 
 
-def transforms(name, n):
-    """Ours by matrix products and torch's, with what they take and weights of the results."""
+def both(name, n):
+    """Returns our transform by matrix products and torch's, their input and weights of results."""
     x = random(3, 4, n)
-    theirs = getattr(torch.fft, name)
+    theirs = functools.partial(getattr(torch.fft, name), norm="ortho")
     shape = theirs(x).shape
 
     def ours(x):
         with trnfft.backend("matmul"):
-            return getattr(trnfft, name)(x)
+            return getattr(trnfft, name)(x, norm="ortho")
 
     return ours, theirs, x, random(2, *shape, seed=1)
 
 
 @pytest.mark.parametrize("name, n", CASES)
 def test_derivatives_are_those_of_torch(name, n):
-    ours, theirs, x, weights = transforms(name, n)
+    ours, theirs, x, weights = both(name, n)
     found = []
     for transform in (ours, theirs):
         leaf = x.clone().requires_grad_()
         (first,) = torch.autograd.grad(loss(transform, leaf, weights), leaf, create_graph=True)
         (second,) = torch.autograd.grad(first.square().sum(), leaf)
         found.append((first.detach(), second))
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
+    # Arguments of the sine of size 2 add the error of more than one transform.
+    for one, other, count in zip(*found, (3, 8), strict=True):
+        near(one, other, transforms(4 * x[0].numel(), 2 * count, x.dtype))
 
 
 @pytest.mark.parametrize("name, n", CASES)
 def test_function_transforms(name, n):
-    ours, theirs, x, weights = transforms(name, n)
-    torch.testing.assert_close(native(torch.func.vmap(ours)(x)), theirs(x))
+    ours, theirs, x, weights = both(name, n)
+    one = transforms(4 * x[0].numel(), 2, x.dtype)
+    near(torch.func.vmap(ours)(x), theirs(x), one)
     grads = (torch.func.grad(lambda x, f=f: loss(f, x, weights))(x) for f in (ours, theirs))
-    torch.testing.assert_close(*grads)
+    near(*grads, 2 * one)
     tangent = random(*x.shape, seed=2)
     _, along = torch.func.jvp(lambda x: native(ours(x)).imag, (x,), (tangent,))
-    torch.testing.assert_close(along, theirs(tangent).imag)
+    near(along, theirs(tangent).imag, one)
     sizes = x.shape[1:] if name.endswith("2") else x.shape[2:]
     assert (mirrors(torch.complex(along, along), sizes).imag == 0).all()
 
 
-@sweeps.some(
-    "backend, n", itertools.product(SAMPLES, [16, 262]), [("matmul", 262), ("nki-sim", 16)]
-)
+@sweeps.some("backend, n", itertools.product(SAMPLES, [16, 262]), [("matmul", 262)])
 def test_compiled(backend, n):
-    x = random(2, n, dtype=torch.float32).requires_grad_()
+    x = single(2, n).requires_grad_()
 
     def parts(x):
         y = trnfft.rfft(x)
@@ -278,4 +282,4 @@ def test_compiled(backend, n):
         real, imag = torch.compile(parts, backend="aot_eager", fullgraph=True)(x)
     assert is_positive_zero(mirrors(torch.complex(imag, imag), (n,)).real)
     expected = torch.fft.rfft(x.detach())
-    torch.testing.assert_close(torch.complex(real, imag).detach(), expected, rtol=1e-4, atol=1e-4)
+    near(torch.complex(real, imag), expected, transforms(4 * n, 2))

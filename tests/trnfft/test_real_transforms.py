@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import scipy.fft
 import torch
@@ -12,23 +11,29 @@ from hypothesis import strategies as st
 import nki_sim
 import trnfft
 from tests import sweeps
+from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
 
-from .samples import native, random
+from .samples import BACKENDS, NORMS, random, single
 
 ONE = ["dct", "idct", "dst", "idst"]
 MANY = [f"{name}n" for name in ONE]
 TYPES = [1, 2, 3, 4]
-NORMS = [None, "backward", "ortho", "forward"]
-BACKENDS = ["torch", "matmul", "nki-sim"]
-# Relative errors in the L2 norm; those of torch.fft in double depend on the CPU, up to 1.2e-14.
-SINGLE, DOUBLE = 5e-7, 2e-14
 
 
-def error(actual, expected):
-    assert actual.shape == expected.shape
-    expected = torch.from_numpy(np.asarray(expected))
-    return ((native(actual) - expected).norm() / expected.norm()).item()
+def tolerance(x, dtype="float64", count=1):
+    """Returns that of cosine or sine transforms of an array.
+
+    Each is a Fourier transform of twice the length, which may be by Bluestein's algorithm, with
+    products with phases before or after it.
+    """
+    points = 2 * x.numel()
+    return together(transforms(4 * points, 2 * count, dtype), sums(2 * count, dtype))
+
+
+def exact(name, x, *args, **kwargs):
+    """Returns scipy.fft's transform in float64."""
+    return getattr(scipy.fft, name)(x.double().numpy(), *args, **kwargs)
 
 
 def is_defined(name, type, *lengths):
@@ -47,8 +52,7 @@ def test_every_short_length_in_double_precision(lengths, name, type):
     for n in lengths:
         if is_defined(name, type, n):
             x = random(2, n)
-            expected = getattr(scipy.fft, name)(x.numpy(), type)
-            assert error(getattr(trnfft, name)(x, type), expected) < DOUBLE
+            near(getattr(trnfft, name)(x, type), exact(name, x, type), tolerance(x))
 
 
 @sweeps.pairs(name=ONE, type=TYPES, n=[2, 3, 8])
@@ -56,10 +60,9 @@ def test_norms_and_orthogonal_matrices(name, type, n):
     for norm, orthogonalize in itertools.product(NORMS, (None, False, True)):
         options = dict(norm=norm, orthogonalize=orthogonalize)
         x = random(2, n)
-        expected = getattr(scipy.fft, name)(x.numpy(), type, **options)
-        assert error(getattr(trnfft, name)(x, type, **options), expected) < DOUBLE
-        several = getattr(scipy.fft, f"{name}n")(x.numpy(), type, **options)
-        assert error(getattr(trnfft, f"{name}n")(x, type, **options), several) < DOUBLE
+        for each in (name, f"{name}n"):
+            actual = getattr(trnfft, each)(x, type, **options)
+            near(actual, exact(each, x, type, **options), tolerance(x))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -67,17 +70,17 @@ def test_norms_and_orthogonal_matrices(name, type, n):
 @pytest.mark.parametrize("name", ["dct", "dst"])
 @pytest.mark.parametrize(
     "lengths",
-    [(1, 2, 3, 4, 5, 16, 31, 64), sweeps.whole((*range(6, 16), 17, 101, 256))],
+    [(1, 2, 3, 4, 5, 16, 31), sweeps.whole((*range(6, 16), 17, 64, 101, 256))],
     ids=["some", "others"],
 )
 def test_single_precision_on_every_backend(lengths, name, type, backend):
     for n in lengths:
         if is_defined(name, type, n):
-            x = random(2, n, dtype=torch.float32)
+            x = single(2, n)
             with trnfft.backend(backend):
                 y = getattr(trnfft, name)(x, type)
             assert y.dtype == torch.float32
-            assert error(y, getattr(scipy.fft, name)(x.double().numpy(), type)) < SINGLE
+            near(y, exact(name, x, type), tolerance(x, "float32"))
 
 
 @st.composite
@@ -96,26 +99,25 @@ def calls_of_several_dimensions(draw):
 
 
 @given(calls_of_several_dimensions())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_several_dimensions(call):
     name, type, shape, arguments = call
     x = random(*shape)
-    expected = getattr(scipy.fft, name)(x.numpy(), type, **arguments)
-    assert error(getattr(trnfft, name)(x, type, **arguments), expected) < DOUBLE
+    expected = exact(name, x, type, **arguments)
+    near(getattr(trnfft, name)(x, type, **arguments), expected, tolerance(x, count=x.ndim))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2), (3, 4, 2, 5)])
 def test_signs_of_sines_along_several_dimensions(shape):
     x = random(*shape)
-    assert error(trnfft.dstn(x, 1), scipy.fft.dstn(x.numpy(), 1)) < DOUBLE
+    near(trnfft.dstn(x, 1), exact("dstn", x, 1), tolerance(x))
 
 
 @pytest.mark.parametrize("name", ONE)
 def test_lengths_and_axes(name):
     x = random(3, 4, 5)
     for n, axis in itertools.product((None, 2, 4, 9), (0, 1, -1)):
-        expected = getattr(scipy.fft, name)(x.numpy(), 2, n, axis)
-        assert error(getattr(trnfft, name)(x, 2, n, axis), expected) < DOUBLE
+        near(getattr(trnfft, name)(x, 2, n, axis), exact(name, x, 2, n, axis), tolerance(x))
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -127,7 +129,7 @@ def test_complex_input_is_transformed_part_by_part(type):
         assert timeline.launches == 1
         for actual, part in ((y.real, x.real), (y.imag, x.imag)):
             options = dict(norm="ortho", orthogonalize=False)
-            assert error(actual, scipy.fft.dct(part.double().numpy(), type, **options)) < SINGLE
+            near(actual, exact("dct", part, type, **options), tolerance(x, "float32"))
 
 
 def test_dtypes():
@@ -135,7 +137,7 @@ def test_dtypes():
         x = torch.tensor([[1, 0, 1, 1]], dtype=dtype)
         y = trnfft.dct(x)
         assert y.dtype == torch.float32
-        assert error(y, scipy.fft.dct(x.double().numpy())) < SINGLE
+        near(y, exact("dct", x), tolerance(x, "float32"))
     assert trnfft.dct(torch.ones(0, 4)).shape == (0, 4)
     x = random(2, 3)
     y = trnfft.dctn(x, axes=())
@@ -148,7 +150,7 @@ def test_dtypes():
 def test_one_launch(name, type, n):
     if not is_defined(name, type, n):
         return
-    x = random(3, n, dtype=torch.float32)
+    x = single(3, n)
     with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
         getattr(trnfft, name)(x, type)
     assert timeline.launches == (1 if n > 1 or (type, name[-3:]) == (1, "dst") else 0)
@@ -156,17 +158,16 @@ def test_one_launch(name, type, n):
 
 @pytest.mark.parametrize("name", MANY)
 def test_several_dimensions_in_one_launch_but_for_type_4(name):
-    x = random(2, 6, 10, dtype=torch.float32)
+    x = single(2, 6, 10)
     for type, launches in ((1, 1), (2, 1), (3, 1), (4, 2)):
         with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
             y = getattr(trnfft, name)(x, type, axes=(1, 2))
         assert timeline.launches == launches
-        expected = getattr(scipy.fft, name)(x.double().numpy(), type, axes=(1, 2))
-        assert error(y, expected) < SINGLE
+        near(y, exact(name, x, type, axes=(1, 2)), tolerance(x, "float32"))
 
 
 def test_types_2_and_3_have_the_plan_of_a_real_transform_of_their_length():
-    x = random(4, 1000, dtype=torch.float32)
+    x = single(4, 1000)
     times = []
     for function in (trnfft.rfft, trnfft.dct, trnfft.dst):
         with trnfft.backend("nki-sim"), nki_sim.record() as timeline:
@@ -187,10 +188,10 @@ def test_derivatives_and_vmap(name, type, n):
     assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(function, x[:1])
     columns = torch.vmap(function, in_dims=1, out_dims=1)(x.detach().T.contiguous())
-    torch.testing.assert_close(columns, function(x.detach()).T)
+    near(columns, function(x.detach()).T, tolerance(x))
 
 
-@sweeps.some("type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 3), (2, 4)])
+@sweeps.some("type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 4)])
 def test_compile(type, other):
     def function(x):
         return trnfft.dct(x, type, norm="ortho") + trnfft.dstn(x, other)
@@ -198,10 +199,11 @@ def test_compile(type, other):
     torch._dynamo.reset()  # of the other types: they count as one function
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     x = random(2, 5).requires_grad_()
-    torch.testing.assert_close(compiled(x), function(x))
-    (actual,) = torch.autograd.grad(compiled(x).pow(3).sum(), x)
-    (expected,) = torch.autograd.grad(function(x).pow(3).sum(), x)
-    torch.testing.assert_close(actual, expected)
+    actual, expected = compiled(x), function(x)
+    near(actual, expected, tolerance(x))
+    (actual,) = torch.autograd.grad(actual.pow(3).sum(), x)
+    (expected,) = torch.autograd.grad(expected.pow(3).sum(), x)
+    near(actual, expected, tolerance(x, count=3))
 
 
 @pytest.mark.parametrize("type", TYPES)
@@ -219,18 +221,19 @@ def test_derivatives_of_several_dimensions(type):
 
 @pytest.mark.parametrize("type", TYPES)
 def test_gradients_on_the_simulator(type):
-    x = random(2, 9, dtype=torch.float32).requires_grad_()
-    weights = random(2, 9, dtype=torch.float32, seed=1)
+    x = single(2, 9).requires_grad_()
+    weights = single(2, 9, seed=1)
     with trnfft.backend("nki-sim"):
         (actual,) = torch.autograd.grad((trnfft.dct(x, type) * weights).sum(), x)
     (expected,) = torch.autograd.grad((trnfft.dct(x, type) * weights).sum(), x)
-    assert ((actual - expected).norm() / expected.norm()).item() < SINGLE
+    near(actual, expected, tolerance(x, "float32"))
 
 
 def test_compiled_for_other_shapes():
     compiled = torch.compile(trnfft.dct, fullgraph=True, backend="aot_eager", dynamic=True)
-    for shape in ((2, 8), (3, 8), (3, 9)):
-        torch.testing.assert_close(compiled(random(*shape)), trnfft.dct(random(*shape)))
+    for shape in ((2, 8), (3, 9)):
+        x = random(*shape)
+        near(compiled(x), trnfft.dct(x), tolerance(x))
 
 
 @pytest.mark.parametrize("type", TYPES)

@@ -13,6 +13,7 @@ import torch
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
+from tests.tolerances import near, transforms
 
 GENERATOR = torch.Generator().manual_seed(5)
 BAD = {"nan": float("nan"), "infinity": float("inf"), "overflow": 3e38}
@@ -49,13 +50,14 @@ CASES = {
 }
 
 
+SIMILAR = ("fft of 100", "ifft of 200", "rfft of 1024", "irfft of 512")  # to other lengths
 CHIPS = ("trn1", "trn2")
 
 
 @sweeps.some(
     "name, chip",
     itertools.product(CASES, CHIPS),
-    [(name, CHIPS[index % 2]) for index, name in enumerate(CASES)],
+    [(name, CHIPS[index % 2]) for index, name in enumerate(CASES) if name not in SIMILAR],
 )
 def test_neighbours_of_bad_rows(monkeypatch, name, chip):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
@@ -70,6 +72,6 @@ def test_neighbours_of_bad_rows(monkeypatch, name, chip):
         # Of what overflows, 1/N of an inverse may save the result.
         assert label == "overflow" or not torch.isfinite(found[1]).all(), label
         for row in (0, 2):
-            error = torch.linalg.vector_norm(found[row] - expected[row])
-            assert error <= 1e-6 * torch.linalg.vector_norm(expected[row]), (label, row)
+            tolerance = transforms(4 * expected[row].numel(), 2)
+            near(found[row], expected[row], tolerance, message=f"{label} {row}")
     assert np.isfinite(expected.numpy()).all()

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 import trnfft
 from nki_sim import hardware
 from nki_sim.measured_times import about
+from tests import sweeps
 from tests.docs.pages import ROOT, blocks
+from tests.tolerances import near, sums, together, transforms
 from trnfft import cli, config, patch
 from trnfft.backends import choice
 from trnfft.backends.nki import Nki
@@ -97,6 +99,7 @@ def test_a_plain_function_with_torch_fft(run):
     assert total["with_launches_ns"] == chip.with_launches_ns(total["predicted_ns"], 2)
 
 
+@pytest.mark.sweep
 def test_the_fourier_neural_operator_of_the_examples(run):
     source = (
         f"import sys\nsys.path.insert(0, {str(ROOT / 'examples')!r})\n"
@@ -132,7 +135,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@sweeps.some("name", MODELS, [name for name in MODELS if name not in ("mel", "stft")])
 def test_launches_are_those_of_the_kernels(name, monkeypatch):
     """A run in the simulator calls the kernels of these recipes, as often."""
     make, shape = MODELS[name]
@@ -220,8 +223,7 @@ def test_the_numbers_are_those_of_the_kernels():
             finally:
                 choice.STAND_IN = None
         for one, other in zip(found, expected, strict=True):
-            atol = 1e-4 * other.abs().max().item()
-            torch.testing.assert_close(one, other, rtol=0, atol=atol)
+            near(one, other, together(transforms(4 * max(map(len, inputs)), 6), sums(48)))
 
 
 # What is not supported
@@ -274,7 +276,7 @@ def test_results_in_place_of_refused_ones_are_torchs():
     assert len(report.refused) == 1 and isinstance(kept[0], trnfft.ComplexTensor)
     z = torch.fft.fft(x)
     expected = torch.conv_tbc(z[:, :, None], z[:1, :1, None], z[0, :1])
-    torch.testing.assert_close(trnfft.as_native(kept[0]), expected)
+    near(kept[0], expected, together(transforms(4), sums(4)))
 
 
 def test_what_the_host_computes_falls_back(run):
@@ -316,10 +318,11 @@ def test_what_kernels_refuse(run):
     assert one["operation"] == "torch.fft.rfft" and one["line"] == 6
     assert 'backend "nki" allows torch.float32' in one["message"]
     assert not found["launches"]
-    body = "torch.fft.fft(x, n=4194305)\ntrnfft.fft(x, n=4194305)\nreturn trnfft.fft(x).real"
+    body = "with trnfft.precision('kahan'):\n    torch.fft.fft(x, n=61)\n    trnfft.fft(x, n=61)\n"
+    body += "return trnfft.fft(x).real"
     found = report_of(run(function(body, "torch.randn(8)"), "--json"))
     assert [one["operation"] for one in found["refused"]] == ["torch.fft.fft", "trnfft.fft"]
-    assert all("N = 4194305" in one["message"] for one in found["refused"])
+    assert all("N = 61" in one["message"] for one in found["refused"])
     assert len(found["launches"]) == 1
     found = report_of(run(function("return trnfft.fft(x, n=2**31 - 1)"), "--json"))
     (one,) = found["refused"]
@@ -389,7 +392,8 @@ def test_what_falls_back(run):
         "c = torch.linalg.matrix_power(torch.fft.fft(x), 1023)\n"
         "if a.abs().max() > 0:\n"
         "    d = c.cpu().to_complex().sum()\n"
-        "e = trnfft.convolve(x, torch.ones(1, 20000), dims=-1)\n"
+        "with trnfft.precision('bf16'):\n"
+        "    e = trnfft.convolve(x, torch.ones(1, 9), dims=-1)\n"
         "return (a + b).abs().sum() + d.abs() + e.sum()"
     )
     result = run(function(body, "torch.randn(8, 8)"), "--json")
@@ -402,7 +406,7 @@ def test_what_falls_back(run):
         (11, "torch.Tensor.__bool__"),
         (12, "torch.Tensor.cpu"),
         (12, "ComplexTensor.to_complex"),
-        (13, "trnfft.convolve"),
+        (14, "trnfft.convolve"),
     ]
     messages = [one["message"] for one in report_of(result)["fallbacks"]]
     assert "on the host" in messages[0] and '"matmul"' in messages[1]

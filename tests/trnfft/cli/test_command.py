@@ -4,9 +4,11 @@ import inspect
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import module_from_spec
 from pathlib import Path
 
 import pytest
@@ -14,57 +16,79 @@ import typer.main
 from typer.testing import CliRunner
 
 import trnfft
+import trnfft_command
 from trnfft import cli
 
 ROOT = Path(__file__).parents[3]
 GROUP = typer.main.get_command(cli.app)
-# Runs the console script, and prints which modules it has imported at its end.
+# Runs the console script with each list of arguments, and prints whether torch was imported.
 SCRIPT = """
-import atexit, json, sys
-atexit.register(lambda: print("\\n" + json.dumps([*sys.modules])))
+import json, sys
 from trnfft_command import main
-main()
+
+ends = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv[1:] = arguments
+    try:
+        main()
+    except SystemExit as error:
+        ends.append(error.code or 0)
+    print(flush=True)
+print(json.dumps([ends, "torch" in sys.modules]))
 """
 
 
-def by_script(*arguments, script=SCRIPT):
-    """Returns exit status, standard output, errors and imported modules of a fresh process."""
+def by_script(*commands, before=""):
+    """Returns exit statuses, whether torch is imported, output and errors of a fresh process."""
     done = subprocess.run(
-        [sys.executable, "-c", script, *arguments],
+        [sys.executable, "-c", before + SCRIPT, json.dumps(commands)],
         capture_output=True,
         text=True,
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "80"},
         timeout=120,
     )
-    text, _, modules = done.stdout.rstrip("\n").rpartition("\n")
-    return done.returncode, text, done.stderr, set(json.loads(modules or "[]"))
+    text, _, last = done.stdout.rstrip("\n").rpartition("\n")
+    return *json.loads(last), text, done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--version"], ["--help"], [], *([name, "--help"] for name in cli.COMMANDS), ["plna"]],
-    ids=" ".join,
-)
-def test_versions_and_help_import_no_torch(arguments):
-    status, text, errors, modules = by_script(*arguments)
-    assert status == (0 if arguments and arguments != ["plna"] else 2), errors
-    assert text or "Did you mean 'plan'" in errors
-    assert "torch" not in modules
+def test_versions_and_help_import_no_torch():
+    helps = [[name, "--help"] for name in cli.COMMANDS]
+    ends, has_torch, text, errors = by_script(["--version"], ["--help"], [], ["plna"], *helps)
+    assert ends == [0, 0, 2, 2] + [0] * len(helps), errors
+    assert text.startswith(f"trnfft {trnfft.__version__}\n") and "Did you mean 'plan'" in errors
+    assert all(f" {name} [OPTIONS]" in text for name in cli.COMMANDS)
+    assert not has_torch
 
 
-def test_a_command_runs_with_the_whole_package():
-    status, text, errors, modules = by_script("plan", "8")
-    assert status == 0, errors
-    assert "chosen" in text
-    assert "torch" in modules
+def test_a_command_loads_the_whole_package(monkeypatch):
+    """As after the console script, which has left out ``trnfft/__init__.py``."""
+    bare = module_from_spec(trnfft.__spec__)
+    monkeypatch.setitem(sys.modules, "trnfft", bare)
+    result = CliRunner().invoke(cli.app, ["plan", "8"])
+    assert result.exit_code == 0, result.output
+    assert "chosen" in result.stdout and bare.__version__ == trnfft.__version__
 
 
-def test_the_script_keeps_a_package_that_is_imported():
-    script = "import trnfft, sys\nfft = trnfft.fft\n" + SCRIPT + "assert 0"
-    status, text, errors, modules = by_script("--version", script=script)
-    assert (status, text.strip()) == (0, f"trnfft {trnfft.__version__}"), errors
-    assert "trnfft.transforms" in modules
+@pytest.mark.sweep
+def test_the_script_runs_a_command():
+    ends, has_torch, text, errors = by_script(["plan", "8"])
+    assert ends == [0], errors
+    assert "chosen" in text and has_torch
+
+
+STARTS = [trnfft_command.main, lambda: runpy.run_module("trnfft", run_name="__main__")]
+
+
+@pytest.mark.filterwarnings("ignore:'trnfft.__main__' found in sys.modules")
+@pytest.mark.parametrize("start", STARTS, ids=["script", "module"])
+def test_the_command_keeps_a_package_that_is_imported(start, monkeypatch, capsys):
+    """The console script, and `python -m trnfft`."""
+    monkeypatch.setattr(sys, "argv", ["trnfft", "--version"])
+    with pytest.raises(SystemExit) as end:
+        start()
+    assert not end.value.code and sys.modules["trnfft"] is trnfft
+    assert capsys.readouterr().out == f"trnfft {trnfft.__version__}\n"
 
 
 def test_a_package_that_refuses_to_be_imported_ends_the_command():
@@ -77,15 +101,8 @@ def refuse_namesake():
 module.refuse_namesake = refuse_namesake
 sys.modules["trnfft.namesake"] = module
 """
-    status, _, errors, _ = by_script("plan", "8", script=refuse + SCRIPT)
-    assert status == 1
-    assert errors == "trnfft cannot be imported: another project is installed\n"
-
-
-def test_the_module_is_the_command_too():
-    command = [sys.executable, "-m", "trnfft", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert (done.returncode, done.stdout) == (0, f"trnfft {trnfft.__version__}\n"), done.stderr
+    ends, *_, errors = by_script(["plan", "8"], before=refuse)
+    assert (ends, errors) == ([1], "trnfft cannot be imported: another project is installed\n")
 
 
 def test_version():

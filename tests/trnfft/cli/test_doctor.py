@@ -24,7 +24,6 @@ from trnfft.planner import planner, wisdom
 
 WRONG = "WRONG PACKAGE. Please install the package from Neuron Repository"
 ADVICE = "pip.repos.neuron.amazonaws.com"
-EXAMINED = wisdom.EXAMINED
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +39,7 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "INSTANCE_TYPE", tmp_path / "product_name")
     monkeypatch.setattr(health_checks, "NEURON_DEVICES", tmp_path / "dev")
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
-    # All of the shipped plans take most of a second: that they hold, one test is enough for.
+    # All of the shipped plans take most of a second. tests/planner/test_wisdom.py reads them.
     monkeypatch.setattr(wisdom, "EXAMINED", 5)
     health_checks.import_error.cache_clear()
     planner.forget()
@@ -99,8 +98,7 @@ def by_name(checks):
 # The command
 
 
-def test_a_healthy_machine_on_one_screen(monkeypatch):
-    monkeypatch.setattr(wisdom, "EXAMINED", EXAMINED)
+def test_a_healthy_machine_on_one_screen():
     result = run()
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
