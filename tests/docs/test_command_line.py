@@ -24,11 +24,16 @@ NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 def shown():
-    """Each command whose output follows, and this output."""
+    """Each command whose output follows, and this output.
+
+    By default the one runs that is no expense; other tests run the others.
+    """
     found = blocks(PAGE)
     for (kind, command), (next_kind, output) in zip(found, found[1:], strict=False):
         if (kind, next_kind) == ("sh", "text"):
-            yield pytest.param(command.split()[1:], output, id=command.strip())
+            words = command.split()[1:]
+            marks = [] if words[0] == "plan" else [pytest.mark.sweep]
+            yield pytest.param(words, output, id=command.strip(), marks=marks)
 
 
 def masked(command, text):

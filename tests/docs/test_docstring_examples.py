@@ -20,6 +20,7 @@ import trnfft  # noqa: E402
 
 OF_TORCH = {"trnfft.fftfreq", "trnfft.rfftfreq"}  # torch's own functions, with its docstrings
 SKIPPED = {"trnfft.nn.split.SplitWeight"}  # a base class, which has no use of its own
+DEAR = {"trnfft.next_fast_len"}  # searches for the plans of many lengths
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -65,10 +66,10 @@ def is_documented(thing: Any) -> bool:
     return inspect.isroutine(thing) or inspect.isclass(thing)
 
 
-def with_examples() -> Iterator[str]:
+def with_examples() -> Iterator[Any]:
     for name in sorted(public_names() | documented_names()):
         if name not in OF_TORCH and ">>> " in (inspect.getdoc(found(name)) or ""):
-            yield name
+            yield pytest.param(name, marks=[pytest.mark.sweep] if name in DEAR else [])
 
 
 @pytest.mark.parametrize("name", sorted(public_names() - OF_TORCH - SKIPPED))

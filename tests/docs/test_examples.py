@@ -4,7 +4,8 @@ The examples of a page share their names. They run in a folder of their own, int
 a title, such as ```python title="power.py", is written as a file: the examples below import it. A
 block with the title "power.py, continued" is appended to that file. A comment
 <!-- invisible-code-block: python ... --> holds assertions that readers need not see, and
-<!-- skip: next "reason" --> names an example that cannot run here; its subtest is skipped.
+<!-- skip: next "reason" --> names an example that cannot run here; its subtest is skipped. With
+<!-- skip: next if(by_default, "reason") --> a dear example runs in sweeps alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import unittest
 import pytest
 
 from tests.docs.pages import PAGES, blocks, name_of
+from tests.sweeps import whole
 
 pytest.importorskip("torch")
 pytest.importorskip("sybil")
@@ -87,10 +89,19 @@ def pages_with_examples():
     return found
 
 
-@pytest.mark.parametrize("page", pages_with_examples(), ids=name_of)
-def test_examples_of(page, subtests, folder_of_its_own):
+def runs_of_pages():
+    """Each page, and whether it leaves out dear examples; with them those alone that have some."""
+    for page in pages_with_examples():
+        yield pytest.param(page, True, id=name_of(page))
+        if "by_default" in page.read_text("utf-8"):
+            yield whole(page, False, id=f"{name_of(page)}, all")
+
+
+@pytest.mark.parametrize("page, by_default", list(runs_of_pages()))
+def test_examples_of(page, by_default, subtests, folder_of_its_own):
     document = SYBIL.parse(page)
-    document.namespace["importlib"] = importlib  # for conditions of what is skipped
+    # For conditions of what is skipped.
+    document.namespace.update(importlib=importlib, by_default=by_default)
 
     def evaluate():
         for example in document.examples():

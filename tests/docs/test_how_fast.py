@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests import sweeps
 from tests.docs.pages import ROOT
 
 pytest.importorskip("torch")
@@ -17,15 +18,30 @@ from nki_sim import hardware, measured_times  # noqa: E402
 PAGE = (ROOT / "docs" / "how_fast.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())
 MODELLED = [name for name in host_and_chip.TABLES if name != "host"]
+DEAR = ("kernels", "rows")  # tables, of which a part is compared by default
 
 
 def cells(table):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
-@pytest.mark.parametrize("name", MODELLED)
+@sweeps.some("name", MODELLED, [name for name in MODELLED if name not in DEAR])
 def test_the_page_has_the_table(name):
     assert host_and_chip.TABLES[name]() in PAGE
+
+
+def test_the_page_has_the_kernels_of_the_longest_transforms(monkeypatch):
+    monkeypatch.setattr(host_and_chip, "SHAPES", host_and_chip.SHAPES[-2:])
+    assert set(host_and_chip.kernels().splitlines()) <= set(PAGE.splitlines())
+
+
+def test_the_page_has_the_rows_that_last_as_long_as_a_launch():
+    """Of the longest rows on trn2."""
+    n, chip = host_and_chip.LENGTHS[-1], "trn2"
+    heading, _, *rows = cells(PAGE[PAGE.index("| N | trn1") :].split("\n\n")[0])
+    assert [row[0] for row in rows] == [str(length) for length in host_and_chip.LENGTHS]
+    (column,) = (index for index, title in enumerate(heading) if title.startswith(chip))
+    assert int(rows[-1][column]) == host_and_chip.least_rows(n, chip)
 
 
 def test_what_was_measured_on_a_cpu_stands_beside_what_is_modelled(monkeypatch):

@@ -14,11 +14,12 @@ import torch
 import trnfft
 from tests.fuzz.child import RIGHT
 from trnfft.planner import planner, wisdom, wisdom_files
+from trnfft.planner.accuracy import MAX_ERRORS
 
 CHIP = "trn1"  # the default chip
 BACKENDS = ("matmul", "nki-sim")
 BATCH = 4
-TOLERANCE = 1e-6  # of the precision mode "fast"
+TOLERANCE = MAX_ERRORS["fast"]
 
 
 @dataclass(frozen=True)

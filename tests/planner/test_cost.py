@@ -12,10 +12,12 @@ from nki_kernels import launch
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
+from tests.sweeps import whole
 from trnfft.planner import cost, lengths, planner
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.plan import Plan, Recipe
+from trnfft.planner.workspace import workspace_bytes
 
 TRN2 = hardware.chip("trn2")
 ROWS = 128
@@ -108,7 +110,7 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
     assert price.instructions < timeline.instructions / 3
 
 
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("cores", [1, whole(2)])
 def test_blocks_overlap_inside_of_an_iteration_alone(cores):
     recipe = planner.plan_convolution((4096,), batch=512, target="trn2", cores=cores).recipe
     short, long, longer = (
@@ -225,18 +227,27 @@ def test_the_variable_is_no_error_for_another_chip(variables):
 
 
 def test_next_fast_len_and_workspaces_are_of_the_same_degree(variables, monkeypatch):
-    def spied(*arguments, **others):
-        asked.append((others["target"], others["cores"]))
-        return found(*arguments, **others)
+    def spied(n, *, target, cores, **others):
+        asked.append((target, cores))
+        raise NotImplementedError  # so that no plan is searched for
 
-    found, asked = lengths.plan, []
+    timeline, launched, asked = cost.timeline, [], []
+    monkeypatch.setattr(cost, "timeline", lambda *each: launched.append(each) or timeline(*each))
+    lengths.forget()
     monkeypatch.setattr(lengths, "plan", spied)
     for degree in ("1", "2"):
         variables("trn2", degree)
-        assert trnfft.next_fast_len(139) >= 139  # of few lengths to compare
+        assert trnfft.next_fast_len(139) >= 139
         assert set(asked) == {("trn2", int(degree))}
         asked.clear()
-    # Each of two cores has a scratch of its own for one of two transforms: 2^20 complex numbers.
-    two = trnfft.fft_workspace_bytes(2**20, batch=2)
-    variables("trn2", "1")
-    assert two - trnfft.fft_workspace_bytes(2**20, batch=2) >= 8 * 2**20
+        trnfft.fft_workspace_bytes(64, batch=2)
+        assert {cores for *_, cores in launched} == {int(degree)}
+        launched.clear()
+    lengths.forget()
+
+
+def test_each_core_has_a_scratch_of_its_own():
+    """For one of two transforms: 2^20 complex numbers."""
+    plans = [trnfft.plan(2**20, target="trn2", cores=cores) for cores in (1, 2)]
+    one, two = (workspace_bytes(found, 2) for found in plans)
+    assert two - one >= 8 * 2**20

@@ -1,12 +1,13 @@
 """next_fast_len returns a length near its target that is cheaper than the obvious alternatives."""
 
 import numpy as np
+import platformdirs
 import pytest
 import torch
 
 import trnfft
 from nki_sim import hardware
-from trnfft.planner import lengths, planner
+from trnfft.planner import bounds, cost, lengths, planner
 from trnfft.planner.factorization import prime_factors, smooth_numbers
 from trnfft.planner.plan import Candidate, Plan, Recipe
 
@@ -33,15 +34,24 @@ def test_short_lengths_are_as_they_are():
     assert [trnfft.next_fast_len(n) for n in range(1, 129)] == list(range(1, 129))
 
 
-def test_a_length_whose_plan_is_known_needs_no_search(monkeypatch):
-    length = trnfft.next_fast_len(2049)
+def test_a_length_whose_plan_is_known_needs_no_search(monkeypatch, tmp_path):
+    searched = []
 
-    def fail(*arguments):
-        raise AssertionError("searched")
+    def cheap(recipe, batch, chip, cores, range_up_to_ns):
+        searched.append(recipe.n)
+        return cost.Price(float(recipe.n), "dma", 1, 100, 0, float(recipe.n), float(recipe.n))
 
-    lengths._next_fast_len.cache_clear()
-    monkeypatch.setattr(planner, "search", fail)
-    assert trnfft.next_fast_len(2049) == length
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
+    monkeypatch.setattr(cost, "price", cheap)
+    monkeypatch.setattr(bounds, "least_ns", lambda recipe, problem: float(recipe.n))
+    planner.forget()
+    lengths.forget()
+    assert trnfft.next_fast_len(2049) == 2058 and 2160 in searched
+    lengths.forget()
+    monkeypatch.setattr(planner, "search", None)
+    assert trnfft.next_fast_len(2049) == 2058
+    planner.forget()
+    lengths.forget()
 
 
 def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
@@ -163,6 +173,7 @@ def test_few_lengths_are_priced(asked, target, priced):
 
 def test_prices_of_the_longest_lengths_are_for_one_transform(asked, monkeypatch):
     monkeypatch.setattr(lengths, "_likeliest", lambda lengths: lengths[:1])
+    monkeypatch.setattr(lengths, "FAST_LENGTHS", 2)
     trnfft.next_fast_len(2**20 + 1)
     assert [options["batch"] for _, options in asked] == [1]
 

@@ -13,6 +13,7 @@ import trnfft
 from nki_sim import hardware
 from tests import sweeps
 from tests.sweeps import whole
+from tests.tolerances import near
 from trnfft.planner import bounds, cost, planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
 from trnfft.planner.plan import Plan, Recipe
@@ -69,17 +70,16 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
         recipes = algorithm.recipes(n)
         for recipe in {recipes[0], recipes[-1]}:
             y = run(algorithm, inputs, algorithm.arguments(recipe))
-            error = np.linalg.norm(y - expected)
-            error /= np.linalg.norm(expected)
             predicted = algorithm.error(recipe)
-            assert error <= 3 * predicted
+            near(y, expected, 3 * predicted, message=str(recipe))
+            error = np.linalg.norm(y - expected) / np.linalg.norm(expected)
             assert n <= 2 or predicted <= 3 * error  # the tiniest may be exact
             checked += 1
     assert checked
 
 
 @pytest.mark.parametrize(
-    "n", [1, 2, 64, 100, 256, 257, 1000, whole(2048), 4096, 4099, whole(16384), whole(600000)]
+    "n", [1, 2, 64, 100, 256, 257, 1000, 4096, *map(whole, (2048, 4099, 16384, 600000))]
 )
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
     for algorithm in [*LINES, STRIDED_STOCKHAM]:
@@ -105,8 +105,7 @@ def test_arguments_have_direction_and_scale(n, inverse):
             expected = -0.5 * expected
             recipe = algorithm.recipes(n)[0]
             arguments = algorithm.arguments(recipe, inverse, -0.5)
-            difference = np.linalg.norm(run(algorithm, inputs, arguments) - expected)
-            assert difference < 3 * algorithm.error(recipe) * np.linalg.norm(expected)
+            near(run(algorithm, inputs, arguments), expected, 3 * algorithm.error(recipe))
 
 
 # Prices
@@ -136,7 +135,12 @@ def test_long_and_smooth_lengths_are_not_folded(n, batch):
     assert planner.search(request(n, batch)).algorithm != "folded_dft"
 
 
-@sweeps.pairs(batch=[1, 64], n=[1, 2, 100, 127, 257, 509, 1000, 1024, 4096, 8192, 60000, 65521])
+@sweeps.some(
+    "batch, n",
+    itertools.product([1, 64], [1, 2, 100, 127, 257, 509, 1000, 1024, 4096, 8192, 60000, 65521]),
+    [(1, 1), (64, 2), (64, 100), (1, 127), (64, 257), (1, 509), (1, 1024), (1, 4096), (1, 60000)]
+    + [(1, 65521)],
+)
 def test_the_choice_is_the_cheapest_that_fits(n, batch):
     plan = planner.search(request(n, batch))
     best, *others = plan.candidates
@@ -159,18 +163,20 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
     [(1, False), (8, True), (131, False), (256, True), (256, False), (1000, True)],
 )
 def test_real_data_has_plans_of_its_own(n, inverse):
-    plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**20 // n)
+    plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**17 // n)
     assert plan.kind == ("c2r" if inverse else "r2c")
     known = ("real_dft_gemm", "real_stockham", "real_four_step")
     assert plan.algorithm.removeprefix("inverse_") in known
-    complex_plan = trnfft.plan(n, batch=2**20 // n)
+    complex_plan = trnfft.plan(n, batch=2**17 // n)
     made = 1.5 * plan.dma_floor_ns  # of 8 bytes a point; complex data has 12 more
     assert plan.dma_floor_ns < plan.predicted_ns < complex_plan.predicted_ns + made
     assert Plan.from_json(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize(("n", "batch"), [(16384, 64), (30000, 32), whole(2**17, 1)])
+@pytest.mark.parametrize(
+    ("n", "batch"), [(16384, 64), (30000, 4), whole(30000, 32), whole(2**17, 1)]
+)
 def test_long_real_data_takes_less_than_complex_data(n, batch, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=batch)
     assert plan.algorithm.removeprefix("inverse_") == "real_four_step"
@@ -280,17 +286,18 @@ def test_algorithms_by_name():
         trnfft.plan(100, algorithms="butterfly")
 
 
-@pytest.mark.parametrize("batch", [524, 1024])
-def test_prices_are_for_the_batch_asked_for(batch):
-    plan = trnfft.plan(2000, batch=batch, target="trn1")
-    assert plan.batch == batch
-    timeline = cost.timeline(plan.recipe, batch, hardware.TRN1)
+def test_prices_are_for_the_batch_asked_for():
+    plan = trnfft.plan(500, batch=140, target="trn1")
+    assert plan.batch == 140
+    timeline = cost.timeline(plan.recipe, 140, hardware.TRN1)
     assert plan.predicted_ns == round(timeline.total_ns, 1)
 
 
 def test_a_row_more_than_whole_blocks_costs_a_block():
     """A cliff, which a price for the next power of two hides."""
-    whole, more, twice = [trnfft.plan(1000, batch=b).predicted_ns for b in (512, 513, 1024)]
+    recipe = Recipe("stockham", 1000, (40, 25))
+    prices = [cost.price(recipe, batch, hardware.TRN1) for batch in (512, 513, 1024)]
+    whole, more, twice = [price.predicted_ns for price in prices]
     assert whole < 0.95 * more < 0.75 * twice
 
 

@@ -21,7 +21,7 @@ CASES = [  # n_or_shape, batch, the rest
     (2, 1, {}),
     (100, 3, {}),
     (256, 1, {}),
-    (1000, 130, {}),
+    (250, 130, {}),
     (997, 2, {}),
     (10007, 1, {}),
     (16384, 2, {}),
@@ -209,7 +209,6 @@ def test_the_host_needs_none():
         ({"n_or_shape": 8, "batch": 0}, ValueError, "'batch' is 0"),
         ({"n_or_shape": 2**30}, NotImplementedError, "N = 1073741824"),
         ({"n_or_shape": (257, 4)}, NotImplementedError, "axis 0 of length 257"),
-        ({"n_or_shape": 2**20, "batch": 1024}, NotImplementedError, "'batch' is 1024.*2 Gi"),
     ],
     ids=str,
 )
@@ -229,8 +228,7 @@ def test_errors_name_the_other_arguments():
         trnfft.fft_workspace_bytes(64, convolution=torch.tensor(True))
     with pytest.raises(NotImplementedError, match="argument 'batch' is an int of 16610 bits"):
         trnfft.fft_workspace_bytes(64, batch=10**5000)
-    for batch in (2**40, 2**62):  # the largest that is a number of bytes
-        with pytest.raises(
-            NotImplementedError, match=f"argument 'batch' is {batch}, .* on trn1, LNC=1: "
-        ):
-            trnfft.fft_workspace_bytes(64, batch=batch, target="trn1")
+    # The largest batch that is a number of bytes.
+    message = f"argument 'batch' is {2**62}, .* on trn1, LNC=1: .*2 Gi"
+    with pytest.raises(NotImplementedError, match=message):
+        trnfft.fft_workspace_bytes(64, batch=2**62, target="trn1")
