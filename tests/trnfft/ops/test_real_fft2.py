@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._dynamo import lookup_backend
 
 import nki_sim
 import trnfft
 from nki_sim import hardware
+from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import FNetMixer
 from trnfft.ops.real_fft2 import by_transform, real_fft2
 from trnfft.planner import planner
+from trnfft.planner.accuracy import MAX_ERRORS
 from trnfft.planner.separate import SEPARATE
+
+from .derivatives import BACKENDS
 
 SHAPE = (2, 66, 68)
 
@@ -27,12 +32,11 @@ def exact(x):
     return torch.fft.fft2(x.double()).real
 
 
-def check(y, expected, tolerance=1e-6):
-    assert y.shape == expected.shape
-    assert (y.double() - expected).norm() <= tolerance * expected.norm()
+def check(y, expected, count=1):
+    near(y, expected, transforms(SHAPE[1:], count))
 
 
-@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [SHAPE, SHAPE[1:], (2, 1, *SHAPE[1:])])
 def test_values_and_gradients(x, backend, shape):
     x = x.expand(2, *SHAPE)[0] if shape == SHAPE else torch.randn(shape)
@@ -41,7 +45,7 @@ def test_values_and_gradients(x, backend, shape):
     with trnfft.backend(backend):
         y = FNetMixer()(x)
         (gradient,) = torch.autograd.grad((y * weights).sum(), x)
-    check(y.detach(), exact(x.detach()))
+    check(y, exact(x.detach()))
     check(gradient, exact(weights))
 
 
@@ -55,7 +59,8 @@ def test_other_dtypes(x, dtype):
         else:
             y = FNetMixer()(x)
     assert y.dtype == dtype and y.is_contiguous()
-    check(y, exact(x), 1e-12 if dtype == torch.float64 else 1e-2)
+    computed = dtype if dtype == torch.float64 else torch.float32
+    near(y, exact(x), together(transforms(SHAPE[1:], dtype=computed), sums(1, dtype)))
     assert timeline.launches == (dtype != torch.float64)
 
 
@@ -72,8 +77,11 @@ def test_launches(x):
 
 def test_strides_of_the_input(x):
     with trnfft.backend("nki-sim"):
-        for one in (x.mT, x[:, :, ::1].permute(2, 0, 1)[:, :1].expand(68, 68, 66), x.flip(0)):
+        for one in (x.mT, x.flip(0)):
             check(FNetMixer()(one), exact(one))
+        equal_rows = x.permute(2, 0, 1)[:2, :1].expand(2, 68, 66)  # of which sums grow steadily
+        allowed = together(transforms(SHAPE[1:]), sums(68))
+        near(FNetMixer()(equal_rows), exact(equal_rows), allowed)
 
 
 def test_a_result_is_its_own(x):
@@ -90,19 +98,19 @@ def test_a_result_is_its_own(x):
 def test_compiled(x, backend):
     torch.compiler.reset()
     graphs = []
+
+    def with_graphs(module, inputs):
+        graphs.append(module.graph)
+        return lookup_backend("aot_eager")(module, inputs)
+
+    x.requires_grad_()
     with trnfft.backend(backend):
-        torch.compile(
-            FNetMixer(),
-            backend=lambda module, _: graphs.append(module) or module.forward,
-            fullgraph=True,
-        )(x)
-        names = [str(node.target) for node in graphs[0].graph.nodes]
-        assert sum("trnfft.real_fft2" in name for name in names) == 1
-        x.requires_grad_()
-        y = torch.compile(FNetMixer(), fullgraph=True)(x)
+        y = torch.compile(FNetMixer(), fullgraph=True, backend=with_graphs)(x)
         y.sin().sum().backward()
-    check(y.detach(), exact(x.detach()))
-    check(x.grad, exact(y.detach().cos()))
+    names = [str(node.target) for node in graphs[0].nodes]
+    assert sum("trnfft.real_fft2" in name for name in names) == 1
+    check(y, exact(x.detach()))
+    check(x.grad, exact(y.detach().double().cos()))
 
 
 def test_checks_of_the_operator(x):
@@ -118,7 +126,7 @@ def test_functional_transforms(x):
         many = torch.func.vmap(layer, 1, 1)(torch.stack([x, other], 1))
         check(many, exact(torch.stack([x, other], 1)))
         each = torch.func.vmap(torch.func.grad(lambda x: layer(x).square().sum() / 2))(x)
-        check(each, exact(exact(x)), 2e-6)
+        check(each, exact(exact(x)), 2)
         y, tangent = torch.func.jvp(layer, (x,), (other,))
     check(y, exact(x))
     check(tangent, exact(other))
@@ -132,7 +140,7 @@ def test_second_derivatives(x):
 
     with trnfft.backend("nki-sim"):
         found = second(real_fft2, x.clone())
-    check(found, second(by_transform, x.double()), 1e-5)
+    check(found, second(by_transform, x.double()), 8)
 
 
 def test_second_derivatives_by_a_transform():
@@ -146,7 +154,8 @@ def test_other_precisions_are_transforms(precision):
     x = torch.randn(2, 64, 128)
     with trnfft.backend("nki-sim"), trnfft.precision(precision), nki_sim.record() as timeline:
         y = FNetMixer()(x)
-    check(y, exact(x), 2e-2 if precision == "bf16" else 1e-6)
+    of_an_axis = MAX_ERRORS[precision]
+    near(y, exact(x), together(of_an_axis, of_an_axis, sums(1) if precision == "double" else 0))
     assert "real_planes" not in timeline.kernels
 
 
