@@ -1,4 +1,4 @@
-"""Random arrays for tests of kernels, and the comparison of results."""
+"""Random arrays for tests of kernels, and what a launch has to fit into."""
 
 import numpy as np
 
@@ -15,12 +15,6 @@ def real(*shape):
 def normal(*shape):
     """As `real`, with imaginary parts, in complex128."""
     return real(*shape) + 1j * real(*shape).astype(np.float64)
-
-
-def error(result, reference):
-    """Relative L2 error of an array of the same shape."""
-    assert result.shape == reference.shape
-    return np.linalg.norm(result - reference) / np.linalg.norm(reference)
 
 
 def large_rows(n):

@@ -26,9 +26,10 @@ from nki_kernels.real.real_stockham_tables import (
 )
 from nki_sim import hardware
 from tests import sweeps
+from tests.tolerances import near, transforms
 
 from .independence import check_rows_are_independent
-from .samples import error, fits, normal, real
+from .samples import fits, normal, real
 
 pytestmark = pytest.mark.usefixtures("strict_chip")
 
@@ -89,8 +90,47 @@ def transform(x, radices, order, kept=None, inverse=False, degree=1):
     return result, timeline, exact[(slice(None), *map(slice, kept))]
 
 
+def check(x, radices, order, kept=None, inverse=False, degree=1):
+    """Fails unless ``transform`` is near the exact result."""
+    result, _, exact = transform(x, radices, order, kept, inverse, degree)
+    near(result, exact, transforms(sizes(radices)), message=f"order {order}")
+
+
+def check_real(x, radices, order, degree=1):
+    """Fails unless real x [B, n1, ...] forward is near the half spectrum, and back near x."""
+    lengths, held = sizes(radices), x.shape[1:]
+    last = len(lengths)
+    passes = [complex_pass(radices[a - 1], a, last) for a in order]
+    passes.insert(0, real_pass(radices[-1], last))
+    spectrum, _ = launch(axes.transform_real_axes, [x], passes, degree)
+    exact = np.fft.rfftn(x.astype(float), lengths, range(1, last + 1))
+    near(spectrum, exact, transforms(lengths), message=f"order {order}")
+
+    passes = [
+        complex_pass(radices[a - 1], a, last, held[a - 1], True, 1 / lengths[a - 1]) for a in order
+    ]
+    passes.append(real_pass(radices[-1], last, held[-1], 1 / lengths[-1]))
+    back, _ = launch(axes.transform_axes_to_real, parts(exact), passes, degree)
+    near(back, x, transforms(lengths), message=f"order {order}")
+
+
+def sizes(radices):
+    """Lengths of the axes."""
+    return [math.prod(each) for each in radices]
+
+
 def orders(count):
     return [tuple(order) for order in itertools.permutations(range(1, count + 1))]
+
+
+def by_turns(names, cases):
+    """Parametrization of a chip and more: by default by turns one chip or the other."""
+    chips = "trn2", "trn1"
+    return sweeps.some(
+        f"strict_chip, {names}",
+        [(chip, *case) for chip in chips for case in cases],
+        [(chips[place % 2], *case) for place, case in enumerate(cases)],
+    ).with_args(ids=str, indirect=["strict_chip"])
 
 
 # Radices of each axis; one for DFT-GEMM, and each length in every kernel that takes it.
@@ -100,66 +140,42 @@ SPACE = [((6,), (8,), (10,)), ((2, 3), (5,), (3, 4)), ((4,), (3, 3), (2, 2, 2))]
 
 @pytest.mark.parametrize("radices", [((20,),), ((200,),), ((4, 5, 6),)], ids=str)
 def test_one_axis(radices):
-    result, _, exact = transform(normal(5, math.prod(radices[0])), radices, (1,))
-    assert error(result, exact) <= 6e-7
+    check(normal(5, *sizes(radices)), radices, (1,))
 
 
-@pytest.mark.parametrize("radices", PLANE + SPACE, ids=str)
-def test_all_orders_and_batches_both_ways(radices):
-    shape = [math.prod(r) for r in radices]
-    for order in orders(len(shape)):
-        for batch, inverse in ((1, False), (3, True)):
-            result, _, exact = transform(normal(batch, *shape), radices, order, None, inverse)
-            assert error(result, exact) <= 8e-7
-
-
-def chips(strict_chip):
-    """A test's own chip and, once, the third one."""
-    return [hardware.chip(name) for name in (strict_chip, "trn3")[: 1 + (strict_chip == "trn2")]]
+@by_turns("radices", [(each,) for each in PLANE + SPACE])
+def test_all_orders_and_batches_both_ways(strict_chip, radices):
+    for place, order in enumerate(orders(len(radices))):
+        batch, inverse = ((1, False), (3, True))[place % 2]
+        check(normal(batch, *sizes(radices)), radices, order, None, inverse)
 
 
 @pytest.mark.parametrize(
-    "radices", [((12,), (20,)), ((3, 5), (4, 6)), ((6,), (8,), (10,))], ids=str
+    ("radices", "batch", "instructions"),
+    [
+        (((12,), (20,)), 1, 30_000),
+        (((3, 5), (4, 6)), 2, 30_000),
+        (((3, 5), (4, 6)), 9, 1),
+        (((6,), (8,), (10,)), 1, 30_000),
+        sweeps.whole(((6,), (8,), (10,)), 9, 1),
+    ],
+    ids=str,
 )
-def test_loops_and_two_programs(monkeypatch, strict_chip, radices):
+def test_loops_and_two_programs(monkeypatch, strict_chip, radices, batch, instructions):
     """A program reads in a pass what both have written in the one before."""
-    lengths = [math.prod(r) for r in radices]
-    last = len(lengths)
-    places = range(1, last + 1)
-    for chip, (batch, instructions) in itertools.product(
-        chips(strict_chip), ((1, 30_000), (2, 30_000), (9, 1))
-    ):
-        with hardware.select(chip):
-            degree = chip.programs_per_launch
-            monkeypatch.setattr(strided_stockham, "_INSTRUCTIONS", instructions)
-            monkeypatch.setattr(strided_stockham, "_TOGETHER", instructions)
-            for order in (places, places[::-1]):
-                x = normal(batch, *lengths)
-                result, _, exact = transform(x, radices, order, None, True, degree)
-                assert max(map(error, result, exact)) <= 2e-6
-            x = real(batch, *lengths)
-            passes = [real_pass(radices[-1], last)]
-            passes += [complex_pass(radices[a - 1], a, last) for a in places[:-1]]
-            spectrum, _ = launch(axes.transform_real_axes, [x], passes, degree)
-            exact = np.fft.rfftn(x.astype(float), lengths, places)
-            assert max(map(error, spectrum, exact)) <= 2e-6
-            passes = [
-                complex_pass(radices[a - 1], a, last, None, True, 1 / lengths[a - 1])
-                for a in places[:-1]
-            ]
-            passes.append(real_pass(radices[-1], last, lengths[-1], 1 / lengths[-1]))
-            halves = parts(spectrum.astype(np.complex64))
-            back, _ = launch(axes.transform_axes_to_real, halves, passes, degree)
-            assert max(map(error, back, x)) <= 3e-6
+    degree = hardware.current().programs_per_launch
+    monkeypatch.setattr(strided_stockham, "_INSTRUCTIONS", instructions)
+    monkeypatch.setattr(strided_stockham, "_TOGETHER", instructions)
+    places = range(1, len(radices) + 1)
+    for order in (places, places[::-1]):
+        check(normal(batch, *sizes(radices)), radices, order, None, True, degree)
+    check_real(real(batch, *sizes(radices)), radices, places[:-1], degree)
 
 
-@pytest.mark.parametrize(
-    "radices", [((12,), (20,)), ((3, 4), (4, 6)), ((4,), (8,), (3, 2))], ids=str
-)
-def test_arrays_are_independent(radices):
-    lengths = [math.prod(r) for r in radices]
-    places = range(1, len(lengths) + 1)
-    x = normal(5, *lengths).astype(np.complex64)
+@by_turns("radices", [(((12,), (20,)),), (((3, 4), (4, 6)),), (((4,), (8,), (3, 2)),)])
+def test_arrays_are_independent(strict_chip, radices):
+    places = range(1, len(radices) + 1)
+    x = normal(5, *sizes(radices)).astype(np.complex64)
 
     def run(x):
         degree = hardware.current().programs_per_launch
@@ -167,23 +183,22 @@ def test_arrays_are_independent(radices):
 
     exact = np.fft.fftn(x.astype(complex), axes=places)
     with np.errstate(all="ignore"):
-        check_rows_are_independent(run, x, exact, 2e-6, [0, 3])
+        check_rows_are_independent(run, x, exact, transforms(sizes(radices)), [0, 3])
 
 
 def test_four_axes():
     radices = ((3,), (2, 2), (5,), (6,))
     for order in ((4, 3, 2, 1), (1, 2, 3, 4), (2, 4, 1, 3)):
-        result, _, exact = transform(normal(2, 3, 4, 5, 6), radices, order)
-        assert error(result, exact) <= 8e-7
+        check(normal(2, 3, 4, 5, 6), radices, order)
 
 
-def test_some_axes_are_left_alone():
+@pytest.mark.parametrize("lengths", [{1: 6, 3: 8}, {2: 7}], ids=str)
+def test_some_axes_are_left_alone(lengths):
     x = normal(2, 6, 7, 8)
-    passes = [complex_pass((6,), 1, 3), complex_pass((8,), 3, 3)]
+    passes = [complex_pass((n,), axis, 3) for axis, n in lengths.items()]
     result, _ = launch(axes.transform_axes, parts(x), passes)
-    assert error(result, np.fft.fftn(x.astype(complex), axes=(1, 3))) <= 8e-7
-    result, _ = launch(axes.transform_axes, parts(x), [complex_pass((7,), 2, 3)])
-    assert error(result, np.fft.fft(x.astype(complex), axis=2)) <= 8e-7
+    exact = np.fft.fftn(x.astype(complex), axes=tuple(lengths))
+    near(result, exact, transforms(tuple(lengths.values())))
 
 
 # Radices, what the input holds of each axis, and what is kept of the output: whole and partial
@@ -202,32 +217,22 @@ PADDED = [
 ]
 
 
-def by_turns(names, cases):
-    """Parametrization of a chip and more: by default by turns one chip or the other."""
-    chips = "trn2", "trn1"
-    return sweeps.some(
-        f"strict_chip, {names}",
-        [(chip, *case) for chip in chips for case in cases],
-        [(chips[place % 2], *case) for place, case in enumerate(cases)],
-    ).with_args(ids=str, indirect=["strict_chip"])
-
-
 @by_turns("radices, held, kept", PADDED)
 def test_padded_input_and_cropped_output(strict_chip, radices, held, kept):
-    for order in orders(len(held)):
+    for place, order in enumerate(orders(len(held))):
         x = normal(2, *held)
-        result, _, exact = transform(x, radices, order, kept)
-        assert error(result, exact) <= 8e-7
-        result, _, exact = transform(x, radices, order, None, inverse=True)  # padded only
-        assert error(result, exact) <= 8e-7
+        check(x, radices, order, kept)
+        if place == 0:
+            check(x, radices, order, None, inverse=True)  # padded only
 
 
-def test_powers_of_two():
-    for radices in (((8, 8), (16, 16)), ((4, 4), (128,)), ((4,), (8,), (128,)), ((16,), (16, 32))):
-        shape = [math.prod(r) for r in radices]
-        for order in orders(len(shape)):
-            result, _, exact = transform(normal(1, *shape), radices, order)
-            assert error(result, exact) <= 8e-7
+POWERS = [((8, 8), (16, 16)), ((4, 4), (128,)), ((4,), (8,), (128,)), ((16,), (16, 32))]
+
+
+@by_turns("radices", [(each,) for each in POWERS])
+def test_powers_of_two(strict_chip, radices):
+    for order in orders(len(radices)):
+        check(normal(1, *sizes(radices)), radices, order)
 
 
 def test_rows_between_passes_avoid_a_pitch_of_a_power_of_two():
@@ -261,45 +266,25 @@ REAL = [
 
 @by_turns("radices, held", REAL)
 def test_real_data_forward_and_back(strict_chip, radices, held):
-    lengths = [math.prod(r) for r in radices]
-    held, last = held or lengths, len(lengths)
-    places = range(1, last + 1)
-    for batch, order in itertools.product((1, 3), orders(last - 1)):
-        x = real(batch, *held)
-        passes = [complex_pass(radices[a - 1], a, last) for a in order]
-        passes.insert(0, real_pass(radices[-1], last))
-        spectrum, _ = launch(axes.transform_real_axes, [x], passes)
-        assert error(spectrum, np.fft.rfftn(x.astype(float), lengths, places)) <= 8e-7
-
-        passes = [
-            complex_pass(radices[a - 1], a, last, held[a - 1], True, 1 / lengths[a - 1])
-            for a in order
-        ]
-        passes.append(real_pass(radices[-1], last, held[-1], 1 / lengths[-1]))
-        back, _ = launch(axes.transform_axes_to_real, parts(spectrum.astype(np.complex64)), passes)
-        assert error(back, x) <= 1.2e-6
+    for place, order in enumerate(orders(len(radices) - 1)):
+        for batch in (1, 3) if place == 0 else (3,):
+            check_real(real(batch, *(held or sizes(radices))), radices, order)
 
 
 @pytest.mark.parametrize("radices", [(30,), (5, 6), (9, 5)], ids=str)
 def test_real_data_of_one_axis(radices):
-    n = math.prod(radices)
-    x = real(4, n - 3)
-    spectrum, _ = launch(axes.transform_real_axes, [x], [real_pass(radices, 1)])
-    assert error(spectrum, np.fft.rfft(x.astype(float), n)) <= 6e-7
-    passes = [real_pass(radices, 1, n - 3, 1 / n)]
-    back, _ = launch(axes.transform_axes_to_real, parts(spectrum.astype(np.complex64)), passes)
-    assert error(back, x) <= 8e-7
+    check_real(real(4, math.prod(radices) - 3), (radices,), ())
 
 
 def test_any_half_spectrum_backwards():
     """As NumPy: of the last axis, imaginary parts of the first and Nyquist number are ignored."""
     for radices in (((6,), (8,)), ((2, 4), (5, 6)), ((5,), (3, 3))):
-        lengths = [math.prod(r) for r in radices]
+        lengths = sizes(radices)
         z = normal(2, lengths[0], lengths[1] // 2 + 1)
         passes = [complex_pass(radices[0], 1, 2, None, True), real_pass(radices[1], 2, lengths[1])]
         result, _ = launch(axes.transform_axes_to_real, parts(z), passes)
         exact = np.fft.irfftn(z.astype(complex), lengths, (1, 2), "forward")
-        assert error(result, exact) <= 8e-7
+        near(result, exact, transforms(lengths))
 
 
 def dry(kernel, shape, count, passes):
@@ -334,14 +319,27 @@ LARGE = [
 ]
 
 
-@sweeps.some("shape, radices", LARGE, LARGE[1:]).with_args(ids=str)
-def test_large_planes_fit(shape, radices):
+@sweeps.some(
+    "strict_chip, shape, radices, kernel",
+    [
+        (chip, *case, kernel)
+        for chip in ("trn1", "trn2")
+        for case in LARGE
+        for kernel in ("transform_axes", "transform_real_axes", "transform_axes_to_real")
+    ],
+    [
+        ("trn1", *LARGE[1], "transform_axes"),
+        ("trn2", *LARGE[3], "transform_real_axes"),
+        ("trn1", *LARGE[2], "transform_axes_to_real"),
+    ],
+).with_args(ids=str, indirect=["strict_chip"])
+def test_large_planes_fit(strict_chip, shape, radices, kernel):
     columns, rows = complex_pass(radices[0], 1, 2), complex_pass(radices[1], 2, 2)
     half = (*shape[:2], shape[2] // 2 + 1)
-    back = real_pass(radices[1], 2, shape[2])
-    for timeline in (
-        dry(axes.transform_axes, shape, 2, [columns, rows]),
-        dry(axes.transform_real_axes, shape, 1, [real_pass(radices[1], 2), columns]),
-        dry(axes.transform_axes_to_real, half, 2, [columns, back]),
-    ):
-        assert fits(timeline)
+    there, back = real_pass(radices[1], 2), real_pass(radices[1], 2, shape[2])
+    arguments = {
+        "transform_axes": (shape, 2, [columns, rows]),
+        "transform_real_axes": (shape, 1, [there, columns]),
+        "transform_axes_to_real": (half, 2, [columns, back]),
+    }
+    assert fits(dry(getattr(axes, kernel), *arguments[kernel]))

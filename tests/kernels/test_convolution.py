@@ -17,25 +17,24 @@ import nki_kernels.launch
 import nki_sim
 from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
 from nki_kernels.packing import pack
-from nki_kernels.real.real_stockham import inverse_real_stockham, real_stockham
-from nki_kernels.real.real_stockham_tables import (
-    inverse_real_stockham_tables,
-    real_stockham_tables,
-)
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
+from tests.tolerances import near, sums, together, transforms
 
 from .independence import check_rows_are_independent
-from .samples import error, fits, real
+from .real_launches import BothWays
+from .samples import fits, real
+from .turns import on_chips
 
 # Those that name no chip run on both kinds that kernels know.
 BOTH = pytest.mark.usefixtures("strict_chip")
+CHIPS = "trn1", "trn2"
 STRICT = pytest.mark.usefixtures("strict")
 
 SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 2)]
 # Extremes of either radix, odd and even, up to the longest length.
-LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (50, 60), (65, 63), (64, 64), (80, 64)]
+LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (65, 63), (80, 64)]
 
 
 def launch(x, spectrum, radices, programs=1, kept=None):
@@ -47,13 +46,6 @@ def launch(x, spectrum, radices, programs=1, kept=None):
         y = nki_sim.simulate(convolve_rows[programs])(x, re, im, *rest)
     assert timeline.launches == 1
     return y, timeline
-
-
-def convolve(x, h, radices):
-    """The kernel's and the exact convolution of rows x with filters h, given as rows, too."""
-    spectrum = np.fft.rfft(h.astype(float)).astype(np.complex64)
-    exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * spectrum.astype(complex), x.shape[1])
-    return launch(x, spectrum, radices)[0], exact
 
 
 def dry(batch, radices, filters, programs=1, held=None, kept=None):
@@ -71,54 +63,61 @@ def strict():
         yield
 
 
-def on_chips(cases, on_both=()):
-    """Parametrization of a chip and radices: by default by turns one chip or the other."""
-    chips = "trn1", "trn2"
-    chosen = [(chips[place % 2], each) for place, each in enumerate(cases)]
-    chosen += itertools.product(chips, on_both)
-    every = list(itertools.product(chips, cases))
-    return sweeps.some("strict_chip, radices", every, chosen).with_args(
-        ids=str, indirect=["strict_chip"]
-    )
+def tolerance(n):
+    """Returns that of a transform, a product and an inverse transform."""
+    return together(transforms(n, 2), sums(2))
 
 
-@on_chips(SMALL + LARGE, [(2, 2), (2, 3), (3, 2), (3, 5), (8, 8), (2, 64), (3, 64)])
-def test_one_filter_and_one_a_row(strict_chip, radices):
+def exact_of(x, spectrum, n):
+    """Returns the convolution of rows, padded to n, with half spectra of filters."""
+    return np.fft.irfft(np.fft.rfft(x.astype(float), n) * spectrum.astype(np.complex64), n)
+
+
+def check(batch, filters, radices, programs=1):
+    """Fails unless random rows and filters are near their exact convolution."""
     n = math.prod(radices)
-    for batch in (1, 2, 130, 300) if n < 1000 else (1, 130):
-        for filters in {1, batch}:
-            result, exact = convolve(real(batch, n), real(filters, n), radices)
-            assert error(result, exact) <= 8e-7
+    x, spectrum = real(batch, n), np.fft.rfft(real(filters, n))
+    result, _ = launch(x, spectrum, radices, programs)
+    near(result, exact_of(x, spectrum, n), tolerance(n), message=f"{batch}, {filters}")
 
 
-@on_chips([(2, 2), (3, 5), (8, 15), (15, 8), (32, 16)], [(3, 5)])
+@on_chips(
+    "radices",
+    SMALL + LARGE,
+    CHIPS,
+    also=[("trn2", (2, 2)), ("trn1", (3, 5)), ("trn1", (2, 64))],
+    whole=[(50, 60), (64, 64)],
+)
+def test_one_filter_and_one_a_row(strict_chip, radices):
+    for batch in (2, 200) if math.prod(radices) < 1000 else (130,):
+        for filters in (1, batch):
+            check(batch, filters, radices)
+
+
+@on_chips("radices", [(2, 2), (3, 5), (32, 16)], CHIPS)
 def test_several_rows_a_partition(strict_chip, radices):
     """Also more of them in the first block than in the last."""
+    check(257, 1, radices)
+    check(1500, 1500, radices)
+
+
+@on_chips("radices", [(6, 7), (9, 5), (127, 2), (16, 64)], CHIPS)
+def test_a_delta_changes_nothing_and_a_shifted_one_shifts(strict_chip, radices):
     n = math.prod(radices)
-    for batch in (257, 1500):
-        for filters in (1, batch):
-            result, exact = convolve(real(batch, n), real(filters, n), radices)
-            assert max(map(error, result, exact)) <= 4e-6  # no row is another one's
+    x, delta = real(5, n), np.zeros((1, n))
+    for shift in (0, 3):
+        delta[:] = np.eye(1, n, shift)
+        near(launch(x, np.fft.rfft(delta), radices)[0], np.roll(x, shift, 1), tolerance(n))
 
 
-@BOTH
-@pytest.mark.parametrize("radices", [(6, 7), (9, 5), (127, 2), (16, 64)], ids=str)
-def test_a_delta_changes_nothing_and_a_shifted_one_shifts(radices):
-    x = real(5, math.prod(radices))
-    delta = np.zeros_like(x[:1])
-    delta[0, 0] = 1
-    assert error(convolve(x, delta, radices)[0], x) <= 8e-7
-    assert error(convolve(x, np.roll(delta, 3), radices)[0], np.roll(x, 3, 1)) <= 8e-7
-
-
-@on_chips([(2, 3), (5, 12), (16, 20), (40, 40)], [(5, 12)])
+@on_chips("radices", [(2, 3), (5, 12), (16, 20), (40, 40)], CHIPS)
 def test_rows_are_padded_and_results_cropped_by_dma(strict_chip, radices):
     n = math.prod(radices)
     for batch, held, kept in ((1, 1, n), (3, n, 1), (130, n // 2, n - n // 3), (300, n - 1, 2)):
         x, spectrum = real(batch, held), np.fft.rfft(real(1, n))
         result, timeline = launch(x, spectrum, radices, kept=kept)
-        exact = np.fft.irfft(np.fft.rfft(x.astype(float), n) * spectrum.astype(np.complex64), n)
-        assert error(result, exact[:, :kept]) <= 2e-6
+        exact = exact_of(x, spectrum, n)
+        near(result, exact[:, :kept], tolerance(n), scale=exact)
         assert timeline.hbm_bytes <= dry(batch, radices, 1).hbm_bytes - 4 * batch * (
             2 * n - held - kept
         )
@@ -127,19 +126,17 @@ def test_rows_are_padded_and_results_cropped_by_dma(strict_chip, radices):
 @STRICT
 def test_it_is_circular():
     x, h = real(1, 12), real(1, 12)
-    result, _ = convolve(x, h, (3, 4))
+    result, _ = launch(x, np.fft.rfft(h.astype(float)), (3, 4))
     exact = [sum(x[0, j] * h[0, (k - j) % 12] for j in range(12)) for k in range(12)]
-    assert error(result[0], np.array(exact)) <= 8e-7
+    near(result[0], exact, together(tolerance(12), sums(12)))
 
 
-@BOTH
-@pytest.mark.parametrize("radices", [(2, 5), (5, 2), (4, 6), (7, 9)], ids=str)
-def test_imaginary_parts_that_real_filters_have_not_are_ignored(radices):
+@on_chips("radices", [(2, 5), (5, 2), (4, 6), (7, 9)], CHIPS)
+def test_imaginary_parts_that_real_filters_have_not_are_ignored(strict_chip, radices):
     n = math.prod(radices)
     x, spectrum = real(4, n), np.fft.rfft(real(1, n))
-    other = spectrum.copy()
-    other[:, [0, n // 2] if n % 2 == 0 else [0]] += 3j
-    assert error(launch(x, other, radices)[0], launch(x, spectrum, radices)[0]) <= 8e-7
+    spectrum[:, [0, n // 2] if n % 2 == 0 else [0]] += 3j
+    near(launch(x, spectrum, radices)[0], exact_of(x, spectrum.astype(complex), n), tolerance(n))
 
 
 @pytest.mark.parametrize("strict_chip", ["trn1", sweeps.whole("trn2")], indirect=True)
@@ -150,76 +147,65 @@ def test_dry_run_is_the_real_timeline(strict_chip):
         assert dry(300, (16, 20), filters).total_ns == timeline.total_ns
 
 
-@BOTH
-def test_rows_are_independent_and_so_are_filters():
-    for radices, batch in (((3, 5), 5), ((16, 20), 140)):
-        n = math.prod(radices)
-        x, h = real(batch, n), np.fft.rfft(real(batch, n))
-        parts = np.stack([h.real, h.imag], 1).astype(np.float32)
-        exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), n)
-        with np.errstate(all="ignore"):
-            check_rows_are_independent(lambda x, h=h, r=radices: launch(x, h, r)[0], x, exact, 4e-6)
-            check_rows_are_independent(
-                lambda p, x=x, r=radices: launch(x, p[:, 0] + 1j * p[:, 1], r)[0],
-                parts,
-                exact,
-                4e-6,
-            )
+@on_chips("radices, batch", [((16, 20), 140), ((3, 5), 5)], CHIPS)
+def test_rows_are_independent_and_so_are_filters(strict_chip, radices, batch):
+    n = math.prod(radices)
+    x, h = real(batch, n), np.fft.rfft(real(batch, n))
+    exact, parts = exact_of(x, h, n), np.stack([h.real, h.imag], 1).astype(np.float32)
+
+    def by_filters(parts):
+        return launch(x, parts[:, 0] + 1j * parts[:, 1], radices)[0]
+
+    with np.errstate(all="ignore"):
+        check_rows_are_independent(lambda x: launch(x, h, radices)[0], x, exact, tolerance(n))
+        check_rows_are_independent(by_filters, parts, exact, tolerance(n))
 
 
 @BOTH
 def test_a_product_that_overflows_stays_in_its_row():
     x, h = real(130, 60), np.fft.rfft(real(130, 60))
-    exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), 60)
+    exact = exact_of(x, h, 60)
     x[7] *= 1e20
     h[7] *= 1e20
     with np.errstate(all="ignore"):
         result = launch(x, h, (12, 5))[0]
     others = np.arange(130) != 7
     assert not np.isfinite(result[7]).all()
-    assert error(result[others], exact[others]) <= 8e-7
+    near(result[others], exact[others], tolerance(60))
 
 
 @STRICT
-@pytest.mark.parametrize(("chip", "programs"), [("trn1", 1), ("trn2", 2), sweeps.whole("trn3", 1)])
-@pytest.mark.parametrize("radices", [(16, 20), (36, 36)], ids=str)
+@sweeps.some(
+    "chip, programs, radices",
+    [
+        (*of_chip, radices)
+        for of_chip in (("trn1", 1), ("trn2", 2), ("trn3", 1))
+        for radices in ((16, 20), (36, 36))
+    ],
+    [("trn1", 1, (36, 36)), ("trn2", 2, (16, 20))],
+).with_args(ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
     monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1000)
-    n = math.prod(radices)
-    block = 128 * max(1, 1024 // n)
+    batch = 5 * 128 * max(1, 1024 // math.prod(radices)) - 1
     with hardware.select(hardware.chip(chip)):
-        for batch in (1, 5 * block - 1):
-            for filters in {1, batch}:
-                x, h = real(batch, n), np.fft.rfft(real(filters, n))
-                exact = np.fft.irfft(np.fft.rfft(x.astype(float)) * h.astype(np.complex64), n)
-                assert error(launch(x, h, radices, programs)[0], exact) <= 8e-7
+        for rows, filters in ((1, 1), (batch, 1), (batch, batch)):
+            check(rows, filters, radices, programs)
 
 
-@STRICT
-@pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
-@pytest.mark.parametrize("radices", [(16, 64), (32, 32)], ids=str)
-def test_both_transforms_together_take_less_than_one_after_the_other(chip, radices):
+@on_chips("radices", [(16, 64), (32, 32)])
+def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip, radices):
     """Spectra and their products do not pass HBM: its floor for them is more than is lost here."""
     n, batch = math.prod(radices), 1024
-    x, z = ((batch, n), "float32"), ((batch, n // 2 + 1), "float32")
-    there, back = real_stockham_tables(n, radices), inverse_real_stockham_tables(n, radices)
-    with hardware.select(hardware.chip(chip)):
-        alone = (
-            nki_sim.dry_run(real_stockham, x, *pack(there), radices).total_ns
-            + nki_sim.dry_run(inverse_real_stockham, z, z, *pack(back), radices).total_ns
-            + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
-        )
-        assert dry(batch, radices, 1).total_ns <= alone
+    there, back = BothWays("real_stockham", strict_chip).dry_times(batch, radices)
+    alone = there + back + hardware.current().dma_floor_ns(batch * (n // 2 + 1), 16)
+    assert dry(batch, radices, 1).total_ns <= alone
 
 
-@STRICT
-@pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
-@pytest.mark.parametrize("radices", [(8, 8), (80, 64)], ids=str)
-def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
+@on_chips("radices", [(8, 8), (80, 64)])
+def test_a_launch_has_few_instructions(monkeypatch, strict_chip, radices):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", nki_kernels.launch.LAUNCH_INSTRUCTIONS)
     batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
-    with hardware.select(hardware.chip(chip)), nki_sim.strict():
-        assert fits(dry(batch, radices, 1))
+    assert fits(dry(batch, radices, 1))
 
 
 @sweeps.some(
@@ -228,9 +214,8 @@ def test_a_launch_has_few_instructions(monkeypatch, chip, radices):
     [("trn1", (80, 64)), ("trn2", (128, 40))],
 ).with_args(ids=str, indirect=["strict_chip"])
 def test_the_longest_rows_fit(strict_chip, radices):
-    for batch in (128, 200, 512):
-        for filters in (1, batch):
-            assert fits(dry(batch, radices, filters))
+    for batch, filters in ((200, 200), (512, 1), (512, 512)):
+        assert fits(dry(batch, radices, filters))
 
 
 @pytest.mark.parametrize(

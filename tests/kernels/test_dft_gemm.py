@@ -14,42 +14,18 @@ import pytest
 
 import nki_sim
 from nki_kernels import launch
-from nki_kernels.fft.dft_gemm import (
-    dft_gemm,
-    dft_gemm_matrix,
-    dft_gemm_rows,
-    transforms_per_slab,
-)
+from nki_kernels.fft.dft_gemm import dft_gemm_matrix, dft_gemm_rows, transforms_per_slab
 from nki_kernels.isa import nki, nl
 from nki_kernels.launch import HbmRows
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
+from tests.tolerances import near, transforms, unit
 
-from .independence import check_rows_are_independent
-from .samples import error, normal
+from .launched import BF16, ON_CHIPS, REFINED, Launched
+from .samples import normal
 
-# Table options, and bounds of the relative L2 error.
-BF16 = ({"dtype": "bfloat16"}, 1e-3, 5e-3)
-REFINED = ({"dtype": "bfloat16", "refined": True}, 1e-6, 1e-5)
-PRECISIONS = pytest.mark.parametrize(
-    ("options", "least", "most"), [BF16, REFINED], ids=["bf16", "refined"]
-)
-
-# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
-CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
-
-
-def transform(x, inverse=False, programs=1, **options):
-    """Result, timeline and float64 reference of one launch on the rows of complex ``x``."""
-    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
-    n = x.shape[-1]
-    matrix = dft_gemm_matrix(n, inverse, 1 / n if inverse else 1.0, **options)
-    with nki_sim.strict(), nki_sim.record() as timeline:
-        y_re, y_im = nki_sim.simulate(dft_gemm)[programs](re, im, matrix)
-    exact = re + 1j * im.astype(np.float64)
-    return y_re + 1j * y_im.astype(np.float64), timeline, exact
-
+GEMM = Launched("dft_gemm")
 
 # By default those around which rows of a slab, pieces and row tiles change in number.
 BORDERS = [*range(1, 18), 20, 21, 31, 32, 33, 42, 43, 60, 63, 64, 65, 66, 85, 97, 127, 128, 129]
@@ -58,81 +34,58 @@ BORDERS += [130, 178, 191, 192, 193, 253, 254, 255, 256]
 
 @sweeps.some("n", range(1, 257), BORDERS)
 def test_every_length_and_batch_both_ways(n):
-    for batch in (1, 3, 128, 300):
-        forward, timeline, x = transform(normal(batch, n))
-        assert timeline.launches == 1
-        assert error(forward, np.fft.fft(x)) <= 5e-7
-        backward, timeline, x = transform(normal(batch, n), inverse=True)
-        assert timeline.launches == 1
-        assert error(backward, np.fft.ifft(x)) <= 5e-7
+    for batch, inverse in ((3, n % 2 == 1), (300, n % 2 == 0)):
+        GEMM.check(normal(batch, n), inverse=inverse)
 
 
 @pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize("n", [1, 3, 31, 64, 65, 128, 129, 200, 256])
-def test_other_chips_compute_the_same(monkeypatch, chip, n):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    for batch, programs in ((1, 2), (150, 1), (151, 2)):
-        result, _, x = transform(normal(batch, n), programs=programs)
-        assert error(result, np.fft.fft(x)) <= 5e-7
+def test_other_chips_compute_the_same(chip, n):
+    for batch, cores in ((1, 2), (150, 1), (151, 2)):
+        Launched("dft_gemm", chip, cores).check(normal(batch, n))
 
 
 @sweeps.some(
     "n, chip",
     itertools.product([3, 24, 64, 100, 256], hardware.NAMES),
-    [(3, "trn1"), (24, "trn1"), (24, "trn2"), (64, "trn1"), (100, "trn2"), (256, "trn2")],
+    [(3, "trn1"), (24, "trn2"), (64, "trn1"), (100, "trn2"), (256, "trn1")],
 )
-def test_batches_around_the_borders_of_blocks_and_loops(monkeypatch, short_loops, chip, n):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+def test_batches_around_the_borders_of_blocks_and_loops(short_loops, chip, n):
     block = 128 * max(1, 512 // n)
-    for batch in (4 * block - 1, 4 * block, 5 * block + 129):
-        for programs in range(1, hardware.chip(chip).programs_per_launch + 1):
-            result, _, x = transform(normal(batch, n), programs=programs)
-            assert error(result, np.fft.fft(x)) <= 5e-7
+    cores = hardware.chip(chip).programs_per_launch
+    for batch in (4 * block - 1, 5 * block + 129):
+        Launched("dft_gemm", chip, cores).check(normal(batch, n))
 
 
-@pytest.mark.parametrize(("chip", "n"), [("trn1", 4), ("trn2", 64), sweeps.whole("trn3", 256)])
+@pytest.mark.parametrize(
+    ("chip", "n"), [("trn1", 4), sweeps.whole("trn2", 64), sweeps.whole("trn3", 256)]
+)
 def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
-    spec = ((hardware.HBM_TENSOR_BYTES // 4 // n, n), "float32")
-    programs = hardware.chip(chip).programs_per_launch
-    with nki_sim.strict():
-        timeline = nki_sim.dry_run(dft_gemm[programs], spec, spec, dft_gemm_matrix(n))
+    cores = hardware.chip(chip).programs_per_launch
+    shape = hardware.HBM_TENSOR_BYTES // 4 // n, n
+    timeline = Launched("dft_gemm", chip, cores).dry_run(shape)
     assert timeline.instructions > launch.LAUNCH_INSTRUCTIONS  # with those of all iterations
 
 
 @pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
 @pytest.mark.parametrize("n", [16, 64, 128])
-def test_two_programs_take_half_the_time_or_what_hbm_allows(monkeypatch, chip, n):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    spec, matrix = ((2**21 // n, n), "float32"), dft_gemm_matrix(n)
-    once, twice = (nki_sim.dry_run(dft_gemm[k], spec, spec, matrix).total_ns for k in (1, 2))
+def test_two_programs_take_half_the_time_or_what_hbm_allows(chip, n):
+    once, twice = (
+        Launched("dft_gemm", chip, cores).dry_run((2**21 // n, n)).total_ns for cores in (1, 2)
+    )
     hbm = 2**21 * 16 / hardware.chip(chip).hbm_stack_bytes_per_ns
     assert twice <= max(0.58 * once, 1.1 * hbm)
 
 
-@CHIPS
+@ON_CHIPS
 @pytest.mark.parametrize(
-    ("n", "options", "tolerance"),
-    [
-        (5, {}, 5e-7),
-        (24, {}, 5e-7),
-        (60, {}, 5e-7),
-        (100, {}, 5e-7),
-        (200, {}, 5e-7),
-        (24, *BF16[::2]),
-        (60, *REFINED[::2]),
-    ],
+    ("n", "options"),
+    [*((n, {}) for n in (5, 24, 60, 100, 200)), (24, BF16), (60, REFINED)],
+    ids=str,
 )
-def test_rows_are_independent(monkeypatch, chip, n, options, tolerance):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    x = normal(140, n).astype(np.complex64)
-
-    def run(rows):
-        with np.errstate(all="ignore"):
-            return transform(rows, **options)[0]
-
-    check_rows_are_independent(run, x, np.fft.fft(x.astype(complex)), 2 * tolerance)
+def test_rows_are_independent(chip, n, options):
+    Launched("dft_gemm", chip).check_independent(normal(140, n), **options)
 
 
 @nki.jit
@@ -148,94 +101,81 @@ def cropped(x_re, x_im, matrix, n, held, kept):
     return results[0], results[1]
 
 
-@CHIPS
-@pytest.mark.parametrize("programs", [1, 2])
+@sweeps.some(
+    "chip, cores",
+    [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 1), ("trn3", 2)],
+    [("trn1", 1), ("trn2", 2)],
+)
 @pytest.mark.parametrize(
     ("n", "held", "kept"), [(12, 5, 12), (12, 12, 1), (60, 31, 59), (200, 150, 3), (200, 1, 200)]
 )
-def test_short_rows_are_padded_and_results_cropped(
-    monkeypatch, short_loops, chip, programs, n, held, kept
-):
-    if programs > hardware.chip(chip).programs_per_launch:
-        pytest.skip("one program a launch")
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+def test_short_rows_are_padded_and_results_cropped(short_loops, chip, cores, n, held, kept):
     batch = 3 * 128 * max(1, 512 // n) + 5
     x = normal(batch, n).astype(np.complex64)
-    with nki_sim.strict():
-        y_re, y_im = nki_sim.simulate(cropped)[programs](
-            np.ascontiguousarray(x.real),
-            np.ascontiguousarray(x.imag),
-            dft_gemm_matrix(n),
-            n,
-            held,
-            kept,
-        )
+    parts = np.ascontiguousarray(x.real), np.ascontiguousarray(x.imag)
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
+        y_re, y_im = nki_sim.simulate(cropped)[cores](*parts, dft_gemm_matrix(n), n, held, kept)
     exact = np.fft.fft(x[:, :held].astype(complex), n)[:, :kept]
-    assert error(y_re + 1j * y_im, exact) <= 6e-7
+    near(y_re + 1j * y_im, exact, transforms(n))
 
 
 @pytest.mark.parametrize(("n", "batch"), [(1, 70000), (5, 9001), (60, 2500), (100, 1153)])
 def test_large_ragged_batches(n, batch):
-    result, _, x = transform(normal(batch, n))
-    assert error(result, np.fft.fft(x)) <= 5e-7
+    GEMM.check(normal(batch, n))
 
 
-@PRECISIONS
-@CHIPS
-@pytest.mark.parametrize("n", [1, 2, 3, 31, 64, 65, 128, 129, 200, 256])
-def test_bfloat16_on_every_chip(monkeypatch, chip, n, options, least, most):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    for batch, inverse in ((1, False), (150, False), (150, True)):
-        result, timeline, x = transform(normal(batch, n), inverse, **options)
-        assert timeline.launches == 1
-        found = error(result, np.fft.ifft(x) if inverse else np.fft.fft(x))
-        assert found <= most
-        assert found >= least or n * batch < 1000  # coarse, or it was not bfloat16
+LENGTHS = [1, 2, 3, 31, 64, 65, 128, 129, 200, 256]
 
 
-@PRECISIONS
-def test_bfloat16_large_ragged_batch(options, least, most):
-    result, _, x = transform(normal(2500, 60), **options)
-    assert least <= error(result, np.fft.fft(x)) <= most
+# By turns on one chip or the other.
+@sweeps.some(
+    "n, chip",
+    itertools.product(LENGTHS, hardware.NAMES),
+    [(n, hardware.NAMES[place % 2]) for place, n in enumerate(LENGTHS)] + [(65, "trn1")],
+)
+@pytest.mark.parametrize("options", [BF16, REFINED], ids=["bf16", "refined"])
+def test_bfloat16_on_every_chip(chip, n, options):
+    for batch, inverse in ((1, False), (150, True)):
+        Launched("dft_gemm", chip).check(normal(batch, n), inverse=inverse, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "finer"), [(BF16, REFINED), (REFINED, {})], ids=["bf16", "refined"]
+)
+def test_bfloat16_large_ragged_batch(options, finer):
+    """Products have the precision of their matrix, and no higher one."""
+    result, _, exact = GEMM.transform(normal(2500, 60), **options)
+    near(result, exact, GEMM.tolerance(60, **options))
+    error = np.linalg.norm(result - exact) / np.linalg.norm(exact)
+    assert error > 2 * GEMM.tolerance(60, **finer)
 
 
 def test_modelled_time_is_near_the_dma_floor():
-    x = normal(8192, 128)
-    result, timeline, exact = transform(x)
-    assert error(result, np.fft.fft(exact)) <= 5e-7
-    assert timeline.total_ns <= 1.4 * hardware.chip("trn1").dma_floor_ns(8192 * 128)
+    timeline = GEMM.dry_run((8192, 128))
+    assert timeline.total_ns <= 1.4 * hardware.TRN1.dma_floor_ns(8192 * 128)
 
 
 def test_bfloat16_is_faster_where_the_tensor_engine_binds():
-    def modelled(**options):
-        spec = ((4096, 256), "float32")
-        return nki_sim.dry_run(dft_gemm, spec, spec, dft_gemm_matrix(256, **options)).total_ns
-
-    exact, refined, coarse = modelled(), modelled(**REFINED[0]), modelled(**BF16[0])
+    exact, refined, coarse = (
+        GEMM.dry_run((4096, 256), **options).total_ns for options in ({}, REFINED, BF16)
+    )
     assert coarse < refined < 0.9 * exact
-    assert coarse <= 1.3 * hardware.chip("trn1").dma_floor_ns(4096 * 256)
-
-
-def test_dry_run_is_the_real_timeline():
-    _, timeline, _ = transform(normal(500, 96))
-    spec, matrix = ((500, 96), "float32"), dft_gemm_matrix(96)
-    assert nki_sim.dry_run(dft_gemm, spec, spec, matrix).total_ns == timeline.total_ns
+    assert coarse <= 1.3 * hardware.TRN1.dma_floor_ns(4096 * 256)
 
 
 def test_matrix_is_the_split_dft_on_the_diagonal():
     n = 12
     copies = transforms_per_slab(n)
     matrix = dft_gemm_matrix(n, scale=0.5)
-    assert matrix.shape == (2 * n * copies, 2 * n * copies)
     w = 0.5 * np.fft.fft(np.eye(n))
     one = np.block([[w.real, w.imag], [-w.imag, w.real]])
-    np.testing.assert_allclose(matrix, np.kron(np.eye(copies), one), atol=1e-7)
+    near(matrix, np.kron(np.eye(copies), one), unit("float32"))
 
 
 def test_a_refined_matrix_adds_up():
-    high, low = dft_gemm_matrix(12, **REFINED[0]).astype(np.float64)
-    np.testing.assert_array_equal(high, dft_gemm_matrix(12, **BF16[0]).astype(np.float64))
-    np.testing.assert_allclose(high + low, dft_gemm_matrix(12), atol=2.0**-17)
+    high, low = dft_gemm_matrix(12, **REFINED).astype(np.float64)
+    np.testing.assert_array_equal(high, dft_gemm_matrix(12, **BF16).astype(np.float64))
+    near(high + low, dft_gemm_matrix(12), unit("bfloat16") ** 2)
 
 
 @pytest.mark.parametrize(("dtype", "refined"), [("float16", False), ("float32", True)])

@@ -10,20 +10,16 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 
-import nki_sim
 from nki_kernels import launch
 from nki_kernels.fft import four_step as kernel_file
-from nki_kernels.fft.four_step import four_step
-from nki_kernels.fft.four_step_tables import four_step_specs, four_step_tables
-from nki_kernels.packing import pack, packed_spec
+from nki_kernels.fft.four_step_tables import four_step_tables
 from nki_sim import hardware
 from tests import sweeps
 
-from .independence import check_rows_are_independent
-from .samples import error, normal
+from .launched import ON_CORES, ON_LATER_CORES, Launched
+from .samples import normal
 
 PLANS = [
     (2, 2),
@@ -47,34 +43,11 @@ PLANS = [
 ]
 
 
-# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
-CORES = [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
-OTHERS = [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
-
-
-def transform(x, radices, inverse=False, programs=1):
-    """Result, timeline and exact input of one launch on the rows of complex ``x``."""
-    n = x.shape[-1]
-    tables = four_step_tables(n, radices, inverse, 1 / n if inverse else 1.0)
-    re, im = x.real.astype(np.float32), x.imag.astype(np.float32)
-    with nki_sim.strict(), nki_sim.record() as timeline:
-        y_re, y_im = nki_sim.simulate(four_step[programs])(re, im, *pack(tables), radices)
-    return y_re + 1j * y_im.astype(np.float64), timeline, re + 1j * im.astype(np.float64)
-
-
-def dry_run(radices, batch, programs=1):
-    """The timeline of a batch, without its arithmetic."""
-    spec = ((batch, math.prod(radices)), "float32")
-    with nki_sim.strict():
-        return nki_sim.dry_run(
-            four_step[programs], spec, spec, *packed_spec(four_step_specs(radices)), radices
-        )
-
-
-def modelled(radices, batch, programs=1):
-    """Modelled nanoseconds, and the DMA floor."""
-    floor = hardware.current().dma_floor_ns(batch * math.prod(radices))
-    return dry_run(radices, batch, programs).total_ns, floor
+def floors(shape, radices, **where):
+    """Modelled time of a batch over its DMA floor."""
+    launched = Launched("four_step", **where)
+    floor = hardware.chip(launched.chip).dma_floor_ns(math.prod(shape))
+    return launched.dry_run(shape, radices).total_ns / floor
 
 
 @sweeps.some("radices", PLANS, [each for each in PLANS if each != (32, 4, 4, 32)]).with_args(
@@ -82,100 +55,91 @@ def modelled(radices, batch, programs=1):
 )
 def test_radices_and_batches_both_ways(radices):
     n = math.prod(radices)
-    for batch in (1, 2, 5):
-        forward, timeline, x = transform(normal(batch, n), radices)
-        assert timeline.launches == 1
-        assert error(forward, np.fft.fft(x)) <= 6e-7
-    backward, _, x = transform(normal(3, n), radices, inverse=True)
-    assert error(backward, np.fft.ifft(x)) <= 6e-7
+    for batch, inverse in ((1, False), (2, True), (5, False))[: 3 if n < 2000 else 2]:
+        Launched("four_step").check(normal(batch, n), radices, inverse)
 
 
-@pytest.mark.parametrize(
-    ("radices", "batch"),
-    [
-        *itertools.product([(8, 4, 8), (16, 2, 16), (10, 6, 30), (64, 30)], [7, 33]),
-        ((8, 4, 8), 130),
-        *(sweeps.whole(each, 130) for each in ((16, 2, 16), (10, 6, 30), (64, 30))),
-    ],
-    ids=str,
-)
-def test_blocks_of_several_transforms(radices, batch):
-    forward, timeline, x = transform(normal(batch, math.prod(radices)), radices)
-    assert timeline.launches == 1
-    reference = np.fft.fft(x)
-    assert max(map(error, forward, reference)) <= 6e-7
-
-
-@pytest.mark.parametrize(
-    "radices", [(64, 8, 128), (64, 64, 128), (90, 100, 20), (31, 55, 5, 30)], ids=str
-)
-def test_long_transforms(radices):
-    result, timeline, x = transform(normal(1, math.prod(radices)), radices)
-    assert timeline.launches == 1
-    assert error(result, np.fft.fft(x)) <= 8e-7
-
-
-def test_the_longest_transform_reads_and_writes_once():
-    radices, chip = (128, 64, 128), hardware.current()
-    result, timeline, x = transform(normal(1, 2**20), radices)
-    assert error(result, np.fft.fft(x)) <= 8e-7
-    assert timeline.hbm_bytes <= 2.05 * 16 * 2**20  # its tables are streamed, as much as its data
-    assert timeline.total_ns <= 3.8 * chip.dma_floor_ns(2**20)
+BLOCKS = [(8, 4, 8), (16, 2, 16), (10, 6, 30), (64, 30)]
 
 
 @sweeps.some(
-    "radices, chip, programs",
+    "radices, batch",
+    itertools.product(BLOCKS, [7, 33, 130]),
+    [(BLOCKS[0], 130), *((each, 33) for each in BLOCKS), (BLOCKS[3], 7)],
+).with_args(ids=str)
+def test_blocks_of_several_transforms(radices, batch):
+    Launched("four_step").check(normal(batch, math.prod(radices)), radices)
+
+
+@pytest.mark.parametrize(
+    "radices",
+    [(64, 8, 128), *map(sweeps.whole, [(90, 100, 20), (31, 55, 5, 30), (128, 64, 128)])],
+    ids=str,
+)
+def test_long_transforms(radices):
+    Launched("four_step").check(normal(1, math.prod(radices)), radices)
+
+
+def test_the_longest_transform_reads_and_writes_once():
+    timeline = Launched("four_step").dry_run((1, 2**20), (128, 64, 128))
+    assert timeline.hbm_bytes <= 2.05 * 16 * 2**20  # its tables are streamed, as much as its data
+    assert timeline.total_ns <= 3.8 * hardware.TRN1.dma_floor_ns(2**20)
+
+
+@sweeps.some(
+    "radices, chip, cores",
     [
         (radices, *launch)
         for radices in ((16, 8, 20), (20, 25, 3, 11), (10, 70, 12))
         for launch in (("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2))
     ],
-    [
-        ((16, 8, 20), "trn1", 1),
-        ((16, 8, 20), "trn2", 2),
-        ((20, 25, 3, 11), "trn1", 1),
-        ((10, 70, 12), "trn2", 1),
-        ((10, 70, 12), "trn2", 2),
-    ],
+    [((16, 8, 20), "trn1", 1), ((20, 25, 3, 11), "trn1", 1), ((10, 70, 12), "trn2", 2)],
 ).with_args(ids=str)
-def test_streamed_tables_in_a_loop(monkeypatch, chip, programs, radices):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+def test_streamed_tables_in_a_loop(monkeypatch, chip, cores, radices):
     monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
-    resident = dry_run(radices, 21, programs).hbm_bytes
+    launched, shape = (
+        Launched("four_step", chip, cores),
+        (7 if len(radices) == 4 else 21, math.prod(radices)),
+    )
+    resident = launched.dry_run(shape, radices).hbm_bytes
     monkeypatch.setattr(kernel_file, "SMALLEST_SBUF", 0)
-    result, timeline, x = transform(normal(21, math.prod(radices)), radices, programs=programs)
-    assert max(map(error, result, np.fft.fft(x))) <= 6e-7
-    assert timeline.hbm_bytes > resident
+    assert launched.check(normal(*shape), radices).hbm_bytes > resident
 
 
-def test_the_longest_state_fits_every_chip(monkeypatch):
-    for chip in hardware.NAMES:
-        monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-        assert dry_run((100, 92, 111), 3).sbuf_peak_bytes <= 192 << 10
+@pytest.mark.parametrize("chip", ["trn1", *map(sweeps.whole, ["trn2", "trn3"])])
+def test_the_longest_state_fits_every_chip(chip):
+    radices = (100, 92, 111)
+    timeline = Launched("four_step", chip).dry_run((3, math.prod(radices)), radices)
+    assert timeline.sbuf_peak_bytes <= 192 << 10
 
 
-@pytest.mark.parametrize(("chip", "programs"), OTHERS)
+@ON_LATER_CORES
 @pytest.mark.parametrize("radices", [(64, 3, 50), (7, 16), (70, 20), (5, 4, 3, 40)], ids=str)
-def test_other_chips_and_two_cores_compute_the_same(monkeypatch, chip, programs, radices):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+def test_other_chips_and_two_cores_compute_the_same(chip, cores, radices):
     for batch in (1, 5):
-        result, _, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
-        assert error(result, np.fft.fft(x)) <= 6e-7
+        Launched("four_step", chip, cores).check(normal(batch, math.prod(radices)), radices)
 
 
-@pytest.mark.parametrize(("chip", "programs"), CORES)
-@pytest.mark.parametrize("batch", [40, 67])
-@pytest.mark.parametrize("radices", [(16, 8, 20), (70, 12)], ids=str)
-def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, batch, radices):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@ON_CORES
+@pytest.mark.parametrize(
+    ("radices", "batch"),
+    [
+        ((16, 8, 20), 40),
+        sweeps.whole((16, 8, 20), 67),
+        sweeps.whole((70, 12), 40),
+        ((70, 12), 67),
+    ],
+    ids=str,
+)
+def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, cores, batch, radices):
     monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 100)
-    result, timeline, x = transform(normal(batch, math.prod(radices)), radices, programs=programs)
-    assert max(map(error, result, np.fft.fft(x))) <= 6e-7
+    x = normal(batch, math.prod(radices))
+    timeline = Launched("four_step", chip, cores).check(x, radices)
     assert timeline.instructions > len(timeline.events)
 
 
 @sweeps.some(
-    "radices, chip, programs",
+    "radices, chip, cores",
     [
         (radices, *launch)
         for radices in ((16, 3, 20), (32, 40), (70, 3, 9), (32, 4, 33))
@@ -183,32 +147,22 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, programs, ba
     ],
     [
         ((16, 3, 20), "trn1", 1),
-        ((16, 3, 20), "trn2", 2),
-        ((32, 40), "trn1", 1),
         ((32, 40), "trn2", 2),
         ((70, 3, 9), "trn1", 1),
-        ((32, 4, 33), "trn2", 1),
     ],
 ).with_args(ids=str)
-def test_transforms_are_independent(monkeypatch, chip, programs, radices):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    x = normal(9, math.prod(radices)).astype(np.complex64)
-
-    def run(spoiled):
-        with np.errstate(all="ignore"):
-            return transform(spoiled, radices, programs=programs)[0]
-
-    check_rows_are_independent(run, x, np.fft.fft(x.astype(np.complex128)), 6e-7)
+def test_transforms_are_independent(chip, cores, radices):
+    Launched("four_step", chip, cores).check_independent(normal(5, math.prod(radices)), radices)
 
 
-@sweeps.some(
-    "radices", [(128, 128), (32, 16, 128), (64, 64, 128)], [(128, 128), (32, 16, 128)]
-).with_args(ids=str)
+@pytest.mark.parametrize(
+    "radices", [sweeps.whole((128, 128)), (32, 16, 128), sweeps.whole((64, 64, 128))], ids=str
+)
 def test_instructions_of_the_batch_that_fills_hbm(radices):
-    batch = 2**29 // math.prod(radices)
-    if batch > 2**12:
-        batch = 2**12  # as many instructions, in fewer iterations
-    assert len(dry_run(radices, batch).events) <= launch.LAUNCH_INSTRUCTIONS
+    n = math.prod(radices)
+    batch = min(2**29 // n, 2**12)  # a larger one has as many instructions, in more iterations
+    timeline = Launched("four_step").dry_run((batch, n), radices)
+    assert len(timeline.events) <= launch.LAUNCH_INSTRUCTIONS
 
 
 def test_modelled_times():
@@ -220,26 +174,22 @@ def test_modelled_times():
         (50, 8, 100): 3.2,
     }
     for radices, limit in limits.items():
-        time, floor = modelled(radices, 2**20 // math.prod(radices))
-        assert time <= limit * floor
-    assert modelled((16, 64), 1)[0] <= 8_000
-    assert modelled((64, 64), 1)[0] <= 9_000
-    assert modelled((64, 8, 128), 1)[0] <= 28_000
+        n = math.prod(radices)
+        assert floors((2**20 // n, n), radices) <= limit
+    for radices, limit in {(16, 64): 8_000, (64, 64): 9_000, (64, 8, 128): 28_000}.items():
+        timeline = Launched("four_step").dry_run((1, math.prod(radices)), radices)
+        assert timeline.total_ns <= limit
 
 
-@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
-def test_two_cores_halve_the_time_of_a_batch(monkeypatch, chip):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    # Filling the pipeline takes as long on each: the longer a transform, the more of the time.
-    for radices, limit in (((128, 128), 0.55), ((64, 8, 128), 0.55), ((64, 32, 128), 0.6)):
-        batch = 2**21 // math.prod(radices)
-        assert modelled(radices, batch, 2)[0] <= limit * modelled(radices, batch)[0]
-
-
-def test_dry_run_is_the_real_timeline():
-    radices = (16, 4, 16)
-    _, timeline, _ = transform(normal(3, 1024), radices)
-    assert modelled(radices, 3)[0] == timeline.total_ns
+@sweeps.some(
+    "radices, chip",
+    itertools.product([(128, 128), (64, 8, 128)], ["trn2", "trn3"]),
+    [((64, 8, 128), "trn2")],
+).with_args(ids=str)
+def test_two_cores_halve_the_time_of_a_batch(radices, chip):
+    n = math.prod(radices)
+    one, two = (floors((2**21 // n, n), radices, chip=chip, cores=cores) for cores in (1, 2))
+    assert two <= 0.55 * one
 
 
 @pytest.mark.parametrize(

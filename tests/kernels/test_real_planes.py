@@ -20,12 +20,13 @@ from nki_kernels.spectral.real_planes import (
     real_planes_tables,
 )
 from nki_sim import hardware
-from tests import sweeps
+from tests.tolerances import near, transforms
 
 from .independence import BAD
-from .samples import error, real
+from .samples import real
+from .turns import on_chips
 
-TOLERANCE = 1e-6
+OF_CHIP = pytest.mark.usefixtures("strict_chip")
 # Axes that are folded or not, with one chunk and several, and the limits of both axes.
 SHAPES = [
     (66, 66),
@@ -43,33 +44,30 @@ LARGE = [(1022, 66), (66, 1024), (257, 509), (512, 768), (384, 1000)]
 
 def launch(x, scale=1.0, programs=1):
     tables = pack(real_planes_tables(*x.shape[1:], scale))
-    with nki_sim.strict():
-        return nki_sim.simulate(real_planes).with_programs(programs)(x, *tables)
+    return nki_sim.simulate(real_planes).with_programs(programs)(x, *tables)
 
 
 def check(batch, shape, scale=1.0, programs=1):
     x = real(batch, *shape)
     y = launch(x, scale, programs)
-    assert error(y, scale * np.fft.fft2(x.astype(float)).real) <= TOLERANCE
+    near(y, scale * np.fft.fft2(x.astype(float)).real, transforms(shape))
 
 
-@pytest.mark.parametrize("chip", hardware.NAMES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_real_parts(monkeypatch, chip, shape):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+@on_chips("shape", SHAPES, also=[("trn2", (66, 66)), ("trn1", (131, 67))])
+def test_real_parts(shape):
     check(1, shape, 0.7)
 
 
-@pytest.mark.parametrize("shape", LARGE)
-def test_large_planes(monkeypatch, shape):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn1")
+@OF_CHIP
+@on_chips("shape", LARGE)
+def test_large_planes(shape):
     check(1, shape)
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
-@pytest.mark.parametrize("shape", [(132, 67), (67, 134)])
-def test_loops_and_two_cores(monkeypatch, chip, shape):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+@on_chips("shape", [(132, 67), (67, 134)], ("trn1", "trn2", "trn3"))
+def test_loops_and_two_cores(monkeypatch, shape):
     for instructions in (1, 4000):
         monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", instructions)
         for programs in range(1, hardware.current().programs_per_launch + 1):
@@ -77,16 +75,15 @@ def test_loops_and_two_cores(monkeypatch, chip, shape):
             check(5, shape, programs=programs)
 
 
-@pytest.mark.parametrize("chip", ["trn1", "trn2"])
-def test_planes_are_independent(monkeypatch, chip):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+def test_planes_are_independent():
     x = real(4, 132, 67)
     expected = np.fft.fft2(np.delete(x, 1, 0).astype(float)).real
     for value in BAD.values():
         x[1, 3, 5] = value
         y = launch(x)
         assert np.isfinite(value) or not np.isfinite(y[1]).any()
-        assert error(np.delete(y, 1, 0), expected) <= TOLERANCE
+        near(np.delete(y, 1, 0), expected, transforms(x.shape[1:]))
 
 
 def test_tables_have_the_shapes_of_their_specs():

@@ -7,6 +7,7 @@ time than separate transforms.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -23,24 +24,24 @@ from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import kept_frequencies, spectral_specs, spectral_tables
 from nki_sim import hardware
 from tests import sweeps
+from tests.tolerances import near, operands, together, transforms
 from trnfft.planner.planner import plan_spectral_convolution
 
 from .independence import check_rows_are_independent
-from .samples import error, real
+from .samples import real
+from .turns import contractions, on_chips, on_first_chip
 
-TOLERANCE, BFLOAT16_TOLERANCE = 5e-7, 8e-3
 CHIPS = hardware.NAMES
+OF_CHIP = pytest.mark.usefixtures("strict_chip")
 
 
 class Layer:
     """Channels, points and kept frequencies of a layer, with a weight, and what it computes."""
 
     def __init__(self, channels, lengths, counts, is_centered=False, dtype="float32"):
-        self.dtype, self.tolerance = dtype, TOLERANCE
-        if dtype == "bfloat16":
-            self.tolerance = BFLOAT16_TOLERANCE
         self.channels, self.lengths, self.counts = channels, lengths, counts
-        self.is_centered, self.axes = is_centered, tuple(range(-len(lengths), 0))
+        self.is_centered, self.dtype = is_centered, dtype
+        self.points, self.axes = math.prod(lengths), tuple(range(-len(lengths), 0))
         self.weight = [real(*channels, math.prod(counts)) / channels[0] for _ in range(2)]
 
     @property
@@ -61,6 +62,11 @@ class Layer:
         x = x.astype(float).reshape(*x.shape[:2], *self.lengths)
         return np.fft.rfftn(x, axes=self.axes)[(slice(None), slice(None), *self.kept)]
 
+    def stored(self, low):
+        """Kept frequencies [B, C, *frequencies] as the kernel stores them."""
+        low = low.reshape(*low.shape[:2], -1)
+        return np.stack([low.real, low.imag], 1).transpose(0, 3, 1, 2)
+
     def data(self, low):
         """Data with such kept frequencies."""
         half = (*self.lengths[:-1], self.lengths[-1] // 2 + 1)
@@ -73,10 +79,18 @@ class Layer:
         w = w.conj().swapaxes(0, 1) if adjoint else w
         return self.data(np.einsum("bi...,io...->bo...", self.low(x), w))
 
-    def factors(self):
-        """The factors of the inverse transform, for the last axis."""
+    def exact_gradient(self, x, dy):
+        """The gradient of the weight, complex."""
         k, n = np.arange(self.counts[-1]), self.lengths[-1]
-        return np.where((k == 0) | (2 * k == n), 1.0, 2.0) / math.prod(self.lengths)
+        factors = np.where((k == 0) | (2 * k == n), 1.0, 2.0) / self.points
+        dw = np.einsum("bi...,bo...->io...", self.low(x).conj(), self.low(dy) * factors)
+        return dw.reshape(*self.channels, -1)
+
+    def tolerance(self, count, terms=0):
+        """Returns the tolerance of `count` transforms, and of sums of so many complex products."""
+        if self.dtype == "bfloat16":
+            return operands(count * len(self.lengths) + (terms > 0))
+        return together(transforms(self.lengths, count), contractions(2 * terms))
 
     def tables(self, **options):
         options |= {"is_centered": self.is_centered, "dtype": self.dtype}
@@ -84,41 +98,34 @@ class Layer:
 
     def run(self, x, programs=1, adjoint=False, keeps=False):
         rest = *self.weight, *self.tables(), (self.lengths, self.counts, adjoint, keeps)
-        with nki_sim.strict():
-            return nki_sim.simulate(spectral_convolution[programs])(x, *rest)
+        return nki_sim.simulate(spectral_convolution[programs])(x, *rest)
 
     def gradients(self, dy, spectra, programs=1):
+        """Returns the gradients of the data and, complex, of the weight."""
         rest = *self.weight, *self.tables(is_gradient=True), (self.lengths, self.counts)
-        with nki_sim.strict():
-            return nki_sim.simulate(spectral_gradients[programs])(dy, spectra, *rest)
+        dx, re, im = nki_sim.simulate(spectral_gradients[programs])(dy, spectra, *rest)
+        return dx, re + 1j * im.astype(float)
 
     def check(self, batch, programs=1):
-        """The convolution, with the adjoint weight, too, and all gradients."""
-        x, dy = (
-            real(batch, self.channels[0], self.points),
-            real(batch, self.channels[1], self.points),
-        )
-        assert error(self.run(x, programs), self.exact(x)) <= self.tolerance
-        assert error(self.run(dy, programs, adjoint=True), self.exact(dy, True)) <= self.tolerance
+        """The convolution, that of the adjoint weight, and all gradients."""
+        inputs, outputs = self.channels
+        x, dy = real(batch, inputs, self.points), real(batch, outputs, self.points)
         y, spectra = self.run(x, programs, keeps=True)
-        low = self.low(x).reshape(batch, self.channels[0], -1)
-        assert error(y, self.exact(x)) <= self.tolerance
-        assert (
-            error(spectra, np.stack([low.real, low.imag], 1).transpose(0, 3, 1, 2))
-            <= self.tolerance
-        )
-        dx, dw_re, dw_im = self.gradients(dy, spectra, programs)
-        of_dy = self.low(dy) * self.factors()
-        by_weight = np.einsum("bi...,bo...->io...", self.low(x).conj(), of_dy)
-        dw = by_weight.reshape(dw_re.shape)
-        assert error(dx, self.exact(dy, True)) <= self.tolerance
-        assert error(dw_re, dw.real) <= self.tolerance
-        if np.abs(dw.imag).max() > 1e-9 * np.abs(dw.real).max():  # frequencies 0 alone have none
-            assert error(dw_im, dw.imag) <= 2 * self.tolerance
+        near(y, self.exact(x), self.tolerance(2, inputs))
+        near(spectra, self.stored(self.low(x)), self.tolerance(1))
+        of_dy = self.exact(dy, adjoint=True)
+        near(self.run(dy, programs, adjoint=True), of_dy, self.tolerance(2, outputs))
+        self.check_gradients(x, dy, spectra, of_dy, programs)
 
-    @property
-    def points(self):
-        return math.prod(self.lengths)
+    def check_gradients(self, x, dy, spectra, of_dy, programs=1):
+        dx, dw = self.gradients(dy, spectra, programs)
+        near(dx, of_dy, self.tolerance(2, self.channels[1]))
+        near(dw, self.exact_gradient(x, dy), self.tolerance(2, len(x)))
+
+    def check_independent(self, batch=9):
+        x = real(batch, self.channels[0], self.points)
+        tolerance = self.tolerance(2, self.channels[0])
+        check_rows_are_independent(self.run, x, self.exact(x), tolerance)
 
 
 # Channels that fill a slot or not, and that exceed the partitions; points that fill a run or not.
@@ -152,42 +159,47 @@ LAYERS = [
     ((1, 1), (128, 1, 128), (9, 1, 4), 2),
     ((2, 3), (2, 128, 3), (2, 100, 2), 5),
     ((2, 33), (4, 65, 64), (2, 1, 33), 1),
-    ((32, 1), (1, 31, 64), (1, 31, 33), 4),
+    ((32, 1), (1, 31, 64), (1, 31, 33), 2),
 ]
 
 
-@sweeps.some("chip", CHIPS, ("trn1", "trn3"))
-@pytest.mark.parametrize("channels, lengths, counts, batch", LAYERS)
-def test_layers(monkeypatch, chip, channels, lengths, counts, batch):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+@on_chips("channels, lengths, counts, batch", LAYERS)
+def test_layers(channels, lengths, counts, batch):
     Layer(channels, lengths, counts).check(batch)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_negative_frequencies_first(monkeypatch, chip):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    Layer((3, 4), (12, 20), (7, 5), is_centered=True).check(3)
-    Layer((3, 4), (12, 20), (6, 5), is_centered=True).check(3)
-    Layer((3, 4), (6, 8, 10), (3, 4, 5), is_centered=True).check(2)
+@OF_CHIP
+@on_chips(
+    "lengths, counts", [((12, 20), (7, 5)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))], CHIPS
+)
+def test_negative_frequencies_first(lengths, counts):
+    Layer((3, 4), lengths, counts, is_centered=True).check(2)
 
 
 BFLOAT16 = [LAYERS[2], LAYERS[3], LAYERS[5], LAYERS[11], LAYERS[13], LAYERS[14]]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("channels, lengths, counts, batch", BFLOAT16)
-def test_bfloat16_operands(monkeypatch, chip, channels, lengths, counts, batch):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+@on_chips("channels, lengths, counts, batch", BFLOAT16)
+def test_bfloat16_operands(channels, lengths, counts, batch):
     Layer(channels, lengths, counts, dtype="bfloat16").check(batch)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("lengths, counts", [((200,), (20,)), ((12, 20), (6, 5))])
-def test_bfloat16_samples_are_independent(monkeypatch, chip, lengths, counts):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    layer = Layer((6, 5), lengths, counts, dtype="bfloat16")
-    x = real(9, 6, layer.points)
-    check_rows_are_independent(layer.run, x, layer.exact(x), layer.tolerance)
+SHORT = [((200,), (20,)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))]
+
+
+@OF_CHIP
+@on_first_chip(*CHIPS)  # whose transposes mix rows
+@pytest.mark.parametrize("lengths, counts", SHORT)
+def test_samples_are_independent(lengths, counts):
+    Layer((6, 5), lengths, counts).check_independent()
+
+
+@OF_CHIP
+@on_chips("lengths, counts", SHORT[:2])
+def test_bfloat16_samples_are_independent(lengths, counts):
+    Layer((6, 5), lengths, counts, dtype="bfloat16").check_independent()
 
 
 @st.composite
@@ -205,32 +217,22 @@ def layers(draw):
     return draw(st.sampled_from(CHIPS)), channels, lengths, tuple(counts), batch
 
 
-def check_random(drawn):
+@pytest.mark.sweep
+@given(layers())
+@settings(deadline=None, max_examples=30)
+def test_random_layers(drawn):
     chip, channels, lengths, counts, batch = drawn
     layer = Layer(channels, lengths, counts)
     # A few numbers could all be small sums of large ones.
     assume(math.prod((*channels, *counts)) >= 64)
     batch = max(batch, 64 // (min(channels) * math.prod(counts)))
-    with hardware.select(hardware.chip(chip)):
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         try:
             x = real(batch, channels[0], layer.points)
-            assert error(layer.run(x), layer.exact(x)) <= TOLERANCE
+            near(layer.run(x), layer.exact(x), layer.tolerance(2, channels[0]))
             layer.check(batch)
         except nki_sim.NkiValidationError as reason:  # the planner then takes transforms
             assert "sbuf" in str(reason).lower()
-
-
-@given(layers())
-@settings(deadline=None, max_examples=10, derandomize=True)
-def test_random_layers(drawn):
-    check_random(drawn)
-
-
-@pytest.mark.sweep
-@given(layers())
-@settings(deadline=None, max_examples=60)
-def test_many_random_layers(drawn):
-    check_random(drawn)
 
 
 LOOPED = [
@@ -241,81 +243,68 @@ LOOPED = [
 ]
 
 
-@sweeps.some("chip", CHIPS, ("trn1", "trn3"))
-@pytest.mark.parametrize("channels, lengths, counts", LOOPED)
-def test_loops_and_two_cores(monkeypatch, chip, channels, lengths, counts):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
+@OF_CHIP
+@on_chips("channels, lengths, counts", LOOPED, ("trn1", "trn3", "trn2"))
+def test_loops_and_two_cores(monkeypatch, channels, lengths, counts):
     layer = Layer(channels, lengths, counts)
     monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
-    for programs in range(1, hardware.current().programs_per_launch + 1):
-        layer.check(131, programs)
+    programs = hardware.current().programs_per_launch
+    layer.check(131, programs)
     layer.check(1, programs)
 
 
-@sweeps.some("chip", CHIPS, ("trn1", "trn2"))
-@pytest.mark.parametrize(
+@OF_CHIP
+@on_chips(
     "channels, counts, batch",
-    [((3, 4), (5,), 1200), ((33, 50), (3,), 1088), ((130, 3), (2,), 1100), ((2, 2), (1,), 1100)],
+    [((3, 4), (5,), 1200), ((33, 50), (3,), 1088), ((130, 3), (1,), 1100), ((2, 2), (1,), 1100)],
+    ("trn1", "trn2"),
 )
-def test_gradients_of_many_samples(monkeypatch, chip, channels, counts, batch):
+def test_gradients_of_many_samples(channels, counts, batch):
     """Loops on the device add them, the same ones in every program."""
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    layer = Layer(channels, (12,), counts)
-    x, dy = real(batch, channels[0], 12), real(batch, channels[1], 12)
-    low = layer.low(x)
-    spectra = np.stack([low.real, low.imag], 1).transpose(0, 3, 1, 2).astype(np.float32)
-    of_dy = layer.low(dy) * layer.factors()
-    dw = np.einsum("bi...,bo...->io...", low.conj(), of_dy)
-    for programs in range(1, hardware.current().programs_per_launch + 1):
-        dx, dw_re, dw_im = layer.gradients(dy, spectra, programs)
-        assert error(dx, layer.exact(dy, True)) <= TOLERANCE
-        assert error(dw_re + 1j * dw_im, dw) <= TOLERANCE
+    n = 2 * counts[0]
+    layer = Layer(channels, (n,), counts)
+    x, dy = real(batch, channels[0], n), real(batch, channels[1], n)
+    spectra = layer.stored(layer.low(x)).astype(np.float32)
+    programs = hardware.current().programs_per_launch
+    layer.check_gradients(x, dy, spectra, layer.exact(dy, adjoint=True), programs)
 
 
+@OF_CHIP
+@on_first_chip("trn2")
 def test_a_tracer_that_cannot_mute(monkeypatch):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
     monkeypatch.setattr(counting, "CAN_MUTE", False)
     Layer((3, 4), (24,), (7,)).check(5, 2)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize(
-    "lengths, counts", [((200,), (20,)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))]
-)
-def test_samples_are_independent(monkeypatch, chip, lengths, counts):
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    layer = Layer((6, 5), lengths, counts)
-    x = real(9, 6, layer.points)
-    check_rows_are_independent(layer.run, x, layer.exact(x), TOLERANCE)
+LARGE = [
+    ((64, 64), (64, 64), (24, 12)),
+    ((32, 32), (64, 64), (24, 13)),
+    ((32, 32), (2, 64), (2, 16)),  # all frequencies of both axes in a bank
+    ((20, 20), (64, 64), (32, 33)),
+    ((130, 3), (2048,), (200,)),  # large tables
+]
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("batch", [sweeps.whole(64), 500])
-@pytest.mark.parametrize(
-    "channels, lengths, counts",
+@OF_CHIP
+@sweeps.some(
+    "strict_chip, layer, batch",
+    itertools.product(CHIPS, LARGE, (64, 500)),
     [
-        ((64, 64), (64, 64), (24, 12)),
-        ((32, 32), (64, 64), (24, 13)),
-        ((32, 32), (2, 64), (2, 16)),  # all frequencies of both axes in a bank
-        ((20, 20), (64, 64), (32, 33)),
-        ((130, 3), (2048,), (200,)),  # large tables
+        ("trn1", LARGE[0], 500),
+        ("trn2", LARGE[1], 500),
+        ("trn3", LARGE[2], 64),
+        ("trn3", LARGE[3], 64),
+        ("trn1", LARGE[4], 500),
     ],
-)
-def test_large_batches_fit(monkeypatch, chip, channels, lengths, counts, batch):
+).with_args(ids=str, indirect=["strict_chip"])
+def test_large_batches_fit(layer, batch):
     """A batch is computed in as many blocks as the memory asks for."""
-    monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-    layer = Layer(channels, lengths, counts)
+    channels, lengths, counts = layer
+    x = (batch, channels[0], math.prod(lengths)), "float32"
     weight = (*channels, math.prod(counts)), "float32"
+    tables = packed_spec(spectral_specs(lengths, counts))
     settings = lengths, counts, False, batch == 64
-    with nki_sim.strict():
-        timeline = nki_sim.dry_run(
-            spectral_convolution,
-            ((batch, channels[0], layer.points), "float32"),
-            weight,
-            weight,
-            *packed_spec(spectral_specs(lengths, counts)),
-            settings,
-        )
+    timeline = nki_sim.dry_run(spectral_convolution, x, weight, weight, *tables, settings)
     assert timeline.sbuf_peak_bytes <= hardware.current().sbuf_partition_bytes
 
 
@@ -324,30 +313,34 @@ GOALS = [
     ((32, 32), (64, 64), (24, 12), 16),
     ((16, 8), (16, 16, 16), (8, 8, 5), 4),
 ]
+KINDS = {}, {"keeps": True}, {"gradients": True}
 
 
-@sweeps.some("chip", CHIPS, ("trn2",))
-@pytest.mark.parametrize("channels, lengths, counts, batch", GOALS)
-def test_less_time_than_transforms(chip, channels, lengths, counts, batch):
+@sweeps.some(
+    "chip, goal, kind",
+    itertools.product(CHIPS, GOALS, KINDS),
+    list(zip(("trn1", "trn2", "trn2"), GOALS, KINDS, strict=True)),
+).with_args(ids=str)
+def test_less_time_than_transforms(chip, goal, kind):
     """A quarter less at least, also for the gradients; two cores need less than one."""
-    most = hardware.chip(chip).programs_per_launch
-    for kind in ({}, {"keeps": True}, {"gradients": True}):
-        times = []
-        for cores in range(1, most + 1):
-            where = {"batch": batch, "target": chip, "cores": cores, **kind}
-            plan = plan_spectral_convolution(channels, lengths, counts, **where)
-            fused, separate, *_ = plan.candidates
-            assert plan.launches == 1 and separate.launches == 2
-            assert fused.predicted_ns < 0.75 * separate.predicted_ns
-            times.append(fused.predicted_ns)
-            if len(lengths) == 3:  # whose kernel takes float32 alone
-                continue
-            rounded = plan_spectral_convolution(
-                channels, lengths, counts, precision="bf16", **where
-            )
-            assert rounded.algorithm == f"{plan.algorithm}_bf16"
-            assert rounded.predicted_ns < fused.predicted_ns
-        assert times[-1] <= times[0]
+    channels, lengths, counts, batch = goal
+
+    def plan(cores, **options):
+        options |= {"batch": batch, "target": chip, "cores": cores, **kind}
+        return plan_spectral_convolution(channels, lengths, counts, **options)
+
+    times = []
+    for cores in range(1, hardware.chip(chip).programs_per_launch + 1):
+        found = plan(cores)
+        fused, separate, *_ = found.candidates
+        assert found.launches == 1 and separate.launches == 2
+        assert fused.predicted_ns < 0.75 * separate.predicted_ns
+        times.append(fused.predicted_ns)
+    assert times[-1] <= times[0]
+    if len(lengths) < 3:  # the kernel of volumes takes float32 alone
+        rounded = plan(cores, precision="bf16")
+        assert rounded.algorithm == f"{found.algorithm}_bf16"
+        assert rounded.predicted_ns < times[-1]
 
 
 def test_specs_are_those_of_the_tables():

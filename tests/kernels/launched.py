@@ -1,0 +1,282 @@
+"""Launches of the kernels for one axis, in the simulator, compared with NumPy in float64.
+
+A kernel of this file takes complex data, real data, or half spectra of real data; the names of the
+last two begin with `real` and with `inverse_real`. test_launched.py compares the arguments with
+those that the planner passes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki_sim
+from nki_kernels.fft import (
+    bluestein,
+    butterfly,
+    butterfly_tables,
+    dft_gemm,
+    folded_dft,
+    four_step,
+    four_step_tables,
+    long_bluestein,
+    split_bluestein,
+    split_four_step,
+    stockham,
+)
+from nki_kernels.nd import strided_stockham
+from nki_kernels.packing import pack, packed_spec
+from nki_kernels.real import (
+    inverse_real_four_step,
+    real_dft_gemm,
+    real_four_step,
+    real_four_step_tables,
+    real_stockham,
+    real_stockham_tables,
+)
+from nki_sim import hardware
+from tests import sweeps
+from tests.tolerances import near, operands, sums, transforms, unit
+
+from .independence import check_rows_are_independent
+from .samples import fits
+
+# By name: the module of the kernel, and the module of its tables.
+MODULES = {
+    "bluestein": (bluestein, bluestein),
+    "butterfly": (butterfly, butterfly_tables),
+    "dft_gemm": (dft_gemm, dft_gemm),
+    "folded_dft": (folded_dft, folded_dft),
+    "four_step": (four_step, four_step_tables),
+    "inverse_real_dft_gemm": (real_dft_gemm, real_dft_gemm),
+    "inverse_real_four_step": (inverse_real_four_step, real_four_step_tables),
+    "inverse_real_stockham": (real_stockham, real_stockham_tables),
+    "long_bluestein": (long_bluestein, long_bluestein),
+    "real_dft_gemm": (real_dft_gemm, real_dft_gemm),
+    "real_four_step": (real_four_step, real_four_step_tables),
+    "real_stockham": (real_stockham, real_stockham_tables),
+    "split_bluestein": (split_bluestein, split_bluestein),
+    "split_four_step": (split_four_step, split_four_step),
+    "stockham": (stockham, stockham),
+    "strided_stockham": (strided_stockham, strided_stockham),
+}
+# Options of the tables of matrix products.
+BF16 = {"dtype": "bfloat16"}
+REFINED = {"dtype": "bfloat16", "refined": True}
+
+# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
+ON_CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
+ON_CORES = pytest.mark.parametrize(
+    ("chip", "cores"),
+    [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)],
+)
+ON_LATER_CORES = pytest.mark.parametrize(
+    ("chip", "cores"), [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
+)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A kernel on a chip: the launches of one test.
+
+    Methods take `radices`, where the kernel has some, and the options of its tables, such as
+    `dtype` or `compensated`. Data are [B, N] or, for strided_stockham, [A, N, C].
+    """
+
+    algorithm: str  # a name of MODULES
+    chip: str = "trn1"
+    cores: int = 1
+
+    @property
+    def kernel(self) -> Any:
+        return getattr(MODULES[self.algorithm][0], self.algorithm)
+
+    @property
+    def launch(self) -> Any:
+        return self.kernel if self.cores == 1 else self.kernel[self.cores]
+
+    @property
+    def is_to_real(self) -> bool:
+        return self.algorithm.startswith("inverse_real")
+
+    def length(self, x: np.ndarray, radices: Sequence[int]) -> int:
+        """Returns the length of the transforms; of half spectra without radices, an even one."""
+        if not self.is_to_real:
+            return x.shape[1]
+        return math.prod(radices) if radices else 2 * (x.shape[1] - 1)
+
+    def transform(
+        self,
+        x: np.ndarray,
+        radices: Sequence[int] = (),
+        inverse: bool | None = None,
+        scale: float | None = None,
+        n: int | None = None,
+        **options: Any,
+    ) -> tuple[np.ndarray, nki_sim.Timeline, np.ndarray]:
+        """Returns the result of one strict launch, its timeline, and the exact result.
+
+        Args:
+            x: rows, which are rounded to float32 first.
+            radices: of the kernel.
+            inverse: the sign of the exponent; by default True for half spectra alone.
+            scale: a factor; by default that of NumPy, 1 or 1/N.
+            n: the length of the transform, where `length` cannot know it.
+            options: those of the tables.
+        """
+        n = n or self.length(x, radices)
+        inverse = self.is_to_real if inverse is None else inverse
+        scale = (1 / n if inverse else 1.0) if scale is None else scale
+        inputs = [x.real, x.imag] if np.iscomplexobj(x) else [x]
+        inputs = [np.ascontiguousarray(each, np.float32) for each in inputs]
+        others = arguments(self.algorithm, n, tuple(radices), inverse, scale, **options)
+        with self.strictly(), nki_sim.record() as timeline:
+            result = nki_sim.simulate(self.launch)(*inputs, *others)
+        if isinstance(result, (tuple, list)):
+            result = result[0] + 1j * result[1].astype(np.float64)
+        exact = inputs[0].astype(np.float64)
+        if len(inputs) == 2:
+            exact = exact + 1j * inputs[1]
+        return result, timeline, self.exact(exact, n, inverse, scale)
+
+    def exact(self, x: np.ndarray, n: int, inverse: bool, scale: float) -> np.ndarray:
+        """Returns the result of NumPy in double precision."""
+        if self.is_to_real:
+            return scale * np.fft.irfft(x if inverse else x.conj(), n, axis=1, norm="forward")
+        if not np.iscomplexobj(x):
+            half = scale * np.fft.rfft(x, axis=1)
+            return half.conj() if inverse else half
+        if inverse:
+            return scale * np.fft.ifft(x, axis=1, norm="forward")
+        return scale * np.fft.fft(x, axis=1)
+
+    def check(
+        self,
+        x: np.ndarray,
+        radices: Sequence[int] = (),
+        inverse: bool | None = None,
+        tolerance: float | None = None,
+        rows: bool = False,
+        **options: Any,
+    ) -> nki_sim.Timeline:
+        """Fails unless one launch fits and is near the exact result; returns its timeline."""
+        result, timeline, exact = self.transform(x, radices, inverse, **options)
+        with self.strictly():
+            assert fits(timeline)
+        message = f"{self} of shape {x.shape}, {radices}, inverse {inverse}, {options}"
+        if tolerance is None:
+            tolerance = self.tolerance(
+                options.pop("n", self.length(x, radices)), radices, **options
+            )
+        near(result, exact, tolerance, rows=rows, message=message)
+        return timeline
+
+    def tolerance(self, n: int, radices: Sequence[int] = (), **options: Any) -> float:
+        """Returns the tolerance of a transform of length n."""
+        if options.get("compensated"):
+            return unit("float32")  # the result is rounded once, and nothing else is
+        if "dtype" in options:
+            stages = max(1, len(radices))
+            if "refined" not in options:
+                return operands(stages)
+            # Of a pair, the second number is rounded, which is what the first one's rounding left.
+            # So are the errors of both operands, and the product of the second numbers is left out:
+            # three errors of u^2 / 3 instead of two of u / sqrt(3).
+            return unit("bfloat16") * operands(stages / 2)
+        if "bluestein" not in self.algorithm:
+            return transforms(n)
+        # A convolution with one number adds equal numbers in every stage.
+        return transforms(math.prod(radices), 2) if n > 1 else equal_sums(sum(radices))
+
+    def check_independent(
+        self,
+        x: np.ndarray,
+        radices: Sequence[int] = (),
+        rows: Sequence[int] | None = None,
+        **options: Any,
+    ) -> None:
+        """Fails unless rows are as accurate as ever, whatever another row holds."""
+        x = x.astype(np.complex64 if np.iscomplexobj(x) else np.float32)
+        _, _, exact = self.transform(x, radices, **options)
+        tolerance = self.tolerance(options.get("n") or self.length(x, radices), radices, **options)
+
+        def run(spoiled: np.ndarray) -> np.ndarray:
+            return self.transform(spoiled, radices, **options)[0]
+
+        with np.errstate(all="ignore"):
+            check_rows_are_independent(run, x, exact, tolerance, rows)
+
+    def dry_run(
+        self, shape: Sequence[int], radices: Sequence[int] = (), **options: Any
+    ) -> nki_sim.Timeline:
+        """Returns the timeline of a strict launch without data.
+
+        Args:
+            shape: that of the transforms, (B, N) or (A, N, C), also where half spectra are read.
+            radices: of the kernel.
+            options: those of the tables.
+        """
+        n = shape[1]
+        read = (shape[0], n // 2 + 1 if self.is_to_real else n, *shape[2:])
+        inputs = [(read, "float32")] * (1 if self.algorithm.startswith("real") else 2)
+        others = arguments(self.algorithm, n, tuple(radices), specs_only=True, **options)
+        with self.strictly():
+            return nki_sim.dry_run(self.launch, *inputs, *others)
+
+    @contextmanager
+    def strictly(self) -> Any:
+        with hardware.select(hardware.chip(self.chip)), nki_sim.strict():
+            yield
+
+
+def equal_sums(length: int) -> float:
+    """Returns the tolerance of sums of equal numbers, whose roundings are equal, too.
+
+    While partial sums have one exponent, each addition has the same error. So errors add up like
+    numbers, not like their squares: to u / 2 for each addition at most, and as much for products.
+    """
+    return sums(max(1, length * length // 4))
+
+
+@lru_cache(16)
+def arguments(
+    algorithm: str,
+    n: int,
+    radices: tuple[int, ...] = (),
+    inverse: bool = False,
+    scale: float = 1.0,
+    specs_only: bool = False,
+    **options: Any,
+) -> tuple[Any, ...]:
+    """Returns the arguments of a kernel after its input, of tables or of their (shape, dtype)."""
+    kernel = Launched(algorithm).kernel
+    given = {"n": n, "m": math.prod(radices), "radices": radices, "inverse": inverse}
+    given |= {"scale": scale, "compensated": False, **options}
+    takes = inspect.signature(kernel).parameters
+    is_matrix = "matrix" in takes
+    ending = ("_spec" if specs_only else "_matrix") if is_matrix else "_tables"
+    if specs_only and not is_matrix:
+        ending = "_specs"
+    tables = called(getattr(MODULES[algorithm][1], f"{algorithm}{ending}"), given)
+    found = []
+    if is_matrix:
+        found = [tables]
+    elif "matrices" in takes:
+        found, tables = [tables[0]], tables[1:]
+    if "places" in takes:
+        found += (packed_spec if specs_only else pack)(tuple(tables))
+    return *found, *(given[name] for name in takes if name in given)
+
+
+def called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Returns the result of a function for those of the given arguments that it takes."""
+    takes = inspect.signature(function).parameters
+    return function(**{name: value for name, value in given.items() if name in takes})
