@@ -168,7 +168,9 @@ class Accountant:
         if self.runs_tests:
             self.costs.units.append(piece_of_work())
         if self.is_worker:
-            session.config.workeroutput["costs"] = vars(self.costs)
+            # pytest-xdist sends plain types only.
+            plain = vars(self.costs) | {"seconds": dict(self.costs.seconds)}
+            session.config.workeroutput["costs"] = plain
         elif self.lane and self.costs.units:
             self.over = [name for name, cost, budget in self.table(self.lane) if cost > budget]
             if self.over and not session.exitstatus:
