@@ -66,13 +66,27 @@ def transforms(n: int | Sequence[int], count: float = 1, dtype: Any = "float32")
     return 4 * unit(dtype) * math.sqrt(count * math.log2(max(points, 2)))
 
 
-def operands(stages: int, dtype: Any = "bfloat16") -> float:
+def operands(stages: float, dtype: Any = "bfloat16") -> float:
     """Returns the tolerance of stages that round their data and their matrices to `dtype`.
 
     Sums are exact beside these two roundings of each product, each of which has an error of u /
     sqrt(3) at most.
     """
     return math.sqrt(2 * stages) * unit(dtype)
+
+
+def contractions(length: int, dtype: Any = "float32") -> float:
+    """Returns the tolerance of `sums` that a matrix product makes of 128 products at a time."""
+    return together(sums(min(length, 128), dtype), sums(-(-length // 128), dtype))
+
+
+def equal_sums(length: int, dtype: Any = "float32") -> float:
+    """Returns the tolerance of sums of equal numbers, whose roundings are equal, too.
+
+    While partial sums have one exponent, each addition has the same error. So errors add up like
+    numbers, not like their squares: to u / 2 for each addition at most, and as much for products.
+    """
+    return sums(max(1, length * length // 4), dtype)
 
 
 def elementary(dtype: Any = "float32") -> float:
@@ -82,6 +96,15 @@ def elementary(dtype: Any = "float32") -> float:
     place, which are 8 u at most.
     """
     return 8 * min(unit("float32"), unit(dtype)) + sums(1, dtype)
+
+
+def pairs(stages: float) -> float:
+    """Returns the tolerance of stages whose operands are pairs of bfloat16 numbers.
+
+    The second number of a pair rounds what the first one's rounding has left, and the product of
+    two second numbers is left out: three errors of u^2 / 3 in place of two of u / sqrt(3).
+    """
+    return unit("bfloat16") * operands(stages / 2)
 
 
 def together(*tolerances: float) -> float:

@@ -44,7 +44,7 @@ from nki_kernels.real import (
 )
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, operands, sums, transforms, unit
+from tests.tolerances import equal_sums, near, operands, pairs, transforms, unit
 
 from .independence import check_rows_are_independent
 from .samples import fits
@@ -187,10 +187,7 @@ class Launched:
             stages = max(1, len(radices))
             if "refined" not in options:
                 return operands(stages)
-            # Of a pair, the second number is rounded, which is what the first one's rounding left.
-            # So are the errors of both operands, and the product of the second numbers is left out:
-            # three errors of u^2 / 3 instead of two of u / sqrt(3).
-            return unit("bfloat16") * operands(stages / 2)
+            return pairs(stages)
         if "bluestein" not in self.algorithm:
             return transforms(n)
         # A convolution with one number adds equal numbers in every stage.
@@ -235,15 +232,6 @@ class Launched:
     def strictly(self) -> Any:
         with hardware.select(hardware.chip(self.chip)), nki_sim.strict():
             yield
-
-
-def equal_sums(length: int) -> float:
-    """Returns the tolerance of sums of equal numbers, whose roundings are equal, too.
-
-    While partial sums have one exponent, each addition has the same error. So errors add up like
-    numbers, not like their squares: to u / 2 for each addition at most, and as much for products.
-    """
-    return sums(max(1, length * length // 4))
 
 
 @lru_cache(16)

@@ -31,11 +31,11 @@ from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
-from tests.tolerances import near, together, transforms
+from tests.tolerances import contractions, near, together, transforms
 
 from .independence import BAD, check_rows_are_independent, spoiled
 from .samples import real
-from .turns import contractions, on_chips
+from .turns import on_chips
 
 KERNELS = block_circulant, block_circulant_gradients
 SHAPES = [  # rows, p, q, k

@@ -21,9 +21,9 @@ from nki_kernels.fft.folded_dft import (
 )
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, unit
+from tests.tolerances import equal_sums, near, unit
 
-from .launched import ON_CHIPS, Launched, equal_sums
+from .launched import ON_CHIPS, Launched
 from .samples import fits, large_rows, normal
 
 CHIPS = ("trn1", "trn2", "trn3")

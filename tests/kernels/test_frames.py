@@ -17,12 +17,12 @@ from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham_tables import real_stockham_tables
 from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers, frame_spectra
 from nki_sim import hardware
-from tests.tolerances import near, sums, together, transforms
+from tests.tolerances import contractions, near, sums, together, transforms
 from trnfft.planner.planner import plan_frames
 
 from .independence import BAD
 from .samples import RNG, real
-from .turns import contractions, on_chips
+from .turns import on_chips
 
 OF_CHIP = pytest.mark.usefixtures("strict_chip")
 # Radices, hop and blocks: frames that overlap, touch, or leave gaps; one block and several.

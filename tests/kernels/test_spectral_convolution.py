@@ -24,12 +24,12 @@ from nki_kernels.spectral.spectral_gradients import spectral_gradients
 from nki_kernels.spectral.spectral_tables import kept_frequencies, spectral_specs, spectral_tables
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, operands, together, transforms
+from tests.tolerances import contractions, near, operands, together, transforms
 from trnfft.planner.planner import plan_spectral_convolution
 
 from .independence import check_rows_are_independent
 from .samples import real
-from .turns import contractions, on_chips, on_first_chip
+from .turns import on_chips, on_first_chip
 
 CHIPS = hardware.NAMES
 OF_CHIP = pytest.mark.usefixtures("strict_chip")

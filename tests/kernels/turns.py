@@ -1,4 +1,4 @@
-"""Cases of tests of kernels, on one chip each by default, and a tolerance of their sums."""
+"""Cases of tests of kernels, on one chip each by default."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import sums, together
 
 
 def on_chips(
@@ -41,8 +40,3 @@ def on_chips(
 def on_first_chip(*chips: str) -> Any:
     """Returns a parametrization of `strict_chip` that runs on the first chip by default."""
     return sweeps.some("strict_chip", chips, chips[:1]).with_args(indirect=True)
-
-
-def contractions(length: int) -> float:
-    """Returns the tolerance of sums of products, of which a matrix product adds 128 at a time."""
-    return together(sums(min(length, 128)), sums(-(-length // 128)))
