@@ -100,22 +100,25 @@ def folder_of(test: str, folders: list[str]) -> str:
 
 
 def piece_of_work() -> float:
-    """Returns the CPU seconds of the unit of all costs."""
+    """Returns the CPU seconds of the unit of all costs, in one thread whatever the settings."""
     import torch
 
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     torch.fft.rfft(torch.ones(2, 2, requires_grad=True)).abs().sum().backward()  # loads libraries
     start = time.process_time()
     table: dict[int, list[int]] = {}
     for number in range(400_000):
         table.setdefault(number % 997, []).append(number * number)
-    rng = np.random.default_rng(0)
-    matrix = rng.standard_normal((128, 128), np.float32)
-    for _ in range(1000):
-        matrix = np.tanh(matrix @ matrix.T / 128)[::-1].copy()
+    matrix = np.random.default_rng(0).standard_normal((32, 32), np.float32)  # too small for threads
+    for _ in range(6000):
+        matrix = np.tanh(matrix @ matrix.T / 32)[::-1].copy()
     tensor = torch.ones(64, 64, requires_grad=True)
     for _ in range(1200):
         torch.fft.rfft(tensor).abs().sum().backward()
-    return time.process_time() - start
+    seconds = time.process_time() - start
+    torch.set_num_threads(threads)
+    return seconds
 
 
 def cpu_seconds(nodeid: str) -> float:

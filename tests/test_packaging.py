@@ -65,32 +65,18 @@ def project(folder=ROOT):
     return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def test_every_module_and_type_marker_is_in_the_wheel(wheel_names):
+def test_the_wheel_has_modules_type_markers_and_plans_and_nothing_else(wheel_names):
     for package in ["trnfft", "trnfft_demo", "nki_kernels", "nki_sim"]:
         for path in (ROOT / package).rglob("*.py"):
             assert path.relative_to(ROOT).as_posix() in wheel_names
         assert f"{package}/py.typed" in wheel_names
+    for path in [ROOT / "plans" / "README.md", *(ROOT / "plans").glob("*.json")]:
+        assert f"trnfft/plans/{path.name}" in wheel_names
     assert "nki_simulator.pth" in wheel_names
     assert "nki_sim/report/template/report.html.j2" in wheel_names
-
-
-def test_plans_are_data_of_trnfft(wheel_names):
-    assert "trnfft/plans/README.md" in wheel_names
-    for path in (ROOT / "plans").glob("*.json"):
-        assert f"trnfft/plans/{path.name}" in wheel_names
-
-
-def test_nothing_else_is_installed(wheel_names):
+    ours = {"trnfft", "trnfft_command.py", "trnfft_demo", "nki_kernels", "nki_sim"}
     top = {name.split("/")[0] for name in wheel_names}
-    ours = {
-        "trnfft",
-        "trnfft_command.py",
-        "trnfft_demo",
-        "nki_kernels",
-        "nki_sim",
-        "nki_simulator.pth",
-    }
-    assert {name for name in top if not name.endswith(".dist-info")} == ours
+    assert {name for name in top if not name.endswith(".dist-info")} == {*ours, "nki_simulator.pth"}
 
 
 def test_plans_are_found_through_importlib():

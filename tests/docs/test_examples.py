@@ -38,6 +38,8 @@ from sybil.region import Region  # noqa: E402
 
 RUN = re.compile(r'python|pycon|python title="\w+\.py(, continued)?"')
 SHOWN = ("sh", "text", "json")  # fenced blocks that are no Python
+# Pages whose examples start programs or train models. They run in sweeps, as all pages do.
+DEAR = {"docs/five_minutes.md", "docs/simulator_pytest.md", "docs/training.md"}
 
 
 def console_blocks(document):
@@ -92,7 +94,8 @@ def pages_with_examples():
 def runs_of_pages():
     """Each page, and whether it leaves out dear examples; with them those alone that have some."""
     for page in pages_with_examples():
-        yield pytest.param(page, True, id=name_of(page))
+        marks = [pytest.mark.sweep] * (name_of(page) in DEAR)
+        yield pytest.param(page, True, id=name_of(page), marks=marks)
         if "by_default" in page.read_text("utf-8"):
             yield whole(page, False, id=f"{name_of(page)}, all")
 

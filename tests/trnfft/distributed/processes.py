@@ -5,12 +5,18 @@ first. The function must belong to a test module, because it is sent by its name
 """
 
 import datetime
+import os
 import traceback
 from dataclasses import dataclass
 
 from tests import fork_server
 
 _SERVER = fork_server.context()
+_TEST = "PYTEST_CURRENT_TEST"  # the variable whose text tests.tolerances writes beside a margin
+
+
+# What a process has found wrong and has gone on after, so that others do not wait for it in vain.
+failures: list[str] = []
 
 
 @dataclass
@@ -45,7 +51,7 @@ class Processes:
     def outcomes(self, function, *arguments, within=120):
         """What each has returned or raised; None for one that has died."""
         for pipe in self._pipes:
-            pipe.send((function, arguments))
+            pipe.send((function, arguments, os.environ.get(_TEST, "")))
         found = []
         for pipe in self._pipes:
             assert pipe.poll(within), f"a process is not done after {within} s"
@@ -88,9 +94,10 @@ def _serve(rank, count, folder, seconds, pipe):
         _set_pg_timeout(datetime.timedelta(seconds=seconds), dist.group.WORLD)
     pipe.send("ready")
     while True:
-        function, arguments = pipe.recv()
+        function, arguments, os.environ[_TEST] = pipe.recv()
         try:
-            outcome = Outcome(value=function(rank, *arguments))
+            outcome = Outcome(value=function(rank, *arguments), error="\n".join(failures))
         except Exception:
             outcome = Outcome(error=traceback.format_exc())
+        failures.clear()
         pipe.send(outcome)

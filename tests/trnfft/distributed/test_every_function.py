@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import trnfft
+from tests.tolerances import sums, together, transforms
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
 from trnfft import nn
@@ -98,7 +99,7 @@ def functions():
             lambda x: trnfft.oaconvolve(x, like(TAPS, x).expand(10, 3), dims=-1),
             *(ROWS, (0,), (1, 2)),
         ),
-        "czt": Entry(lambda x: trnfft.czt(x, 5, 0.9 + 0.1j), ROWS, (0, 1), (2,)),
+        "czt": Entry(lambda x: trnfft.czt(x, 5, 0.99 + 0.1j), ROWS, (0, 1), (2,)),
         "zoom_fft": Entry(
             lambda x: trnfft.zoom_fft(x, [0.1, 0.3], 7, axis=1), ROWS, (0, 2), (1,), True
         ),
@@ -233,19 +234,30 @@ def layers():
     return made
 
 
+def tolerance(dtype, degree=1):
+    """Of a layer: four transforms of up to 40 points in four dimensions, and sums over 120 numbers.
+
+    Those of a function are fewer. Derivatives of some degree are of as many layers in turn.
+    """
+    return together(transforms(40**2, 4 * degree, dtype), sums(120 * degree, dtype))
+
+
 def outcomes(rank, processes, backend, form):
-    """For each call and split: the largest error, relative to the largest number; what was sent."""
+    """What each call with each split sends; fails unless its result is as by one process."""
     found = {}
     with trnfft.backend(backend):
         for name, entry in table().items():
             if (form == "tensors" and entry.layer) or (form != "tensors" and not entry.layer):
                 continue
-            for dim in (*entry.free, *entry.along):
-                found[name, dim] = outcome(entry, dim, processes, backend, form)
+            dims = (*entry.free, *entry.along)
+            if form == "copies" or name.endswith((" 1", " 3", " 4")) or not entry.along:
+                dims = (*entry.free[:1], *entry.along[:1])  # others like them have other splits
+            for dim in dims:
+                found[name, dim] = outcome(name, entry, dim, processes, backend, form)
     return found
 
 
-def outcome(entry, dim, processes, backend, form):
+def outcome(name, entry, dim, processes, backend, form):
     from torch.distributed.tensor import distribute_module
     from torch.distributed.tensor.debug import CommDebugMode
 
@@ -268,41 +280,37 @@ def outcome(entry, dim, processes, backend, form):
         y = spread_call(given)
         sent = {str(operator) for operator, count in counted.get_comm_counts().items() if count}
         wanted = call(x)
-    return distance(y, wanted), sent
+    check(y, wanted, tolerance(dtype), f"{name}, {dim}")
+    return sent
 
 
-def distance(y, wanted):
-    """The largest error of this process's part of y, relative to the largest number."""
-    part = y.real if isinstance(y, trnfft.ComplexTensor) else y
-    whole = trnfft.as_native(wanted)
-    assert part.shape == whole.shape, (part.shape, whole.shape)
-    assert all(placement.is_shard() for placement in part.placements), part.placements
-    own = cases.own_part(whole, part)
-    mine = cases.local(y)
-    assert mine.shape == own.shape, (mine.shape, own.shape)
-    return float((mine - own).abs().max() / whole.abs().max()) if own.numel() else 0.0
+def check(y, wanted, tolerance, message):
+    """Fails unless y is split, and this process's part is of `wanted`."""
+    part = y.real if y.is_complex() else y
+    assert all(placement.is_shard() for placement in part.placements), (message, part.placements)
+    cases.compare(y, wanted, tolerance, message=message)
 
 
 @pytest.mark.parametrize(
-    ("processes", "backend", "form", "allowed"),
+    ("processes", "backend", "form"),
     [
-        ("two", "torch", "tensors", 1e-14),
-        ("two", "torch", "layers", 1e-14),
-        ("two", "torch", "copies", 1e-14),
+        ("two", "torch", "tensors"),
+        ("two", "torch", "layers"),
+        ("two", "torch", "copies"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
-                ("four", "torch", "tensors", 1e-14),
-                ("four", "torch", "copies", 1e-14),
-                ("four", "matmul", "tensors", 5e-6),
-                ("four", "matmul", "layers", 5e-6),
-                ("two", "nki-sim", "tensors", 5e-6),
-                ("two", "nki-sim", "layers", 5e-6),
+                ("four", "torch", "tensors"),
+                ("four", "torch", "copies"),
+                ("four", "matmul", "tensors"),
+                ("four", "matmul", "layers"),
+                ("two", "nki-sim", "tensors"),
+                ("two", "nki-sim", "layers"),
             ]
         ),
     ],
 )
-def test_numbers_and_communication(request, processes, backend, form, allowed):
+def test_numbers_and_communication(request, processes, backend, form):
     """Layers with parameters of each process, and with such that are DTensors of copies.
 
     Slow with four, and with backends that plan or simulate.
@@ -310,8 +318,7 @@ def test_numbers_and_communication(request, processes, backend, form, allowed):
     group, count = request.getfixturevalue(processes), {"two": 2, "four": 4}[processes]
     entries = table()
     for found in group.run(outcomes, count, backend, form):
-        for (name, dim), (error, sent) in found.items():
-            assert error < allowed, (name, dim, error)
+        for (name, dim), sent in found.items():
             assert all("all_to_all" in each or "alltoall" in each for each in sent), (name, sent)
             assert bool(sent) == (dim in entries[name].along), (name, dim, sent)
 
@@ -342,10 +349,10 @@ def loss_of(y):
 
 
 def gradients(rank, form):
-    """For each layer and split the largest error of gradients, relative to the largest of each."""
+    """Fails unless gradients of each layer and split are as by one process."""
     from torch.distributed.tensor import DTensor, distribute_module
 
-    found, entries = {}, table()
+    entries = table()
     for name, dims in TRAINED.items():
         entry = entries[name]
         for dim in dims:
@@ -360,26 +367,20 @@ def gradients(rank, form):
                 spread_layer = distribute_module(spread_layer, cases.mesh_of((2,)))
             loss_of(layer(x)).backward()
             loss_of(spread_layer(given)).backward()
-            errors = [distance(given.grad, x.grad.detach())]
+            message = f"{name}, {dim}"
+            check(given.grad, x.grad.detach(), tolerance("float64", 2), message)
             for one, own in zip(layer.parameters(), spread_layer.parameters(), strict=True):
-                grad = own.grad
-                if form == "copies":
-                    assert isinstance(grad, DTensor)
-                    grad = grad.full_tensor()
-                errors.append(float((grad - one.grad).abs().max() / one.grad.abs().max()))
-            found[name, dim] = max(errors)
-    return found
+                assert isinstance(own.grad, DTensor) == (form == "copies")
+                cases.near(own.grad, one.grad, tolerance("float64", 2), message=message)
 
 
 @pytest.mark.parametrize("form", ["layers", "copies"])
 def test_gradients_of_parameters(two, form):
-    for found in two.run(gradients, form):
-        assert {case: error for case, error in found.items() if error > 1e-12} == {}
+    two.run(gradients, form)
 
 
 def gradients_of_arguments(rank):
-    """Errors of gradients of arguments that all have copies of, first and second."""
-    errors = {}
+    """Checks gradients of arguments that all have copies of, first and second."""
     case = Case("", IMAGES, (2,), (0,), is_complex=False)
     x = cases.sample(case)
     for name, call, values in [
@@ -400,19 +401,16 @@ def gradients_of_arguments(rank):
                 (first,) = torch.autograd.grad(loss, argument, create_graph=True)
                 (second,) = torch.autograd.grad((first * first).sum(), argument)
                 found.append((first, second))
-            for order, (wanted, own) in enumerate(zip(*found, strict=True), 1):
-                error = (own - wanted).abs().max() / wanted.abs().max()
-                errors[name, dim, order] = float(error.detach())
-    return errors
+            for wanted, own in zip(*found, strict=True):
+                cases.near(own, wanted, tolerance("float64", 4), message=f"{name}, {dim}")
 
 
 def test_gradients_of_arguments(two):
-    for found in two.run(gradients_of_arguments):
-        assert {case: error for case, error in found.items() if error > 1e-12} == {}
+    two.run(gradients_of_arguments)
 
 
 def compiled(rank, chosen):
-    """For each how far a compiled call and its gradients are from the others; its collectives."""
+    """Collectives of compiled calls; fails unless they and their gradients are as without."""
     from torch._dynamo.backends.common import aot_autograd
     from torch.distributed.tensor import distribute_module
 
@@ -448,18 +446,11 @@ def compiled(rank, chosen):
             y, total = function(x)
             gradients = torch.autograd.grad(total, [x, *parameters])
             values = [y, *gradients]
-            results.append([whole_of(value) for value in values])
-        errors = [float((a - b).abs().max() / b.abs().max()) for a, b in zip(*results, strict=True)]
-        found[name, dim, form] = max(errors), {each.split(".")[1] for each in collectives}
+            results.append(values)
+        for one, other in zip(*results, strict=True):
+            cases.near(one, other, tolerance("float64", 2), message=f"{name}, {dim}, {form}")
+        found[name, dim, form] = {each.split(".")[1] for each in collectives}
     return found
-
-
-def whole_of(x):
-    from torch.distributed.tensor import DTensor
-
-    if x.is_complex():
-        return torch.complex(*(part.full_tensor() for part in (x.real, x.imag)))
-    return x.full_tensor() if isinstance(x, DTensor) else x
 
 
 @pytest.mark.slow
@@ -476,8 +467,7 @@ def test_compiled(two):
     ]
     entries = table()
     for found in two.run(compiled, chosen):
-        for (name, dim, form), (error, collectives) in found.items():
-            assert error < 1e-12, (name, dim, form)
+        for (name, dim, form), collectives in found.items():
             sums = {"all_reduce"} if form == "layers" else set()  # of gradients of parameters
             exchanges = {"all_to_all_single"} if dim in entries[name].along else set()
             assert collectives - {"wait_tensor"} == sums | exchanges, (name, dim, form)

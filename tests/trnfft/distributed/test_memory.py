@@ -7,7 +7,6 @@ import torch
 
 from tests import sweeps
 from tests.trnfft.distributed import chunked
-from tests.trnfft.distributed.processes import Processes
 
 MIB = 1 << 20
 MMAP_THRESHOLD = -3  # of mallopt
@@ -86,11 +85,7 @@ LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
         *("cube's gradient", "large cube's gradient", "line's gradient"),
     ],
 )
-def test_at_most_three_shards(tmp_path, arguments, chunks, most):
+def test_at_most_three_shards(two, arguments, chunks, most):
     """With gradients more, as autograd keeps what is computed. Slow: large shards in a process."""
-    processes = Processes(2, tmp_path)
-    try:
-        for shards in processes.run(taken, *arguments, chunks):
-            assert 1 < shards <= most
-    finally:
-        processes.close()
+    for shards in two.run(taken, *arguments, chunks):
+        assert 1 < shards <= most

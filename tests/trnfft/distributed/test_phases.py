@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from tests.tolerances import near
+from tests.trnfft.distributed.cases import ANGLES
 from trnfft.distributed.layout import Interval
 from trnfft.distributed.phases import Chirp, Twiddles, factors
 
@@ -14,10 +16,6 @@ def exact(numerator, modulus, sign):
     return complex(math.cos(angle), sign * math.sin(angle))
 
 
-def largest_error(found, wanted):
-    return (found - torch.tensor(wanted, dtype=torch.complex128)).abs().max()
-
-
 @pytest.mark.parametrize("start", [0, 2**20 - 4])
 def test_twiddles(start):
     rows, columns = Interval(start, start + 3), Interval(2**20 - 5, 2**20)
@@ -25,7 +23,7 @@ def test_twiddles(start):
         *factors(Twiddles(rows, columns, 2**40, -1), torch.float64, torch.device("cpu"))
     )
     wanted = [[exact(a * b, 2**40, -1) for b in range(*columns)] for a in range(*rows)]
-    assert largest_error(found, wanted) < 1e-15
+    near(found, wanted, ANGLES)
 
 
 @pytest.mark.parametrize("n", [7, 2**40 - 87])
@@ -33,7 +31,7 @@ def test_chirp(n):
     rows = Interval(n - 7, n)
     found = torch.complex(*factors(Chirp(rows, n, 1), torch.float64, torch.device("cpu")))[:, 0]
     wanted = [exact(j * j, 2 * n, 1) for j in range(*rows)]
-    assert largest_error(found, wanted) < 1e-15
+    near(found, wanted, ANGLES)
 
 
 def test_chirp_around_a_circle():
@@ -41,4 +39,4 @@ def test_chirp_around_a_circle():
         *factors(Chirp(Interval(0, 16), 5, -1, period=16), torch.float64, torch.device("cpu"))
     )[:, 0]
     wanted = [exact(j * j, 10, -1) if j < 5 else 0 for j in (*range(9), *range(7, 0, -1))]
-    assert largest_error(found, wanted) < 1e-15
+    near(found, wanted, ANGLES)

@@ -1,9 +1,11 @@
 """Plans over many devices: steps, bytes over links, times from their parts, and errors."""
 
+import itertools
 import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,9 +17,11 @@ import trnfft
 from nki_sim import hardware
 from tests import sweeps
 from trnfft import distributed
+from trnfft.distributed import four_step, prices
 from trnfft.planner.planner import LONGEST
 
 COMPLEX = 8  # bytes
+LONG = 2**28  # points, more than one launch transforms: 2^14 rows of 2^14
 
 
 def shape_of(plan):
@@ -88,7 +92,7 @@ def test_links_are_those_between_chips_and_instances():
     ]
 
 
-@pytest.mark.parametrize("devices", [33, 40, 48, 56])
+@pytest.mark.parametrize("devices", [33, *map(sweeps.whole, [40, 48, 56])])
 def test_the_slowest_core_counts(devices):
     """Of 48 cores 32 fill an instance and have 16 peers elsewhere, the other 16 have 32."""
     plan = distributed.plan((devices, devices, 4), (devices,), target="trn1", order="planned")
@@ -111,7 +115,7 @@ def test_a_logical_core_of_two_has_twice_the_share_of_links():
     assert rates[1].bytes / rates[1].ns == pytest.approx(2 * rates[0].bytes / rates[0].ns)
 
 
-@pytest.mark.parametrize("target", hardware.NAMES)
+@sweeps.some("target", hardware.NAMES, ["trn1", "trn2"])
 def test_rates_of_links_follow_from_the_chip(target):
     chip = hardware.chip(target)
     cores = chip.cores_per_chip * chip.chips_per_instance
@@ -148,12 +152,16 @@ def test_a_batch_between_two_powers_has_a_price_of_its_own():
     assert least < kernel.ns == own < most
 
 
-def test_a_large_batch_costs_in_proportion():
-    """The price is that of 2^24 points; asked for 2^27 the planner says much the same."""
-    kernel = distributed.plan((2**14, 2**13), (1,), target="trn1", order="planned").kernels[-1]
-    assert kernel.lengths == (2**14,) and kernel.batch == 2**13
-    whole = trnfft.plan(2**14, batch=2**13, target="trn1").predicted_ns
-    assert kernel.ns == pytest.approx(whole, rel=0.02)
+@pytest.mark.parametrize("is_planned", [False, sweeps.whole(True)])
+def test_a_large_batch_costs_in_proportion(is_planned):
+    """The price is that of 2^24 points; asked for 2^25 the planner says much the same."""
+    n, batch = 2**14, 2**11
+    (kernel,) = prices.Launches("trn1", 1, "fast").transforms((n,), n * batch, False)
+    assert kernel.lengths == (n,) and kernel.batch == batch
+    assert kernel.ns == 2 * trnfft.plan(n, batch=2**10, target="trn1").predicted_ns
+    if is_planned:
+        whole = trnfft.plan(n, batch=batch, target="trn1").predicted_ns
+        assert kernel.ns == pytest.approx(whole, rel=0.02)
 
 
 def test_totals_are_sums_of_the_steps():
@@ -179,7 +187,7 @@ def test_a_launch_and_the_start_of_an_exchange_are_what_was_measured():
 
 
 def test_each_chunk_is_launched():
-    large = distributed.plan((2**30,), (2,), target="trn1", order="planned")
+    large = distributed.plan((LONG,), (2,), target="trn1", order="planned")
     chunks = large.exchanges[1].chunks
     launches = [kernel.launches for kernel in large.kernels]
     assert chunks > 1 and launches == [chunks, chunks, 1]  # columns, twiddle factors, rows
@@ -189,7 +197,7 @@ def test_each_chunk_is_launched():
 def test_exchanges_are_cut_into_chunks_where_that_is_faster():
     small = distributed.plan((64, 64, 64), (2,), target="trn1", order="planned").exchanges[0]
     assert small.chunks == 1 and small.hidden_ns == 0  # a start takes longer than all kernels
-    large = distributed.plan((2**30,), (2,), target="trn1", order="planned")
+    large = distributed.plan((LONG,), (2,), target="trn1", order="planned")
     one, cut = large.exchanges  # before and after the same kernels
     assert one == cut and cut.chunks > 1
     assert cut.ns - cut.hidden_ns < one.ns
@@ -218,23 +226,23 @@ def test_uneven_shards_count_as_the_largest():
 
 def test_lengths_beyond_one_core_are_split():
     with pytest.raises(NotImplementedError):
-        trnfft.plan(2 * LONGEST, target="trn1")
-    plan = distributed.plan((2 * LONGEST,), (1,), target="trn1")
-    assert math.prod(plan.split) == 2 * LONGEST and max(plan.split) <= LONGEST
+        trnfft.plan(LONG, target="trn1")
+    plan = distributed.plan((LONG,), (1,), target="trn1")
+    assert math.prod(plan.split) == LONG and max(plan.split) <= LONGEST
     assert plan.exchanges == ()
 
 
-def test_two_to_the_36_points_on_4096_cores():
-    plan = distributed.plan((2**36,), (4096,), target="trn1")
-    assert plan.split == (2**18, 2**18)
-    assert plan.shard_bytes == COMPLEX * 2**24 and plan.fits
-    assert [kernel.batch for kernel in plan.kernels] == [64, 2**24, 64]
+def test_a_long_dimension_on_many_cores():
+    plan = distributed.plan((LONG,), (64,), target="trn1")
+    assert plan.split == (2**14, 2**14)
+    assert plan.shard_bytes == COMPLEX * 2**22
+    assert [kernel.batch for kernel in plan.kernels] == [2**8, 2**22, 2**8]
     assert plan.bound == "EFA"
 
 
 def test_what_the_memory_does_not_hold_is_said():
     plan = distributed.plan((64 * 128,), (4,), target="trn1")
-    large = distributed.plan((2**36,), (64,), target="trn1")
+    large = replace(plan, shape=(2**36,))
     assert plan.fits and "memory" not in str(plan)
     assert not large.fits and "more than the memory" in str(large)
 
@@ -266,6 +274,7 @@ def test_torch_distributed_need_not_be_initialised():
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.sweep
 def test_the_planner_is_loaded_with_the_first_plan():
     program = "import sys, trnfft.distributed; print('nki_sim.modules' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -273,7 +282,7 @@ def test_the_planner_is_loaded_with_the_first_plan():
 
 
 ERRORS = [
-    (((), (8,)), {}, ValueError, r"argument 'shape' is \(\)"),
+    (((), (8,)), {}, ValueError, r"'shape' is \(\)"),
     ((64, (8,)), {}, TypeError, "argument 'shape' must be a tuple of ints, not int"),
     (((64, 64), (0,)), {}, ValueError, "argument 'mesh_shape' is 0, allowed is 1 or more"),
     (((64, 64), (2.0,)), {}, TypeError, "argument 'mesh_shape' must be an int, not float"),
@@ -286,14 +295,8 @@ ERRORS = [
     (((64, 64), (8,)), {"cores": 2}, ValueError, "argument 'cores', the degree of LNC, is 2"),
     (((64, 64), (8,)), {"precision": "half"}, ValueError, "argument 'precision' is 'half'"),
     (((64, 64), (8,)), {"precision": "double"}, NotImplementedError, "computed on the host"),
-    (
-        ((2**41,), (16,)),
-        {},
-        NotImplementedError,
-        r"argument 'shape' is \(2199023255552,\): .*2\^40",
-    ),
     (((4 * LONGEST**2,), (16,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
-    (((2 * LONGEST, 2**13), (2,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
+    (((LONG, 2), (2,)), {}, NotImplementedError, f"more than the {LONGEST} points"),
 ]
 
 
@@ -301,6 +304,14 @@ ERRORS = [
 def test_bad_arguments_are_named(arguments, more, kind, message):
     with pytest.raises(kind, match=message):
         distributed.plan(*arguments, **{"target": "trn1", **more})
+
+
+def test_the_longest_length_is_named(monkeypatch):
+    """Products of longer indices need more than 64 bits."""
+    monkeypatch.setattr(four_step, "LONGEST", 2**12)
+    distributed.plan((2**12,), (2,), target="trn1")
+    with pytest.raises(NotImplementedError, match=r"'shape' is \(8192,\): .* up to 2\^40 = 4096"):
+        distributed.plan((2**13,), (2,), target="trn1")
 
 
 @pytest.mark.parametrize("n", [97, 2**13 + 17, sweeps.whole(2**20 + 7)])
@@ -318,14 +329,22 @@ def test_a_prime_is_three_transforms_of_a_length_that_splits(n):
 
 
 def test_bluestein_takes_the_memory_of_the_padded_length():
-    """2^28 points fill half of the memory that three shards may, a prime near it twice of it."""
-    split, prime = (distributed.plan((n,), (1,), target="trn1") for n in (2**28, 2**28 + 3))
-    assert prime.decomposition == "bluestein" and math.prod(prime.split) > 2**29
-    assert split.fits and not prime.fits
+    """As numbers of points: of the padded length a device holds four shards, otherwise three."""
+    plan = distributed.plan((97,), (8,), target="trn1")
+    assert plan.decomposition == "bluestein"
+    for algorithm, shards in ("bluestein", 4), ("four-step", 3):
+        most = hardware.TRN1.chip_memory_bytes // 2 // (shards * COMPLEX)
+        for points in (most, most + 1):
+            steps = tuple(replace(step, lengths=(), batch=points) for step in plan.kernels)
+            held = replace(plan, decomposition=algorithm, steps=steps)
+            assert held.fits == (points == most)
 
 
-@pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize("target", hardware.NAMES)
+@sweeps.some(
+    "target, real",
+    itertools.product(hardware.NAMES, [False, True]),
+    [("trn1", True), ("trn2", False)],
+)
 def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
     """Two dimensions in a launch, or one after the other: that depends on chip and data."""
     plans = [
@@ -342,7 +361,7 @@ def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
 
 @pytest.mark.parametrize(
     ("target", "n"),
-    [("trn1", 2 * LONGEST), ("trn2", 2**13), *map(sweeps.whole, ["trn2"] * 2, [2**17, 2**27])],
+    [("trn1", LONG), ("trn2", 2**13), *map(sweeps.whole, ["trn2"] * 2, [2**17, 2**27])],
 )
 def test_one_core_transforms_one_dimension_alike_whatever_the_mesh(target, n):
     """Also of more points than one launch has."""

@@ -61,23 +61,19 @@ def random_arguments(generator, name, shape):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("processes", "backend", "count", "allowed"),
+    ("processes", "backend", "count"),
     [
-        ("two", "torch", 100, 2e-14),
-        ("four", "torch", 250, 2e-14),
-        ("four", "matmul", 50, 2e-6),
-        ("four", "nki-sim", 20, 2e-6),
-        ("eight", "torch", 100, 2e-14),
+        ("two", "torch", 100),
+        ("four", "torch", 250),
+        ("four", "matmul", 50),
+        ("four", "nki-sim", 20),
+        ("eight", "torch", 100),
     ],
 )
-def test_random(request, processes, backend, count, allowed):
-    """Slow, as it is hundreds of cases, and up to eight processes.
-
-    torch.fft, to which they are compared, has errors of up to 1.6e-14 itself at such lengths (188).
-    """
+def test_random(request, processes, backend, count):
+    """Slow, as it is hundreds of cases, and up to eight processes."""
     group = request.getfixturevalue(processes)
     generator = random.Random(count)
     size = {"two": 2, "four": 4, "eight": 8}[processes]
     chosen = [random_case(generator, size, backend) for _ in range(count)]
-    for case, *found in zip(chosen, *group.run(cases.errors, chosen), strict=True):
-        assert max(found) < allowed, case
+    group.run(cases.check, chosen)

@@ -5,6 +5,8 @@ import torch
 from torch import nn
 
 import trnfft
+from tests.tolerances import sums, together, transforms
+from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import mesh_of
 
 STEPS = 5
@@ -58,7 +60,8 @@ def made(kinds):
 
 def trained(model, x, wanted):
     """The losses of all steps."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    # Without eps, small gradients, and their errors, would be as good as large ones.
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -95,28 +98,28 @@ def parameters_of(model):
     return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
 
 
-def differences(rank, wrap, kinds):
-    """The largest of losses and of parameters, and by how much the loss has fallen."""
+def check(rank, wrap, kinds):
+    """Fails unless losses fall, and they and the parameters are as by one process."""
     import torch.distributed as dist
 
     alone, x, wanted = made(kinds)
     expected = trained(alone, x, wanted)
+    assert expected[-1] < 0.5 * expected[0], expected
     model = wrap(made(kinds)[0])
     own = slice(rank * BATCH // 4, (rank + 1) * BATCH // 4)
     losses = trained(model, x[own], wanted[own])
     dist.all_reduce(losses)
-    loss = ((losses / 4 - expected).abs() / expected).max().item()
+    # Of eight transforms forward and as many backward in each step, here and there.
+    tolerance = together(transforms(4 * 32, 32 * STEPS, "float64"), sums(4 * 32, "float64"))
+    cases.near(losses / 4, expected, tolerance)
     found, parameters = parameters_of(model), dict(alone.named_parameters())
     if wrap is not ddp:
         held, elements = count(model), count(alone)
         assert held < 0.5 * elements, (held, elements)
     if rank == 0:
         assert found.keys() == parameters.keys()
-    parameter = max(
-        ((native(found[name]) - native(parameters[name])).abs().max().item() for name in found),
-        default=0.0,
-    )
-    return loss, parameter, (expected[-1] / expected[0]).item()
+    for name in found:
+        cases.near(found[name], parameters[name], tolerance, message=name)
 
 
 def count(model):
@@ -127,21 +130,13 @@ def count(model):
     return sum(p.numel() for p in parameters)
 
 
-def native(x):
-    x = x.detach()
-    return trnfft.as_native(x)
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("wrap", "kinds"),
     [(ddp, ("native", "joined")), (fsdp2, ("native",)), (fsdp1, ())],
 )
 def test_as_one_process(four, wrap, kinds):
-    for loss, parameter, fallen in four.run(differences, wrap, kinds):
-        assert fallen < 0.5
-        assert loss < 1e-11
-        assert parameter < 1e-11
+    four.run(check, wrap, kinds)
 
 
 def refusal(rank):
