@@ -105,7 +105,7 @@ def piece_of_work() -> float:
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    torch.fft.rfft(torch.ones(2, 2, requires_grad=True)).abs().sum().backward()  # loads libraries
+    torch.fft.rfft(torch.ones(2, 2)).abs()  # loads libraries
     start = time.process_time()
     table: dict[int, list[int]] = {}
     for number in range(400_000):
@@ -113,9 +113,9 @@ def piece_of_work() -> float:
     matrix = np.random.default_rng(0).standard_normal((32, 32), np.float32)  # too small for threads
     for _ in range(6000):
         matrix = np.tanh(matrix @ matrix.T / 32)[::-1].copy()
-    tensor = torch.ones(64, 64, requires_grad=True)
-    for _ in range(1200):
-        torch.fft.rfft(tensor).abs().sum().backward()
+    tensor = torch.ones(64, 64)
+    for _ in range(3000):  # no derivative: it would fix which devices autograd knows
+        torch.fft.rfft(tensor).abs().sum()
     seconds = time.process_time() - start
     torch.set_num_threads(threads)
     return seconds

@@ -185,7 +185,7 @@ def as_array(x: Any) -> np.ndarray:
     if (torch := sys.modules.get("torch")) and isinstance(x, torch.Tensor):
         import trnfft
 
-        x = trnfft.as_native(x.detach()).cpu().resolve_conj().resolve_neg()
+        x = trnfft.as_native(x.detach().cpu()).resolve_conj().resolve_neg()
         x = x.to(torch.complex128 if x.is_complex() else torch.float64).numpy()
     x = np.asarray(x)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)

@@ -7,32 +7,25 @@ from typing import Any
 
 import torch
 
-from trnfft import ComplexTensor
+from tests.tolerances import near, sums, together, transforms
 
 from .subjects import Subject
 
-BOUND = 2e-6  # on the relative error in the L2 norm, in float32
+# Of results and gradients of a subject, on the device and the host: at most Bluestein's two longer
+# transforms forward and as many backward, and sums over channels and rows.
+STEP = together(transforms(4 * 137, 2 * 4), sums(2 * 2 * 32))
 
 
-def host(x: Any) -> torch.Tensor:
-    """A tensor in float64, or of parts in complex128, on the host."""
-    x = x.detach().to("cpu")
-    if isinstance(x, ComplexTensor):
-        x = x.to_complex()
-    return x.to(torch.complex128 if x.is_complex() else torch.float64)
+def near_host(actual: Any, expected: Any, tolerance: float = STEP, **options: Any) -> None:
+    """Fails unless a result on the device is near that on the host; both or none are complex."""
+    assert actual.is_complex() == expected.is_complex()
+    near(actual.detach().cpu(), expected.detach().cpu(), tolerance, **options)
 
 
-def relative_error(actual: Any, expected: Any) -> float:
-    """In the L2 norm."""
-    actual, expected = host(actual), host(expected)
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    return ((actual - expected).norm() / expected.norm().clamp(min=1e-30)).item()
-
-
-def assert_close(actual: Any, expected: Any, bound: float = BOUND) -> None:
-    for a, b in zip(actual, expected, strict=True):
-        assert relative_error(a, b) < bound
+def all_near(actual: Any, expected: Any, tolerance: float = STEP) -> None:
+    """Fails unless each result on the device is near that on the host."""
+    for index, (a, b) in enumerate(zip(actual, expected, strict=True)):
+        near_host(a, b, tolerance, message=f"result {index}")
 
 
 def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ own. They fail without a C++ compiler.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,28 @@ import pytest
 # variables.
 os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn2"
 os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)
+
+
+# Files of tests on native complex tensors, and calls of which one of each kind runs with them.
+OF_COMPLEX_STORAGE = {
+    *("test_complex_probes.py", "test_complex_storage.py", "test_models.py", "test_patch.py"),
+    *("test_split_results.py", "test_stand_in.py", "test_torch_func.py"),
+}
+OF_BOTH_MODES = {"fft", "irfft", "stft", "ComplexLinear", "SpectralConv1d"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks as sweeps, on a device that stores complex numbers, tests that have none."""
+    from .stand_in.device import stores_complex
+
+    for item in items if stores_complex() else ():
+        arguments = getattr(item, "callspec", None)
+        name = arguments and arguments.params.get("name")
+        if item.path.parent != Path(__file__).parent:
+            continue
+        if item.path.name not in OF_COMPLEX_STORAGE and name not in OF_BOTH_MODES:
+            item.add_marker(pytest.mark.sweep)
 
 
 @pytest.fixture(scope="session", autouse=True)

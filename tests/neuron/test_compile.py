@@ -7,13 +7,18 @@ import pytest
 import torch
 
 import trnfft
+from tests import sweeps
+from tests.tolerances import near
+from trnfft.planner.accuracy import MAX_ERRORS
 
-from .comparison import Training, assert_close
+from .comparison import Training, all_near
 from .stand_in import compile_backend, nki_hop
 from .subjects import SUBJECTS
 
 compiled = functools.partial(torch.compile, backend="neuron", fullgraph=True)
-subjects = pytest.mark.parametrize("name", SUBJECTS)
+# Transforms of the same kind and the same dimensions have the same graphs but for a few products.
+ALIKE = ["ifft", "ihfft", "hfft", "fft2", "rfft2", "hfft2", "ihfft2", "ifftn", "irfftn", "ihfftn"]
+subjects = sweeps.some("name", SUBJECTS, [name for name in SUBJECTS if name not in ALIKE])
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +33,7 @@ def test_values_and_gradients(name, launches, counted):
     subject = SUBJECTS[name]
     training = Training(subject, "neuron", compiled)
     actual = training.step()
-    assert_close(actual, Training(subject, "cpu").step())
+    all_near(actual, Training(subject, "cpu").step())
     assert len(compile_backend.GRAPHS) == 2, "one graph forward, one backward"
     assert bool(launches) == bool(subject.kernels)
     with counted() as counts:
@@ -50,7 +55,7 @@ def test_another_batch_is_planned_anew(launches):
     for rows in (3, 5, 200):
         x = torch.randn(rows, 64)
         actual = run(x.to("neuron"))
-        assert_close([actual], [torch.fft.rfft(x).real])
+        all_near([actual], [torch.fft.rfft(x).real])
     assert len(launches) == 3
 
 
@@ -59,7 +64,7 @@ def test_precision_is_that_of_the_moment_of_compiling(launches):
     with trnfft.precision("kahan"):
         run = compiled(lambda x: trnfft.fft(x).real)
         actual = run(x.to("neuron"))
-    assert_close([actual], [torch.fft.fft(x.double()).real.float()], 1e-7)
+    near(actual.cpu(), torch.fft.fft(x.double()).real, MAX_ERRORS["kahan"])
     assert launches == [("butterfly", 2)]
     run(x.to("neuron"))
     assert launches[1:] == [("butterfly", 2)]
@@ -86,7 +91,7 @@ def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
 
     x = torch.randn(2, 8)
     run = torch.compile(lambda x: transform(x) + 1, backend="neuron")
-    assert_close([run(x.to("neuron"))], [torch.fft.fft(x).real + 1])
+    all_near([run(x.to("neuron"))], [torch.fft.fft(x).real + 1])
     assert launches == []
 
 
@@ -114,7 +119,7 @@ def test_dynamic_shapes_are_refused_before_the_backend_does(launches, fullgraph)
     torch._dynamo.reset()
     y = torch.ones(3, 8, device="neuron")
     torch._dynamo.maybe_mark_dynamic(y, 0)
-    assert_close([run(y)], [2 * torch.ones(3, 8)])
+    all_near([run(y)], [2 * torch.ones(3, 8)])
     assert len(launches) == 2
 
 
@@ -123,13 +128,15 @@ def test_the_last_graph_of_a_function_is_told_once(launches):
         return trnfft.irfft(trnfft.rfft(x)) * 2
 
     run = torch.compile(twice, backend="neuron")
-    limit = torch._dynamo.config.recompile_limit
-    told = []
+    limit, told = 3, []
     for rows in range(1, limit + 3):
-        with warnings.catch_warnings(record=True) as found:
+        with (
+            torch._dynamo.config.patch(recompile_limit=limit),
+            warnings.catch_warnings(record=True) as found,
+        ):
             warnings.simplefilter("always")
             x = torch.randn(rows, 8)
-            assert_close([run(x.to("neuron"))], [2 * x])
+            all_near([run(x.to("neuron"))], [2 * x])
         told += [(rows, str(w.message)) for w in found if "recompile_limit" in str(w.message)]
     ((rows, text),) = told
     assert rows == limit and text.startswith(f"this is graph {limit} of twice, as many as")
@@ -141,7 +148,7 @@ def test_shapes_that_vary_are_settled(launches):
     run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
     for shape in ((3, 8), (3, 12), (5, 12)):
         x = torch.randn(shape)
-        assert_close([run(x.to("neuron"))], [x])
+        all_near([run(x.to("neuron"))], [x])
     assert len(launches) == 6
 
 
@@ -156,7 +163,7 @@ def test_exported_programs_transform(strict, launches):
     x = torch.randn(3, 16)
     program = torch.export.export(Doubled(), (torch.ones(3, 16, device="neuron"),), strict=strict)
     launches.clear()
-    assert_close([program.module()(x.to("neuron"))], [2 * x])
+    all_near([program.module()(x.to("neuron"))], [2 * x])
     assert len(launches) == 2
 
 
@@ -167,16 +174,16 @@ def test_forward_mode_is_left_to_eager_mode():
         return torch.func.jvp(lambda x: trnfft.irfft(trnfft.rfft(x)), (x,), (dx,))[1]
 
     x, dx = torch.randn(2, 8).to("neuron")
-    assert_close([torch.compile(tangent, backend="neuron")(x, dx)], [dx])
+    all_near([torch.compile(tangent, backend="neuron")(x, dx)], [dx])
 
 
 def test_without_gradients(launches):
     x = torch.randn(2, 16)
     run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
     with torch.no_grad():
-        assert_close([run(x.to("neuron").requires_grad_())], [x])
+        all_near([run(x.to("neuron").requires_grad_())], [x])
     with torch.inference_mode():
-        assert_close([run(x.to("neuron"))], [x])
+        all_near([run(x.to("neuron"))], [x])
     assert len(launches) == 4
 
 
@@ -184,5 +191,5 @@ def test_without_gradients(launches):
 def test_autocast_changes_nothing(name, launches):
     with torch.autocast("neuron", torch.bfloat16):
         actual = Training(SUBJECTS[name], "neuron", compiled).step()
-    assert_close(actual, Training(SUBJECTS[name], "cpu").step())
+    all_near(actual, Training(SUBJECTS[name], "cpu").step())
     assert len(launches) > 0

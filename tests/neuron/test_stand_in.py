@@ -5,6 +5,7 @@ import torch
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
+from tests.tolerances import near, sums
 from trnfft.ops.transforms import _c2c
 
 from .stand_in import compile_backend, nki_hop
@@ -31,9 +32,9 @@ def test_it_has_no_storage_for_what_a_neuron_core_lacks(dtype):
 def test_it_stores_complex_numbers_and_decomposes_them_in_graphs():
     z = torch.randn(3, dtype=torch.complex64)
     device = z.to("neuron")
-    torch.testing.assert_close((device * device.conj()).cpu(), z * z.conj())
+    near((device * device.conj()).cpu(), z * z.conj(), sums(2))
     compiled = torch.compile(lambda z: z * z + 1, backend="neuron", fullgraph=True)
-    torch.testing.assert_close(compiled(device).cpu(), z * z + 1)
+    near(compiled(device).cpu(), z * z + 1, sums(4))
     assert {"aten::mul.Tensor", "aten::view_as_real", "aten::complex"} <= {
         node.target.name()
         for graph in compile_backend.GRAPHS

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 import trnfft
+from tests.tolerances import near, together
 
-from .comparison import relative_error
+from .comparison import STEP, near_host
 from .stand_in import compile_backend
 
 STEPS = 4
@@ -39,7 +40,8 @@ def train(device, how, counted=None):
     wanted = torch.roll(waves, 3, -1).cumsum(-1) / 4
     model, waves, wanted = model.to(device), waves.to(device), wanted.to(device)
     run = how(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, foreach=False)
+    # Without eps, small gradients, and their errors, would be as good as large ones.
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-2, foreach=False)
     losses, crossed = [], []
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -67,10 +69,11 @@ def test_training(how, counted, launches):
     compile_backend.GRAPHS.clear()
     losses, weights, crossed = train("neuron", how, counted)
     expected, expected_weights, _ = train("cpu", lambda model: model)
-    assert losses == pytest.approx(expected, rel=1e-5)
+    tolerance = together(*[STEP] * STEPS)
+    near(losses, expected, tolerance)
     assert losses[-1] < losses[0]
     for actual, weight in zip(weights, expected_weights, strict=True):
-        assert relative_error(actual, weight) < 1e-4
+        near_host(actual, weight, tolerance)
     assert [to_host for to_host, _ in crossed] == [0] * STEPS
     assert [to_device for _, to_device in crossed[1:]] == [0] * (STEPS - 1), "but for the tables"
     assert len(launches) >= STEPS * 4, "two layers, and their gradients"
