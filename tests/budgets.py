@@ -114,7 +114,7 @@ def piece_of_work() -> float:
     for _ in range(6000):
         matrix = np.tanh(matrix @ matrix.T / 32)[::-1].copy()
     tensor = torch.ones(64, 64)
-    for _ in range(3000):  # no derivative: it would fix which devices autograd knows
+    for _ in range(8000):  # no derivative: it would fix which devices autograd knows
         torch.fft.rfft(tensor).abs().sum()
     seconds = time.process_time() - start
     torch.set_num_threads(threads)
