@@ -38,7 +38,7 @@ def found(name: str) -> Callable[..., Any] | None:
     for place in _PLACES[name]:
         try:
             function = getattr(importlib.import_module(place), name, None)
-        except ImportError:
+        except (ImportError, OSError):  # OSError: a library that the package loads is missing
             continue
         if function is not None:
             return function

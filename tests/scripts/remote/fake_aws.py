@@ -334,7 +334,7 @@ class FakeAws:
         """Makes the environment of the Neuron SDK, whose python plays programs."""
         binaries = self.venv / "bin"
         binaries.mkdir(parents=True)
-        (binaries / "python").write_text(VENV_PYTHON.format(python=sys.executable))
+        (binaries / "python").write_text(VENV_PYTHON.format(python=quote(sys.executable)))
         (binaries / "python").chmod(0o755)
         (binaries / "play.py").write_text(PLAY)
         self.behave({})

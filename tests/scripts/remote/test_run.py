@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from shlex import quote
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_venv_of_a_base_image_comes_from_apt(call, aws, wheels):
     instance = aws.new_instance()
     bare = aws.disk(instance) / "bin"
     make = f'test -e $HOME/venv-there && exec ln -s {aws.venv} "$3"; exit 1'
-    other = f'exec {sys.executable} -IS "$@"'
+    other = f'exec {quote(sys.executable)} -IS "$@"'
     aws.program(bare / "python3", f'if [ "$1 $2" = "-m venv" ]; then {make}; fi\n{other}')
     aws.program(bare / "apt-get", 'echo "$*" >> $HOME/apt.log; touch $HOME/venv-there')
     result = call("run", "--instance", instance, "--sets", "parity", venv=False)

@@ -41,11 +41,12 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
     # All of the shipped plans take most of a second. tests/planner/test_wisdom.py reads them.
     monkeypatch.setattr(wisdom, "EXAMINED", 5)
-    health_checks.import_error.cache_clear()
-    planner.forget()
+    kept = (health_checks.import_error.cache_clear, torch_neuron.found.cache_clear, planner.forget)
+    for forget in kept:
+        forget()
     yield
-    health_checks.import_error.cache_clear()
-    planner.forget()
+    for forget in kept:
+        forget()
 
 
 @pytest.fixture
