@@ -54,7 +54,8 @@ BUDGETS: dict[str, dict[str, float]] = {
     "xla": {"": 100},
     "processors": {"": 100},
 }
-RUN_PROGRAMS = ("tests/docs/", "tests/examples/")  # in processes that a server forks
+# Their programs run in processes that a server forks.
+RUN_PROGRAMS = ("tests/docs/", "tests/examples/", "tests/scripts/test_hugging_face_kernel.py")
 
 
 @dataclass

@@ -5,6 +5,7 @@ higher floor registers itself, or a Protocol of what it asks.
 """
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -49,11 +50,19 @@ def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
     return {module for module in found if module in known and module != name}
 
 
+def parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields all statements below a node, and what else holds statements, but no expressions."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from parts(child)
+
+
 @cache
 def statements(path: Path) -> list[tuple[int, str, tuple[str, ...]]]:
     """Returns the level, the module and the names of each import; `import module` has no names."""
     found = []
-    for node in ast.walk(parsed(path)):
+    for node in parts(parsed(path)):
         if isinstance(node, ast.Import):
             found += [(0, alias.name, ()) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -20,7 +20,8 @@ import trnfft  # noqa: E402
 
 OF_TORCH = {"trnfft.fftfreq", "trnfft.rfftfreq"}  # torch's own functions, with its docstrings
 SKIPPED = {"trnfft.nn.split.SplitWeight"}  # a base class, which has no use of its own
-DEAR = {"trnfft.next_fast_len"}  # searches for the plans of many lengths
+# Those that search for plans of several lengths, whose like is on pages or is cheaper.
+DEAR = {"trnfft.next_fast_len", "trnfft.fft_workspace_bytes", "trnfft.distributed.plan"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -18,7 +18,7 @@ from nki_sim import hardware, measured_times  # noqa: E402
 PAGE = (ROOT / "docs" / "how_fast.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())
 MODELLED = [name for name in host_and_chip.TABLES if name != "host"]
-DEAR = ("kernels", "rows")  # tables, of which a part is compared by default
+DEAR = ("kernels", "calls", "rows")  # tables, of which a part is compared by default
 
 
 def cells(table):
@@ -33,6 +33,11 @@ def test_the_page_has_the_table(name):
 def test_the_page_has_the_kernels_of_the_longest_transforms(monkeypatch):
     monkeypatch.setattr(host_and_chip, "SHAPES", host_and_chip.SHAPES[-2:])
     assert set(host_and_chip.kernels().splitlines()) <= set(PAGE.splitlines())
+
+
+def test_the_page_has_the_calls_of_the_shortest_transforms(monkeypatch):
+    monkeypatch.setattr(host_and_chip, "CALLS", host_and_chip.CALLS[:2])
+    assert set(host_and_chip.calls().splitlines()) <= set(PAGE.splitlines())
 
 
 def test_the_page_has_the_rows_that_last_as_long_as_a_launch():

@@ -132,14 +132,14 @@ def test_low_pass_filter(run, tmp_path):
 
 
 def test_low_pass_filter_by_matrix_products(run, tmp_path):
-    printed = run("low_pass_filter", tmp_path, "--backend", "matmul", "--steps", 50)
+    printed = run("low_pass_filter", tmp_path, "--backend", "matmul", "--steps", 30)
     first, last = numbers(printed.splitlines()[0])[1], numbers(printed.splitlines()[1])[1]
     assert last < first / 4
 
 
 def test_fourier_neural_operator(run, tmp_path):
     """After some steps; the picture is that of all steps, below."""
-    printed = run("fourier_neural_operator", tmp_path, "--steps", 20)
+    printed = run("fourier_neural_operator", tmp_path, "--steps", 10)
     assert words(printed) == words(shown("fourier_neural_operator"))
     spectral, spectral_fine, *others = percentages(printed)
     assert max(spectral, spectral_fine) < 0.7 * min(others)

@@ -113,6 +113,11 @@ class Launched:
             return x.shape[1]
         return math.prod(radices) if radices else 2 * (x.shape[1] - 1)
 
+    def factors(self, n: int, inverse: bool | None, scale: float | None) -> tuple[bool, float]:
+        """Returns whether the transform is an inverse, and its factor, of arguments or None."""
+        inverse = self.is_to_real if inverse is None else inverse
+        return inverse, (1 / n if inverse else 1.0) if scale is None else scale
+
     def transform(
         self,
         x: np.ndarray,
@@ -133,8 +138,7 @@ class Launched:
             options: those of the tables.
         """
         n = n or self.length(x, radices)
-        inverse = self.is_to_real if inverse is None else inverse
-        scale = (1 / n if inverse else 1.0) if scale is None else scale
+        inverse, scale = self.factors(n, inverse, scale)
         inputs = [x.real, x.imag] if np.iscomplexobj(x) else [x]
         inputs = [np.ascontiguousarray(each, np.float32) for each in inputs]
         others = arguments(self.algorithm, n, tuple(radices), inverse, scale, **options)
@@ -202,8 +206,11 @@ class Launched:
     ) -> None:
         """Fails unless rows are as accurate as ever, whatever another row holds."""
         x = x.astype(np.complex64 if np.iscomplexobj(x) else np.float32)
-        _, _, exact = self.transform(x, radices, **options)
-        tolerance = self.tolerance(options.get("n") or self.length(x, radices), radices, **options)
+        n = options.get("n") or self.length(x, radices)
+        inverse, scale = self.factors(n, options.get("inverse"), options.get("scale"))
+        double = x.astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+        exact = self.exact(double, n, inverse, scale)
+        tolerance = self.tolerance(n, radices, **options)
 
         def run(spoiled: np.ndarray) -> np.ndarray:
             return self.transform(spoiled, radices, **options)[0]

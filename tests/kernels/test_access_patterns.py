@@ -25,7 +25,7 @@ from .samples import real
 
 SHAPES = ((2, 3, 4), (16, 16), (3, 4, 5, 6))  # of kernels for shapes, those they take
 LENGTHS = (12, 64, 100, 131, 1000, 1024, 4096)  # of the others, the shortest
-ROWS = 3
+ROWS = 3  # two of what is large
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_both_readings_give_the_same(loops, name, chip, cores):
     found = recipes(algorithm)
     assert found
     for recipe in found:
-        shapes = algorithm.inputs(recipe, ROWS)
+        shapes = algorithm.inputs(recipe, ROWS if recipe.n < 2**16 else 2)
         if algorithm is STRIDED_STOCKHAM:
             shapes = [(2, recipe.n, ROWS)] * 2
         inputs = [real(*shape) for shape in shapes]

@@ -200,13 +200,15 @@ WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies
     (700, 256, 130, 1),  # one slot
     (1100, 3, 1100, 8),  # rows and blocks of transforms
     (140, 128, 192, 16),  # without strips
+    (150, 150, 131, 6),  # as the first and the fourth, by default
+    (140, 128, 96, 16),
 ]
 
 
 @sweeps.some(
     "shape, chip, programs",
     [(shape, *launch) for shape in WIDE for launch in (("trn1", 1), ("trn2", 2), ("trn3", 1))],
-    [(WIDE[0], "trn1", 1), (WIDE[3], "trn2", 2)],
+    [(WIDE[4], "trn1", 1), (WIDE[5], "trn2", 2)],
 ).with_args(ids=str)
 def test_loops_over_several_axes(monkeypatch, chip, programs, shape):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)

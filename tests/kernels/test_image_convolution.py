@@ -108,13 +108,13 @@ IMAGES = [
 
 @on_chips("rows, columns, held, kept", IMAGES, CHIPS, [("trn2", *IMAGES[2]), ("trn1", *IMAGES[9])])
 def test_images_and_filters(rows, columns, held, kept):
-    for batch, filters in ((1, 1), (6, 3)):
+    for batch, filters in ((1, 1), (6, 3) if math.prod(held) < 4000 else (4, 2)):
         check(batch, filters, rows, columns, held, kept)
 
 
 @on_chips("batch, filters", [(3, 1), (3, 3)], CHIPS)
 def test_a_filter_of_all_images_and_one_each(batch, filters):
-    for case in IMAGES[:10]:
+    for case in IMAGES[:10:3]:
         check(batch, filters, *case)
 
 
@@ -236,7 +236,7 @@ FIT = [
     [(chip, *case) for chip in ("trn1", "trn2") for case in FIT],
     [
         *(("trn1", *FIT[place]) for place in (4, 8, 12)),
-        *(("trn2", *FIT[place]) for place in (1, 7)),
+        ("trn2", *FIT[7]),
     ],
 ).with_args(ids=str, indirect=["strict_chip"])
 def test_large_images_fit(strict_chip, batch, held, rows, columns):

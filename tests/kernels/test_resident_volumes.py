@@ -64,8 +64,8 @@ def dry(batch, shape, is_real):
 
 @sweeps.some(
     "strict_chip, make, batch",
-    itertools.product(["trn1", "trn2"], [real, normal], [1, 3]),
-    [("trn1", real, 3), ("trn2", normal, 1)],
+    itertools.product(["trn1", "trn2"], [real, normal], [1, 2, 3]),
+    [("trn1", real, 2), ("trn2", normal, 1)],
 ).with_args(indirect=["strict_chip"])
 def test_both_directions(strict_chip, make, batch):
     x = make(batch, *CUBE)
@@ -98,7 +98,12 @@ def test_the_largest_volume():
 
 @on_first_chip("trn1", "trn2", "trn3")
 @pytest.mark.parametrize(
-    "shape, is_real", [((128, 128, 128), True), ((64, 128, 128), True), ((128, 64, 128), False)]
+    "shape, is_real",
+    [
+        sweeps.whole((128, 128, 128), True),
+        ((64, 128, 128), True),
+        ((128, 64, 128), False),
+    ],
 )
 def test_volumes_one_after_the_other_fit(shape, is_real):
     assert fits(dry(3, shape, is_real))

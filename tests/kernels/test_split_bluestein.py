@@ -31,7 +31,10 @@ LENGTHS = [
 @sweeps.some(
     "n, radices, batch, inverse",
     [(*case, batch, inverse) for case in LENGTHS for batch in (1, 3) for inverse in (False, True)],
-    [(*case, 3 - 2 * (place // 2 % 2), place % 2 == 1) for place, case in enumerate(LENGTHS)],
+    [
+        (*case, batch, place % 2 == 1)
+        for place, (case, batch) in enumerate(zip(LENGTHS, (3, 3, 1, 1, 1, 3), strict=True))
+    ],
 ).with_args(ids=str)
 def test_lengths_and_batches_both_ways(n, radices, batch, inverse):
     Launched("split_bluestein").check(normal(batch, n), radices, inverse)
@@ -85,7 +88,8 @@ def test_long_batches_keep_the_rules_and_are_a_loop(n, radices):
 
 
 @pytest.mark.parametrize(
-    ("chip", "floors"), [("trn1", 17.5), ("trn2", 22.5), sweeps.whole("trn3", 28.0)]
+    ("chip", "floors"),
+    [("trn1", 17.5), *(sweeps.whole(*case) for case in (("trn2", 22.5), ("trn3", 28.0)))],
 )
 def test_a_long_prime_is_near_what_its_products_take(chip, floors):
     n = 1048573

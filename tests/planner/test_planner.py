@@ -84,7 +84,8 @@ def test_predicted_errors_are_within_a_factor_of_three(n):
 def test_specs_are_shapes_and_dtypes_of_the_tables(n):
     for algorithm in [*LINES, STRIDED_STOCKHAM]:
         if not algorithm.why_not(n):
-            for recipe in algorithm.recipes(n):
+            recipes = algorithm.recipes(n)
+            for recipe in recipes if n < 4096 else {recipes[0], recipes[-1]}:
                 assert shapes(algorithm.specs(recipe)) == shapes(algorithm.arguments(recipe))
 
 
@@ -97,7 +98,7 @@ def shapes(value):
 
 
 @pytest.mark.parametrize("inverse", [False, True])
-@pytest.mark.parametrize("n", [16, 1000, 257, 4099])
+@pytest.mark.parametrize("n", [16, 1000, 257, whole(4099)])
 def test_arguments_have_direction_and_scale(n, inverse):
     for algorithm in LINES:
         if not algorithm.why_not(n):
@@ -138,8 +139,7 @@ def test_long_and_smooth_lengths_are_not_folded(n, batch):
 @sweeps.some(
     "batch, n",
     itertools.product([1, 64], [1, 2, 100, 127, 257, 509, 1000, 1024, 4096, 8192, 60000, 65521]),
-    [(1, 1), (64, 2), (64, 100), (1, 127), (64, 257), (1, 509), (1, 1024), (1, 4096), (1, 60000)]
-    + [(1, 65521)],
+    [(1, 1), (64, 2), (64, 100), (1, 127), (64, 257), (1, 509), (1, 1024), (1, 4096), (1, 65521)],
 )
 def test_the_choice_is_the_cheapest_that_fits(n, batch):
     plan = planner.search(request(n, batch))
@@ -160,7 +160,7 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
 @sweeps.some(
     "n, inverse",
     itertools.product([1, 8, 131, 256, 1000, 4096], [False, True]),
-    [(1, False), (8, True), (131, False), (256, True), (256, False), (1000, True)],
+    [(1, False), (8, True), (131, False), (256, True), (256, False)],
 )
 def test_real_data_has_plans_of_its_own(n, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**17 // n)
@@ -175,7 +175,7 @@ def test_real_data_has_plans_of_its_own(n, inverse):
 
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize(
-    ("n", "batch"), [(16384, 64), (30000, 4), whole(30000, 32), whole(2**17, 1)]
+    ("n", "batch"), [(16384, 64), whole(30000, 4), whole(30000, 32), whole(2**17, 1)]
 )
 def test_long_real_data_takes_less_than_complex_data(n, batch, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=batch)
@@ -346,10 +346,20 @@ def test_errors(arguments, error, message):
         trnfft.plan(**arguments)
 
 
-@pytest.mark.parametrize("target", ["trn1", whole("trn2"), whole("trn3")])
-def test_a_prime_close_to_a_million_has_a_kernel_on_every_chip(target):
-    """The last convolution before 2^21 points, which leaves the least room in SBUF."""
-    plan = trnfft.plan(1048573, target=target, cores=1)
+MILLION = 1048573  # a prime, whose convolution is the last one before 2^21 points
+
+
+def test_a_prime_close_to_a_million_has_a_kernel():
+    """That convolution leaves the least room in SBUF."""
+    recipe = ALGORITHMS["split_bluestein"].recipes(MILLION)[0]
+    assert recipe.inner.n == 2**21
+    assert cost.price(recipe, 1, hardware.TRN1).launches == 1
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("target", hardware.NAMES)
+def test_a_prime_close_to_a_million_has_a_plan_on_every_chip(target):
+    plan = trnfft.plan(MILLION, target=target, cores=1)
     assert (plan.algorithm, plan.inner.n) == ("split_bluestein", 2**21)
 
 

@@ -84,7 +84,7 @@ def test_gradients_have_the_precision_of_their_forward_pass():
     [
         *[("bf16", n, "nki-sim") for n in (8, 128, 509)],
         ("bf16", 1000, "torch"),
-        *[("bf16_refined", n, "nki-sim") for n in (128, 1000)],
+        ("bf16_refined", 128, "nki-sim"),
         ("bf16_refined", 509, "torch"),
     ],
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import hugging_face_kernel
+from tests import programs
 from tests.tolerances import near, sums, transforms
 
 ROOT = Path(__file__).parents[2]
@@ -29,10 +30,11 @@ kernel = sys.modules[name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kernel)
 """
 BESIDE = "import trnfft\ntorch.manual_seed(0)\n"
-WITHOUT = (
-    "import sys\n"
-    "sys.modules['trnfft'] = sys.modules['nki_kernels'] = sys.modules['nki_sim'] = None\n"
-)
+WITHOUT = """
+import sys
+ours = ("trnfft", "nki_kernels", "nki_sim")
+sys.modules |= {one: None for one in [*ours, *sys.modules] if one.partition(".")[0] in ours}
+"""
 # Outputs and gradients of the layer, which the test compares.
 COMPUTE = """
 config = importlib.import_module(f"{name}.trnfft.config")
@@ -103,8 +105,10 @@ def check_results(folder):
     near(halves["half"], halves["rounded"], sums(1, "bfloat16"))
 
 
-def test_it_computes_without_an_installed_trnfft(run, tmp_path):
+def test_it_computes_without_an_installed_trnfft(folder, tmp_path):
     """The default smoke test, in one process: numbers, shipped plans, and sentences on errors."""
+    pytest.importorskip("torch")
+    program = tmp_path / "program.py"
     code = """
 wisdom = importlib.import_module(f"{name}.trnfft.planner.wisdom")
 assert min(len(wisdom.shipped(chip)) for chip in ("trn1", "trn2", "trn3")) > 100
@@ -114,7 +118,9 @@ for x in (torch.ones(2, 3), torch.ones(2, 3, 4, dtype=torch.cfloat), [1.0]):
     except (IndexError, TypeError) as error:
         print(error)
 """
-    lines = run(WITHOUT + LOAD + COMPUTE + SAVE + code).splitlines()
+    code = (WITHOUT + LOAD + COMPUTE + SAVE + code).replace("{folder!r}", repr(str(folder)))
+    program.write_text(code, "utf-8")
+    lines = programs.printed_by([program], tmp_path, tmp_path / "cache").splitlines()
     assert len(lines) == 3
     assert all(line.startswith("argument 'hidden_states' ") for line in lines)
     check_results(tmp_path)

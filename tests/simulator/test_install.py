@@ -46,12 +46,13 @@ def python(
 
 
 def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "script.py").write_text(SCRIPT + CONSTANTS)
     done = python("-m", "nki_sim", "script.py", "a", "--b", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1024.0 1024.0 ['a', '--b'] __main__\n"
 
 
+@pytest.mark.sweep  # by default in commands/test_run.py
 def test_a_missing_script_is_one_sentence(tmp_path):
     done = python("-m", "nki_sim", "absent.py", cwd=tmp_path)
     assert done.returncode == 2
@@ -108,13 +109,18 @@ def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
 
 def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
     installed_nki(tmp_path, REAL)
-    (tmp_path / "script.py").write_text(SCRIPT)
     code = "from nki_kernels import isa; print(isa.REAL_NKI)"
     forced = {"TRNFFT_SIMULATOR": "1"}
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.sweep
+def test_the_command_is_the_simulators_with_the_setting_too(tmp_path):
+    installed_nki(tmp_path, REAL)
+    (tmp_path / "script.py").write_text(SCRIPT)
     run = "-m", "nki_sim", "script.py"
-    done = python(*run, cwd=tmp_path, path=str(tmp_path), **forced)
+    done = python(*run, cwd=tmp_path, path=str(tmp_path), TRNFFT_SIMULATOR="1")
     assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
 
@@ -136,9 +142,3 @@ assert dge_mode is nisa.dge_mode and nisa_constants.oob_mode is nisa.oob_mode
 names = ("dge_mode", "dma_engine", "engine", "matmul_perf_mode", "nc_version", "oob_mode")
 assert all(getattr(nisa_constants, n) is getattr(nisa, n) for n in (*names, "reduce_cmd"))
 """
-
-
-def test_constants_of_the_isa(tmp_path):
-    (tmp_path / "script.py").write_text(CONSTANTS)
-    done = python("-m", "nki_sim", "script.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
+from tests import sweeps
 from tests.tolerances import elementary, near, sums
 
 from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
@@ -63,9 +64,11 @@ def trn(monkeypatch: pytest.MonkeyPatch, generation: int) -> None:
 # Casts and copies.
 
 
-@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, "bool"])
-@pytest.mark.parametrize("target", [*FLOATS, *INTEGERS, "bool", "int16", "uint32", "float8_e4m3fn"])
-@pytest.mark.parametrize("engine", ["vector", "gpsimd", "dma"])
+@sweeps.pairs(
+    source=[*FLOATS, *INTEGERS, "bool"],
+    target=[*FLOATS, *INTEGERS, "bool", "int16", "uint32", "float8_e4m3fn"],
+    engine=["vector", "gpsimd", "dma"],
+)
 def test_copies_cast(source: str, target: str, engine: str) -> None:
     values = sample((4, 6, 5), source) if source in INTEGERS else sample((4, 6, 5)) * 100
     data = values.astype(NUMPY[source])
@@ -563,9 +566,7 @@ def test_invert_and_two_bitvec_steps(dtype: str) -> None:
     assert_same(ones, ~data)
 
 
-@pytest.mark.parametrize("first", ARITHMETIC)
-@pytest.mark.parametrize("second", ["add", "subtract", "minimum", None])
-@pytest.mark.parametrize("reverse", [False, True])
+@sweeps.pairs(first=ARITHMETIC, second=["add", "subtract", "minimum", None], reverse=[False, True])
 def test_tensor_scalar(first: str, second: str | None, reverse: bool) -> None:
     data, column = sample((8, 3, 5), "bfloat16"), sample((8, 1), seed=1)
     data[:, 0] = 0.75
@@ -784,10 +785,12 @@ REDUCERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCERS)
-@pytest.mark.parametrize("axis", [(3,), (2, 3), (1, 2, 3), 3, -1, [-2, -1]])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
-@pytest.mark.parametrize("negate", [False, True])
+@sweeps.pairs(
+    name=REDUCERS,
+    axis=[(3,), (2, 3), (1, 2, 3), 3, -1, [-2, -1]],
+    dtype=["float32", "bfloat16", "int32"],
+    negate=[False, True],
+)
 def test_tensor_reduce(name: str, axis: Any, dtype: str, negate: bool) -> None:
     data = (sample((32, 2, 3, 4), "int32") % 4 - 1).astype(NUMPY[dtype])
     axes = tuple(a % 4 for a in ([axis] if isinstance(axis, int) else axis))

@@ -10,6 +10,7 @@ import pytest
 from scipy import special, stats
 
 from nki_kernels.isa import nisa, nki, nl
+from tests import sweeps
 from tests.tolerances import elementary, near, sums
 
 from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
@@ -67,9 +68,11 @@ def check(found: Any, exact: Any, dtype: str, tolerance: float) -> None:
         near(wide(found), exact, tolerance + sums(1, dtype))
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("out", [None, "float32", "bfloat16"])
+@sweeps.pairs(
+    name=ACTIVATIONS,
+    dtype=["float32", "bfloat16", "float16"],
+    out=[None, "float32", "bfloat16"],
+)
 def test_unary(name: str, dtype: str, out: str | None) -> None:
     values = np.linspace(-3.9, 3.9, 120).reshape(4, 5, 6)
     values = np.abs(values) + 0.1 if name in POSITIVE else values
@@ -121,9 +124,7 @@ BINARY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", BINARY)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("out", [None, "float32", "uint8"])
+@sweeps.pairs(name=BINARY, dtype=DTYPES, out=[None, "float32", "uint8"])
 def test_binary(name: str, dtype: str, out: str | None) -> None:
     a, b = sample((4, 3, 5), dtype), sample((4, 3, 5), dtype, 1)
     b[:, 0] = a[:, 0]
@@ -230,10 +231,12 @@ def test_mistakes(call: Any) -> None:
 REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "mean": np.mean}
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("axis", [-1, 3, (2, 3), (1, 2, 3), [3]])
-@pytest.mark.parametrize("keepdims", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@sweeps.pairs(
+    name=REDUCTIONS,
+    axis=[-1, 3, (2, 3), (1, 2, 3), [3]],
+    keepdims=[False, True],
+    dtype=["float32", "bfloat16", "int32"],
+)
 def test_reductions(name: str, axis: Any, keepdims: bool, dtype: str) -> None:
     data = (sample((4, 2, 3, 4), "int32") % 4).astype(NUMPY[dtype])
     axes = axis if isinstance(axis, int) else tuple(axis)

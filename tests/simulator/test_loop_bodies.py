@@ -370,6 +370,16 @@ def test_after_a_loop_instructions_are_free_again():
     nki_sim.simulate(kernel)()
 
 
+KEPT = 100  # issues
+
+
+@pytest.fixture
+def forgets_soon(monkeypatch):
+    """The simulator remembers few instructions."""
+    monkeypatch.setattr(issue_cache.IssueCache.__init__, "__defaults__", (KEPT, 1 << 20))
+    monkeypatch.setattr(issue_cache, "_caches", {})
+
+
 def scaled_often(change):
     """A body with more different instructions than the simulator remembers."""
     shift = contextvars.ContextVar("shift", default=0)  # which the check of state does not see
@@ -382,7 +392,7 @@ def scaled_often(change):
         def body(i):
             first = shift.get()
             shift.set(first + change)
-            for n in range(first, first + issue_cache.CAPACITY + 100):
+            for n in range(first, first + KEPT + 100):
                 scale = 1.0 + n
                 nisa.activation_reduce(
                     tile, nl.copy, tile, reduce_op=nl.add, reduce_res=sums, scale=scale
@@ -395,11 +405,11 @@ def scaled_often(change):
     return kernel
 
 
-def test_an_instruction_that_the_simulator_has_forgotten_is_the_same_again():
+def test_an_instruction_that_the_simulator_has_forgotten_is_the_same_again(forgets_soon):
     timeline = nki_sim.dry_run(scaled_often(0), X)
     assert timeline.loops[0].trips == 3
 
 
-def test_an_instruction_that_the_simulator_has_forgotten_may_have_changed():
+def test_an_instruction_that_the_simulator_has_forgotten_may_have_changed(forgets_soon):
     with pytest.raises(NkiValidationError, match="issues other instructions later"):
         nki_sim.dry_run(scaled_often(1), X)

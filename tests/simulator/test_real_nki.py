@@ -49,6 +49,24 @@ def run(tmp_path):
     return run
 
 
+def test_a_kernel_is_modelled_and_simulated_as_a_copy(run):
+    code = """
+import numpy as np
+import nki_sim
+from nki_kernels import isa
+from nki_kernels.fft import dft_gemm
+from tests.tolerances import near, transforms
+assert isa.REAL_NKI and not isinstance(dft_gemm.dft_gemm, nki_sim.Kernel)
+x = np.random.default_rng(0).standard_normal((2, 7)).astype(np.float32)
+arrays = x, 0 * x, dft_gemm.dft_gemm_matrix(7, False, 1.0)
+re, im = nki_sim.simulate(dft_gemm.dft_gemm)(*arrays)
+near(re + 1j * im, np.fft.fft(x.astype(np.float64)), transforms(7))
+print(nki_sim.dry_run(dft_gemm.dft_gemm, *arrays).total_ns)
+"""
+    assert float(run(code)) > 0
+
+
+@pytest.mark.sweep
 def test_a_plan_is_searched_for_and_simulated(run):
     code = """
 import torch, trnfft

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_kernels.isa import nisa, nki, nl
+from tests import sweeps
 
 from .conftest import RULE, new, run, to_hbm
 
 KINDS = ("slice", "index", "permute", "expand", "squeeze")
 KINDS += ("broadcast", "split", "flatten", "reshape", "rearrange")
-QUICK = settings(max_examples=150, deadline=None)
+QUICK = settings(max_examples=100, deadline=None)
 
 
 def counted(shape: tuple[int, ...]) -> Any:
@@ -113,7 +114,7 @@ def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
 
 @QUICK
 @given(st.data())
-@pytest.mark.parametrize("memory", ["sbuf", "psum", "hbm"])
+@sweeps.some("memory", ["sbuf", "psum", "hbm"], ["sbuf", "hbm"])
 def test_chains_of_views(memory: str, data: Any) -> None:
     chip = memory != "hbm"
     free = data.draw(st.lists(st.integers(1, 6), min_size=1 + (not chip), max_size=3))

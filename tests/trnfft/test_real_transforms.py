@@ -70,7 +70,7 @@ def test_norms_and_orthogonal_matrices(name, type, n):
 @pytest.mark.parametrize("name", ["dct", "dst"])
 @pytest.mark.parametrize(
     "lengths",
-    [(1, 2, 3, 4, 5, 16, 31), sweeps.whole((*range(6, 16), 17, 64, 101, 256))],
+    [(1, 2, 3, 4, 31), sweeps.whole((*range(5, 18), 64, 101, 256))],
     ids=["some", "others"],
 )
 def test_single_precision_on_every_backend(lengths, name, type, backend):
@@ -99,7 +99,7 @@ def calls_of_several_dimensions(draw):
 
 
 @given(calls_of_several_dimensions())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 def test_several_dimensions(call):
     name, type, shape, arguments = call
     x = random(*shape)
@@ -230,7 +230,7 @@ def test_gradients_on_the_simulator(type):
 
 
 def test_compiled_for_other_shapes():
-    compiled = torch.compile(trnfft.dct, fullgraph=True, backend="aot_eager", dynamic=True)
+    compiled = torch.compile(trnfft.dct, fullgraph=True, backend="eager", dynamic=True)
     for shape in ((2, 8), (3, 9)):
         x = random(*shape)
         near(compiled(x), trnfft.dct(x), tolerance(x))

@@ -366,7 +366,7 @@ def test_both_are_compiled_to_one_graph(backend):
 def test_compiled_code_does_not_read_how_windows_add_up():
     spectra = trnfft.stft(random(16), 8, 8, center=False)
     torch._dynamo.reset()
-    compiled = torch.compile(trnfft.istft, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(trnfft.istft, fullgraph=True, backend="eager")
     x = compiled(spectra, 8, 8, window=torch.zeros(8, dtype=torch.float64), center=False)
     assert not x.isfinite().any()
 

@@ -63,7 +63,8 @@ def test_the_bench_programs_are_there():
 
 def test_launched_instance_with_bucket(call, aws, tmp_path):
     aws.s3.create_bucket(Bucket="results")
-    result = call("run", "--template", aws.new_template(), "--bucket", "results")
+    sets = "--sets", "parity,accuracy"
+    result = call("run", "--template", aws.new_template(), "--bucket", "results", *sets)
     assert result.exit_code == 0, result.output
     assert read(tmp_path / "out", "accuracy.json") == {"from": "bench.accuracy"}
     assert aws.states() == ["terminated"]

@@ -68,7 +68,7 @@ def ahead(x):
 
 
 if __name__ == "__main__":
-    ahead(np.zeros((512, 12288), np.float32))
+    ahead(np.zeros((256, 12288), np.float32))
 """
 
 BAD = """

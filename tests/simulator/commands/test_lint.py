@@ -39,6 +39,10 @@ def test_the_release_is_one_that_is_known(here, folder, monkeypatch):
 def test_the_module_lint_is_the_same_command(nki_sim):
     done = nki_sim("bad.py", "--nki=0.6", module="nki_sim.lint")
     assert done.returncode == 1 and "bad.py:8: error: comprehensions" in done.stdout
+
+
+@pytest.mark.sweep
+def test_the_module_lint_says_its_own_name(nki_sim):
     done = nki_sim("absent.py", module="nki_sim.lint")
     assert (
         done.returncode == 2 and done.stderr == "nki_sim.lint: absent.py: there is no such file\n"

@@ -124,7 +124,7 @@ MODELS = {
     "mel": (lambda: trnfft.nn.MelSpectrogram(n_fft=64, n_mels=10), (20, 4000)),
     "block circulant": (lambda: trnfft.nn.BlockCirculantLinear(48, 32, 16), (5, 48)),
     "large blocks": (lambda: trnfft.nn.BlockCirculantLinear(600, 300, 300), (2, 600)),
-    "long filter": (lambda: trnfft.nn.FFTConv1d(2, 3, 9), (1, 2, 100)),
+    "long filter": (lambda: trnfft.nn.FFTConv1d(2, 3, 5), (1, 2, 40)),
     "convolve": (lambda: lambda x: trnfft.convolve(x, torch.ones(1, 9), dims=-1), (3, 90)),
     "bloom": (lambda: lambda x: bloom.bloom(x, torch.ones(5, 5) / 25), (1, 3, 20, 24)),
     "stft": (lambda: lambda x: trnfft.stft(x, 64, window=torch.hann_window(64)).abs(), (2, 400)),

@@ -25,8 +25,8 @@ def with_wrong_numbers(device):
 
 
 def failing(device, how):
-    """The third process dies or raises an error, while the others exchange."""
-    if dist.get_rank() == 2:
+    """The second process dies or raises an error, while the others exchange."""
+    if dist.get_rank() == 1:
         if how == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         raise MemoryError("no room")

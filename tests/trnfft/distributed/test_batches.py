@@ -30,8 +30,11 @@ CALLS = {
 }
 
 
-def check(rank, backend):
-    """Fails unless each call is as by one process, without communication.
+MAIN = ("fft", "planned", "rfft2", "irfft", "dct", "czt", "stft", "convolve")
+
+
+def check(rank, backend, names):
+    """Fails unless each call of these names is as by one process, without communication.
 
     The longest has two transforms of four times the points, here and there.
     """
@@ -43,7 +46,8 @@ def check(rank, backend):
     x = cases.sample(case)
     x = x if backend == "torch" else x.float()
     given, tolerance = cases.spread(x, case), transforms(4 * 12, 4, x.dtype)
-    for name, call in CALLS.items():
+    for name in names:
+        call = CALLS[name]
         with trnfft.backend(backend):
             wanted = call(trnfft, x)
             with CommDebugMode() as counted:
@@ -54,9 +58,14 @@ def check(rank, backend):
         cases.compare(y, wanted, tolerance, message=name)
 
 
-@pytest.mark.parametrize("backend", ["matmul", sweeps.whole("torch")])
-def test_without_communication(four, backend):
-    four.run(check, backend)
+@pytest.mark.parametrize(
+    ("backend", "names"),
+    [("matmul", MAIN), *(sweeps.whole(backend, tuple(CALLS)) for backend in ("matmul", "torch"))],
+    ids=["matmul, main", "matmul", "torch"],
+)
+def test_without_communication(four, backend, names):
+    """Other calls are compared by default in test_every_function.py."""
+    four.run(check, backend, names)
 
 
 def by_operators(rank):

@@ -117,13 +117,13 @@ def test_wrong_numbers_of_one_process():
 
 @pytest.mark.parametrize(
     ("how", "text"),
-    [("dies", "rank 2 has died: SIGKILL"), ("raises", "rank 2: MemoryError: no room")],
+    [("dies", "rank 1 has died: SIGKILL"), ("raises", "rank 1: MemoryError: no room")],
 )
 def test_a_process_that_fails(monkeypatch, how, text):
     monkeypatch.setattr(processes, "_GRACE", 0.5)  # s, as those that are silent stay so
     start = time.monotonic()
     with pytest.raises(processes.Failure) as error:
-        processes.started(sabotage.failing, 4, "cpu", how)
+        processes.started(sabotage.failing, 3, "cpu", how)
     assert str(error.value) == text
     assert time.monotonic() - start < 60
 

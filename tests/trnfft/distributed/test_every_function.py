@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import trnfft
+from tests import sweeps
 from tests.tolerances import sums, together, transforms
 from tests.trnfft.distributed import cases
 from tests.trnfft.distributed.cases import Case
@@ -242,14 +243,17 @@ def tolerance(dtype, degree=1):
     return together(transforms(40**2, 4 * degree, dtype), sums(120 * degree, dtype))
 
 
-def outcomes(rank, processes, backend, form):
-    """What each call with each split sends; fails unless its result is as by one process."""
+def outcomes(rank, processes, backend, form, splits):
+    """What each call with each split sends; fails unless its result is as by one process.
+
+    splits: "all", or "some", which is one of those that send nothing, and the others.
+    """
     found = {}
     with trnfft.backend(backend):
         for name, entry in table().items():
             if (form == "tensors" and entry.layer) or (form != "tensors" and not entry.layer):
                 continue
-            dims = (*entry.free, *entry.along)
+            dims = (*entry.free[: None if splits == "all" else 1], *entry.along)
             if form == "copies" or name.endswith((" 1", " 3", " 4")) or not entry.along:
                 dims = (*entry.free[:1], *entry.along[:1])  # others like them have other splits
             for dim in dims:
@@ -292,13 +296,15 @@ def check(y, wanted, tolerance, message):
 
 
 @pytest.mark.parametrize(
-    ("processes", "backend", "form"),
+    ("processes", "backend", "form", "splits"),
     [
-        ("two", "torch", "tensors"),
-        ("two", "torch", "layers"),
-        ("two", "torch", "copies"),
+        ("two", "torch", "tensors", "some"),
+        ("two", "torch", "layers", "some"),
+        ("two", "torch", "copies", "some"),
+        sweeps.whole("two", "torch", "tensors", "all"),
+        sweeps.whole("two", "torch", "layers", "all"),
         *(
-            pytest.param(*case, marks=pytest.mark.slow)
+            pytest.param(*case, "all", marks=pytest.mark.slow)
             for case in [
                 ("four", "torch", "tensors"),
                 ("four", "torch", "copies"),
@@ -310,14 +316,14 @@ def check(y, wanted, tolerance, message):
         ),
     ],
 )
-def test_numbers_and_communication(request, processes, backend, form):
+def test_numbers_and_communication(request, processes, backend, form, splits):
     """Layers with parameters of each process, and with such that are DTensors of copies.
 
     Slow with four, and with backends that plan or simulate.
     """
     group, count = request.getfixturevalue(processes), {"two": 2, "four": 4}[processes]
     entries = table()
-    for found in group.run(outcomes, count, backend, form):
+    for found in group.run(outcomes, count, backend, form, splits):
         for (name, dim), sent in found.items():
             assert all("all_to_all" in each or "alltoall" in each for each in sent), (name, sent)
             assert bool(sent) == (dim in entries[name].along), (name, dim, sent)
@@ -348,14 +354,14 @@ def loss_of(y):
     return (size * size).sum()
 
 
-def gradients(rank, form):
-    """Fails unless gradients of each layer and split are as by one process."""
+def gradients(rank, form, splits):
+    """Fails unless gradients of each layer and of so many splits are as by one process."""
     from torch.distributed.tensor import DTensor, distribute_module
 
     entries = table()
     for name, dims in TRAINED.items():
         entry = entries[name]
-        for dim in dims:
+        for dim in dims[:splits]:
             case = Case("", entry.shape, (2,), (dim,), is_complex=entry.is_complex, form="parts")
             x = cases.sample(case)
             given = cases.spread(x, case).requires_grad_()
@@ -374,9 +380,11 @@ def gradients(rank, form):
                 cases.near(own.grad, one.grad, tolerance("float64", 2), message=message)
 
 
-@pytest.mark.parametrize("form", ["layers", "copies"])
-def test_gradients_of_parameters(two, form):
-    two.run(gradients, form)
+@pytest.mark.parametrize(
+    ("form", "splits"), [("layers", 2), ("copies", 1), sweeps.whole("copies", 2)]
+)
+def test_gradients_of_parameters(two, form, splits):
+    two.run(gradients, form, splits)
 
 
 def gradients_of_arguments(rank):

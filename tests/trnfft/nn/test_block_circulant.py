@@ -342,7 +342,7 @@ def test_inputs_that_are_refused():
         BlockCirculantLinear(8, 8, 4, dtype=torch.complex64)
 
 
-@sweeps.some("block_size", [1, 3, 8, 16, 100, 256, 257, 512], [1, 3, 8, 100, 257])
+@sweeps.some("block_size", [1, 3, 8, 16, 100, 256, 257, 512], [1, 3, 8, 257])
 def test_kernels(block_size):
     layer = BlockCirculantLinear(2 * block_size + 1, 2 * block_size, block_size)
     with trnfft.backend("nki-sim"):

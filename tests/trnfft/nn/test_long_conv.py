@@ -1,5 +1,7 @@
 """Causal convolutions, compared with sums in float64."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -19,8 +21,15 @@ def causal(u, k):
     return torch.einsum("hlm,...hm->...hl", matrices, u)
 
 
-@sweeps.pairs(
-    backend=BACKENDS, shape=[(2, 3, 40), (3, 40)], filters=[(3, 40), (3, 7), (3, 50), (1, 40)]
+@sweeps.some(
+    "backend, shape, filters",
+    itertools.product(BACKENDS, [(2, 3, 40), (3, 40)], [(3, 40), (3, 7), (3, 50), (1, 40)]),
+    [
+        ("torch", (3, 40), (3, 50)),
+        *[("matmul", (2, 3, 40), filters) for filters in [(3, 40), (3, 7), (3, 50), (1, 40)]],
+        ("nki-sim", (2, 3, 40), (1, 40)),
+        ("nki-sim", (3, 40), (3, 7)),
+    ],
 )
 def test_values_and_gradients(backend, shape, filters):
     tensors = single(*shape), single(*filters, seed=1)

@@ -105,7 +105,7 @@ def test_operators_take_the_place_of_matrix_products_only_under_it(name):
             assert ("trnfft" in seen) == enabled
 
 
-@sweeps.some("backend", BACKENDS, ["matmul", "nki-sim"])
+@sweeps.some("backend", BACKENDS, ["matmul"])
 def test_compiled_code(backend):
     torch._dynamo.reset()
     run = torch.compile(lambda x: trnfft.ifft(trnfft.rfft(x)).real, backend="aot_eager")

@@ -96,7 +96,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
         for sizes in [(1000, 25), (240, 13), (100, 100), (40, 3)]
         for mode in ["full", "same", "valid"]
     ],
-    [(240, 13, "valid"), (100, 100, "full"), (40, 3, "same"), (40, 3, "valid")],
+    [(100, 100, "full"), (40, 3, "same"), (40, 3, "valid")],
 )
 def test_convolutions_of_rows_are_one_launch_and_one_for_the_filter(n, m, mode):
     x, h = single(5, n), single(1, m, seed=1)

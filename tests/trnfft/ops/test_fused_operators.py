@@ -95,14 +95,12 @@ def test_compiled_vmap_and_dynamic_shapes(name):
     expected = exact(layer, x)
     torch.compiler.reset()
     with trnfft.backend("nki-sim"):
-        many = torch.compile(torch.func.vmap(layer), fullgraph=True, backend="aot_eager")
+        many = torch.func.vmap(layer)
+        many = torch.compile(many, fullgraph=True, dynamic=True, backend="aot_eager")
         near(many(torch.stack([2 * x, x]))[1], expected, TOLERANCE)
-        torch.compiler.reset()
-        dynamic = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
-        near(dynamic(x), expected, TOLERANCE)
 
 
-@sweeps.some("name", LAYERS, ["spectral convolution", "bands"])
+@sweeps.some("name", LAYERS, ["spectral convolution"])
 def test_patched_torch_leaves_them_working(name):
     layer, x = layer_and_input(name)
     expected = exact(layer, x)

@@ -9,6 +9,7 @@ from torch._dynamo import lookup_backend
 import nki_sim
 import trnfft
 from nki_sim import hardware
+from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import FNetMixer
 from trnfft.ops.real_fft2 import by_transform, real_fft2
@@ -94,7 +95,7 @@ def test_a_result_is_its_own(x):
     check(gradient, exact(torch.full(SHAPE, 2.0)))
 
 
-@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
+@pytest.mark.parametrize("backend", ["matmul", sweeps.whole("nki-sim")])
 def test_compiled(x, backend):
     torch.compiler.reset()
     graphs = []
