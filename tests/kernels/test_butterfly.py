@@ -71,7 +71,8 @@ def test_more_rows_than_a_block(n, compensated):
 @pytest.mark.parametrize(
     ("n", "compensated", "chip", "cores"),
     [
-        (16, False, "trn2", 2),
+        (16, False, "trn1", 1),
+        sweeps.whole(16, False, "trn2", 2),
         (8, True, "trn1", 1),
         sweeps.whole(1024, False, "trn1", 1),
         sweeps.whole(1024, False, "trn2", 2),
@@ -106,14 +107,20 @@ def test_two_cores_share_the_rows(chip, n, compensated):
     "n, compensated, batch, chip",
     [
         (*case, chip)
-        for case in ((8, False, 300), (512, False, 131), (64, True, 131), (8192, False, 2))
+        for case in (
+            (8, False, 300),
+            (512, False, 131),
+            (16, True, 131),
+            (64, True, 131),
+            (8192, False, 2),
+        )
         for chip in hardware.NAMES
     ],
     [
         (8, False, 300, "trn1"),
         (8, False, 300, "trn2"),
         (512, False, 131, "trn2"),
-        (64, True, 131, "trn1"),
+        (16, True, 131, "trn1"),
     ],
 )
 def test_rows_are_independent(chip, n, compensated, batch):

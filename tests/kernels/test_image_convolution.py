@@ -235,7 +235,7 @@ FIT = [
     "strict_chip, batch, held, rows, columns",
     [(chip, *case) for chip in ("trn1", "trn2") for case in FIT],
     [
-        *(("trn1", *FIT[place]) for place in (4, 8, 12)),
+        *(("trn1", *FIT[place]) for place in (8, 12)),
         ("trn2", *FIT[7]),
     ],
 ).with_args(ids=str, indirect=["strict_chip"])

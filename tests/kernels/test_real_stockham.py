@@ -107,7 +107,7 @@ def test_imaginary_parts_that_real_data_has_not_are_ignored(radices):
 
 @on_chips("radices", [(20, 24), (9, 31), (2, 3), (16, 61)], ("trn2", "trn3"))
 def test_later_chips_compute_the_same(strict_chip, radices):
-    for batch in (20, 130):
+    for batch in (20, 130) if math.prod(radices) < 500 else (130,):
         on(strict_chip).check(batch, radices)
 
 
