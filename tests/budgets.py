@@ -44,7 +44,7 @@ BUDGETS: dict[str, dict[str, float]] = {
         "tests/trnfft/distributed/": 220,
         "tests/trnfft_demo/": 42,
     },
-    "sweeps": {"": 6200},
+    "sweeps": {"": 7000},
     "neuron": {"": 1500},
     "xla": {"": 1000},
     "processors": {"": 3000},
