@@ -139,6 +139,9 @@ class Accountant:
 
     def __init__(self, config: pytest.Config):
         self.costs, self.lane = Costs(), config.getoption("budgets")
+        if self.lane and self.lane not in BUDGETS:
+            allowed = ", ".join(BUDGETS)
+            raise pytest.UsageError(f"option '--budgets' is {self.lane!r}, allowed are {allowed}")
         self.is_worker = hasattr(config, "workerinput")
         self.runs_tests = self.is_worker or config.getoption("numprocesses", None) in (None, 0)
         self.over: list[str] = []
