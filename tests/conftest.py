@@ -27,6 +27,8 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 # Folders whose tests need torch, whatever they import.
 OF_TRNFFT = {"fuzz", "planner", "trnfft", "trnfft_demo"}
 COMPARES_NUMBERS = re.compile(r"\bnear\(|\bholds\(|check_rows_are_independent|tests\.tolerances")
+# Folders with tests of programs around the product, whose sweeps run weekly.
+PROGRAMS = ("tests/bench/", "tests/examples/", "tests/scripts/")
 GROUPS_OF_PROCESSES = {"two", "four", "eight"}  # fixtures of tests/trnfft/distributed
 
 
@@ -75,8 +77,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_modifyitems(items):
-    """Raises an error where the name of a test that starts several processes does not say so."""
+    """Marks tests of programs as weekly, and checks the names of tests that start processes.
+
+    Raises an error where the name of a test that starts several processes does not say so.
+    """
     for item in items:
+        if item.nodeid.startswith(PROGRAMS):
+            item.add_marker("weekly")
         uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
         if uses_group and not starts_processes(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} runs several processes: name it so")

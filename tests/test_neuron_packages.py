@@ -50,6 +50,7 @@ def indexes(tmp_path):
     return aws, public
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.parametrize("placeholder", [False, True], ids=["absent", "placeholder"])
 def test_the_command_installs_what_aws_serves(tmp_path, indexes, placeholder):

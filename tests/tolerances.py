@@ -98,6 +98,18 @@ def elementary(dtype: Any = "float32") -> float:
     return 8 * min(unit("float32"), unit(dtype)) + sums(1, dtype)
 
 
+def phases(largest: float, step: float) -> float:
+    """Returns the tolerance of factors exp(i phase) of phases whose tolerance is `step`.
+
+    |exp(i (phase + d)) - exp(i phase)| is at most |d|.
+
+    Args:
+        largest: the absolute value of the largest phase, or of a number whose difference it is.
+        step: the relative tolerance of a phase, such as that of `sums` or `elementary`.
+    """
+    return largest * step
+
+
 def pairs(stages: float) -> float:
     """Returns the tolerance of stages whose operands are pairs of bfloat16 numbers.
 
@@ -168,6 +180,12 @@ def largest_ratio(errors: Any, sizes: Any) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(errors == 0, 0.0, np.divide(errors, sizes))
     return float(ratios.max(initial=0.0))
+
+
+def relative_error(actual: Any, expected: Any) -> float:
+    """Returns the relative L2 error, for quoted figures and where it has to be large."""
+    exact = as_array(expected)
+    return float(np.linalg.norm(as_array(actual) - exact) / np.linalg.norm(exact))
 
 
 def holds(measured: float, quoted: float, message: str = "") -> None:

@@ -60,6 +60,7 @@ def plain_computer(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", None)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("arguments, output", list(shown()))
 def test_a_command_prints_what_the_page_says(arguments, output):
     result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "80"})

@@ -38,6 +38,7 @@ def test_its_file_on_four_processes(script, tmp_path):
     assert others == [""] * 3
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_its_file_by_torchrun(script, tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

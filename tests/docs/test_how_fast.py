@@ -15,6 +15,8 @@ from bench import host_and_chip  # noqa: E402
 from bench.seed_article.figures import TRANSFORM_US  # noqa: E402
 from nki_sim import hardware, measured_times  # noqa: E402
 
+pytestmark = pytest.mark.weekly
+
 PAGE = (ROOT / "docs" / "how_fast.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())
 MODELLED = [name for name in host_and_chip.TABLES if name != "host"]

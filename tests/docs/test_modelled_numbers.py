@@ -16,7 +16,7 @@ import pytest
 from tests import sweeps
 from tests.docs.pages import ROOT
 from tests.sweeps import whole
-from tests.tolerances import holds
+from tests.tolerances import holds, relative_error
 
 pytest.importorskip("torch")
 
@@ -30,6 +30,8 @@ from bench.block_circulant import times  # noqa: E402
 from nki_sim import hardware
 from trnfft.planner.planner import plan_frames, plan_spectral_convolution  # noqa: E402
 from trnfft.planner.separate import SEPARATE  # noqa: E402
+
+pytestmark = pytest.mark.weekly
 
 
 def page(name: str) -> str:
@@ -136,7 +138,7 @@ def error_of_resampling(source: tuple[int, int], psf: torch.Tensor) -> float:
     image = torch.rand(60, 84, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) ** 8
     image[20, 30] = 100
     exact = trnfft.BloomFilter(psf, (60, 84))(image)
-    return distance(trnfft.BloomFilter(psf, source).resampled((60, 84))(image), exact)
+    return relative_error(trnfft.BloomFilter(psf, source).resampled((60, 84))(image), exact)
 
 
 @pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
@@ -152,17 +154,11 @@ def test_errors_of_cosine_and_sine_transforms(lengths, backend):
         with trnfft.backend(backend):
             for name, type in itertools.product(("dct", "dst"), (1, 2, 3, 4)):
                 expected = getattr(scipy.fft, name)(exact, type=type)
-                errors.append(distance(getattr(trnfft, name)(single, type=type), expected))
+                errors.append(relative_error(getattr(trnfft, name)(single, type=type), expected))
             half = trnfft.as_native(trnfft.rfft(single))
-        errors_of_rfft.append(distance(half, np.fft.rfft(exact)))
+        errors_of_rfft.append(relative_error(half, np.fft.rfft(exact)))
     holds(max(errors), quoted)
     holds(max(errors_of_rfft), quoted)
-
-
-def distance(actual, expected) -> float:
-    """Returns the relative L2 error."""
-    difference = np.asarray(actual) - np.asarray(expected)
-    return float(np.linalg.norm(difference) / np.linalg.norm(expected))
 
 
 def newest_times() -> dict[str, str]:

@@ -80,9 +80,7 @@ ON_CORES = pytest.mark.parametrize(
     [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)],
 )
 # By default on the chip that mixes rows.
-ON_THE_FIRST_CHIP = pytest.mark.parametrize(
-    ("chip", "cores"), [("trn1", 1), *(sweeps.whole(*where) for where in _LATER)]
-)
+ON_FIRST_CORES = sweeps.some("chip, cores", [("trn1", 1), *_LATER], [("trn1", 1)])
 ON_LATER_CORES = pytest.mark.parametrize(
     ("chip", "cores"), [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
 )

@@ -205,6 +205,7 @@ WIDE = [  # rows, p, q, k, whose passes are loops over several axes where bodies
 ]
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "shape, chip, programs",
     [(shape, *launch) for shape in WIDE for launch in (("trn1", 1), ("trn2", 2), ("trn3", 1))],
@@ -235,6 +236,7 @@ VERY_WIDE = [  # p, q, k, rows, near what fits into HBM
 
 
 # Of the kernels, the other one has a batch that just fits by default.
+@pytest.mark.weekly
 @sweeps.some(
     "kernel, chip, programs, shape",
     [

@@ -61,6 +61,7 @@ def test_primes_and_long_lengths(n, inverse, batch):
     BLUESTEIN.check(normal(batch, n), shortest(n), inverse)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "n, inverse, batch",
     itertools.product([2053, 2999, 4096, 4099, 5119, 5120], [False, True], [1, 2, 130]),

@@ -71,6 +71,7 @@ def test_no_likeliest_recipe_breaks_a_rule(name):
         assert dry_run(algorithm, recipe, batch).launches == 1
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), ("trn2", 2), ("trn3", 1)])
 @pytest.mark.parametrize("place", [0, -1], ids=["likeliest", "last"])
@@ -112,6 +113,7 @@ NOT_COUNTED = {
 }
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2)])
 @sweeps.some("name", KERNELS, NOT_COUNTED)
 def test_the_largest_batch_compiles(monkeypatch, name, chip, cores):

@@ -231,6 +231,7 @@ FIT = [
 ]
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "strict_chip, batch, held, rows, columns",
     [(chip, *case) for chip in ("trn1", "trn2") for case in FIT],

@@ -12,7 +12,7 @@ from nki_kernels import launch
 from nki_kernels.fft.long_bluestein import long_bluestein_tables
 from tests import sweeps
 
-from .launched import ON_CORES, ON_LATER_CORES, ON_THE_FIRST_CHIP, Launched
+from .launched import ON_CORES, ON_FIRST_CORES, ON_LATER_CORES, Launched
 from .samples import large_rows, normal
 
 
@@ -60,7 +60,7 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, cores, n, ra
     assert timeline.instructions > len(timeline.events)
 
 
-@ON_THE_FIRST_CHIP
+@ON_FIRST_CORES
 def test_transforms_are_independent(chip, cores):
     Launched("long_bluestein", chip, cores).check_independent(normal(5, 131), (128, 3))
 

@@ -85,6 +85,7 @@ def test_every_chip_computes_the_same(strict_chip, n):
     on(strict_chip, most_cores(strict_chip)).check(150, [n])
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "n, chip",
     itertools.product([3, 24, 64, 100, 256], ["trn1", "trn2", "trn3"]),

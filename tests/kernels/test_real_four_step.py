@@ -112,6 +112,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, cores, ra
         on(chip, cores).check(batch, radices)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "place, radices, chip",
     itertools.product(

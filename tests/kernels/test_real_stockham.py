@@ -111,6 +111,7 @@ def test_later_chips_compute_the_same(strict_chip, radices):
         on(strict_chip).check(batch, radices)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "radices, chip, cores",
     [
@@ -128,6 +129,7 @@ def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, cores, ra
         on(chip, cores).check(batch, radices)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "radices, chip",
     itertools.product([(8, 8), (16, 64), (128, 64)], ["trn1", "trn2", "trn3"]),

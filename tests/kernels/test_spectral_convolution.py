@@ -172,6 +172,7 @@ MORE_LAYERS = [
 ]
 
 
+@pytest.mark.weekly
 @OF_CHIP
 @on_chips("channels, lengths, counts, batch", LAYERS, whole=MORE_LAYERS)
 def test_layers(channels, lengths, counts, batch):
@@ -226,6 +227,7 @@ def layers(draw):
     return draw(st.sampled_from(CHIPS)), channels, lengths, tuple(counts), batch
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @given(layers())
 @settings(deadline=None, max_examples=30)
@@ -262,6 +264,7 @@ def test_loops_and_two_cores(monkeypatch, channels, lengths, counts, batch):
     layer.check(1, programs)
 
 
+@pytest.mark.weekly
 @OF_CHIP
 @on_chips(
     "channels, counts, batch, unrolled",
@@ -306,6 +309,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.weekly
 @OF_CHIP
 @sweeps.some(
     "strict_chip, layer, batch",
@@ -337,6 +341,7 @@ GOALS = [
 KINDS = {}, {"keeps": True}, {"gradients": True}
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "chip, goal, kind",
     itertools.product(CHIPS, GOALS, KINDS),

@@ -28,6 +28,7 @@ LENGTHS = [
 
 
 # By turns in one direction or the other.
+@pytest.mark.weekly
 @sweeps.some(
     "n, radices, batch, inverse",
     [(*case, batch, inverse) for case in LENGTHS for batch in (1, 3) for inverse in (False, True)],

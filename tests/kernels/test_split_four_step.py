@@ -17,7 +17,7 @@ from nki_kernels.fft.split_four_step import split_four_step_tables
 from nki_sim import hardware
 from tests import sweeps
 
-from .launched import ON_LATER_CORES, ON_THE_FIRST_CHIP, Launched
+from .launched import ON_FIRST_CORES, ON_LATER_CORES, Launched
 from .samples import normal
 
 
@@ -59,13 +59,14 @@ def test_passes_that_are_loops_on_the_device(monkeypatch, chip, cores, radices):
         assert timeline.instructions > len(timeline.events)
 
 
-@ON_THE_FIRST_CHIP
+@ON_FIRST_CORES
 def test_transforms_are_independent(chip, cores):
     radices = (9, 6, 60)
     launched = Launched("split_four_step", chip, cores)
     launched.check_independent(normal(3, math.prod(radices)), radices)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("chip", "radices"),
     [

@@ -20,7 +20,7 @@ from nki_kernels.fft.stockham import stockham_tables
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
-from tests.tolerances import near, unit
+from tests.tolerances import near, relative_error, unit
 
 from .launched import BF16, ON_CHIPS, REFINED, Launched
 from .samples import normal
@@ -70,6 +70,7 @@ def is_quick(radices):
     return math.prod(radices) < (1000 if len(radices) < 4 else 300)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("radices", "batches"),
     [
@@ -84,6 +85,7 @@ def test_radices_and_batches_both_ways(radices, batches):
         STOCKHAM.check(x, radices, inverse=place == 1)
 
 
+@pytest.mark.weekly
 @sweeps.some("radices", STREAMED, [(32, 128), (70, 70)]).with_args(ids=str)
 def test_streamed_tables_both_ways(radices):
     n = math.prod(radices)
@@ -175,6 +177,7 @@ def test_loops_and_two_cores(monkeypatch, chip, radices):
 INDEPENDENT = [((16, 16), 260), ((3, 90), 5), ((8, 8, 8), 2), ((64, 66), 3)]
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "chip, options, radices, batch",
     [
@@ -216,6 +219,7 @@ COARSE = [(2, 2), (3, 5, 7, 11), (2, 127), (128, 2), (100,), (2,), (8, 8, 4, 4)]
 
 
 # By turns with one precision or the other.
+@pytest.mark.weekly
 @sweeps.some(
     "radices, options",
     itertools.product(PLANS, [BF16, REFINED]),
@@ -250,7 +254,7 @@ def test_products_have_the_precision_of_their_tables():
     x, radices = normal(5, 512), (16, 32)
     for options, finer in ((BF16, REFINED), (REFINED, {})):
         result, _, exact = STOCKHAM.transform(x, radices, **options)
-        error = np.linalg.norm(result - exact) / np.linalg.norm(exact)
+        error = relative_error(result, exact)
         assert error > 2 * STOCKHAM.tolerance(512, radices, **finer)
 
 

@@ -17,7 +17,7 @@ from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
 
-from .launched import ON_CORES, ON_THE_FIRST_CHIP, Launched
+from .launched import ON_CORES, ON_FIRST_CORES, Launched
 from .samples import fits, normal
 
 STRIDED = Launched("strided_stockham")
@@ -107,7 +107,7 @@ def test_loops_on_the_device(monkeypatch, chip, cores, radices):
     assert len(loops) == len(LOOPS) * cores
 
 
-@ON_THE_FIRST_CHIP
+@ON_FIRST_CORES
 @pytest.mark.parametrize("radices", [(7,), (4, 6)], ids=str)
 @pytest.mark.parametrize("columns", [1, 5, 60, 150])
 def test_members_are_independent(chip, cores, radices, columns):

@@ -28,6 +28,7 @@ def violations(kernel):
     return [str(found) for found in lint(kernel, contested=True, release=TRACED)]
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_kernel_breaks_a_rule(name):

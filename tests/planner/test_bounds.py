@@ -72,6 +72,7 @@ def test_no_dry_run_takes_less_than_its_bound(drawn):
     check(drawn)
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @given(problems(2**20))
 @settings(deadline=None, max_examples=200, phases=[Phase.explicit, Phase.generate])

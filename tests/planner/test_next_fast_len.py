@@ -22,6 +22,7 @@ def time_of(n, batch):
     return trnfft.plan(n, batch=batch).predicted_ns
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_a_long_length_is_near_the_target_and_cheap():
     length = trnfft.next_fast_len(2049)

@@ -78,6 +78,7 @@ def test_every_kind_of_problem_is_allowed_in_files():
 SHORT = 2**18  # points of a problem whose dry run is short
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("points", [SHORT, whole(2**40)])
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_shipped_prices_are_fresh(chip, points):
@@ -94,6 +95,7 @@ def test_shipped_prices_are_fresh(chip, points):
             assert plan.predicted_ns == pytest.approx(price.predicted_ns, rel=1e-3), STALE
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("points, every", [(SHORT, 80), whole(SHORT, 37), whole(2**40, 37)])
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_shipped_choices_are_fresh(chip, points, every):
@@ -633,6 +635,7 @@ def run(together, killed, kills):
     return process.stdout
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("kills", [5, whole(50), pytest.param(1000, marks=pytest.mark.slow)])
 def test_many_processes_keep_all_their_plans(folder, tmp_path, kills):
     """Neither processes that write at once nor those that are killed lose a plan."""

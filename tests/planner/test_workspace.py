@@ -173,6 +173,7 @@ def test_it_grows_with_the_batch_itself():
     assert three - two == four - three > 16 * 10007
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_a_loop_on_the_device_needs_no_more_than_one_iteration():
     few, many = (trnfft.fft_workspace_bytes(2**20, batch=batch) for batch in (64, 200))

@@ -66,6 +66,7 @@ print(nki_sim.dry_run(dft_gemm.dft_gemm, *arrays).total_ns)
     assert float(run(code)) > 0
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_a_plan_is_searched_for_and_simulated(run):
     code = """

@@ -12,7 +12,7 @@ import torch
 
 import nki_sim
 import trnfft
-from tests.tolerances import near, sums, together, transforms
+from tests.tolerances import near, phases, sums, together, transforms
 from trnfft import ComplexTensor
 
 from .samples import BACKENDS, random, single
@@ -26,8 +26,8 @@ def tolerance(n, m, dtype="float64", drift=0.0):
     Phases of three chirps and of the expected result, up to 2 pi, are rounded in float64, and the
     last phase has an error of `drift` times that of a rounding.
     """
-    phases = (2 * math.pi + drift / 2) * sums(1, "float64")
-    return together(transforms(4 * (n + m), 2, dtype), sums(2, dtype), phases)
+    chirps = phases(2 * math.pi + drift / 2, sums(1, "float64"))
+    return together(transforms(4 * (n + m), 2, dtype), sums(2, dtype), chirps)
 
 
 def z_transform(x, m, w, a):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nki_sim
 import trnfft
-from tests.tolerances import near, sums, together, transforms
+from tests.tolerances import elementary, near, phases, sums, together, transforms
 
 from .samples import random, single
 
@@ -20,19 +20,18 @@ from .samples import random, single
 def phase(dln, mu, offset=0.0):
     """Returns about the largest exponent of a factor: of powers, and of two logarithms of gamma.
 
-    Stirling's series gives these logarithms as differences of numbers of about 50.
+    Beside y, these logarithms are differences of numbers with a sum of at most 50. Stirling's
+    series at z = 10 has the terms (z - 1/2) log z = 22 and z, and 13 is the logarithm of the
+    product of the steps to 10.
     """
     y = math.pi / abs(dln)
     return y * (math.log(1 + y + abs(mu)) + abs(offset) + 1) + 50
 
 
 def tolerance(n, largest_phase, dtype="float64"):
-    """Returns that of two transforms, and of factors whose phases are computed in float64.
-
-    These logarithms are within 4 units in the last place.
-    """
-    phases = largest_phase * 4 * sums(1, "float64")
-    return together(transforms(4 * n, 4, dtype), sums(1, dtype), phases)
+    """Returns that of two transforms, and of factors whose phases are computed in float64."""
+    factors = phases(largest_phase, elementary("float64"))
+    return together(transforms(4 * n, 4, dtype), sums(1, dtype), factors)
 
 
 @given(
@@ -61,7 +60,8 @@ def test_as_scipy(n, dln, mu, offset, bias):
     actual = trnfft.fhtoffset(dln, mu, offset, bias)
     # Where two offsets are as near, either may be it.
     closest = min(expected, expected - dln, expected + dln, key=lambda x: abs(x - actual))
-    near(actual, closest, 4 * sums(1, "float64"), scale=phase(dln, mu, offset) * dln / math.pi)
+    scale = phase(dln, mu, offset) * dln / math.pi
+    near(actual, closest, elementary("float64"), scale=scale)
 
 
 @pytest.mark.parametrize("n", [63, 64])

@@ -156,6 +156,7 @@ def test_orders_beyond_memory(at_once, name, n):
     refused(lambda: getattr(trnfft.order, name)(n), ValueError, "'n'", "natural one")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("n, batch", [(512, 64), sweeps.whole(1024, 128), sweeps.whole(4096, 256)])
 def test_more_error_is_never_slower(n, batch):
     # With bfloat16 there are so many candidates that the best of float32 was not tried.

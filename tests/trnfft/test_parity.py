@@ -111,6 +111,7 @@ def test_values(call, seed):
                 check(getattr(trnfft, name)(split, **arguments), name, x, **arguments)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ONE)
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def assert_phases(found, expected, sizes):
     assert torch.equal(found.angle(), expected.angle())
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend, dtype", DONE_WITH)
 @pytest.mark.parametrize("name", ["rfft", "ihfft"])
 @pytest.mark.parametrize("lengths", [SHORT, sweeps.whole(OTHERS)], ids=["some", "others"])
@@ -181,6 +182,7 @@ TRIED = (2, 6, 16, 45, 60, 100, 128, 129, 262, 300, 1000, 1024, 4096, 8192, 2**1
 TRIED_SHAPES = ((6, 10), (150, 8), (256, 512), (4, 5, 6), (64, 64, 64))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", OF_LENGTHS)
 @pytest.mark.parametrize("longest, longest_of_all_recipes", [(130, 16), sweeps.whole(8192, 1024)])
 def test_every_algorithm_for_rows(monkeypatch, name, longest, longest_of_all_recipes):

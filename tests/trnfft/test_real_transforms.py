@@ -65,6 +65,7 @@ def test_norms_and_orthogonal_matrices(name, type, n):
             near(actual, exact(each, x, type, **options), tolerance(x))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("name", ["dct", "dst"])
@@ -191,6 +192,7 @@ def test_derivatives_and_vmap(name, type, n):
     near(columns, function(x.detach()).T, tolerance(x))
 
 
+@pytest.mark.weekly
 @sweeps.some("type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 4)])
 def test_compile(type, other):
     def function(x):

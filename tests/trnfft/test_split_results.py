@@ -129,6 +129,7 @@ def test_compiled_in_a_block():
     near(actual, expected, tolerance())
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(8))

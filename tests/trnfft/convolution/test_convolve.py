@@ -196,6 +196,7 @@ def test_kernels_with_paddings(padding):
         near(convolve(z, h, "same", padding=padding).real, expected, tolerance(x, h))
 
 
+@pytest.mark.weekly
 @both
 @pytest.mark.parametrize("n, m, dims", [(8000, 101, (1,)), sweeps.whole(300, 30, None)])
 def test_kernels_of_priced_lengths(function, n, m, dims):

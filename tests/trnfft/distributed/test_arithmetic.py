@@ -45,6 +45,7 @@ def compared(rank, rows):
 of_rows = pytest.mark.parametrize("rows", [5, *map(sweeps.whole, [8, 7, 3])])
 
 
+@pytest.mark.weekly
 @of_rows
 def test_native_operands(four, rows):
     for found in four.run(compared, rows):

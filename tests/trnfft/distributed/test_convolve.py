@@ -174,6 +174,7 @@ def with_gradients(rank, calls, filter_placements):
             cases.near(own.grad, h.grad, twice, message=message)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("processes", "placements", "count"),
     [

@@ -295,6 +295,7 @@ def check(y, wanted, tolerance, message):
     cases.compare(y, wanted, tolerance, message=message)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("processes", "backend", "form", "splits"),
     [

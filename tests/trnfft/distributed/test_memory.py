@@ -66,6 +66,7 @@ CUBE, LINE = ("fftn", (128, 256, 256), 0), ("fft", (3 * 2**22,), 0)
 LARGE_CUBE, LARGE_LINE = ("fftn", (256, 256, 256), 0), ("fft", (2**24,), 0)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("arguments", "chunks", "most"),
     [

@@ -100,6 +100,7 @@ def check(rank, chosen, chunks):
 ALL = SLABS + PENCILS + PLACED + ACROSS
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("chosen", "counts", "backend", "dtype"),

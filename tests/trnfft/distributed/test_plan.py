@@ -363,6 +363,7 @@ def test_one_core_takes_the_quickest_way_whatever_the_mesh(target, real):
     assert plans[0].alone_ns <= min(rows + others, plane + others / 2)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("target", "n"),
     [("trn1", LONG), ("trn2", 2**13), *map(sweeps.whole, ["trn2"] * 2, [2**17, 2**27])],

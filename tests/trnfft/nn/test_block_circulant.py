@@ -85,6 +85,7 @@ def test_as_dense(features_in, features_out, block_size, bias, lead, dtype, back
         assert_as_dense(layer, random(*lead, features_in, dtype=dtype))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", ["torch", "matmul"])
 @pytest.mark.parametrize(
     "block_size", [1, 2, 31, 128, 256, 1024, *map(sweeps.whole, (127, 255, 512, 2048, 4096))]

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
 import torch
 
 import trnfft
-from tests.tolerances import as_array, near
+from tests.tolerances import near
 
 BACKENDS = ["torch", "matmul", "nki-sim"]
 
@@ -60,9 +59,3 @@ def all_near(found: Iterable, expected: Iterable, tolerances: float | Sequence[f
         tolerances = [tolerances] * len(found)
     for place, (one, other, tolerance) in enumerate(zip(found, expected, tolerances, strict=True)):
         near(one, other, tolerance, message=f"result {place}")
-
-
-def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    """Returns the L2 error, for tests that it is large; `near` is for others."""
-    exact = as_array(expected)
-    return float(np.linalg.norm(as_array(found) - exact) / np.linalg.norm(exact))

@@ -89,6 +89,7 @@ def test_shapes_without_a_kernel_are_a_launch_for_each_axis():
     near(y, torch.fft.rfft2(x.double()), together(transforms(4 * 257, 2), transforms(6)))
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "n, m, mode",
     [

@@ -151,6 +151,7 @@ def test_absolute_values_have_the_derivative_0_at_silence():
     assert not y.any() and not x.grad.any()
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "name, backend",
     [(name, backend) for name in LAYERS for backend in ("torch", "nki-sim")],

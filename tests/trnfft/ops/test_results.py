@@ -112,6 +112,7 @@ def test_results_of_layers_can_be_edited(name, backend):
     near(x.grad, same.grad, together(transforms(2 * x.numel(), 4), sums(8)))
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "name, backend, shape, how",
     itertools.product(

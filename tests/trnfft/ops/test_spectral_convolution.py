@@ -12,7 +12,7 @@ import nki_sim
 import trnfft
 from nki_sim import hardware
 from tests import sweeps
-from tests.tolerances import near, sums, together, transforms
+from tests.tolerances import near, relative_error, sums, together, transforms
 from trnfft.complex.dispatch import Parts
 from trnfft.nn import SpectralConv, SpectralConv1d, SpectralConv2d, SpectralConv3d
 from trnfft.ops.spectral_convolution import by_transforms, spectral_convolution
@@ -26,7 +26,6 @@ from .derivatives import (
     double,
     gradients,
     in_double,
-    relative_error,
     weights_of,
 )
 
@@ -92,6 +91,7 @@ def test_values_and_gradients(layer_and_input, backend):
     all_near(found, expected, tolerance(x))
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "name, backend",
     [(name, backend) for name in LAYERS for backend in BACKENDS],

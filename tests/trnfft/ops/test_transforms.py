@@ -8,13 +8,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import nki_sim
 import trnfft
 from tests import tolerances
-from tests.tolerances import near
+from tests.tolerances import near, relative_error
 from trnfft import ComplexTensor
 from trnfft.ops import transforms
 from trnfft.planner.accuracy import MAX_ERRORS
 
 from ..samples import single
-from .derivatives import BACKENDS, all_near, relative_error
+from .derivatives import BACKENDS, all_near
 
 
 def test_compiled_functions_have_the_precision_at_run_time():
