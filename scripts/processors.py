@@ -46,6 +46,7 @@ class Setting:
             "ATEN_CPU_CAPABILITY": self.aten,
             "ONEDNN_MAX_CPU_ISA": self.onednn,
             **dict.fromkeys(counts, str(self.threads)),
+            "OMP_WAIT_POLICY": "PASSIVE",  # two processes of two threads share two processors
         }
 
     def __str__(self) -> str:
@@ -64,6 +65,9 @@ SETTINGS = [
     Setting("Zen", "SSE4_2", "default", "SSE41", 2, "AVX2"),
 ]
 SHORT = SETTINGS[:3]  # these differ most
+# Folders of short runs, in which programs and groups of processes do not run.
+PRODUCT = [f"tests/{name}" for name in ("kernels", "planner", "simulator", "trnfft")]
+PRODUCT += ["tests/test_tolerances.py", "--ignore", "tests/trnfft/distributed"]
 
 
 def level_of_processor() -> int:
@@ -77,11 +81,17 @@ def level_of_processor() -> int:
     return LEVELS.index(name) if name in LEVELS else -1
 
 
-def run(setting: Setting, arguments: list[str], margins: Path) -> bool:
-    """Runs the numeric tests with a setting, and returns whether they pass."""
+def run(setting: Setting, short: bool, arguments: list[str], margins: Path) -> bool:
+    """Runs the numeric tests with a setting, and returns whether they pass.
+
+    Short runs have the last case of each test of the product.
+    """
     variables = os.environ | setting.variables | {"TRNFFT_MARGINS": str(margins)}
-    workers = str(2 // setting.threads)
-    options = ["-q", "-n", workers, "--dist", "loadgroup", "--numeric", "--budgets", "processors"]
+    options = ["-q", "--disable-warnings", "-n", "2", "--dist", "loadgroup"]
+    if short:
+        options += ["--numeric", "last", "--budgets", "processors", *PRODUCT]
+    else:
+        options += ["--numeric", "all"]
     command = [sys.executable, "-m", "pytest", *options, *arguments]
     return subprocess.run(command, cwd=ROOT, env=variables).returncode == 0
 
@@ -97,7 +107,11 @@ def nearest(margins: Path) -> list[tuple[float, str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--short", action="store_true", help="the three settings that differ most")
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="three settings, and the last case of each test of the product",
+    )
     parser.add_argument(
         "--list", type=int, default=10, help="how many of the nearest tests to print"
     )
@@ -111,7 +125,7 @@ def main() -> int:
                 continue
             print(f"numeric tests with {setting}", flush=True)
             start = time.monotonic()
-            if not run(setting, arguments, margins):
+            if not run(setting, options.short, arguments, margins):
                 failed.append(str(setting))
             print(f"{time.monotonic() - start:.0f} s", flush=True)
         tests = nearest(margins)

@@ -60,7 +60,10 @@ def pytest_addoption(parser):
         help="fail where tests exceed their budget, see tests/budgets.py",
     )
     parser.addoption(
-        "--numeric", action="store_true", help="only files that compare numbers by tests.tolerances"
+        "--numeric",
+        choices=["all", "last"],
+        help="only files that compare numbers by tests.tolerances, and all cases of their tests, "
+        "or the last case of each",
     )
 
 
@@ -69,6 +72,10 @@ def pytest_configure(config):
         from tests.budgets import Accountant
 
         config.pluginmanager.register(Accountant(config))
+        if importlib.util.find_spec("hypothesis"):  # which the environment of tests/xla lacks
+            from tests.torch_random import register
+
+            register()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -76,7 +83,8 @@ def pytest_xdist_make_scheduler(config, log):
     return scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # after -m has chosen
+def pytest_collection_modifyitems(config, items):
     """Marks tests of programs as weekly, and checks the names of tests that start processes.
 
     Raises an error where the name of a test that starts several processes does not say so.
@@ -87,6 +95,10 @@ def pytest_collection_modifyitems(items):
         uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
         if uses_group and not starts_processes(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} runs several processes: name it so")
+    if config.getoption("numeric") == "last":
+        last = {item.nodeid.partition("[")[0]: item for item in items}
+        config.hook.pytest_deselected(items=[x for x in items if x not in last.values()])
+        items[:] = last.values()
 
 
 def pytest_collection_finish(session):
@@ -116,7 +128,9 @@ def own_cache_folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def default_settings():
-    """Resets the backend and the precision after each test."""
+    """Seeds torch before each test, and resets the backend and the precision after it."""
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
     yield
     if config := sys.modules.get("trnfft.config"):  # few tests of kernels load this module
         config._backend.set(None)

@@ -17,9 +17,12 @@ Transforms: A stage of radix r computes sums of 2 r products for each part of a 
 Up to 128, the largest radix of a tensor engine, the error is largest for r = 128: 2.5 u for
 each sqrt(log2(N)). `transforms` allows 4 u sqrt(log2(N)).
 
-`near` compares relative L2 errors with these tolerances. Additionally, no single number may be
-wrong by more than 4 times the tolerance of the largest one: of 1.7 million normal errors one
-exceeds 5 of their standard deviations, and the tolerances above have room for a factor of 1.6.
+`near` compares relative L2 errors with these tolerances, which have room for a factor of 1.6.
+Additionally, no single number may be wrong by more than 4 times the tolerance of the largest one:
+of 1.7 million normal errors one exceeds 5 of their standard deviations. The norm of n such errors
+exceeds sqrt(n) + 5 standard deviations with a probability below exp(-25 / 2), by the concentration
+of Gaussian measure. So `near` allows (1 + 5 / sqrt(n)) / 1.6 times the tolerance for fewer than 70
+numbers.
 """
 
 from __future__ import annotations
@@ -168,10 +171,14 @@ def near(
 
 
 def error_ratio(difference: np.ndarray, against: np.ndarray) -> float:
-    """Returns the relative L2 error, or a fourth of the largest error over the largest number."""
+    """Returns the relative L2 error, less for few numbers, or a fourth of the largest one.
+
+    The largest error is relative to the largest number.
+    """
     error, size = np.abs(difference), np.abs(against)
     root = math.sqrt(error.size / max(size.size, 1))  # `against` may have another shape
     norms = largest_ratio(np.linalg.norm(error), root * np.linalg.norm(size))
+    norms /= max(1.0, (1 + 5 / math.sqrt(max(error.size, 1))) / 1.6)
     return max(norms, largest_ratio(error.max(initial=0.0), 4 * size.max(initial=0.0)))
 
 
