@@ -24,7 +24,8 @@ import pytest
 from tests.scheduling import starts_processes
 
 # Units for the tests in each folder, without those in a folder below it that has a row of its own.
-# "collection" is the import of all test files. Other lanes of .ci/run and the workflow `weekly` have one budget each.
+# "collection" is the import of all test files. Other lanes of .ci/run have one budget each, and so
+# has the workflow `weekly`.
 BUDGETS: dict[str, dict[str, float]] = {
     "default": {
         "collection": 190,
