@@ -7,8 +7,9 @@ import torch
 
 from tests.tolerances import near
 from tests.trnfft.distributed.cases import ANGLES
+from trnfft.distributed import phases
 from trnfft.distributed.layout import Interval
-from trnfft.distributed.phases import Chirp, Twiddles, factors
+from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
 
 
 def exact(numerator, modulus, sign):
@@ -40,3 +41,16 @@ def test_chirp_around_a_circle():
     )[:, 0]
     wanted = [exact(j * j, 10, -1) if j < 5 else 0 for j in (*range(9), *range(7, 0, -1))]
     near(found, wanted, ANGLES)
+
+
+@pytest.mark.parametrize(
+    "table", [Twiddles(Interval(3, 14), Interval(2, 7), 64, -1), Chirp(Interval(3, 14), 20, 1)]
+)
+def test_products_with_some_rows_at_a_time(monkeypatch, table):
+    columns = table.columns.size
+    monkeypatch.setattr(phases, "_BLOCK", 4 * columns)
+    ones = torch.ones(2, 11, columns, dtype=torch.float64)
+    found = rotated([ones, 0 * ones], table)
+    wanted = factors(table, torch.float64, torch.device("cpu"))
+    for part, expected in zip(found, wanted, strict=True):
+        near(part, expected.expand(2, -1, -1), ANGLES)
