@@ -331,3 +331,11 @@ def test_graphs_for_a_device_are_refused():
         x = ComplexTensor(*torch.empty(2, 3, 3, device="mps"))
     with pytest.raises(Exception, match=r"a graph for device 'mps.*torch\.compiler\.disable"):
         eigenvalues(x)
+
+
+def test_no_warning_where_the_host_is_the_device(monkeypatch):
+    monkeypatch.setattr("trnfft.complex.on_the_host._warned", set())
+    x = split(random_complex(3, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.linalg.eigvals(x)
