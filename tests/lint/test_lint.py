@@ -280,6 +280,7 @@ BAD_BODIES = [
     ("lost-output", f"{OUT}  #\n{WRITE}\nif n == 3:\n    return"),
     ("lost-output", f"{OUT}  #\nput(out[0:n], x)\nprint(n * 2, x.shape)"),
     ("lost-output", f"{OUT}  #\nput(out, x[0:n])\nv = x.reshape((2, n))\nput(out, v)"),
+    ("lost-output", f"{OUT}  #\nput(out.reshape((n, n)), x)"),
     ("lost-output", f"{OUT}  #\nassert out.shape == (n, n)"),
     ("lost-output", f"{OUT}  #\n{OUT.replace('out', 'other')}\n{WRITE}\nreturn other"),
     ("lost-output", "a, b = nl.zeros((4, n), nl.float32, nl.shared_hbm), n  #\nput(a, x)"),
