@@ -259,8 +259,7 @@ def _checked_backend(name: str, source: str) -> str:
     return name
 
 
-def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> str:
+def _checked(name: str, source: str, kind: str, known: dict[str, str]) -> None:
     if not isinstance(name, str) or name not in known:
         choices = "; ".join(f'"{key}": {meaning}' for key, meaning in known.items())
         raise ValueError(f"{source} is {shown(name)}, which is not a {kind}; use one of {choices}")
-    return name
