@@ -97,6 +97,15 @@ def test_trigonometry_reduces_its_range(name: str, function: Any) -> None:
     near(run(getattr(nl, name), nine), function(wide(nine)), elementary(), scale=nine)
 
 
+@pytest.mark.parametrize(("name", "turns"), [("sin", 0.5), ("cos", 0.25)])
+def test_trigonometry_at_the_ends_of_its_range(name: str, turns: float) -> None:
+    """The reduced argument may round to more than pi, which ScalarE refuses."""
+    data = (2 * np.pi * (np.arange(-1000, 1000) + turns)).astype(np.float32)
+    data = np.stack([np.nextafter(data, np.float32(end)) for end in (-np.inf, np.inf)])
+    expected = getattr(np, name)(wide(data))
+    near(run(getattr(nl, name), data), expected, elementary(), scale=[float(data.max())])
+
+
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_rounding(name: str, dtype: str) -> None:

@@ -464,7 +464,7 @@ def _hardware_transpose(rows, columns, dtype=nl.bfloat16):
 
 @rule("nisa.dma_transpose", "src", "16 rows", chip="trn2")
 def hardware_transpose_rows(broken):
-    _hardware_transpose(8 if broken else 16, 64)
+    _hardware_transpose(8 if broken else 16, 128)
 
 
 @rule("nisa.dma_transpose", "src", "% 16 == 0", chip="trn2")
