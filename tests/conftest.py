@@ -83,15 +83,19 @@ def pytest_xdist_make_scheduler(config, log):
     return scheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
+def pytest_itemcollected(item):
+    """Marks tests of programs as weekly, before -m chooses."""
+    if item.nodeid.startswith(PROGRAMS):
+        item.add_marker("weekly")
+
+
 @pytest.hookimpl(trylast=True)  # after -m has chosen
 def pytest_collection_modifyitems(config, items):
-    """Marks tests of programs as weekly, and checks the names of tests that start processes.
+    """Checks the names of tests that start processes, and keeps the last cases for --numeric last.
 
     Raises an error where the name of a test that starts several processes does not say so.
     """
     for item in items:
-        if item.nodeid.startswith(PROGRAMS):
-            item.add_marker("weekly")
         uses_group = not GROUPS_OF_PROCESSES.isdisjoint(getattr(item, "fixturenames", ()))
         if uses_group and not starts_processes(item.nodeid):
             raise pytest.UsageError(f"{item.nodeid} runs several processes: name it so")

@@ -16,8 +16,15 @@ from nki_kernels.row_guard import (
 from nki_sim import hardware
 
 RNG = np.random.default_rng(11)
-# Short rows, which are squared together, also in several groups; rows of one piece, and of several.
-SHAPES = [(128, 5, 2, 16), (2, 70, 2, 16), (3, 2, 2, 100), (100, 1, 2, 1500), (128, 1, 1, 1), (2, 3, 1, 2500)]
+# Short rows, which are squared together, and in groups; rows of one piece; rows of several.
+SHAPES = [
+    (128, 5, 2, 16),
+    (2, 70, 2, 16),
+    (3, 2, 2, 100),
+    (100, 1, 2, 1500),
+    (128, 1, 1, 1),
+    (2, 3, 1, 2500),
+]
 
 
 @nki.jit
