@@ -56,9 +56,9 @@ class Setting:
 
 SETTINGS = [
     Setting("Prescott", "SSE4_2", "default", "SSE41", 1, "DEFAULT"),
-    Setting("Haswell", "AVX2", "avx2", "AVX2", 2, "AVX2"),
+    Setting("Haswell", "AVX2", "avx2", "AVX2", 1, "AVX2"),
     Setting("SkylakeX", "AVX512", "avx512", "AVX512_CORE", 1, "AVX512"),
-    Setting("Zen", "AVX2", "avx2", "AVX2", 1, "AVX2"),
+    Setting("Zen", "AVX2", "avx2", "AVX2", 2, "AVX2"),
     Setting("Prescott", "SSE4_2", "default", "SSE41", 2, "DEFAULT"),
     Setting("Haswell", "SSE4_2", "default", "AVX2", 1, "AVX2"),
     Setting("SkylakeX", "AVX2", "avx2", "SSE41", 2, "AVX512"),

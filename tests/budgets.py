@@ -45,10 +45,10 @@ BUDGETS: dict[str, dict[str, float]] = {
         "tests/trnfft/distributed/": 223,
         "tests/trnfft_demo/": 38,
     },
-    "sweeps": {"": 1780},
-    "weekly": {"": 3650},
-    "neuron": {"": 1500},
-    "xla": {"": 1000},
+    "sweeps": {"": 1100},
+    "weekly": {"": 4400},
+    "neuron": {"": 600},
+    "xla": {"": 400},
     "processors": {"": 830},
 }
 RUN_PROGRAMS = ("tests/docs/", "tests/examples/", "tests/scripts/test_hugging_face_kernel.py")

@@ -115,6 +115,7 @@ def site(kernels_wheel, tmp_path_factory):
     return site
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_kernels_and_simulator_install_and_run_without_torch(site, tmp_path):
     variables = os.environ | {"PYTHONPATH": str(site)}

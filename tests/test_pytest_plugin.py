@@ -302,6 +302,7 @@ def test_modules_are_not_compiled_anew_by_pytest():
 """
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_with_xdist_and_importlib(installed, pytester):
     pytest.importorskip("xdist")

@@ -104,6 +104,7 @@ def own_wisdom(request, tmp_path, monkeypatch):
     planner.forget()
 
 
+@pytest.mark.weekly
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.usefixtures("own_wisdom")
 @pytest.mark.parametrize("name", list(with_examples()))

@@ -100,6 +100,7 @@ def runs_of_pages():
             yield whole(page, False, id=f"{name_of(page)}, all")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("page, by_default", list(runs_of_pages()))
 def test_examples_of(page, by_default, subtests, folder_of_its_own):
     document = SYBIL.parse(page)

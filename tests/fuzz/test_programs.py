@@ -20,6 +20,7 @@ from tests.fuzz.program_judging import Verdict, judged, shortest
 PART = 50
 
 
+@pytest.mark.weekly
 @sweeps.some("first", range(0, 300, PART), range(0, 150, PART))
 def test_programs(first):
     for seed in range(first, first + PART):

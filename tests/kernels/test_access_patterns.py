@@ -64,6 +64,7 @@ def run(algorithm, recipe, inputs, chip, cores):
     return result if isinstance(result, (tuple, list)) else [result], timeline.waived_rules
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("chip", "cores"), [("trn1", 1), sweeps.whole("trn2", 2)])
 @pytest.mark.parametrize("name", REGISTRY)
 def test_both_readings_give_the_same(loops, name, chip, cores):

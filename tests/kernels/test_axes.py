@@ -321,6 +321,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "strict_chip, shape, radices, kernel",
     [

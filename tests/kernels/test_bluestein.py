@@ -200,6 +200,7 @@ def test_modelled_time_with_streamed_tables(n, radices, most):
     assert floors((255, n), radices)[1] <= most
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("step", [29, sweeps.whole(1)])
 def test_convolution_lengths_are_long_enough_smooth_and_sorted(step):
     assert convolution_lengths(997) == [2000, 2016, 2048]

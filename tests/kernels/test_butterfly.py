@@ -68,6 +68,7 @@ def test_more_rows_than_a_block(n, compensated):
     BUTTERFLY.check(normal(batch, n), compensated=compensated)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("n", "compensated", "chip", "cores"),
     [
@@ -103,6 +104,7 @@ def test_two_cores_share_the_rows(chip, n, compensated):
         Launched("butterfly", chip, 2).check(normal(batch, n), compensated=compensated)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "n, compensated, batch, chip",
     [

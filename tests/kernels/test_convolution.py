@@ -81,6 +81,7 @@ def check(batch, filters, radices, programs=1):
     near(result, exact_of(x, spectrum, n), tolerance(n), message=f"{batch}, {filters}")
 
 
+@pytest.mark.weekly
 @on_chips(
     "radices",
     SMALL + LARGE,
@@ -176,6 +177,7 @@ def test_a_product_that_overflows_stays_in_its_row():
     near(result[others], exact[others], tolerance(60))
 
 
+@pytest.mark.weekly
 @STRICT
 @sweeps.some(
     "chip, programs, radices",
@@ -210,6 +212,7 @@ def test_a_launch_has_few_instructions(monkeypatch, strict_chip, radices):
     assert fits(dry(batch, radices, 1))
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "strict_chip, radices",
     itertools.product(["trn1", "trn2"], [(64, 64), (128, 32), (65, 63), (80, 64), (128, 40)]),

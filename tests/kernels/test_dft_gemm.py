@@ -57,6 +57,7 @@ def test_batches_around_the_borders_of_blocks_and_loops(short_loops, chip, n):
         Launched("dft_gemm", chip, cores).check(normal(batch, n))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("chip", "n"), [("trn1", 4), sweeps.whole("trn2", 64), sweeps.whole("trn3", 256)]
 )

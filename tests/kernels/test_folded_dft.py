@@ -43,6 +43,7 @@ def test_odd_even_and_prime_lengths_in_ragged_batches(n, inverse, chip):
         Launched("folded_dft", chip).check(normal(batch, n), inverse=inverse)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("chip", "step"), [("trn1", 411), *(sweeps.whole(chip, 137) for chip in CHIPS)]
 )

@@ -86,6 +86,7 @@ def test_the_longest_transform_reads_and_writes_once():
     assert timeline.total_ns <= 3.8 * hardware.TRN1.dma_floor_ns(2**20)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "radices, chip, cores",
     [
@@ -138,6 +139,7 @@ def test_loops_on_the_device_and_what_they_leave(monkeypatch, chip, cores, batch
     assert timeline.instructions > len(timeline.events)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "radices, chip, cores",
     [

@@ -131,6 +131,7 @@ def test_many_images_of_few_columns(batch, filters):
 
 
 # One length with all the rest of SBUF for three groups of columns, and longer ones.
+@pytest.mark.weekly
 @sweeps.some(
     "strict_chip, columns",
     itertools.product(["trn1", "trn2"], [(32, 64), (33, 62), (36, 64), (50, 60), (64, 64)]),

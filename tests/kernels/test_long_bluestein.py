@@ -65,6 +65,7 @@ def test_transforms_are_independent(chip, cores):
     Launched("long_bluestein", chip, cores).check_independent(normal(5, 131), (128, 3))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("chip", ["trn1", sweeps.whole("trn2"), sweeps.whole("trn3")])
 @pytest.mark.parametrize(
     ("n", "radices"), [(65537, (128, 16, 65)), sweeps.whole(262139, (128, 32, 128))]

@@ -97,6 +97,7 @@ def test_batches_around_the_borders_of_blocks_and_loops(short_loops, chip, n):
         on(chip, most_cores(chip)).check(batch, [n])
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(("chip", "n"), [("trn1", 64), sweeps.whole("trn3", 256)])
 def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)

@@ -96,6 +96,7 @@ def test_what_real_data_has_no_imaginary_part_of(radices):
     on().check_ignores(radices)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "radices, chip, cores",
     [
@@ -145,6 +146,7 @@ def test_two_programs_take_less_time(chip, radices, limit):
     assert two[0] <= limit * one[0] and two[1] <= limit * one[1]
 
 
+@pytest.mark.weekly
 @on_chips("radices", [(36, 4, 40), (34, 38)])
 def test_rows_are_independent(strict_chip, radices):
     on(strict_chip).check_independent(9, radices)

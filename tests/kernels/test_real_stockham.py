@@ -153,6 +153,7 @@ def test_two_programs_take_little_over_half_the_time(radices, limit, chip):
     assert two[0] <= limit * one[0] and two[1] <= limit * one[1]
 
 
+@pytest.mark.weekly
 @on_chips("radices, batch", [((9, 31), 130), ((16, 20), 300), ((3, 5), 5)])
 def test_rows_are_independent(strict_chip, radices, batch):
     on(strict_chip).check_independent(batch, radices)

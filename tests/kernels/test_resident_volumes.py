@@ -62,6 +62,7 @@ def dry(batch, shape, is_real):
     return nki_sim.dry_run(nki_sim.simulate(kernel_of(is_real)), *parts, *specs)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "strict_chip, make, batch",
     itertools.product(["trn1", "trn2"], [real, normal], [1, 2, 3]),

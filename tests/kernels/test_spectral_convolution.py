@@ -254,6 +254,7 @@ LOOPED = [
 ]
 
 
+@pytest.mark.weekly
 @OF_CHIP
 @on_chips("channels, lengths, counts, batch", LOOPED, ("trn1", "trn3", "trn2"))
 def test_loops_and_two_cores(monkeypatch, channels, lengths, counts, batch):

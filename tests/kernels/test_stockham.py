@@ -198,6 +198,7 @@ def test_rows_are_independent(chip, options, radices, batch):
     Launched("stockham", chip).check_independent(x, radices, rows, **options)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("chip", ["trn1", *map(sweeps.whole, ["trn2", "trn3"])])
 @pytest.mark.parametrize("radices", [sweeps.whole((32, 32)), (64, 64)], ids=str)
 def test_a_large_batch_is_few_instructions_and_little_slower(monkeypatch, chip, radices):
@@ -232,6 +233,7 @@ def test_bfloat16_radices_and_batches_both_ways(radices, options):
         STOCKHAM.check(normal(batch, n), radices, inverse, **options)
 
 
+@pytest.mark.weekly
 @PRECISIONS
 @sweeps.some("radices", [(4,) * 6, (32, 16, 16), (128, 64), (80, 128)], [(128, 64)]).with_args(
     ids=str
@@ -282,6 +284,7 @@ def test_modelled_time_of_long_transforms():
     assert floors((128, 64), **BF16) <= 2.5
 
 
+@pytest.mark.weekly
 @pytest.mark.filterwarnings("error")
 @sweeps.some("radices", [(4,) * 5 + (10,), (8, 8, 8, 20), (128, 80)], [(128, 80)]).with_args(
     ids=str

@@ -110,6 +110,7 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
     assert price.instructions < timeline.instructions / 3
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("cores", [1, whole(2)])
 def test_blocks_overlap_inside_of_an_iteration_alone(cores):
     recipe = planner.plan_convolution((4096,), batch=512, target="trn2", cores=cores).recipe

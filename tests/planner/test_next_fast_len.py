@@ -70,6 +70,7 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
     lengths._next_fast_len.cache_clear()
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_lengths_beyond_the_kernels_are_smooth():
     length = trnfft.next_fast_len(10**8 + 1)

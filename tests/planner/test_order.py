@@ -119,6 +119,7 @@ def test_planned_is_natural_permuted(n, backend, rows):
         near(trnfft.ifft(spectrum, norm="ortho", order="planned"), x, double(n, 2))
 
 
+@pytest.mark.weekly
 @every_backend
 @pytest.mark.parametrize("rows", [1, sweeps.whole(3), sweeps.whole(matmul.WIDE_BATCH)])
 def test_planned_is_natural_permuted_of_three_stages(rows, backend):

@@ -57,6 +57,7 @@ def run(algorithm, inputs, arguments):
 # Algorithms
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "n",
     [1, 2, 8, 100, 131, 256, 257, 1000, *map(whole, (128, 1024, 4096, 10007, 65536))],
@@ -174,6 +175,7 @@ def test_real_data_has_plans_of_its_own(n, inverse):
     assert Plan.from_json(plan.to_json()) == plan
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize(
     ("n", "batch"), [(16384, 64), whole(30000, 4), whole(30000, 32), whole(2**17, 1)]

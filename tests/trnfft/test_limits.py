@@ -111,6 +111,7 @@ def test_a_length_without_a_kernel_has_advice_and_no_list(at_once):
     assert "stockham" not in str(caught.value)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("axes, seconds", [(8, 1), sweeps.whole(10, 2), sweeps.whole(20, 8)])
 def test_many_axes_have_a_budget(axes, seconds):
     start = time.process_time()

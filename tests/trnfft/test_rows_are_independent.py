@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 import torch
 
 import trnfft
@@ -54,6 +55,7 @@ SIMILAR = ("fft of 100", "ifft of 200", "rfft of 1024", "irfft of 512")  # to ot
 CHIPS = ("trn1", "trn2")
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "name, chip",
     itertools.product(CASES, CHIPS),

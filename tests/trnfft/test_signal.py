@@ -346,6 +346,7 @@ def test_how_small_squared_windows_may_add_up(envelope, is_enough):
                 function(input, 8, **options)
 
 
+@pytest.mark.weekly
 @sweeps.some("backend", BACKENDS, ["matmul"])
 def test_both_are_compiled_to_one_graph(backend):
     window = torch.hann_window(16)

@@ -358,6 +358,7 @@ def test_matrices_are_computed_once_and_read_only():
         matrix[0] = 0
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("n", [2**20, *map(sweeps.whole, (655360, 524309))], ids=str)
 def test_the_longest_transforms_are_one_launch(n):
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)

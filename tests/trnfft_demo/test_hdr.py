@@ -159,6 +159,7 @@ def test_broken_files_are_refused_in_one_sentence(tmp_path, suffix, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_whatever_byte_is_wrong_the_process_lives(tmp_path):
     """In a process of its own, as a library in C could end it."""

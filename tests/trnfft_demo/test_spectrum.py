@@ -63,6 +63,7 @@ def test_every_chip(run, noise, target, monkeypatch):
     assert os.environ[hardware.TARGET_VARIABLE] == "inf2"
 
 
+@pytest.mark.weekly
 @sweeps.some("samples", [2, 3, 100, 255, 256, 257, 384, 1000], [2])
 def test_any_length(run, tmp_path, samples):
     (tmp_path / "a.csv").write_text("\n".join(str(i % 7) for i in range(samples)))

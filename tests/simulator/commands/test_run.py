@@ -125,6 +125,7 @@ def test_half():
 """
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("processes", "options", "says", "outcome"),
     [

@@ -70,6 +70,7 @@ def test_a_command_loads_the_whole_package(monkeypatch):
     assert "chosen" in result.stdout and bare.__version__ == trnfft.__version__
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_the_script_runs_a_command():
     ends, has_torch, text, errors = by_script(["plan", "8"])

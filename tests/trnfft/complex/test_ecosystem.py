@@ -247,6 +247,7 @@ def test_parts_that_are_edited_change_the_whole():
 # torch.compile
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("backend", ["aot_eager", sweeps.whole("inductor")])
 def test_compiled_functions(backend):
     """Inductor compiles C++ for half a minute; what ComplexTensors hand it is the graph of AOT."""

@@ -241,6 +241,7 @@ def test_gradients_of_complex_operands(function):
     assert torch.autograd.gradcheck(convolved, parts)
 
 
+@pytest.mark.weekly
 @sweeps.some("function", BOTH, [oaconvolve])
 def test_compiled_and_mapped(function):
     x, h = random(2, 600), random(1, 20, seed=1)
@@ -341,6 +342,7 @@ def test_lengths_are_those_that_the_precision_has(backend, padding, mode):
     near(actual, convolve(x.double(), h.double(), mode, -1, padding), KAHAN)
 
 
+@pytest.mark.weekly
 @sweeps.some("mode", convolution.MODES, ["same"])
 def test_long_operands_in_blocks_that_the_precision_has(mode):
     # Blocks of 8192 would be the cheapest of those that float32 alone has.

@@ -89,6 +89,7 @@ def conditions(rank, rows):
     return found
 
 
+@pytest.mark.weekly
 @of_rows
 def test_conditions(four, rows):
     for found in four.run(conditions, rows):

@@ -58,6 +58,7 @@ def check(rank, backend, names):
         cases.compare(y, wanted, tolerance, message=name)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("backend", "names"),
     [("matmul", MAIN), *(sweeps.whole(backend, tuple(CALLS)) for backend in ("matmul", "torch"))],

@@ -78,11 +78,13 @@ def check_one(case):
 BY_DEFAULT = [CASES[index] for index in (1, 2, 3, 6, 8)]
 
 
+@pytest.mark.weekly
 @sweeps.some("case", CASES, BY_DEFAULT)
 def test_first_and_second(four, case):
     four.run(check, [case])
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("chosen", [CASES[::5], sweeps.whole(CASES)], ids=["some", "all"])
 def test_in_chunks(four, chosen):
     """Of slabs, of one dimension, and of a copy along the other dimension of the mesh."""

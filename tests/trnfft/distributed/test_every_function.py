@@ -381,6 +381,7 @@ def gradients(rank, form, splits):
                 cases.near(own.grad, one.grad, tolerance("float64", 2), message=message)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("form", "splits"), [("layers", 2), ("copies", 1), sweeps.whole("copies", 2)]
 )

@@ -152,6 +152,7 @@ def test_a_batch_between_two_powers_has_a_price_of_its_own():
     assert least < kernel.ns == own < most
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("is_planned", [False, sweeps.whole(True)])
 def test_a_large_batch_costs_in_proportion(is_planned, monkeypatch):
     """The price is that of 2^24 points; asked for 2^25 the planner says much the same."""
@@ -278,6 +279,7 @@ def test_torch_distributed_need_not_be_initialised():
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 def test_the_planner_is_loaded_with_the_first_plan():
     program = "import sys, trnfft.distributed; print('nki_sim.modules' in sys.modules)"
@@ -318,6 +320,7 @@ def test_the_longest_length_is_named(monkeypatch):
         distributed.plan((2**13,), (2,), target="trn1")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("n", [97, 2**13 + 17, sweeps.whole(2**20 + 7)])
 def test_a_prime_is_three_transforms_of_a_length_that_splits(n):
     plan = distributed.plan((n,), (8,), target="trn1")
@@ -344,6 +347,7 @@ def test_bluestein_takes_the_memory_of_the_padded_length():
             assert held.fits == (points == most)
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "target, real",
     itertools.product(hardware.NAMES, [False, True]),

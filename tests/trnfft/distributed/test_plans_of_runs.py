@@ -57,6 +57,7 @@ RUNS = [
 BY_DEFAULT = [RUNS[index] for index in (0, 3, 4, 5, 7, 9, 11, 14, 17, 21, 22)]
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("shape", "mesh", "more"),
     [run if run in BY_DEFAULT else sweeps.whole(*run) for run in RUNS],

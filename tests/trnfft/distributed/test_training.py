@@ -130,6 +130,7 @@ def count(model):
     return sum(p.numel() for p in parameters)
 
 
+@pytest.mark.weekly
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     ("wrap", "kinds"),

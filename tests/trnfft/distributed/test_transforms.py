@@ -101,6 +101,7 @@ def test_as_torch(four, group):
 WITH_BACKENDS = [SLABS[11], SLABS[13], ACROSS[6], SLABS[1], PENCILS[4], ACROSS[0]]
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("backend", "count"),
     [("matmul", 3), ("nki-sim", 3), *(sweeps.whole(name, 6) for name in ("matmul", "nki-sim"))],
@@ -111,6 +112,7 @@ def test_backends(four, backend, count):
     four.run(cases.check, chosen)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("step", [6, sweeps.whole(1)])
 def test_two_processes(two, step):
     """One of so many of the cases that have one dimension of a mesh."""

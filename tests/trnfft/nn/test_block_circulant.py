@@ -361,6 +361,7 @@ def test_inputs_that_are_refused():
         BlockCirculantLinear(8, 8, 4, dtype=torch.complex64)
 
 
+@pytest.mark.weekly
 @sweeps.some("block_size", [1, 3, 8, 16, 100, 256, 257, 512], [1, 3, 8, 257])
 def test_kernels(block_size):
     layer = BlockCirculantLinear(2 * block_size + 1, 2 * block_size, block_size)

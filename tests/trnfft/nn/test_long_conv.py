@@ -47,6 +47,7 @@ def test_values_and_gradients(backend, shape, filters):
         near(actual, exact, together(transforms(2 * 40, 6), sums(6)))  # of a batch, or of channels
 
 
+@pytest.mark.weekly
 @sweeps.some(
     "n, backend",
     [(n, backend) for n in (8192, 65536) for backend in BACKENDS],

@@ -210,6 +210,7 @@ def test_gradients(backend):
         )
 
 
+@pytest.mark.weekly
 @sweeps.some("factorization", [None, "tucker", "cp", "tt"], [None, "cp"])
 def test_compiled_to_one_graph(factorization):
     layer = SpectralConv(2, 2, (4, 4), factorization=factorization)

@@ -105,6 +105,7 @@ def test_operators_take_the_place_of_matrix_products_only_under_it(name):
             assert ("trnfft" in seen) == enabled
 
 
+@pytest.mark.weekly
 @sweeps.some("backend", BACKENDS, ["matmul"])
 def test_compiled_code(backend):
     torch._dynamo.reset()
