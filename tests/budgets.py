@@ -49,7 +49,7 @@ BUDGETS: dict[str, dict[str, float]] = {
     "weekly": {"": 4400},
     "neuron": {"": 600},
     "xla": {"": 400},
-    "processors": {"": 830},
+    "processors": {"": 610},
 }
 RUN_PROGRAMS = ("tests/docs/", "tests/examples/", "tests/scripts/test_hugging_face_kernel.py")
 
