@@ -101,7 +101,8 @@ def pytest_collection_modifyitems(config, items):
             raise pytest.UsageError(f"{item.nodeid} runs several processes: name it so")
     if config.getoption("numeric") == "last":
         last = {item.nodeid.partition("[")[0]: item for item in items}
-        config.hook.pytest_deselected(items=[x for x in items if x not in last.values()])
+        kept = set(last.values())
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = last.values()
 
 

@@ -74,13 +74,14 @@ REFINED = {"dtype": "bfloat16", "refined": True}
 
 # Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
 ON_CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
-_LATER = ("trn2", 1), ("trn2", 2), ("trn3", 2)
 ON_CORES = pytest.mark.parametrize(
     ("chip", "cores"),
     [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)],
 )
 # By default on the chip that mixes rows.
-ON_FIRST_CORES = sweeps.some("chip, cores", [("trn1", 1), *_LATER], [("trn1", 1)])
+ON_FIRST_CORES = sweeps.some(
+    "chip, cores", [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)], [("trn1", 1)]
+)
 ON_LATER_CORES = pytest.mark.parametrize(
     ("chip", "cores"), [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
 )

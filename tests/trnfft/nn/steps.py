@@ -14,16 +14,20 @@ def step(layer, x, cotangent):
     return [y.detach(), x.grad, *(parameter.grad for parameter in layer.parameters())]
 
 
-def step_and_terms(layer, x, cotangent):
-    """Returns `step` in float64, and for each number in it the norm of the terms of its sum.
+def exact_step(layer, x, cotangent):
+    """Returns `step` in float64, of a copy of the layer."""
+    return step(copy.deepcopy(layer).double(), x.double(), cotangent.double())
+
+
+def terms_of_step(layer, x, cotangent):
+    """Returns for each number of `exact_step` the norm of the terms of its sum.
 
     Sums of few numbers may cancel. Their rounding is relative to the root of the sum of the squares
     of their terms, for which the same layer adds squares.
     """
-    exact, squares = (copy.deepcopy(layer).double() for _ in range(2))
+    squares = copy.deepcopy(layer).double()
     with torch.no_grad():
         for parameter in squares.parameters():
             parameter.square_()
-    x, cotangent = x.double(), cotangent.double()
-    sums_of_squares = step(squares, x.square(), cotangent.square())
-    return step(exact, x, cotangent), [each.sqrt() for each in sums_of_squares]
+    sums_of_squares = step(squares, x.double().square(), cotangent.double().square())
+    return [each.sqrt() for each in sums_of_squares]

@@ -14,7 +14,7 @@ import nki_sim
 import trnfft
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
-from tests.trnfft.nn.steps import step, step_and_terms
+from tests.trnfft.nn.steps import exact_step, step, terms_of_step
 from tests.trnfft.samples import random, single
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
@@ -34,7 +34,7 @@ def assert_as_dense(layer, x):
     """Fails unless results and gradients are those of the dense layer, computed in float64."""
     dtype, dense = x.dtype, layer.to_dense()
     cotangent = random(*x.shape[:-1], layer.out_features, dtype=dtype, seed=1)
-    exact, _ = step_and_terms(dense, x, cotangent)
+    exact = exact_step(dense, x, cotangent)
     exact[2] = folded(layer, exact[2])
     terms = terms_of_whole_blocks(layer, x, cotangent)
     rows = sums(x.shape[:-1].numel(), dtype)
@@ -47,7 +47,7 @@ def assert_as_dense(layer, x):
 
 
 def terms_of_whole_blocks(layer, x, cotangent):
-    """Returns the terms of `step_and_terms` of all numbers of blocks, also of those left out.
+    """Returns `terms_of_step` of all numbers of blocks, also of those left out.
 
     A transform spreads the rounding of each number over its whole block.
     """
@@ -59,7 +59,7 @@ def terms_of_whole_blocks(layer, x, cotangent):
             whole.bias.zero_()[: layer.out_features].copy_(layer.bias)
     x = nn.functional.pad(x, (0, whole.in_features - x.shape[-1]))
     cotangent = nn.functional.pad(cotangent, (0, whole.out_features - cotangent.shape[-1]))
-    _, (y, of_x, of_weight, *of_bias) = step_and_terms(whole.to_dense(), x, cotangent)
+    y, of_x, of_weight, *of_bias = terms_of_step(whole.to_dense(), x, cotangent)
     of_weight = folded(whole, of_weight.square()).sqrt()
     return [y, of_x, of_weight, *(each[: layer.out_features] for each in of_bias)]
 

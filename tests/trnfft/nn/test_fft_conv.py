@@ -14,7 +14,7 @@ import nki_sim
 import trnfft
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
-from tests.trnfft.nn.steps import step, step_and_terms
+from tests.trnfft.nn.steps import exact_step, step, terms_of_step
 from tests.trnfft.samples import random, single
 from trnfft.nn import FFTConv1d, FFTConv2d, fft_conv
 from trnfft.planner import lengths
@@ -45,7 +45,8 @@ def tolerance(layer, x):
 def assert_as_torch(ours, theirs, x):
     """Fails unless results and gradients are those of torch's layer, computed in float64."""
     cotangent = random(*theirs(x).shape, dtype=x.dtype, seed=1)
-    exact, terms = step_and_terms(theirs, x, cotangent)
+    exact = exact_step(theirs, x, cotangent)
+    terms = terms_of_step(theirs, x, cotangent)
     # Gradients of parameters sum over points and the batch.
     allowed = together(tolerance(ours, x), sums(cotangent[..., 0, :].numel(), x.dtype))
     for found, expected, scale in zip(step(ours, x, cotangent), exact, terms, strict=True):
