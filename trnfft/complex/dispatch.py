@@ -11,9 +11,10 @@ Arguments have the names of ATen's schemas.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
@@ -44,6 +45,8 @@ TABLE: dict[OpOverload, Implementation] = {}
 _DERIVED: dict[OpOverload, Implementation] = {}
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+_BATCHING = torch._C._dispatch_key_parse("VmapMode")
+_OF_BATCHES = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("Batched"))
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 # The operators into `out` that are running.
@@ -191,8 +194,8 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     if (keys := _KEYS_OF_EXPORT.get()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
-    elif (keys := _keys_of_xla()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys):
+    elif (keys := keys_of_parts()) is not None:
+        with torch._C._ForceDispatchKeyGuard(*keys), _naming_vectorize(overload):
             result = implementation(*args, **kwargs)
     elif torch._C._is_torch_function_enabled():
         # In a backward pass. Functions for use above autograd make views that are negated lazily,
@@ -256,15 +259,34 @@ def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
 
 
-def _keys_of_xla() -> Any:
-    """Returns the keys with which PyTorch-XLA's tensors have views and can be written, or None.
+def keys_of_parts() -> Any:
+    """Returns the keys that operators on the parts need and torch leaves out here, or None.
 
-    A key above this table's key makes both possible, and torch leaves it out below.
+    They are above this table's key. With them PyTorch-XLA's tensors have views and can be written,
+    and torch.autograd.functional can vectorize derivatives, for which it batches the parts.
     """
-    if "torch_xla" not in sys.modules:
+    if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING):
+        needed = _OF_BATCHES
+    elif "torch_xla" in sys.modules:
+        needed = _FUNCTIONALIZE
+    else:
         return None
-    excluded = torch._C._dispatch_tls_local_exclude_set() - _FUNCTIONALIZE
+    excluded = torch._C._dispatch_tls_local_exclude_set() - needed
     return torch._C._dispatch_tls_local_include_set(), excluded
+
+
+@contextlib.contextmanager
+def _naming_vectorize(overload: OpOverload) -> Iterator[None]:
+    """Says where an error comes from that torch raises because the parts are batched."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING):
+            raise
+        raise NotImplementedError(
+            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
+            f"{overload} of these ComplexTensors; or use torch.func.jacrev or torch.func.jacfwd"
+        ) from error
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

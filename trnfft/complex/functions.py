@@ -42,6 +42,7 @@ from trnfft.complex.tensor import (
     join,
     of_parts,
     parts_of,
+    parts_to_read,
     view_of_part,
     with_conjugation,
 )
@@ -353,6 +354,13 @@ FUNCTIONS[torch.Tensor.__rmatmul__] = lambda self, other: torch.matmul(other, se
 FUNCTIONS[torch.einsum] = _einsum
 FUNCTIONS[torch.nn.functional.linear] = _linear
 
+
+def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
+    """Returns a result of a function that torch.autograd.functional has vectorized."""
+    parts = parts_to_read(self)
+    return join(*(torch._remove_batch_dim(part, level, batch_size, out_dim) for part in parts))  # type: ignore[attr-defined]
+
+
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
 for _name, (_get, _set) in _ATTRIBUTES.items():
     _descriptor = getattr(torch.Tensor, _name)
@@ -363,6 +371,7 @@ FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
+    torch._remove_batch_dim: _unbatched,  # type: ignore[attr-defined]
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.backward: _backward_of,

@@ -22,6 +22,7 @@ from trnfft.complex.dispatch import (
     inference_of_view,
     is_view,
     joined,
+    keys_of_parts,
     written_by,
 )
 from trnfft.complex.tensor import (
@@ -186,31 +187,41 @@ class RealPairs(torch.Tensor):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        pairs = args[0]
         if (mode := inference_of_view(func, args)) is not None:
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
-        if torch.Tag.inplace_view in func.tags:
-            raise RuntimeError(
-                f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "
-                f"storage in common; make a new tensor, for example with .clone()"
-            )
-        if func in (aten.detach.default, aten.alias.default):
-            return RealPairs(pairs._real, pairs._imag, *pairs._views)
-        if func == aten.view_as_complex.default and not pairs._views:
-            return joined(pairs._real, pairs._imag)
-        is_pair = func == aten.select.int and args[1] in (-1, pairs.ndim - 1)
-        is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
-        if is_pair and not pairs._views and pairs._gives_parts():
-            part = pairs._imag if args[2] in (1, -1) else pairs._real
-            return aten.alias.default(part)  # for which no DTensor exchanges numbers
-        if is_view(func) and isinstance(pairs, RealPairs):
-            return _viewed(func, args, kwargs)
-        if func.overloadpacket.__name__.startswith("_foreach_"):
-            return each_of_lists(func, *args, **kwargs)
-        if func.namespace == "c10d":
-            return on_each_part(func, RealPairs, args, kwargs)
-        return _by_copies(func, args, kwargs)
+        if (keys := keys_of_parts()) is not None:
+            with torch._C._ForceDispatchKeyGuard(*keys):
+                return _dispatched(func, args, kwargs)
+        return _dispatched(func, args, kwargs)
+
+
+def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the result of `RealPairs.__torch_dispatch__`."""
+    pairs = args[0]
+    if torch.Tag.inplace_view in func.tags:
+        raise RuntimeError(
+            f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "
+            f"storage in common; make a new tensor, for example with .clone()"
+        )
+    if func in (aten.detach.default, aten.alias.default):
+        return RealPairs(pairs._real, pairs._imag, *pairs._views)
+    if func == aten.view_as_complex.default and not pairs._views:
+        return joined(pairs._real, pairs._imag)
+    is_pair = func == aten.select.int and args[1] in (-1, pairs.ndim - 1)
+    is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
+    if is_pair and not pairs._views and pairs._gives_parts():
+        part = pairs._imag if args[2] in (1, -1) else pairs._real
+        if torch._C._functorch.is_legacy_batchedtensor(part):  # torch cannot alias such tensors
+            return aten.view.default(part, part.shape)
+        return aten.alias.default(part)  # for which no DTensor exchanges numbers
+    if is_view(func) and isinstance(pairs, RealPairs):
+        return _viewed(func, args, kwargs)
+    if func.overloadpacket.__name__.startswith("_foreach_"):
+        return each_of_lists(func, *args, **kwargs)
+    if func.namespace == "c10d":
+        return on_each_part(func, RealPairs, args, kwargs)
+    return _by_copies(func, args, kwargs)
 
 
 class View(NamedTuple):
@@ -315,4 +326,7 @@ keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: igno
 
 @implements(aten.view_as_real.default)
 def view_as_real(self: ComplexTensor) -> torch.Tensor:
+    is_batched = torch._C._functorch.is_legacy_batchedtensor(self._real)
+    if is_batched and not TAKING_PARTS.get():  # a tangent, which nothing writes
+        return torch.stack([self._real, self._imag], -1)
     return RealPairs(self._real, self._imag)

@@ -32,7 +32,7 @@ from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_followed, is_sharded
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.across import of_shards
@@ -252,13 +252,17 @@ class BloomFilter:
 
     def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:
         """Returns `_convolved`, computed by one kernel. NotImplementedError where none exists."""
-        if self._ordered is None:
-            self._ordered = spectrum_for_images(with_parts_in(self._spectrum, x.dtype))
+        ordered = self._ordered
+        if ordered is None:
+            with torch.inference_mode(False):  # such tensors could not be used in a graph later
+                ordered = spectrum_for_images(with_parts_in(self._spectrum, x.dtype))
+            if not is_followed(self._spectrum):
+                self._ordered = ordered
         (m, n), kept = self._padded, (x.shape[-2], x.shape[-1])
         if self.padding == "mirror":
             taps = self.psf_size if self.order == "rows" else self.psf_size[::-1]
             x = _mirror_padded(_mirror_padded(x, -1, n, taps[1]), -2, m, taps[0])
-        return convolve_images(x, _mixed(self._ordered, strength), (m, n), kept)
+        return convolve_images(x, _mixed(ordered, strength), (m, n), kept)
 
     def _turned(self, x: Turned) -> Turned:
         """Returns x with its axes exchanged where columns are transformed first, or back again."""

@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ from trnfft.arguments import (
     integers,
 )
 from trnfft.backends.choice import backend_for
+from trnfft.complex.tensor import is_followed
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
     check_channels,
@@ -43,6 +44,14 @@ Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
+class _Kept(NamedTuple):
+    """The spectrum of a filter, and what it was computed of."""
+
+    weight: torch.Tensor  # a copy
+    settings: tuple[Any, ...]
+    spectrum: torch.Tensor
+
+
 class _FFTConv(nn.modules.conv._ConvNd):
     """The part that both layers share, for the dimensions of the weight beyond its channels.
 
@@ -53,7 +62,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
     """
 
     _DIMENSIONS: int
-    _kept: tuple[Any, ...] | None = None  # the weight, the rest of the key, its spectrum
+    _kept: _Kept | None = None
 
     def __init__(
         self,
@@ -191,17 +200,26 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
     def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> torch.Tensor:
-        """Returns the filter's conjugate spectrum, which is kept until the filter changes."""
+        """Returns the filter's conjugate spectrum, which is kept for a filter of the same numbers.
+
+        No version or identity of a tensor tells that its numbers are the same: optimizers of torch
+        and writes into weight.data leave both as they are. So the numbers are compared.
+        """
         weight = self.weight
-        if not _is_constant(weight):
+        if not _is_comparable(weight):
             return form(self._taps(sizes, dtype), sizes)
-        settings = backend_for(weight.device), config.get_precision()
         # A tensor made in inference mode must not be used in a graph later.
-        key = weight._version, sizes, dtype, form, settings, torch.is_inference_mode_enabled()
+        chosen = (
+            backend_for(weight.device),
+            config.get_precision(),
+            torch.is_inference_mode_enabled(),
+        )
+        settings = sizes, dtype, form, *chosen
         kept = self._kept  # read once, as another thread may replace it
-        if kept is None or kept[0] is not weight or kept[1] != key:
-            self._kept = kept = weight, key, form(self._taps(sizes, dtype), sizes)
-        return kept[2]
+        if kept is None or kept.settings != settings or not _are_same(kept.weight, weight):
+            copied = weight.detach().clone()  # first, because another thread may write
+            kept = self._kept = _Kept(copied, settings, form(self._taps(sizes, dtype), sizes))
+        return kept.spectrum
 
     def _taps(self, sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         """Returns the filter [out, in / groups, ...] on circles of these sizes, begun early."""
@@ -237,8 +255,9 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
     The counterpart in torch is `torch.nn.Conv1d`. The parameters, their first values and the
     state_dict are those of torch's layer. All points are computed, and the points between strides
     are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
-    needed, the spectrum of the weight is kept for the next input of the same size, until the weight
-    changes. Changes through weight.data go unnoticed. See `docs/layers.md`.
+    needed and the weight is in the host's memory, the spectrum of the weight is kept for the next
+    input of the same size: it is used again while the weight has the same numbers, whoever wrote
+    them. On other devices, each call transforms the weight. See `docs/convolution.md`.
 
     Args:
         in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv1d`.
@@ -273,8 +292,9 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     The counterpart in torch is `torch.nn.Conv2d`. The parameters, their first values and the
     state_dict are those of torch's layer. All points are computed, and the points between strides
     are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
-    needed, the spectrum of the weight is kept for the next input of the same size, until the weight
-    changes. Changes through weight.data go unnoticed. See `docs/layers.md`.
+    needed and the weight is in the host's memory, the spectrum of the weight is kept for the next
+    input of the same size: it is used again while the weight has the same numbers, whoever wrote
+    them. On other devices, each call transforms the weight. See `docs/convolution.md`.
 
     Args:
         in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv2d`.
@@ -321,10 +341,23 @@ def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tenso
 
 
 def _is_constant(weight: torch.Tensor) -> bool:
-    """Whether a spectrum of the weight can be used again: no graph, and changes are seen."""
+    """Whether no gradient of the weight is wanted."""
     if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
         return False
-    return not weight.is_inference() and not (torch.is_grad_enabled() and weight.requires_grad)
+    return not (torch.is_grad_enabled() and weight.requires_grad)
+
+
+def _is_comparable(weight: torch.Tensor) -> bool:
+    """Whether its numbers can be compared in less time than a transform takes, and nothing follows.
+
+    A comparison on another device would need launches for which the host waits.
+    """
+    is_plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
+    return is_plain and not is_followed(weight)
+
+
+def _are_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype == b.dtype and torch.equal(a, b)
 
 
 def _check_input(input: torch.Tensor, weight: torch.Tensor, channels: int) -> None:

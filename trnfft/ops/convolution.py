@@ -93,7 +93,7 @@ def convolve_images(
         NotImplementedError: no kernel accepts these sizes.
     """
     backend = backend_for(x.device)
-    return _ConvolveImages.apply(x, h.real, h.imag, list(padded), list(kept), backend)
+    return _ConvolveImages.apply(x, h.real, h.imag, *padded, *kept, backend)
 
 
 def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
@@ -191,6 +191,13 @@ class _ConvolveRows(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         x, real, imag, ctx.n, _, ctx.backend = inputs
         ctx.save_for_backward(x, real, imag)
+        ctx.save_for_forward(x, real, imag)
+        ctx.set_materialize_grads(False)
+        ctx.kept = output.shape[-1]
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _tangent(_ConvolveRows, ctx.saved_tensors, tangents, (ctx.n, ctx.kept, ctx.backend))
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
@@ -211,21 +218,62 @@ class _ConvolveRows(torch.autograd.Function):
 
 
 class _ConvolveImages(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(*arguments: Any) -> torch.Tensor:
-        return _convolve_images(*arguments)
+    def forward(
+        x: torch.Tensor,
+        real: torch.Tensor,
+        imag: torch.Tensor,
+        m: int,
+        n: int,
+        rows: int,
+        columns: int,
+        backend: str,
+    ) -> torch.Tensor:
+        return _convolve_images(x, real, imag, [m, n], [rows, columns], backend)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, real, imag, ctx.padded, _, ctx.backend = inputs
-        ctx.held = list(x.shape[-2:])
+        x, real, imag, *ctx.settings = inputs
+        ctx.held = x.shape[-2:]
         ctx.save_for_backward(real, imag)
+        ctx.save_for_forward(x, real, imag)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _tangent(_ConvolveImages, ctx.saved_tensors, tangents, ctx.settings)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         real, imag = ctx.saved_tensors
-        by_x = _ConvolveImages.apply(grad, real, -imag, ctx.padded, ctx.held, ctx.backend)
-        return by_x, None, None, None, None, None
+        m, n, *_, backend = ctx.settings
+        by_x = _ConvolveImages.apply(grad, real, -imag, m, n, *ctx.held, backend)
+        return by_x, *(None,) * 7
+
+
+def _tangent(function: Any, tensors: Any, tangents: Any, settings: tuple[Any, ...]) -> torch.Tensor:
+    """Returns the tangent of a convolution, which is linear in its data and in its spectrum."""
+    (x, real, imag), (of_x, of_real, of_imag, *_) = tensors, tangents
+    sums = [] if of_x is None else [function.apply(of_x, real, imag, *settings)]
+    if of_real is not None or of_imag is not None:
+        of_real = torch.zeros_like(real) if of_real is None else of_real
+        of_imag = torch.zeros_like(imag) if of_imag is None else of_imag
+        sums.append(function.apply(x, of_real, of_imag, *settings))
+    return sum(sums[1:], sums[0])
+
+
+def _batched_images(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
+    """The vmap rule: one more leading dimension, and a launch for each spectrum."""
+    x, real, imag, *settings = arguments
+    if in_dims[1] is None and in_dims[2] is None:
+        return _convolve_images(x.movedim(in_dims[0], 0), real, imag, *settings), 0
+    moved = [
+        [part] * info.batch_size if dim is None else part.unbind(dim)
+        for part, dim in zip((x, real, imag), in_dims[:3], strict=True)
+    ]
+    return torch.stack([_convolve_images(*each, *settings) for each in zip(*moved, strict=True)]), 0
 
 
 def _batched_rows(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
@@ -240,3 +288,4 @@ def _batched_rows(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple
 
 
 _convolve_rows.register_vmap(_batched_rows)
+_convolve_images.register_vmap(_batched_images)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import trnfft
-from tests.tolerances import near, sums
-from tests.trnfft.samples import random_complex
+from tests.tolerances import near, sums, transforms
+from tests.trnfft.samples import random_complex, single
 
 FUNCTIONS = {
     "mul": torch.mul,
@@ -42,3 +42,184 @@ def test_functions_in_place_write_into_a_native_tensor():
     same = written.add_(z)
     assert same is written and type(same) is torch.Tensor
     assert torch.equal(written, trnfft.as_native(z))
+
+
+# Derivatives of functions that mix native tensors and ComplexTensors
+
+
+def _assigned(z, o):
+    o[:5] = z[:5]
+    return o
+
+
+def _assigned_one(z, o):
+    o[0] = z[0]
+    return o
+
+
+def _assigned_conjugate(z, o):
+    o[:5] = z[:5].conj()
+    return o.conj()
+
+
+def _assigned_where(z, o):
+    o[torch.arange(9) < 4] = z[:4]
+    return o
+
+
+def _added_to_view(z, o):
+    o[1:] += z[1:]
+    return o
+
+
+def _diagonal(z, o):
+    o.view(3, 3).diagonal().copy_(z[:3])
+    return o
+
+
+def _of_lists(z, o):
+    torch._foreach_add_([o[1:]], [z[1:]])
+    return o
+
+
+def _parts(z, o):
+    o.real[:5], o.imag[:5] = z[:5].real, z[:5].imag
+    return o
+
+
+def _both_ways(z, o):
+    o[2:6] = z[2:6]
+    z = z * 2
+    z[:4] = o[:4] * torch.tensor(1j)
+    return z + o
+
+
+INDEX = torch.tensor([1, 3])
+MIXES = {
+    "assigned": _assigned,
+    "assigned one": _assigned_one,
+    "assigned conjugate": _assigned_conjugate,
+    "assigned where": _assigned_where,
+    "added to a view": _added_to_view,
+    "diagonal": _diagonal,
+    "lists": _of_lists,
+    "parts": _parts,
+    "both ways": _both_ways,
+    "copied": lambda z, o: o.copy_(z),
+    "put": lambda z, o: o.index_put_((INDEX,), z[:2]),
+    "indices": lambda z, o: o.index_add_(0, INDEX, z[:2]),
+    "scattered": lambda z, o: o.scatter_(0, INDEX, z[:2]),
+    "products": lambda z, o: o.addcmul_(z, torch.ones(9)),
+    "between": lambda z, o: o.lerp_(z, 0.5),
+    "joined": lambda z, o: torch.cat([o[:4], z[4:]]),
+    "chosen": lambda z, o: torch.where(torch.arange(9) < 4, z, o),
+    "part of a product": lambda z, o: (o + 1) * z,
+}
+X, V, WEIGHTS = single(16), single(16, seed=1), single(16, seed=2)
+NATIVE = {
+    "constant": lambda x: torch.zeros(9, dtype=torch.complex64),
+    "followed": lambda x: x[:9] * torch.tensor(1j),  # natively, as a tensor makes no ComplexTensor
+}
+
+
+def cubed(function):
+    return lambda x: (function(x) ** 3 * WEIGHTS).sum()
+
+
+def _by_dual_numbers(f):
+    with torch.autograd.forward_ad.dual_level():
+        dual = f(torch.autograd.forward_ad.make_dual(X, V))
+        return torch.autograd.forward_ad.unpack_dual(dual).tangent
+
+
+DERIVATIVES = {
+    "jvp": lambda f: torch.func.jvp(f, (X,), (V,))[1],
+    "dual numbers": _by_dual_numbers,
+    "jacfwd": lambda f: torch.func.jacfwd(f)(X),
+    "jacrev": lambda f: torch.func.jacrev(f)(X),
+    "hessian": lambda f: torch.func.hessian(cubed(f))(X),
+    "reverse over reverse": lambda f: torch.func.jacrev(torch.func.grad(cubed(f)))(X),
+    "forward over forward": lambda f: torch.func.jacfwd(torch.func.jacfwd(cubed(f)))(X),
+    "vmap": lambda f: torch.func.vmap(f)(torch.stack([X, V])),
+    "gradient of vmap": lambda f: torch.func.grad(lambda x: cubed(torch.func.vmap(f))(x))(X[None]),
+    "hvp": lambda f: torch.autograd.functional.hvp(cubed(f), X, V)[1],
+    "vectorized": lambda f: torch.autograd.functional.jacobian(f, X, vectorize=True),
+}
+
+
+def is_refused(native, mix, derivative):
+    """Whether torch refuses such a derivative, of native tensors alone or where it vectorizes."""
+    if "vmap" in derivative:
+        return native == "constant" or mix == "lists"
+    if derivative == "vectorized" and mix == "both ways":  # see below
+        return True
+    if derivative == "forward over forward":
+        is_written = mix not in ("joined", "chosen", "part of a product")
+        return mix == "both ways" or native == "followed" and is_written
+    return False
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("native", NATIVE)
+def test_derivatives_through_mixes(native, mix, derivative):
+    def f(x):
+        return trnfft.irfft(MIXES[mix](trnfft.rfft(x), NATIVE[native](x)), n=16)
+
+    if is_refused(native, mix, derivative):
+        pytest.skip("torch refuses it")
+
+    with trnfft.backend("torch"):
+        expected = DERIVATIVES[derivative](f)
+    with trnfft.backend("matmul"):
+        near(DERIVATIVES[derivative](f), expected, 8 * transforms(16))  # of four transforms at most
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_the_tangent_of_a_native_tensor_is_native(mix):
+    def f(x):
+        return MIXES[mix](trnfft.rfft(x), torch.zeros(9, dtype=torch.complex64) * 1)
+
+    with trnfft.backend("matmul"):
+        y, tangent = torch.func.jvp(f, (X,), (V,))
+        assert type(y) is type(tangent)
+        pairs = torch.func.jvp(lambda x: torch.view_as_real(f(x).resolve_conj()), (X,), (V,))[1]
+        assert torch.equal(pairs, torch.view_as_real(tangent.resolve_conj()))
+
+
+VECTORIZED = {
+    "magnitudes": lambda x: trnfft.rfft(x).abs(),
+    "round trip": lambda x: trnfft.irfft(trnfft.rfft(x) * 2j, 16),
+    "frames": lambda x: trnfft.stft(x, 4, window=torch.ones(4), return_complex=True).abs(),
+    "views": lambda x: torch.view_as_real(trnfft.fft(x)),
+}
+
+
+@pytest.mark.parametrize("strategy", ["forward-mode", "reverse-mode"])
+@pytest.mark.parametrize("name", VECTORIZED)
+def test_vectorized_jacobians(name, strategy):
+    function, jacobian = VECTORIZED[name], torch.autograd.functional.jacobian
+    with trnfft.backend("torch"):
+        expected = jacobian(function, X)
+    with trnfft.backend("matmul"):
+        found = jacobian(function, X, vectorize=True, strategy=strategy)
+    near(found, expected, 8 * transforms(16))
+
+
+def test_a_vectorized_jacobian_of_complex_numbers():
+    def found():
+        options = {"vectorize": True, "strategy": "forward-mode"}
+        return torch.autograd.functional.jacobian(trnfft.rfft, X, **options)
+
+    with trnfft.backend("torch"):
+        expected = found()
+    with trnfft.backend("matmul"):
+        near(found(), expected, transforms(16))
+
+
+def test_what_cannot_be_vectorized_is_named():
+    def f(x):
+        return _both_ways(trnfft.rfft(x), torch.zeros(9, dtype=torch.complex64)).abs()
+
+    with trnfft.backend("matmul"), pytest.raises(NotImplementedError, match=r"torch\.func\.jacrev"):
+        torch.autograd.functional.jacobian(f, X, vectorize=True, strategy="forward-mode")
