@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from trnfft import checkpoints as _checkpoints
 from trnfft.chirp_z import czt, zoom_fft
 from trnfft.complex import functions as _complex_functions  # noqa: F401
 from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from trnfft.planner.workspace import fft_workspace_bytes
 
 refuse_namesake()
+_checkpoints.keep_settings()
 __version__ = version("trnfft-nki")
 
 __all__ = [

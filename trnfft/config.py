@@ -4,8 +4,8 @@ A new thread starts with the defaults. An asyncio task starts with the settings 
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from nki_sim.neuron_packages import how_to_install
@@ -187,6 +187,22 @@ def precision(name: str) -> Iterator[None]:
         yield
     finally:
         _precision.reset(token)
+
+
+def settings_of_now() -> Callable[[], AbstractContextManager[None]]:
+    """Returns what enters the backend and the precision again that this context has now."""
+    chosen = _backend.get(), _precision.get()
+
+    @contextmanager
+    def enter() -> Iterator[None]:
+        tokens = _backend.set(chosen[0]), _precision.set(chosen[1])
+        try:
+            yield
+        finally:
+            _precision.reset(tokens[1])
+            _backend.reset(tokens[0])
+
+    return enter
 
 
 def get_complex_storage() -> bool:

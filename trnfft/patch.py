@@ -154,6 +154,20 @@ class patch_torch(TorchFunctionMode):
                 torchscript.unwatch()
 
 
+def block_of_now() -> Callable[[], contextlib.AbstractContextManager[Any]]:
+    """Returns what enters a block again if a block holds now, or else leaves all blocks."""
+    return patch_torch if any(block.is_open for block in _blocks.get()) else _outside
+
+
+@contextlib.contextmanager
+def _outside() -> Iterator[None]:
+    token = _blocks.set(())
+    try:
+        yield
+    finally:
+        _blocks.reset(token)
+
+
 @contextlib.contextmanager
 def _without_a_block(mode: patch_torch) -> Iterator[None]:
     """Enters the mode again, inside a block that was entered before."""

@@ -38,6 +38,7 @@ from trnfft.complex.tensor import (
     is_conjugate,
     is_followed,
     is_in_graph,
+    is_sharded,
     is_transformed,
     join,
     of_parts,
@@ -66,7 +67,18 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
         )
     if torch.compiler.is_compiling() or is_transformed() or torch.jit.is_tracing():
         return parts_of(input)[which]
+    is_elsewhere = input._real.device.type == "xla" or is_sharded(input)
+    if which and is_conjugate(input) and not is_elsewhere:
+        return _negated(input.conj())
     return view_of_part(input, which)
+
+
+def _negated(input: ComplexTensor) -> torch.Tensor:
+    """Returns -imag as a view that cannot pass for the part itself, whose memory has no sign.
+
+    A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
+    """
+    return as_pairs(input)[..., 1:].squeeze(-1)._neg_view()  # torch would replay [..., 1] as a part
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:

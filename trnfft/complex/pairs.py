@@ -57,9 +57,9 @@ class RealPairs(torch.Tensor):
     ) -> RealPairs:
         shape, strides, offset = (*real.shape, 2), _strides(real), _offset(real)
         if views:
-            seen = _seen(_layout(real), views)
-            shape, strides = seen.shape, seen.stride()
-            offset += seen.storage_offset()
+            shown = _shown(_layout(real), views)
+            shape, strides = shown.shape, shown.stride()
+            offset += shown.storage_offset()
         made = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
             cls,
             shape,
@@ -233,15 +233,23 @@ class View(NamedTuple):
     position: int | None = None
 
 
-def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    """Returns what the views, one after the other, show of a tensor; a copy if negative."""
+def _shown(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
+    """Returns what the views, one after the other, show of a tensor, without their signs."""
     for view in views:
-        if view.func == aten._neg_view.default:
-            x = -x  # operators below autograd do not see that a tensor is negated lazily
-            continue
-        seen = view.func(x, *view.args, **dict(view.kwargs))
-        x = seen if view.position is None else seen[view.position]
+        if view.func != aten._neg_view.default:
+            shown = view.func(x, *view.args, **dict(view.kwargs))
+            x = shown if view.position is None else shown[view.position]
     return x
+
+
+def _are_negative(views: tuple[View, ...]) -> bool:
+    return sum(view.func == aten._neg_view.default for view in views) % 2 == 1
+
+
+def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
+    """Returns what the views show of a tensor; a copy if they are negative."""
+    shown = _shown(x, views)
+    return -shown if _are_negative(views) else shown  # lazy signs are not seen below autograd
 
 
 def _layout(real: torch.Tensor) -> torch.Tensor:
@@ -265,10 +273,6 @@ def _counted_from_here(
     return [size, stride, offset - _offset(pairs._real)]
 
 
-def _is_negative(pairs: RealPairs) -> bool:
-    return any(view.func == aten._neg_view.default for view in pairs._views)
-
-
 def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns pairs seen through one more view, or a list of such pairs."""
     pairs, *rest = args
@@ -281,8 +285,8 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             "argument 'input' is a view of the parts of a ComplexTensor, allowed is what "
             "torch.view_as_real made itself; write torch.view_as_complex(x.clone())"
         )
-    seen_before = _seen(_layout(pairs._real), pairs._views)
-    result = func(seen_before, *rest, **dict(options))
+    shown_before = _shown(_layout(pairs._real), pairs._views)
+    result = func(shown_before, *rest, **dict(options))
 
     def seen(position: int | None) -> RealPairs:
         view = View(func, tuple(rest), options, position)
@@ -297,11 +301,6 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
     written = tree_leaves([named[name] for name in written_by(func) if name in named])
-    if any(isinstance(x, RealPairs) and _is_negative(x) for x in written):
-        raise RuntimeError(
-            f"{func} of a view of negated parts is not allowed, as of .imag of a tensor that is "
-            f"conjugated lazily; write into .imag of the tensor before .conj()"
-        )
     wholes: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
 
@@ -315,8 +314,11 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = func(*args, **kwargs)
     for pairs in written:
         if isinstance(pairs, RealPairs):
-            pairs._write(wholes[id(pairs)])
-            result = pairs if result is copies[id(pairs)] else result
+            whole, written_copy = wholes[id(pairs)], copies[id(pairs)]
+            if _are_negative(pairs._views):
+                _shown(whole, pairs._views).copy_(-written_copy)
+            pairs._write(whole)
+            result = pairs if result is written_copy else result
     return result
 
 

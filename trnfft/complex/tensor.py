@@ -130,23 +130,7 @@ class ComplexTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls: type[ComplexTensor], real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        for name, part in (("real", real), ("imag", imag)):
-            _check_part(name, part)
-        if real.shape != imag.shape:
-            raise ValueError(
-                f"argument 'real' has shape {tuple(real.shape)} and argument 'imag' has shape "
-                f"{tuple(imag.shape)}; they must be equal, see torch.broadcast_tensors"
-            )
-        if real.dtype != imag.dtype:
-            raise TypeError(
-                f"argument 'real' has dtype {real.dtype} and argument 'imag' has dtype "
-                f"{imag.dtype}; they must be equal, convert one with .to(dtype)"
-            )
-        if real.device != imag.device:
-            raise ValueError(
-                f"argument 'real' is on device '{real.device}' and argument 'imag' is on device "
-                f"'{imag.device}'; they must be equal, move one with .to(device)"
-            )
+        _check_parts(real, imag)
         _check_memory(f"argument 'real' has shape {tuple(real.shape)}", real.shape, real)
         return join(_copied(real), _copied(imag))
 
@@ -353,16 +337,21 @@ class ComplexTensor(torch.Tensor):
         return "trnfft.ComplexTensor"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        real, imag = parts_of(self.detach())
+        z: Any = self.detach()
         is_parameter = isinstance(self, torch.nn.Parameter)
-        return _rebuilt, (real, imag, self.requires_grad, is_parameter, self._attributes())
+        described = self.requires_grad, is_parameter, self._attributes(), is_conjugate(z)
+        return _rebuilt, (z._real, z._imag, *described)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ComplexTensor:
         if id(self) not in memo:
             if not self.is_leaf:
                 return super().__deepcopy__(memo)  # torch's error says what is allowed
             is_parameter = isinstance(self, torch.nn.Parameter)
-            real, imag = (part.clone() for part in parts_of(self.detach()))
+            z: Any = self.detach()
+            if is_parameter or is_conjugate(z):  # these get memory of their own, as in torch
+                real, imag = (part.clone() for part in parts_of(z))
+            else:
+                real, imag = (copy.deepcopy(part, memo) for part in (z._real, z._imag))
             attributes = copy.deepcopy(self._attributes(), memo)
             copied = _rebuilt(real, imag, self.requires_grad, is_parameter, attributes)
             memo[id(self)] = copied
@@ -1012,6 +1001,27 @@ def _check_part(name: str, part: object) -> None:
         )
 
 
+def _check_parts(real: torch.Tensor, imag: torch.Tensor) -> None:
+    """Raises the errors of `ComplexTensor(real, imag)`."""
+    for name, part in (("real", real), ("imag", imag)):
+        _check_part(name, part)
+    if real.shape != imag.shape:
+        raise ValueError(
+            f"argument 'real' has shape {tuple(real.shape)} and argument 'imag' has shape "
+            f"{tuple(imag.shape)}; they must be equal, see torch.broadcast_tensors"
+        )
+    if real.dtype != imag.dtype:
+        raise TypeError(
+            f"argument 'real' has dtype {real.dtype} and argument 'imag' has dtype "
+            f"{imag.dtype}; they must be equal, convert one with .to(dtype)"
+        )
+    if real.device != imag.device:
+        raise ValueError(
+            f"argument 'real' is on device '{real.device}' and argument 'imag' is on device "
+            f"'{imag.device}'; they must be equal, move one with .to(device)"
+        )
+
+
 def _check_layout(name: str, x: torch.Tensor) -> None:
     if x.is_nested or x.layout != torch.strided:
         raise TypeError(
@@ -1082,9 +1092,16 @@ def _rebuilt(
     requires_grad: bool,
     is_parameter: bool,
     attributes: dict[str, Any] | None = None,
+    is_lazy: bool = False,
 ) -> ComplexTensor:
-    """Returns the ComplexTensor that a file describes, with checks."""
-    z: Any = ComplexTensor(real, imag)
+    """Returns the ComplexTensor that a file describes, with checks.
+
+    It keeps the memory of the parts, which a file may share among tensors.
+    """
+    _check_parts(real, imag)
+    if not is_sharded(real) and real.untyped_storage()._cdata == imag.untyped_storage()._cdata:
+        imag = imag.clone()  # one part must not change with the other
+    z: Any = with_conjugation(_joined(real.resolve_neg(), imag.resolve_neg()), is_lazy)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
     z.__dict__.update({name: x for name, x in (attributes or {}).items() if name not in _OWN})
     return z  # type: ignore[no-any-return]

@@ -1,6 +1,7 @@
 """ComplexTensor compared with native complex tensors, which give every right result."""
 
 import copy
+import io
 import operator
 import pickle
 from fractions import Fraction
@@ -119,6 +120,40 @@ def test_pickle_and_copy():
     x = split(random_complex(3))
     for y in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
         assert_same(y, x.to_complex())
+
+
+def saved(x):
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    return torch.load(file)
+
+
+@pytest.mark.parametrize("kept_by", [saved, copy.deepcopy])
+def test_tensors_share_memory_in_a_file_and_in_a_copy_as_in_torch(kept_by):
+    native = random_complex(3)
+    found = []
+    for z in (native, split(native)):
+        views = {
+            "whole": z,
+            "row": z[0],
+            "rest": z[1:],
+            "column": z[None].mT,
+            "conjugate": z.conj(),
+        }
+        again = kept_by(views | {"parameter": torch.nn.Parameter(z)})
+        again["whole"].mul_(2j)
+        found.append(again)
+    for name, expected in found[0].items():
+        assert_same(found[1][name], expected)
+
+
+def test_a_file_with_one_part_for_both_gives_two():
+    part = torch.ones(3)
+    build, arguments = ComplexTensor(part, part).__reduce_ex__(2)
+    z = build(part, part, *arguments[2:])
+    z.real.zero_()
+    assert z.tolist() == [1j] * 3
 
 
 # Arithmetic

@@ -1,6 +1,7 @@
 """Writes into views and reads from them agree with torch's complex64, or are refused."""
 
 import copy
+import ctypes
 import pickle
 import warnings
 
@@ -293,6 +294,29 @@ def test_doors_to_the_memory_of_pairs():
         pairs.data_ptr()
     with pytest.raises(RuntimeError, match="incompatible tensor type"):
         torch.zeros(2, 3, 2).data = pairs
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_negated_part_keeps_its_sign_outside_of_torch(is_followed):
+    z = ComplexTensor(leaf(), 2 * leaf()) if is_followed else ComplexTensor(*[leaf().detach()] * 2)
+    part = z.conj().imag.detach()
+    expected = -z.detach().numpy().imag
+    assert np.array_equal(np.from_dlpack(part), expected)
+    contiguous = part.contiguous()
+    assert not contiguous.is_neg()
+    memory = ctypes.string_at(contiguous.data_ptr(), expected.nbytes)  # which safetensors writes
+    assert memory == np.ascontiguousarray(expected).tobytes()
+
+
+def test_writes_into_a_negated_part():
+    native = torch.polar(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3))
+    z = ComplexTensor.from_complex(native)
+    for x in (native, z):
+        x.conj().imag.add_(1)
+        x.conj().imag[0].mul_(3)
+        x.mH.imag[1:].copy_(torch.arange(4.0).reshape(2, 2))
+        x.conj().conj().imag[0, 0] = 5
+    near(trnfft.as_native(z), native, sums(3))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

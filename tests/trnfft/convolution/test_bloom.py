@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.signal import convolve2d
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import trnfft
 from tests import sweeps
@@ -166,6 +167,31 @@ def test_compiled():
     bloom_filter = trnfft.BloomFilter(uniform(5, 5, seed=1), (8, 9))
     compiled = torch.compile(bloom_filter, fullgraph=True, backend="eager")
     check(compiled(uniform(3, 8, 9)), bloom_filter(uniform(3, 8, 9)))
+
+
+@pytest.mark.parametrize("name", ["inference", "vmap", "jvp", "fake"])
+def test_what_a_filter_keeps_serves_every_mode(name):
+    x = torch.rand(1, 8, 8)
+    first = {
+        "inference": torch.inference_mode()(lambda f: f(x)),
+        "vmap": lambda f: torch.func.vmap(f)(x[None]),
+        "jvp": lambda f: torch.func.jvp(f, (x,), (x,)),
+        "fake": lambda f: of_fake_tensors(f),
+    }
+    with trnfft.backend("nki-sim"):
+        used, fresh = (trnfft.BloomFilter(torch.ones(3, 3) / 9, (8, 8)) for _ in range(2))
+        first[name](used)
+        gradients = []
+        for bloom_filter in (used, fresh):
+            y = x.clone().requires_grad_()
+            bloom_filter(y).square().sum().backward()
+            gradients.append(y.grad)
+    assert type(gradients[0]) is torch.Tensor and torch.equal(*gradients)
+
+
+def of_fake_tensors(bloom_filter):
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        bloom_filter(torch.rand(1, 8, 8))
 
 
 def test_filter_keeps_its_spectrum(monkeypatch):

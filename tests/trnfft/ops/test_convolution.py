@@ -187,6 +187,39 @@ def test_second_derivatives_and_vmap():
     near(batched, in_float64(convolved, x, h), transforms(64, 2))
 
 
+ROWS, IMAGES = single(2, 12), single(2, 8, 9)
+FILTER, IMAGE_FILTER = single(5, seed=1), single(3, 3, seed=1)
+CONVOLUTIONS = {
+    "rows": (lambda x, h: trnfft.convolve(x, h, dims=-1), ROWS, FILTER),
+    "images": (trnfft.bloom, IMAGES, IMAGE_FILTER),
+}
+TRANSFORMS = {
+    "jvp of the data": lambda f, x, h: torch.func.jvp(lambda x: f(x, h), (x,), (x + 1,))[1],
+    "jvp of the filter": lambda f, x, h: torch.func.jvp(lambda h: f(x, h), (h,), (h + 1,))[1],
+    "jvp of both": lambda f, x, h: torch.func.jvp(f, (x, h), (x + 1, h + 1))[1],
+    "jacfwd": lambda f, x, h: torch.func.jacfwd(f, 1)(x, h),
+    "jacrev": lambda f, x, h: torch.func.jacrev(lambda x: f(x, h).sum(0))(x),
+    "hessian": lambda f, x, h: torch.func.hessian(lambda h: f(x, h).pow(3).sum())(h),
+    "vmap of the data": lambda f, x, h: torch.func.vmap(lambda x: f(x, h))(torch.stack([x, x + 1])),
+    "vmap of the filter": lambda f, x, h: torch.func.vmap(lambda h: f(x, h))(
+        torch.stack([h, h + 1])
+    ),
+    "vmap of both": lambda f, x, h: torch.func.vmap(f)(
+        torch.stack([x, x + 1]), torch.stack([h, h + 1])
+    ),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_functional_transforms_of_the_kernels(kind, transform):
+    run = TRANSFORMS[transform]
+    with trnfft.backend("torch"):
+        expected = run(*CONVOLUTIONS[kind])
+    with trnfft.backend("nki-sim"):
+        near(run(*CONVOLUTIONS[kind]), expected, 16 * transforms(144))
+
+
 def test_vmap_of_several_rows_by_one_filter():
     x, h = single(3, 2, 12), torch.fft.rfft(single(12, seed=1))
     operator = torch.ops.trnfft.convolve_rows

@@ -1,0 +1,65 @@
+"""Checkpoints whose backward pass runs with other settings than their forward pass."""
+
+import contextlib
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import trnfft
+from tests.tolerances import near, transforms
+from tests.trnfft.samples import single
+
+FUNCTIONS = {
+    "torch.fft": lambda x: torch.fft.fft(x).abs(),
+    "trnfft": lambda x: trnfft.fft(x).abs(),
+    "an operator": lambda x: (torch.fft.rfft(x) * 1j).real.sin(),
+}
+SETTINGS = {
+    "none": (),
+    "backend": (lambda: trnfft.backend("matmul"),),
+    "block": (trnfft.patch_torch,),
+    "both": (trnfft.patch_torch, lambda: trnfft.backend("matmul")),
+    "precision": (lambda: trnfft.backend("matmul"), lambda: trnfft.precision("kahan")),
+}
+
+
+@contextlib.contextmanager
+def entered(name):
+    with contextlib.ExitStack() as stack:
+        for enter in SETTINGS[name]:
+            stack.enter_context(enter())
+        yield
+
+
+@pytest.mark.parametrize("is_reentrant", [False, True])
+@pytest.mark.parametrize("backward", SETTINGS)
+@pytest.mark.parametrize("forward", SETTINGS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gradients(function, forward, backward, is_reentrant):
+    run = FUNCTIONS[function]
+    x, expected = single(8).requires_grad_(), single(8).requires_grad_()
+    run(expected).sum().backward()
+    with entered(forward):
+        y = checkpoint(run, x, use_reentrant=is_reentrant)
+    with entered(backward):
+        y.sum().backward()
+        kept = trnfft.get_backend(), trnfft.get_precision()
+    near(x.grad, expected.grad, 4 * transforms(8))
+    with entered(backward):
+        assert kept == (trnfft.get_backend(), trnfft.get_precision())
+
+
+def test_the_second_time_has_the_settings_of_the_first():
+    seen = []
+
+    def run(x):
+        seen.append((trnfft.get_backend(), trnfft.get_precision()))
+        return x.sin()
+
+    x = single(3).requires_grad_()
+    with trnfft.backend("matmul"), trnfft.precision("kahan"):
+        y = checkpoint(run, x, use_reentrant=False)
+    y.sum().backward()
+    assert seen == [("matmul", "kahan")] * 2
+    assert (trnfft.get_backend(), trnfft.get_precision()) == ("auto", "fast")

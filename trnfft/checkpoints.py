@@ -1,0 +1,40 @@
+"""Makes torch's checkpoints compute again with the settings of their forward pass.
+
+A checkpoint computes a function a second time, in the backward pass, and checks that the numbers
+which it saves are like those of the first time. With another backend or precision, or on the other
+side of a block of `trnfft.patch_torch`, they would not be. torch keeps its own settings for the
+second time, such as the default device and autocast.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils import checkpoint
+
+from trnfft import config, patch
+
+
+def keep_settings() -> None:
+    """Replaces the function of torch to which each checkpoint hands over what it computes."""
+    of_torch = checkpoint._checkpoint_without_reentrant_generator
+
+    @functools.wraps(of_torch)
+    def with_settings(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return of_torch(_again(fn), *args, **kwargs)
+
+    checkpoint._checkpoint_without_reentrant_generator = with_settings
+
+
+def _again(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that calls another one with the settings that hold now."""
+    settings = config.settings_of_now(), patch.block_of_now()
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as entered:
+            for enter in settings:
+                entered.enter_context(enter())
+            return function(*args, **kwargs)
+
+    return call
