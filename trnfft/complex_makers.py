@@ -20,7 +20,14 @@ from trnfft.backends.choice import stores_complex
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
 from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, is_followed, of_parts
-from trnfft.split_results import COMPLEX_NUMBERS, device_of, is_complex, promoted, written
+from trnfft.split_results import (
+    COMPLEX_NUMBERS,
+    device_of,
+    is_complex,
+    keep_apart,
+    promoted,
+    written,
+)
 
 # `trnfft.patch_torch` may replace these methods in torch.
 _TO, _VIEW = torch.Tensor.to, torch.Tensor.view
@@ -59,6 +66,7 @@ def _data_function(function: Any) -> Callable[..., Any]:
     def of_data(*args: Any, **kwargs: Any) -> Any:
         return _of_data(function, args, kwargs)
 
+    keep_apart(of_data)
     return of_data
 
 
@@ -147,6 +155,7 @@ def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[...,
             return function(self, *args, **kwargs)
         return _to(self, dtype, *args, **kwargs)
 
+    keep_apart(convert)
     return convert
 
 
@@ -178,6 +187,7 @@ def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
         self = _real(self) if isinstance(self, ComplexTensor) else self
         return function(self, *args, **kwargs)  # type: ignore[no-any-return]
 
+    keep_apart(convert)
     return convert
 
 
@@ -215,6 +225,7 @@ def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
         pairs = _VIEW(self, dtype_of_parts(dtype)).unflatten(-1, (-1, 2))
         return _of_pairs(pairs, is_copy=function is torch.view_copy)
 
+    keep_apart(view)
     return view
 
 

@@ -154,6 +154,9 @@ class patch_torch(TorchFunctionMode):
                 torchscript.unwatch()
 
 
+split_results.keep_apart(patch_torch.__torch_function__)
+
+
 def block_of_now() -> Callable[[], contextlib.AbstractContextManager[Any]]:
     """Returns what enters a block again if a block holds now, or else leaves all blocks."""
     return patch_torch if any(block.is_open for block in _blocks.get()) else _outside

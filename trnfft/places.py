@@ -138,6 +138,7 @@ def _split(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         return split_results.called(function, args, kwargs)
 
+    split_results.keep_apart(call)
     return call
 
 

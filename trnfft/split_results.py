@@ -33,6 +33,7 @@ from trnfft.complex.tensor import (
     is_in_place,
     is_sharded,
     join,
+    keep_from_compiler,
 )
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
@@ -83,6 +84,15 @@ def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if _tensors((*args, *kwargs.values())):
         return _with_complex_arguments(func, args, kwargs, dtype, device)
     return _made(func, args, kwargs, dtype, device)
+
+
+def keep_apart(function: Any) -> None:
+    """Keeps torch.compile from compiling a function of several functions of torch on its own.
+
+    It does so after a break of a graph, and uses what it has compiled for all of them: it does not
+    look which method of torch.Tensor a variable holds.
+    """
+    keep_from_compiler(function.__code__)
 
 
 def _mentions_complex(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

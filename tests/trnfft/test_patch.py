@@ -1,6 +1,7 @@
 """trnfft computes torch's transforms inside of `patch_torch`, and torch again after it."""
 
 import asyncio
+import contextlib
 import copy
 import functools
 import itertools
@@ -469,3 +470,33 @@ def test_a_trace_is_the_same_without_gradients(started):
     with trnfft.backend("matmul"):
         traced = torch.jit.trace(model, x)  # which traces again without gradients, and compares
         near(traced(2 * x), model(2 * x), together(transforms(8, 2), sums(8)))
+
+
+# A graph breaks where these functions make a number of a tensor. torch.compile then compiles the
+# functions that they call, each on its own.
+BROKEN = {
+    "sum": lambda x: sum(torch.roll(x * (x * 2), int(x[j] > 0), -1) for j in range(3)),
+    "list": lambda x: torch.stack([torch.roll(x * 2 + j, int(x[j] > 0), -1) for j in range(3)]),
+    "halves": lambda x: [x.half().double() * float(x[j]) - x.float() for j in range(3)][2],
+    "map": lambda x: torch.stack(list(map(lambda j: (x - 1) * int(x[j] > 0) + x / 3, range(3)))),
+    "keys": lambda x: max((x * j + 1 for j in range(3)), key=lambda y: float(y.sum())),
+    "transforms": lambda x: sum(
+        torch.fft.irfft(torch.fft.rfft(x) * (j + 1j), n=8).roll(int(x[j] > 0)) for j in range(3)
+    ),
+}
+
+
+@pytest.mark.parametrize("is_block", [True, False])
+@pytest.mark.parametrize("name", BROKEN)
+def test_compiled_functions_whose_graph_breaks_in_a_loop(name, is_block):
+    function, x = BROKEN[name], single(8)
+    expected = function(x)
+    torch.compiler.reset()
+    with contextlib.ExitStack() as stack:
+        if is_block:
+            stack.enter_context(trnfft.patch_torch())
+        else:
+            trnfft.patch_torch().start()
+            stack.callback(trnfft.patch_torch().stop)
+        found = torch.compile(function, backend="eager")(x)
+    near(found, expected, 4 * transforms(8))
