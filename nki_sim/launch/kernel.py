@@ -103,7 +103,7 @@ class Kernel:
             active().config.check_nested(self.config, repr(self))
             return self.func(*args, **kwargs)
         count_launch()
-        with ending_in_kernel(), releases.select(self.release):
+        with ending_in_kernel(self), releases.select(self.release):
             return _launch(self, args, kwargs)
 
     def __repr__(self) -> str:

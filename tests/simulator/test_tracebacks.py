@@ -1,6 +1,7 @@
 """Errors and warnings of a kernel end at its own line, and a kernel shows its name."""
 
 import inspect
+import sys
 import traceback
 import warnings
 
@@ -41,6 +42,11 @@ def wrong_keyword(x):
 @nki.jit
 def divides_by_zero(x):
     return x[0 : 4 // (x.shape[0] - 4)]
+
+
+@nki.jit
+def exits(x):
+    sys.exit(0)
 
 
 @nki.jit
@@ -94,6 +100,15 @@ def test_a_traceback_of_two_cores_ends_at_the_line_of_the_kernel():
     with chip, pytest.raises(NkiValidationError) as caught:
         too_wide[2](X)
     assert _last_frame(caught.value).lineno == _line_of(too_wide, "nl.ndarray")
+
+
+@pytest.mark.parametrize("launch", [lambda k, x: k(x), dry_run], ids=["run", "dry"])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_kernel_cannot_end_the_program(launch, cores):
+    says = r"kernel exits ends the program by sys.exit\(0\), but a kernel has to return"
+    with hardware.select(hardware.chip("trn2")), pytest.raises(RuntimeError, match=says) as caught:
+        launch(exits.with_programs(cores), X)
+    assert _last_frame(caught.value).lineno == _line_of(exits, "sys.exit")
 
 
 def test_the_simulators_own_errors_keep_their_lines(monkeypatch):
