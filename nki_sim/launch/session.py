@@ -200,6 +200,8 @@ class Session:
             check_int64(issue, writes, reads)
         n = self.count
         self.count = n + 1
+        if n >= device_rules.MOST_INSTRUCTIONS:  # now, as such a kernel may never end
+            self._check_count()
         dynamic, open_scopes = issue.is_dynamic, self.open_scopes
         operands = reads
         if dynamic:
