@@ -57,15 +57,30 @@ def packed_spec(specs: Any) -> tuple[Any, Any]:
 
 
 def unpack(packed: Any, places: Any) -> Any:
-    """Return the tables of ``places``, which are not nested, as views of the HBM tensor."""
+    """Return the tables of ``places``, which are not nested, as views of the HBM tensor.
+
+    Raises:
+        TypeError: the two are not what ``pack`` has returned.
+    """
     tables = []
-    for place in places:
+    for place in places if isinstance(places, (tuple, list)) else (places,):
+        if not isinstance(place, (tuple, list)) or len(place) != 3:
+            raise TypeError(
+                f"argument 'places' contains {place!r}, allowed are triples of offset, shape and "
+                f"pitch: pass both results of pack(tables)"
+            )
         tables.append(unpack_table(packed, place[0], place[1], place[2]))
     return tables
 
 
 def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:
-    """Return one table as a view of the HBM tensor."""
+    """Return one table as a view of the HBM tensor; raise TypeError if that is not packed."""
+    if len(getattr(packed, "shape", ())) != 1:
+        given = getattr(packed, "shape", packed)
+        raise TypeError(
+            f"argument 'tables' is {given!r}, allowed is a tensor of one dimension: pass both "
+            f"results of pack(tables)"
+        )
     size = 1
     for length in shape:
         size *= length

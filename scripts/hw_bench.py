@@ -36,7 +36,18 @@ from remote.sets import SETS
 ROOT = Path(__file__).resolve().parent.parent
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
-Out = Annotated[Path, typer.Option(help="The folder of the results and of the job's record.")]
+
+
+def named(folder: str) -> Path:
+    """Returns the folder that --out names; raises BadParameter for an empty name."""
+    if not folder:
+        raise typer.BadParameter("the name is empty, allowed is the name of a folder")
+    return Path(folder)
+
+
+Out = Annotated[
+    Path, typer.Option(parser=named, help="The folder of the results and of the job's record.")
+]
 OUT = Path("hardware")
 
 
@@ -128,6 +139,8 @@ def run_job(options: Options) -> None:
     """Runs a new job, goes on with an old one, or shows what a run would do."""
     revision = checked_out(ROOT)
     options.check()
+    if not options.resume:
+        check_folder(options.out)
     job = record.load(options.out) if options.resume else options.new_record(revision)
     to_run = Revision(ROOT, job.commit)  # checked: somebody may have changed the record
     if options.hours is not None:
@@ -137,21 +150,26 @@ def run_job(options: Options) -> None:
         return
     if not options.resume:
         refuse_uncommitted(revision)
-        create(job)
+        job.folder.mkdir(exist_ok=True)
     start(job, to_run, options.keep, options.yes)
 
 
-def create(job: Record) -> None:
-    """Makes the output folder; raises BadRequest where the folder holds a job already."""
-    if (job.folder / record.NAME).exists():
+def check_folder(out: Path) -> None:
+    """Raises BadRequest where the folder holds a job already, or where no job can be written."""
+    try:
+        holds_job = (out / record.NAME).exists()
+        with tempfile.TemporaryDirectory(dir=out if out.exists() else out.parent):
+            pass
+    except OSError as error:
         raise BadRequest(
-            f"argument '--out' is {str(job.folder)!r}, which holds a job: "
+            f"argument '--out' is {str(out)!r}, where nothing can be written ({error.strerror}); "
+            "allowed is a folder that you may write to, or a new name in such a folder"
+        ) from error
+    if holds_job:
+        raise BadRequest(
+            f"argument '--out' is {str(out)!r}, which holds a job: "
             "go on with that job by --resume, or name another folder"
         )
-    try:
-        job.folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise BadRequest(f"cannot make the output folder {job.folder}: {error.strerror}") from error
 
 
 def refuse_uncommitted(revision: Revision) -> None:

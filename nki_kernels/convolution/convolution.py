@@ -28,6 +28,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from ..arguments import rows_and_length, two_of
 from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
 from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
@@ -99,11 +100,12 @@ def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore
     Returns:
         y, float32 HBM [B, kept].
     """
-    batch, held = x.shape
-    half = radices[0] * radices[1] // 2 + 1
+    batch, held = rows_and_length(x)
+    geometry = Geometry(*two_of(radices))
+    half = geometry.n // 2 + 1
     y = hbm((batch, kept))
     filters = [HbmRows(h_re, half), HbmRows(h_im, half)]
-    work = Convolution([HbmRows(x, held)], [HbmRows(y, kept)], Geometry(*radices))
+    work = Convolution([HbmRows(x, held)], [HbmRows(y, kept)], geometry)
     work.convolve(filters, unpack(tables, places))
     return y
 

@@ -43,6 +43,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import convolved_length, rows_and_length
 from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
 from ..isa import nki
 from ..launch import HbmRows
@@ -219,7 +220,8 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    n, m = x_re.shape[1], math.prod(radices)
+    _, n = rows_and_length(x_re, x_im)
+    m = convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     stages = [
         Tabled(stage, table)

@@ -46,6 +46,7 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import rows_and_length
 from ..engines import hbm, sbuf, transfer
 from ..isa import nki
 from ..launch import Rows, blocks_of, for_rows, load_rows, part_of_rows, store_rows
@@ -75,7 +76,7 @@ def butterfly(x_re, x_im, tables, places, compensated=False):  # type: ignore[no
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
+    batch, n = rows_and_length(x_re, x_im)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     work = Butterflies([x_re, x_im], [y_re, y_im], Geometry(n, compensated), tables, places)
     each = max(1, work.geometry.points // n)

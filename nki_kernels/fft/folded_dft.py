@@ -50,6 +50,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import rows_and_length
 from ..engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -145,7 +146,7 @@ def folded_dft(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    n = x_re.shape[1]
+    _, n = rows_and_length(x_re, x_im)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     source, target = [HbmRows(x_re, n), HbmRows(x_im, n)], [HbmRows(y_re, n), HbmRows(y_im, n)]
     FoldedDft(source, target, n, unpack(tables, places)).run()

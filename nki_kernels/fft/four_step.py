@@ -50,6 +50,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
+from ..arguments import check_factors, rows_and_length
 from ..engines import (
     HALF,
     PSUM_BANK,
@@ -112,7 +113,8 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
+    batch, n = rows_and_length(x_re, x_im)
+    check_factors(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     spread = spread_of(radices, batch)
     if spread.is_long and batch > nl.num_programs():

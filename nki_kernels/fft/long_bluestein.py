@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..arguments import convolved_length, rows_and_length
 from ..engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
 from ..isa import nki, nl
 from ..launch import Rows, for_rows, whole
@@ -96,7 +97,8 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
+    batch, n = rows_and_length(x_re, x_im)
+    convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     spread = spread_of(radices, batch)
     opening, spectrum, closing, *others = unpack(tables, places)

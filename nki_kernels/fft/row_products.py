@@ -34,6 +34,7 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import check_matrix
 from ..chip import transposes_mix_rows
 from ..engines import (
     DMA_RUN,
@@ -174,6 +175,7 @@ def multiply_rows(
     source, target: the parts of the rows and of their results. matrix: HBM [numbers contracted,
     numbers of results], both times the rows of a slab; or two such tables, whose sum is meant.
     """
+    check_matrix(matrix, product.numbers, product.results, PARTITIONS)
     RowProducts(source, target, product, matrix).run()
 
 

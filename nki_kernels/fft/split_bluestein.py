@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import convolved_length, rows_and_length
 from ..engines import (
     HALF,
     PARTITIONS,
@@ -167,7 +168,8 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    n, m = x_re.shape[1], math.prod(radices)
+    _, n = rows_and_length(x_re, x_im)
+    m = convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     opening, closing, spectrum, matrices, *others = unpack(tables, places)
     shared = Shared(radices, others, _INPUTS - 1 if m > _LONG else _INPUTS)

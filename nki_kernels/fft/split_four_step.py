@@ -48,6 +48,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import check_factors, rows_and_length
 from ..counting import counted
 from ..engines import (
     HALF,
@@ -249,7 +250,8 @@ def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ign
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    batch, n = x_re.shape
+    batch, n = rows_and_length(x_re, x_im)
+    check_factors(radices, n)
     # A register counts columns of the P results; each column has P numbers here.
     shape = (batch, n // radices[0], radices[0])
     y_re, y_im = hbm(shape), hbm(shape)

@@ -52,6 +52,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..arguments import check_factors, rows_and_length
 from ..engines import DMA_RUN, hbm
 from ..isa import nki
 from ..launch import HbmRows
@@ -117,7 +118,8 @@ def stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-de
     Returns:
         (y_re, y_im), float32 HBM [B, N].
     """
-    n = x_re.shape[1]
+    _, n = rows_and_length(x_re, x_im)
+    check_factors(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     source, target = [HbmRows(x_re, n), HbmRows(x_im, n)], [HbmRows(y_re, n), HbmRows(y_im, n)]
     stockham_rows(source, target, radices, unpack(tables, places))

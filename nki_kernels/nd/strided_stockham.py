@@ -43,6 +43,7 @@ import numpy as np
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import check_factors, check_shapes
 from ..chip import transposes_mix_rows
 from ..engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
 from ..isa import nki, nl
@@ -156,6 +157,8 @@ def strided_stockham(x_re, x_im, tables, places, radices):  # type: ignore[no-un
     Returns:
         (y_re, y_im), float32 HBM [A, N, C].
     """
+    check_shapes(("A", "N", "C"), x_re, x_im)
+    check_factors(radices, x_re.shape[1])
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     columns = x_re.shape[2]
     source = [HbmColumns(x_re, 1, columns), HbmColumns(x_im, 1, columns)]

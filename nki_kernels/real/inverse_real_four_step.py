@@ -35,6 +35,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..arguments import check_factors, rows_and_length
 from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
 from ..launch import Rows, for_rows
@@ -64,7 +65,9 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     Returns:
         y, float32 HBM [B, N].
     """
-    y = hbm((x_re.shape[0], 2 * (x_re.shape[1] - 1)))
+    batch, half = rows_and_length(x_re, x_im)
+    check_factors(radices, 2 * (half - 1))
+    y = hbm((batch, 2 * (half - 1)))
     work = ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places))
     for_rows(y.shape[0], work, work.rows, work.split, work.order)
     return y

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import rows_and_length
 from ..engines import PARTITIONS, hbm
 from ..fft.dft_gemm import MAX_LENGTH
 from ..fft.row_products import Product, multiply_rows
@@ -117,7 +118,7 @@ def real_dft_gemm(x, matrix):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
-    batch, n = x.shape
+    batch, n = rows_and_length(x)
     half = n // 2 + 1
     y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
@@ -145,7 +146,7 @@ def inverse_real_dft_gemm(x_re, x_im, matrix, n):  # type: ignore[no-untyped-def
     Returns:
         y, float32 HBM [B, n].
     """
-    batch, half = x_re.shape
+    batch, half = rows_and_length(x_re, x_im)
     y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_dft_gemm_rows(source, HbmRows(y, n), n, matrix)

@@ -50,6 +50,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ..arguments import check_factors, rows_and_length
 from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
 from ..isa import nisa, nki
 from ..launch import Rows, for_rows
@@ -85,7 +86,8 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
-    batch, n = x.shape
+    batch, n = rows_and_length(x)
+    check_factors(radices, n)
     y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
     work = ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places))
     for_rows(batch, work, work.rows, work.split, work.order)

@@ -43,10 +43,12 @@ rows aside.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
 
+from ..arguments import check_factors, rows_and_length, two_of
 from ..chip import transposes_mix_rows
 from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
 from ..fft.row_transforms import guarded
@@ -105,7 +107,8 @@ def real_stockham(x, tables, places, radices):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, N // 2 + 1].
     """
-    batch, n = x.shape
+    batch, n = rows_and_length(x)
+    check_factors(two_of(radices), n)
     half = n // 2 + 1
     y_re, y_im = hbm((batch, half)), hbm((batch, half))
     target = [HbmRows(y_re, half), HbmRows(y_im, half)]
@@ -137,8 +140,8 @@ def inverse_real_stockham(x_re, x_im, tables, places, radices):  # type: ignore[
     Returns:
         y, float32 HBM [B, N].
     """
-    batch, half = x_re.shape
-    n = radices[0] * radices[1]
+    batch, half = rows_and_length(x_re, x_im)
+    n = math.prod(two_of(radices))
     y = hbm((batch, n))
     source = [HbmRows(x_re, half), HbmRows(x_im, half)]
     inverse_real_stockham_rows(source, HbmRows(y, n), radices, unpack(tables, places))

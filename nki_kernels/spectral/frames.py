@@ -34,6 +34,7 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import rows_and_length, two_of
 from ..chip import psum_port_is_shared, transposes_mix_rows
 from ..engines import (
     PSUM_BANK,
@@ -86,7 +87,7 @@ def frame_spectra(x, window, tables, places, radices):  # type: ignore[no-untype
     Returns:
         (y_re, y_im), float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
     """
-    geometry = Geometry(*radices)
+    geometry = Geometry(*two_of(radices))
     y = [hbm((x.shape[0], geometry.n // 2 + 1)) for _ in range(2)]
     work = Frames(x, y, window, geometry)
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
@@ -106,7 +107,7 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
     Returns:
         y, float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
     """
-    geometry = Geometry(*radices)
+    geometry = Geometry(*two_of(radices))
     y = hbm((x.shape[0], geometry.n // 2 + 1))
     work = Powers(x, [y], window, geometry)
     work.exponent = exponent
@@ -127,7 +128,7 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
         y, float32 HBM [M, S]; zeros follow those of the frames.
     """
     y = hbm((bank.shape[1], x.shape[0]))
-    work = Bands(x, [y], window, Geometry(*radices))
+    work = Bands(x, [y], window, Geometry(*two_of(radices)))
     work.exponent, work.bank = exponent, bank
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
     if work.batch < y.shape[1]:
@@ -158,10 +159,15 @@ class Frames(Forward):
     def __init__(
         self, x: Tensor, results: Sequence[Tensor], window: Tensor, geometry: Geometry
     ) -> None:
-        blocks, hop = x.shape
+        blocks, hop = rows_and_length(x)
         self.bins, self.window = geometry.n // 2 + 1, window
         target = [HbmRows(y, self.bins) for y in results]
         batch = frame_count(blocks, hop, geometry.n)
+        if batch < 1:
+            raise ValueError(
+                f"argument 'x' has shape {(blocks, hop)}, allowed are at least {geometry.n} "
+                f"samples, as many as a frame has"
+            )
         super().__init__([HbmRows(x, geometry.n)], target, geometry, batch)
 
     @property

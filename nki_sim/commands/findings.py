@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def of_error(error: BaseException) -> Finding:
     If no frame is outside of libraries, the line is one of a library.
     """
     rule = type(error).__name__
-    message = f"{rule}: {error}"
+    message = f"{rule}: {_text_of(error)}"
     if isinstance(error, NkiValidationError):
         rule, message = error.name or "hardware-rule", str(error)
         if error.source:
@@ -77,8 +78,21 @@ def of_error(error: BaseException) -> Finding:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
     if not frames:
         return Finding("", 0, rule, message)
-    frames = [f for f in frames if "site-packages" not in Path(f.filename).parts] or frames
+    frames = [f for f in frames if not _is_of_library(f.filename)] or frames
     return Finding(frames[-1].filename, frames[-1].lineno or 0, rule, message)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # raised by the error's __str__
+        return "an error without a text"
+
+
+def _is_of_library(file: str) -> bool:
+    """Returns whether a file was installed, or a module of Python has compiled it from a text."""
+    is_pythons = Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+    return is_pythons or "site-packages" in Path(file).parts or file == "<string>"
 
 
 def is_users(file: str) -> bool:

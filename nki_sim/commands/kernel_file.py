@@ -80,11 +80,22 @@ def _imported(file: Path) -> ModuleType:
 
 
 @contextmanager
+def same_folder() -> Iterator[None]:
+    """Returns at the end to the current folder, which the user's code may change."""
+    folder = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(folder)
+
+
+@contextmanager
 def forgotten_siblings() -> Iterator[None]:
     """Forgets modules from the files' folders, as another folder may have the same names."""
     known, path = set(sys.modules), list(sys.path)
     try:
-        yield
+        with same_folder():
+            yield
     finally:
         folders = {Path(folder) for folder in sys.path if folder not in path}
         for name in set(sys.modules) - known:

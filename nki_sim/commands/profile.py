@@ -70,16 +70,17 @@ def main(options: argparse.Namespace) -> int:
     """Prints the modelled time of the kernel. Returns 1 if the kernel breaks a rule."""
     outputs.check(options)
     kernel_file.answer_imports()
-    timeline, error = None, None
-    with settings.apply(options), outputs.users_prints(options):
+    timeline: Timeline | None = None
+    error: BaseException | None = None
+    with settings.apply(options), outputs.users_prints(options), kernel_file.same_folder():
         try:
             kernel = kernel_file.named_kernel(options.kernel)
             timeline = _dry(kernel, options.given or [], options.lnc)
         except kernel_file.NotImported as failed:
             error = failed.__cause__
-        except CommandError:
+        except (CommandError, KeyboardInterrupt):
             raise
-        except Exception as failed:
+        except BaseException as failed:  # the error of pytest.skip is not an Exception
             error = failed
     if timeline is None:
         assert error is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import runpy
 import sys
 import traceback
@@ -44,7 +43,6 @@ def main(options: argparse.Namespace) -> int:
     if not options.is_module and not Path(options.script).is_file():
         raise CommandError(f"{options.script}: there is no such script")
     kernel_file.answer_imports()
-    folder = Path.cwd()
     outputs.check(options)
     before = launches_begun()
     with settings.apply(options):
@@ -53,9 +51,8 @@ def main(options: argparse.Namespace) -> int:
             if ran.should_have_launched(options) and launches_begun() == before:
                 outputs.say(no_launch.advice(options.script, ran.names))
             return ran.code
-        with record() as timeline, outputs.users_prints(options):
+        with record() as timeline, outputs.users_prints(options), kernel_file.same_folder():
             ran = _run(options)
-    os.chdir(folder)  # where the outputs belong, even if the script has changed the folder
     found = findings.of_warnings(timeline)
     if ran.error is not None:
         found.append(findings.of_error(ran.error))
@@ -92,7 +89,9 @@ def _run(options: argparse.Namespace) -> _Ran:
         return _Ran(FINE, None, runpy.run_path(options.script, run_name="__main__"))
     except SystemExit as error:
         return _Ran(_exit_code(error.code))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the error of pytest.skip is not an Exception
         error.__traceback__ = _of_script(error.__traceback__)
         traceback.print_exception(error)
         return _Ran(FOUND, error)

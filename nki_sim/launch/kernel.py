@@ -102,8 +102,8 @@ class Kernel:
         if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
             active().config.check_nested(self.config, repr(self))
             return self.func(*args, **kwargs)
-        count_launch()
-        with ending_in_kernel(), releases.select(self.release):
+        count_launch(self)
+        with ending_in_kernel(self), releases.select(self.release):
             return _launch(self, args, kwargs)
 
     def __repr__(self) -> str:
@@ -118,8 +118,18 @@ def launches_begun() -> int:
     return _begun
 
 
-def count_launch() -> None:
+def count_launch(kernel: Any) -> None:
+    """Counts a launch that begins; raises RuntimeError in a running kernel.
+
+    Each launch on two cores has a thread, so that Python's limit would not end a recursion.
+    """
     global _begun
+    if is_running():
+        name = getattr(kernel, "__name__", repr(kernel))
+        raise RuntimeError(
+            f"a running kernel launches kernel {name}, but a kernel cannot launch kernels: call "
+            f"{name} with tensors of the running kernel, to which the call adds instructions"
+        )
     _begun += 1
 
 

@@ -26,7 +26,7 @@ from nki_sim.instructions.instruction_notes import (
 )
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
-from nki_sim.rules import accumulation, device_rules, register_lives, unwritten
+from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import note_accesses
@@ -60,6 +60,7 @@ class Session:
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
         self.issues = shared_cache(self.chip, dtypes.is_precise())
         self.storages: list[Storage] = []
+        self.unchecked_bytes = 0  # of tensors since the last look at this computer's memory
         self.created: dict[Storage, SourceLine | None] = {}  # the lines of tensors in HBM
         self.constants: set[Storage] = set()  # tensors that are filled before the kernel starts
         self.count = 0
@@ -120,6 +121,11 @@ class Session:
     def _back(self, storage: Storage, np_type: np.dtype[Any]) -> None:
         """Gives a new tensor its data."""
         if not self.dry:
+            self.unchecked_bytes += storage.size_bytes
+            if self.unchecked_bytes > host_memory.STEP_BYTES:
+                self.unchecked_bytes = 0
+                name = getattr(self.kernel, "__name__", repr(self.kernel))
+                host_memory.check(storage.describe(), storage.size_bytes, name)
             storage.allocate(np_type)
             if storage.buffer not in ON_CHIP:  # two programs may share it
                 storage.fill()
@@ -194,6 +200,8 @@ class Session:
             check_int64(issue, writes, reads)
         n = self.count
         self.count = n + 1
+        if n >= device_rules.MOST_INSTRUCTIONS:  # now, as such a kernel may never end
+            self._check_count()
         dynamic, open_scopes = issue.is_dynamic, self.open_scopes
         operands = reads
         if dynamic:

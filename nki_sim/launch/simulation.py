@@ -47,7 +47,9 @@ def simulate(kernel: Any, release: str | None = None) -> Kernel:
 
     The callable returns torch tensors if an argument is one, and NumPy arrays otherwise. Arguments
     that the kernel writes are updated in place. The call raises NkiValidationError if the kernel
-    breaks a rule.
+    breaks a rule. It raises RuntimeError if the kernel calls sys.exit, which does not end the
+    program, and if a kernel is running, because kernels cannot launch kernels. Other errors of the
+    kernel are passed on as they are.
 
     Args:
         kernel: a function, or a kernel of this simulator or of this package.
@@ -94,10 +96,11 @@ def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
 
     Raises:
         NkiValidationError: the kernel breaks a rule, or its control flow depends on data.
+        RuntimeError: the kernel calls sys.exit, or a kernel is running.
         TypeError: an argument is of the wrong type.
     """
-    count_launch()
-    with ending_in_kernel(), _no_collections():
+    count_launch(kernel)
+    with ending_in_kernel(kernel), _no_collections():
         kernel = simulate(kernel)
         check_call(kernel.func, specs, kwargs)
         with releases.select(kernel.release):

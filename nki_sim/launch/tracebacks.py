@@ -10,8 +10,10 @@ import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from nki_sim import isa, language
+from nki_sim.errors import shown
 from nki_sim.instructions import issue
 from nki_sim.instructions.instruction_notes import is_simulators
 from nki_sim.removed_api import explain_call
@@ -20,14 +22,21 @@ _CALLS = issue.__file__  # where the arguments of instructions are bound
 
 
 @contextmanager
-def ending_in_kernel() -> Iterator[None]:
+def ending_in_kernel(kernel: Any) -> Iterator[None]:
     """Removes the simulator's frames from the end of tracebacks of errors raised on purpose.
 
     If Python refuses a call of a function of NKI, the arguments of this function are added to the
-    message.
+    message. A kernel that ends the program raises RuntimeError instead.
     """
     try:
         yield
+    except SystemExit as error:
+        name = getattr(kernel, "__name__", repr(kernel))
+        ends = RuntimeError(
+            f"kernel {name} ends the program by sys.exit({shown(error.code)}), but a kernel has to "
+            f"return to its launch: write return, or raise another error"
+        )
+        raise ends.with_traceback(error.__traceback__) from None
     except Exception as error:
         if isinstance(error, TypeError):
             explain_call(error, {"nki.isa": isa, "nki.language": language})

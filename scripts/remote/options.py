@@ -55,18 +55,27 @@ class Options:
                 f"argument '--venv' is {self.venv!r}; allowed is an absolute path on the instance, "
                 "such as /opt/aws_neuronx_venv_torch_neuronx_2_14_0"
             )
+        for name, value in self._targets.items():
+            if value == "":
+                raise BadRequest(
+                    f"argument '--{name}' is '', allowed are names that are not empty: name the "
+                    f"{name}, or leave the option out"
+                )
         of_the_record = self.instance, self.tag, self.template, self.sets, self.bucket, self.venv
-        if self.resume and any((*of_the_record, self.dry_run)):
+        if self.resume and (self.dry_run or any(value is not None for value in of_the_record)):
             raise BadRequest(
                 "--resume reads what the job was asked for from its record: leave out --instance, "
                 "--tag, --template, --sets, --bucket, --venv and --dry-run"
             )
 
     @property
+    def _targets(self) -> dict[str, str | None]:
+        return {"instance": self.instance, "tag": self.tag, "template": self.template}
+
+    @property
     def target(self) -> Target:
         """Returns the target that the user named; raises BadRequest unless there is exactly one."""
-        named = {"instance": self.instance, "tag": self.tag, "template": self.template}
-        found = [Target(kind, value) for kind, value in named.items() if value]
+        found = [Target(kind, value) for kind, value in self._targets.items() if value is not None]
         if len(found) != 1:
             raise BadRequest(
                 "the run needs exactly one of --instance, --tag and --template; --resume needs none"
@@ -75,6 +84,7 @@ class Options:
 
     def new_record(self, revision: Revision) -> Record:
         """Returns the record of a new job, which is not saved yet."""
+        chosen = sets.chosen("all" if self.sets is None else self.sets)
         return Record(
             folder=self.out,
             job=f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}",
@@ -85,5 +95,5 @@ class Options:
             bucket=self.bucket,
             venv=self.venv or "",
             seconds=HOURS * 3600,
-            sets={name: {"state": WAITING} for name in sets.chosen(self.sets or "all")},
+            sets={name: {"state": WAITING} for name in chosen},
         )

@@ -57,9 +57,10 @@ def load(folder: Path) -> Record:
     try:
         content = json.loads((folder / NAME).read_text())
         return Record(folder=folder, **content)
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except OSError as error:
         raise BadRequest(
-            f"argument '--out' is {str(folder)!r}, which holds no {NAME}: name the folder of a job"
+            f"argument '--out' is {str(folder)!r}, which holds no {NAME} that can be read "
+            f"({error.strerror}): name the folder of a job"
         ) from error
     except (ValueError, TypeError) as error:
         raise BadRequest(f"{folder / NAME} is not a record of a job: {error}") from error

@@ -258,8 +258,23 @@ def test_many_instructions(monkeypatch):
     assert broken_rules(copies(60, False), trn1) == {"instruction-count"}
     assert broken_rules(copies(120, False), trn1) == {"instruction-limit"}
     assert broken_rules(copies(500, True), trn1) == set()
-    with pytest.raises(RULE, match="instructions is 12., but a launch can have at most 5 million"):
+    with pytest.raises(RULE, match="instructions is 101, but a launch can have at most 5 million"):
         nki_sim.simulate(lambda: to_hbm(copies(120, False)()))()
+
+
+def test_a_kernel_that_never_ends_fails_at_the_limit_of_instructions(monkeypatch):
+    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 100)
+    monkeypatch.setattr(device_rules, "MOST_INSTRUCTIONS", 100)
+
+    def kernel():
+        tile, issued = operand((1, 1)), 0
+        while True:
+            nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+            issued += 1
+            assert issued < 200
+
+    with pytest.raises(RULE, match="the number of instructions is 101"):
+        nki_sim.simulate(kernel)()
 
 
 def test_nested_loops_count_their_bodies_once(monkeypatch):

@@ -190,6 +190,22 @@ def test_an_error_of_a_program_is_that_of_the_launch(failing: int, meets: bool) 
     np.testing.assert_array_equal(launch(doubled, ROWS), 2 * ROWS)
 
 
+@pytest.mark.parametrize("launches", [lambda k: k(ROWS), lambda k: nki_sim.dry_run(k, SPECS)])
+def test_a_kernel_that_launches_itself_ends(launches: Any) -> None:
+    """Each launch has a thread, so that Python's limit of recursions would not end it."""
+    begun = []
+
+    def recursive(x: Any) -> Any:
+        begun.append(x)
+        assert len(begun) < 9
+        if nl.program_id(0) == 1:
+            launches(nki.jit(recursive).with_programs(2))
+        return shared((4, 4))
+
+    with pytest.raises(RuntimeError, match="launches kernel recursive, but a kernel cannot"):
+        launch(recursive, ROWS)
+
+
 def test_programs_run_by_turns() -> None:
     seen: list[Any] = []
 

@@ -1,6 +1,8 @@
 """Errors and warnings of a kernel end at its own line, and a kernel shows its name."""
 
 import inspect
+import os
+import sys
 import traceback
 import warnings
 
@@ -12,6 +14,7 @@ import pytest
 
 from nki_sim import dry_run, hardware
 from nki_sim.errors import NkiSimulationWarning, NkiValidationError
+from nki_sim.rules import host_memory
 
 
 @nki.jit
@@ -41,6 +44,11 @@ def wrong_keyword(x):
 @nki.jit
 def divides_by_zero(x):
     return x[0 : 4 // (x.shape[0] - 4)]
+
+
+@nki.jit
+def exits(x):
+    sys.exit(0)
 
 
 @nki.jit
@@ -94,6 +102,40 @@ def test_a_traceback_of_two_cores_ends_at_the_line_of_the_kernel():
     with chip, pytest.raises(NkiValidationError) as caught:
         too_wide[2](X)
     assert _last_frame(caught.value).lineno == _line_of(too_wide, "nl.ndarray")
+
+
+@pytest.mark.parametrize("launch", [lambda k, x: k(x), dry_run], ids=["run", "dry"])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_kernel_cannot_end_the_program(launch, cores):
+    says = r"kernel exits ends the program by sys.exit\(0\), but a kernel has to return"
+    with hardware.select(hardware.chip("trn2")), pytest.raises(RuntimeError, match=says) as caught:
+        launch(exits.with_programs(cores), X)
+    assert _last_frame(caught.value).lineno == _line_of(exits, "sys.exit")
+
+
+def test_a_recursion_that_fills_the_memory_of_this_computer_ends(monkeypatch):
+    left = host_memory.LEFT_BYTES + 8 * host_memory.STEP_BYTES
+    monkeypatch.setattr(host_memory, "STEP_BYTES", 0)
+    depth = 0
+
+    def recursive(x):
+        nonlocal depth
+        depth += 1
+        assert depth < 9
+        monkeypatch.setattr(host_memory, "available_bytes", lambda: left >> depth)
+        nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        return recursive(x)
+
+    says = "kernel recursive allocates shared_hbm tile 4x8 float32, which needs .* end a recursion"
+    with pytest.raises(MemoryError, match=says) as caught:
+        nki.jit(recursive)(X)
+    assert depth > 1 and _last_frame(caught.value).name == "recursive"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is left")
+def test_linux_says_how_much_memory_is_left():
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < host_memory.available_bytes() <= installed
 
 
 def test_the_simulators_own_errors_keep_their_lines(monkeypatch):

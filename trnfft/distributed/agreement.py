@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from weakref import WeakKeyDictionary
@@ -50,8 +51,7 @@ def check(parts: Sequence[DTensor], asked: dict[str, str]) -> None:
 
     Raises:
         RuntimeError: on all devices, if they differ, if another device does not come within the
-            time
-            of `patience`, or if the ranks do not ascend.
+            time of `patience`, if its process ends, or if the ranks do not ascend.
     """
     like = parts[0]
     mesh = like.device_mesh
@@ -107,17 +107,24 @@ def _ascends(mesh: DeviceMesh) -> bool:
 
 
 def _compared_in_time(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, str]:
-    """Calls `_compared`; its error says for what the others did not come."""
+    """Calls `_compared`; its error says for what the others did not come, and how long it took."""
+    start = time.monotonic()
     try:
         return _compared(mesh, along, own)
     except RuntimeError as error:
         asked = ", ".join(f"{name}: {value}" for name, value in own.items())
-        ranks = dist.get_process_group_ranks(mesh.get_group(along))
-        seconds = patience(mesh.device_type).total_seconds()
+        ranks = _ranks(dist.get_process_group_ranks(mesh.get_group(along)))
+        seconds, passed = patience(mesh.device_type).total_seconds(), time.monotonic() - start
+        if passed < 0.9 * seconds:  # a clock may be a little fast
+            raise RuntimeError(
+                f"the exchange of rank {dist.get_rank()} with all of {ranks} has failed after "
+                f"{passed:.2f} s: a process has died, or has ended with an error of its own, which "
+                f"names the cause. This rank was asked for {asked}"
+            ) from error
         raise RuntimeError(
-            f"rank {dist.get_rank()} has waited {seconds:g} s for all of {_ranks(ranks)}: a "
-            f"process has died, or was asked for something else than this: {asked}; if a process "
-            f"may come later, give init_process_group a longer timeout"
+            f"rank {dist.get_rank()} has waited {seconds:g} s for all of {ranks}: a process has "
+            f"died, or was asked for something else than this: {asked}; if a process may come "
+            f"later, give init_process_group a longer timeout"
         ) from error
 
 

@@ -14,6 +14,7 @@ import sys
 from shlex import quote
 
 import pytest
+from typer.testing import CliRunner
 
 from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.cost import PRICES
@@ -298,6 +299,25 @@ def test_bad_arguments(call, aws, arguments):
     result = call("run", *arguments)
     assert result.exit_code == 2, result.output
     assert not aws.operations("StartInstances", "RunInstances", "SendCommand")
+
+
+NOTHING = {
+    "set": (["--template", "trnfft", "--sets", ""], "argument '--sets' names '', allowed are"),
+    "out": (["--template", "trnfft", "--out", ""], "Invalid value for '--out': the name is empty"),
+    "tag": (["--template", "trnfft", "--tag", ""], "argument '--tag' is '', allowed are names"),
+    "a file": (["--template", "trnfft", "--out", __file__], "where nothing can be written"),
+    "in a file": (["--template", "trnfft", "--out", f"{__file__}/x"], "nothing can be written"),
+    "absent": (["--template", "trnfft", "--out", "/dev/null/a/b"], "nothing can be written"),
+    "resume": (["--resume", "--sets", ""], "--resume reads what the job was asked for"),
+}
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["real", "dry"])
+@pytest.mark.parametrize(("arguments", "said"), NOTHING.values(), ids=NOTHING)
+def test_no_run_begins_with_empty_names_or_without_a_folder(hw_bench, dry, arguments, said):
+    result = CliRunner().invoke(hw_bench.app, ["run", *dry, *arguments])
+    assert result.exit_code == 2 and said in " ".join(result.output.split())
+    assert "dry run: nothing is sent" not in result.output
 
 
 @pytest.mark.sweep

@@ -19,6 +19,14 @@ def test_findings_have_file_and_line_and_an_exit_code(here):
     assert err == "4 kernels in 2 files checked for NKI 0.6, 1 error\n"
 
 
+def test_a_file_that_changes_the_folder_moves_neither_files_nor_outputs(here, folder):
+    moves = "import os\n\nos.chdir('..')\n"
+    (folder / "moved.py").write_text(moves + (folder / "kernels.py").read_text())
+    code, _, err = here("lint", "moved.py", "kernels.py", "--json", "found.json")
+    assert (code, err) == (0, "6 kernels in 2 files checked for NKI 0.7, 0 errors\n")
+    assert (folder / "found.json").is_file()
+
+
 def test_what_is_deprecated_is_a_warning(here, folder):
     lines = ["import nki", "import nki.language as nl", "", "@nki.jit", "def k(x):"]
     lines += ["    for i in nl.affine_range(2):", "        print(i)", "    return x"]

@@ -210,6 +210,58 @@ def test_full_memory_is_said_with_the_tiles_that_fill_it(here, folder):
     assert "1024 float32 first used at full.py:11" in err
 
 
+ODD = """
+import os
+import sys
+
+
+class NoText(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def exits(x):
+    sys.exit(0)
+
+
+def says_nothing(x):
+    raise NoText
+
+
+def generator_ends(x):
+    raise GeneratorExit
+
+
+def moves(x):
+    os.chdir("..")
+    exits(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("exits", "odd.py:12: error: RuntimeError: kernel exits ends the program by sys.exit(0), "),
+        ("says_nothing", "odd.py:16: error: NoText: an error without a text [NoText]"),
+        ("generator_ends", "odd.py:20: error: GeneratorExit"),
+        ("moves", "odd.py:12: error: RuntimeError: kernel moves ends the program by sys.exit(0), "),
+    ],
+)
+def test_no_error_of_a_kernel_looks_like_success(here, folder, name, said):
+    (folder / "odd.py").write_text(ODD)
+    outputs = "--json", "found.json", "--sarif", "found.sarif"
+    code, out, err = here("profile", f"odd.py::{name}", "--shape", "128x8", *outputs)
+    assert (code, out) == (1, "") and said in err and "found.json was not written" in err
+    assert (folder / "found.sarif").is_file()
+
+
+def test_files_are_written_where_it_was_started(here, folder):
+    moves = "import os\n\nos.chdir('..')\n"
+    (folder / "moved.py").write_text(moves + (folder / "kernels.py").read_text())
+    code, _, err = here("profile", "moved.py::double", "--shape", "128x8", "--json", "found.json")
+    assert (code, err) == (0, "") and (folder / "found.json").is_file()
+
+
 def test_a_folder_whose_name_begins_like_the_packages_is_the_users():
     package = Path(nki_sim.__file__).parent
     assert is_users(f"{package}_kernels/own.py") and not is_users(str(package / "running.py"))

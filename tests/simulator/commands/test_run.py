@@ -224,6 +224,14 @@ def test_what_is_not_recorded_is_said(here, folder):
     )
 
 
+def test_an_error_that_is_no_exception_ends_the_script_and_writes_files(here, folder):
+    (folder / "ends.py").write_text("import script\n\nraise GeneratorExit\n")
+    code, _, err = here("run", "--sarif", "found.sarif", "ends.py")
+    assert code == 1 and "raise GeneratorExit" in err and "runpy" not in err
+    (run,) = json.loads((folder / "found.sarif").read_text())["runs"]
+    assert run["results"][0]["ruleId"] == "GeneratorExit"
+
+
 def test_files_are_written_where_it_was_started(here, folder):
     (folder / "other").mkdir()
     (folder / "moves.py").write_text("import os\nimport script\nos.chdir('other')\n")

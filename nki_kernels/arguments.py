@@ -1,0 +1,86 @@
+"""Checks of kernels' arguments, as their errors name the argument, its value and what is allowed.
+
+Without them a wrong shape is found by an instruction in the middle of a kernel, or divides by zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .tensor import Tensor
+
+
+def rows_and_length(*parts: Tensor) -> tuple[int, int]:
+    """Return B and N of ``x`` [B, N], or of ``x_re`` and ``x_im``; raise ValueError otherwise."""
+    check_shapes(("B", "N"), *parts)
+    return parts[0].shape[0], parts[0].shape[1]
+
+
+def check_shapes(dimensions: Sequence[str], *parts: Tensor) -> None:
+    """Raise ValueError unless ``x``, or both ``x_re`` and ``x_im``, have so many dimensions."""
+    names = ["x"] if len(parts) == 1 else ["x_re", "x_im"]
+    for name, part in zip(names, parts, strict=True):
+        shape, first = tuple(part.shape), tuple(parts[0].shape)
+        if len(shape) != len(dimensions) or shape != first:
+            same = "" if part is parts[0] else f", the shape {first} of 'x_re'"
+            allowed = f"[{', '.join(dimensions)}]{same}"
+            raise ValueError(f"argument {name!r} has shape {shape}, allowed is {allowed}")
+
+
+def product_of(radices: Sequence[int]) -> int:
+    """Return the product; raise TypeError unless ``radices`` is a tuple of positive ints."""
+    is_tuple = isinstance(radices, (tuple, list)) and len(radices) > 0
+    if not is_tuple or not all(isinstance(r, (int, np.integer)) and r > 0 for r in radices):
+        raise TypeError(f"argument 'radices' is {radices!r}, allowed is a tuple of positive ints")
+    return math.prod(radices)
+
+
+def two_of(radices: Sequence[int]) -> tuple[int, int]:
+    """Return the two radices; raise TypeError unless they are two positive ints."""
+    product_of(radices)
+    if len(radices) != 2:
+        raise TypeError(f"argument 'radices' is {radices!r}, allowed are two positive ints")
+    return radices[0], radices[1]
+
+
+def check_factors(radices: Sequence[int], n: int) -> None:
+    """Raise ValueError unless the product of ``radices`` is the length of the rows."""
+    product = product_of(radices)
+    if product != n:
+        raise ValueError(
+            f"argument 'radices' is {radices}, whose product is {product}, but the rows have "
+            f"length {n}: pass the radices that the tables were made for"
+        )
+
+
+def convolved_length(radices: Sequence[int], n: int) -> int:
+    """Return the product; raise ValueError unless Bluestein's convolution of rows fits into it."""
+    product = product_of(radices)
+    if product < 2 * n - 1:
+        raise ValueError(
+            f"argument 'radices' is {radices}, whose product is {product}, allowed for rows of "
+            f"length {n} are products of at least {2 * n - 1}"
+        )
+    return product
+
+
+def check_matrix(matrix: Tensor, numbers: int, results: int, most: int) -> None:
+    """Raise ValueError unless ``matrix`` is [numbers g, results g], or two of such tables.
+
+    most: the largest ``numbers g`` where g is more than 1.
+    """
+    shape = tuple(matrix.shape)
+    copies = shape[-2] // numbers if len(shape) in (2, 3) else 0
+    is_right = copies == 1 or 1 < copies <= most // numbers
+    if not is_right or shape not in (
+        (numbers * copies, results * copies),
+        (2, numbers * copies, results * copies),
+    ):
+        raise ValueError(
+            f"argument 'matrix' has shape {shape}, allowed for rows of this length is "
+            f"({numbers} g, {results} g) with g up to {max(1, most // numbers)}, or a pair of such "
+            f"tables: pass the table that the function beside the kernel returns for this length"
+        )
