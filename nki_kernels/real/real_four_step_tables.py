@@ -176,9 +176,9 @@ def inverse_real_four_step_tables(
 ) -> tuple[Array, ...]:
     """Return the tables of ``inverse_real_four_step``: (first, twiddle, *middle, last).
 
-    first is [C, 4, C], rows (part, k'), for both terms the factors that make real and that make
-    imaginary parts. twiddle is [C, 2, slots L]. middle, for three radices, is [2 L g, groups, 2 L
-    g], rows (slot, part, k2), columns (part, j, slot). last is [R, R] with the scale, rows (part,
+    first is [C, 4, C] with the scale, rows (part, k'), for both terms the factors that make real
+    and that make imaginary parts. twiddle is [C, 2, slots L]. middle, for three radices, is [2 L g,
+    groups, 2 L g], rows (slot, part, k2), columns (part, j, slot). last is [R, R], rows (part,
     slot) without the imaginary parts of slots R/2 and 0; for R = 64 it is there twice, for either
     half of the array.
 
@@ -197,10 +197,11 @@ def inverse_real_four_step_tables(
     check_inverse_radices(n, radices)
     digits = inverse_digits(radices)
     slots, outputs, middle = _slots(digits)
-    first = _lines(digits.columns, not inverse).transpose(2, 1, 0)
+    # The scale comes first, so that large numbers do not overflow before their sum is scaled.
+    first = scale * _lines(digits.columns, not inverse).transpose(2, 1, 0)
     twiddle = _twiddles(n, digits.columns, outputs, inverse)
     exponents = outputs[:, :, None] * middle  # [slot, k2, j]
-    w = scale * roots(slots[:, None] * np.arange(digits.radix), digits.radix, inverse)
+    w = roots(slots[:, None] * np.arange(digits.radix), digits.radix, inverse)
     inner = (slots > 0) & (slots < digits.radix // 2)
     w[inner] *= 2
     last = np.tile(np.concatenate([w.real, -w.imag[inner]]), (digits.tiles, 1))

@@ -184,7 +184,8 @@ def inverse_real_stockham_tables(
     geometry = _checked(n, radices)
     radix, left, slots = geometry.radix, geometry.left, geometry.slots
     outputs = geometry.step * np.arange(geometry.multiples)
-    w = roots(outputs[:, None] * np.arange(left), n, inverse) * 2
+    # The scale comes first, so that large numbers do not overflow before their sum is scaled.
+    w = 2 * scale * roots(outputs[:, None] * np.arange(left), n, inverse)
     own = _are_real(n, outputs)
     w[own] = w[own].real / 2
     edge = np.zeros((geometry.multiples, 2, 2, left))
@@ -193,15 +194,15 @@ def inverse_real_stockham_tables(
         edge[mine, 0, part], edge[mine, 1, part] = w.real[mine], -w.imag[mine]
     rows = np.concatenate([edge[~own, 0], edge[~own, 1], edge[own, 0]])
     # This is the transpose of the forward stage with the other sign, which conjugates.
-    pairs = [_pair(geometry, slot, not inverse).T for slot in range(1, slots)]
+    pairs = [scale * _pair(geometry, slot, not inverse).T for slot in range(1, slots)]
     w = 2 * roots(np.arange(slots)[:, None] * np.arange(radix), radix, inverse)
     real = np.stack([w.real, -w.imag], 1)
     real[0, 0], real[0, 1] = 1, _nyquist(radix)
     return (
-        _of_slabs("kpj,st->kpsjt", scale * real, geometry.slabs),
+        _of_slabs("kpj,st->kpsjt", real, geometry.slabs),
         rows.reshape(-1, 2 * left).astype(np.float32),
         *_stacked(pairs, geometry),
-        *_of_paired_rows("kpj,st->kpsjt", scale * real, geometry),
+        *_of_paired_rows("kpj,st->kpsjt", real, geometry),
     )
 
 

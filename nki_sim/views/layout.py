@@ -12,7 +12,7 @@ from typing import Any
 
 from nki_sim import dtypes
 
-CAPACITY = 4096  # layouts; a launch of the longest kernels here needs a few dozen
+CAPACITY = 1024  # layouts; a launch of the longest kernels here needs a few dozen
 _INDICES = 1024  # indices that a layout remembers
 
 

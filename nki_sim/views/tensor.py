@@ -26,7 +26,7 @@ from nki_sim.running import active
 from nki_sim.tensor_arithmetic import no_attribute
 
 from .access_patterns import first_element, index_steps
-from .layout import IN_HBM, Layout, Place, extent, layout_of
+from .layout import CAPACITY, IN_HBM, Layout, Place, extent, layout_of
 from .no_arithmetic import NoArithmetic
 from .register import RunTimeValue
 from .scalar import check_offset
@@ -941,7 +941,7 @@ def _place(storage: Storage, buffer: MemoryRegion, offset: int, free: int) -> Pl
     return offset // free, storage.start_partition, address, ""
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(CAPACITY)
 def _dense(
     shape: tuple[int, ...],
     dtype: str,

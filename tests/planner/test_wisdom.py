@@ -167,6 +167,17 @@ def test_a_degree_that_the_chip_has_not_is_no_plan(folder, nothing_shipped):
 # The user's own
 
 
+def test_memory_keeps_few_of_the_plans_that_were_found(
+    folder, nothing_shipped, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(wisdom, "KEPT", 3)
+    for batch in range(1, 6):
+        trnfft.plan(4, batch=batch, target="trn1")
+    assert [row.batch for row in wisdom._user["trn1"].values()] == [3, 4, 5]
+    assert trnfft.export_wisdom(tmp_path / "all.jsonl") == 5  # the file has the others
+    assert len(wisdom._user["trn1"]) == 3
+
+
 def entry_of(n=94, **arguments):
     """A row of a file: the plan for a length on trn1."""
     return trnfft.plan(n, target="trn1", **arguments).to_dict()

@@ -11,13 +11,35 @@ import torch
 
 from trnfft import cache
 
-TABLE_BYTES = 256 << 20  # bytes of the tables that are kept on all devices together
+TABLE_BYTES = 256 << 20  # the most that `_counted` may sum to, for all devices together
+OBJECT_BYTES = 2048  # of a tensor beside its numbers, and of its share of the key
+SMALL_BYTES = 1 << 20  # of the tables of one result on the host, up to which they count more
+SMALL_FACTOR = 8
+ALIGNMENT = 64  # bytes
 
 
-def _bytes_of(tables: Any) -> int:
+def held_bytes(tables: Any) -> int:
+    """Returns the bytes of tensors in nested tuples, with those of the tensors as objects."""
     if isinstance(tables, (list, tuple)):
-        return sum(map(_bytes_of, tables))
-    return tables.nbytes if isinstance(tables, torch.Tensor) else 0
+        return sum(map(held_bytes, tables))
+    return tables.nbytes + OBJECT_BYTES if isinstance(tables, torch.Tensor) else 0
+
+
+def _counted(tables: Any) -> int:
+    """Returns the bytes of tables, of which the first MiB on the host counts eightfold.
+
+    So small tables, as many lengths need them, take 32 MiB of the host's memory at most. The tables
+    of a few long transforms, which are slow to make, are still kept up to 256 MiB.
+    """
+    size = held_bytes(tables)
+    return size if _is_elsewhere(tables) else size + (SMALL_FACTOR - 1) * min(size, SMALL_BYTES)
+
+
+def _is_elsewhere(tables: Any) -> bool:
+    """Returns whether tables are on a device that is not the host."""
+    if isinstance(tables, (list, tuple)):
+        return any(map(_is_elsewhere, tables))
+    return isinstance(tables, torch.Tensor) and tables.device.type != "cpu"
 
 
 def tables_like(
@@ -39,7 +61,7 @@ def tables_for(
 
 
 @cache.constant_when_compiled
-@cache.cached(TABLE_BYTES, _bytes_of)
+@cache.cached(TABLE_BYTES, _counted)
 def uploaded(
     device: torch.device,
     dtype: torch.dtype | None,
@@ -54,10 +76,28 @@ def uploaded(
         make: makes the tables; items that are not arrays stay as they are.
         arguments: the arguments of `make`.
     """
-    # A thread of its own makes them: a mode of this thread (inference_mode, torch.func, fake
-    # tensors) would stay in the tensors that are kept.
+    arrays = _on_host(make(*arguments), dtype)
+    # Another thread makes the tensors: a mode of this thread (inference_mode, torch.func, fake
+    # tensors) would stay in the tensors that are kept. It allocates nothing on the host, because
+    # glibc gives each thread a heap of its own, which keeps holes.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: _moved(make(*arguments), dtype, device)).result()
+        return thread.submit(_moved, arrays, dtype, device).result()
+
+
+def _on_host(tables: Any, dtype: torch.dtype | None) -> Any:
+    """Returns copies of arrays in the dtype, if NumPy has it, aligned as torch aligns tensors."""
+    if isinstance(tables, (list, tuple)):
+        return tuple(_on_host(item, dtype) for item in tables)
+    if not isinstance(tables, np.ndarray):
+        return tables
+    is_torchs = dtype in (None, torch.bfloat16) or tables.dtype.name == "bfloat16"
+    kind = tables.dtype if is_torchs else np.dtype(str(dtype).removeprefix("torch."))
+    size = tables.size * kind.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % ALIGNMENT
+    copy = memory[first : first + size].view(kind).reshape(tables.shape)
+    copy[...] = tables
+    return copy
 
 
 def _moved(tables: Any, dtype: torch.dtype | None, device: torch.device) -> Any:
@@ -66,5 +106,5 @@ def _moved(tables: Any, dtype: torch.dtype | None, device: torch.device) -> Any:
     if not isinstance(tables, np.ndarray):
         return tables
     if tables.dtype.name == "bfloat16":  # from ml_dtypes, which torch does not know
-        return torch.tensor(tables.view(np.int16)).view(torch.bfloat16).to(dtype).to(device)
-    return torch.tensor(tables).to(dtype).to(device)
+        return torch.from_numpy(tables.view(np.int16)).view(torch.bfloat16).to(dtype).to(device)
+    return torch.from_numpy(tables).to(dtype).to(device)

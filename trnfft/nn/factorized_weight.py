@@ -26,6 +26,7 @@ from trnfft.arguments import check_parameters
 from trnfft.checks import shown
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.products import bilinear_parts
+from trnfft.ops import autocast
 
 _TRAIN = "tt"
 FACTORIZATIONS = ("tucker", "cp", _TRAIN)
@@ -137,7 +138,8 @@ class FactorizedWeight(nn.Module):
 
 
 def _contracted(equation: str, x: Parts, y: Parts) -> Parts:
-    return bilinear_parts(partial(torch.einsum, equation), x, y)
+    with autocast.switched_off(x.real.device):
+        return bilinear_parts(partial(torch.einsum, equation), x, y)
 
 
 def _sizes(name: str, shape: tuple[int, ...], rank: Any) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -38,6 +38,7 @@ from trnfft.arguments import (
 from trnfft.checks import finite, shown
 from trnfft.complex.tensor import is_sharded
 from trnfft.memory import check_memory
+from trnfft.ops import autocast
 from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_bands, has_kernel
 from trnfft.signal import framed, istft, stft
@@ -333,7 +334,8 @@ class MelScale(nn.Module):
         check_device("specgram", specgram.device, "the filter bank", self.fb.device)
         if is_sharded(specgram):
             return of_shards(self, specgram, (-2,))  # type: ignore[no-any-return]
-        return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
+        with autocast.switched_off(specgram.device):
+            return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
 
 
 class MelSpectrogram(nn.Module):

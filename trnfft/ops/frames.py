@@ -150,7 +150,10 @@ def by_spectra(spectra: torch.Tensor, bank: torch.Tensor | None, power: int) -> 
     # abs() has the derivative 0 at 0, unlike a square root.
     squares = spectra.real.square() + spectra.imag.square() if power == 2 else None
     powers = (spectra.abs() if squares is None else squares).mT
-    return powers if bank is None else torch.matmul(bank.mT, powers)
+    if bank is None:
+        return powers
+    with autocast.switched_off(powers.device):
+        return torch.matmul(bank.mT, powers)
 
 
 def recipe_for(count: int, frames: Frames) -> Any:
@@ -431,7 +434,7 @@ def _bands_backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     needed = [place for place in range(3) if ctx.needs_input_grad[place]]
     is_twice = torch.is_grad_enabled()
     values = list(ctx.saved_tensors)
-    with torch.enable_grad():
+    with torch.enable_grad(), autocast.switched_off(grad.device):
         for place in needed:
             value = values[place] if is_twice else values[place].detach()
             values[place] = value.view_as(value).requires_grad_()

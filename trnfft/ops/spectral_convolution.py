@@ -58,7 +58,8 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
     """
     real, imag = weight
     if not are_plain(x, real, imag):
-        return by_transforms(x, weight, is_centered)[0]
+        with autocast.switched_off(x.device):
+            return by_transforms(x, weight, is_centered)[0]
     keeps = torch.is_grad_enabled() and (real.requires_grad or imag.requires_grad)
     if torch.compiler.is_compiling():
         if is_neuron_graph(x.device):
@@ -67,8 +68,11 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
             return _convolution(x, real, imag, is_centered, False, "")
         return _kept(x, real, imag, is_centered, "")[0]  # type: ignore[no-any-return]
     backend = _kernel_backend(x, real, keeps)
-    if not backend or forward_ad._current_level >= 0:  # which operators of launches do not have
-        return by_transforms(x, weight, is_centered)[0]
+    # Operators switch autocast off in the backward pass, too. They have no forward mode.
+    is_operator = backend or autocast.is_on(x.device)
+    if not is_operator or forward_ad._current_level >= 0:
+        with autocast.switched_off(x.device):
+            return by_transforms(x, weight, is_centered)[0]
     if keeps:
         return _Kept.apply(x, real, imag, is_centered, backend)[0]  # type: ignore[no-any-return]
     return _Convolution.apply(x, real, imag, is_centered, False, backend)  # type: ignore[no-any-return]
@@ -278,14 +282,15 @@ def multiply(spectrum: torch.Tensor, weight: Parts) -> torch.Tensor:
 
 
 def _product(sum: str, x: torch.Tensor, y: Parts) -> torch.Tensor:
-    """Returns a sum of products of complex numbers, of the kind of x."""
+    """Returns a sum of products of complex numbers, of the kind of x, without autocast."""
     other = y
     if x.dtype != torch.complex64 or y.real.dtype != torch.float32:  # x.real takes a microsecond
         dtype = x.real.dtype
         other = Parts(y.real.to(dtype), y.imag.to(dtype))
     if is_native(x):
         return torch.einsum(sum, x, torch.complex(*other))
-    return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
+    with autocast.switched_off(x.device):
+        return made_of(*_product_of_parts(sum, Parts(x.real, x.imag), other), x)
 
 
 def _product_of_parts(sum: str, x: Parts, y: Parts) -> Parts:
@@ -503,7 +508,8 @@ def _backward_of_kept(ctx: Any, grad: Any, of_spectra: Any) -> tuple[Any, ...]:
         settings = ctx.is_centered, ctx.backend
         found = list(_gradients(grad.contiguous(), spectra, real, imag, *settings))
     elif grad is not None:
-        found = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
+        with autocast.switched_off(grad.device):
+            found = list(gradients_by_transforms(grad, spectra, weight, ctx.is_centered))
     if of_spectra is not None:
         parts = _by_channels(of_spectra, real.shape[2:])
         low = made_of(*parts, grad if grad is not None else real)

@@ -50,7 +50,7 @@ SEARCH_INSTRUCTIONS = 12_000  # once so many are simulated, a search prices untr
 NEAR = 1.03  # prices up to this ratio apart are alike: the dearest reading of records decides
 MANY_AXES = 5  # from so many on, the order of the axes changes the time by some percent at most
 MANY_AXES_INSTRUCTIONS = 1500  # SEARCH_INSTRUCTIONS for many axes, about 0.1 s
-REMEMBERED = 4096  # plans kept in memory
+REMEMBERED = 1024  # plans kept in memory, of about 6 KB each
 
 Names = tuple[str, ...] | None  # algorithms to choose from: names, (SEED,) alone, or None for all
 

@@ -63,8 +63,10 @@ SOURCES = tuple(Path(file).parent for file in (nki_kernels.__file__, nki_sim.__f
 Key = tuple[Any, ...]
 Entries = dict[Key, PlanRow]
 
+KEPT = 2048  # rows of the user's own plans of a chip that memory keeps, of about 5 KB each
+
 _lock = threading.RLock()
-_user: dict[str, Entries] = {}  # by chip, the plans that this process has read or found so far
+_user: dict[str, Entries] = {}  # by chip, the last plans that this process has read or found
 _warned: set[str] = set()  # files of which a warning was given
 _decoder = msgspec.json.Decoder(PlanRow)
 
@@ -149,7 +151,11 @@ def remember(plan: Plan) -> Plan:
     except ValueError:  # for example a batch beyond any memory
         return plan
     with _lock:
-        _user_entries(plan.target)[key_of(plan)] = row
+        entries, key = _user_entries(plan.target), key_of(plan)
+        entries.pop(key, None)
+        entries[key] = row
+        if len(entries) > KEPT:
+            entries.pop(next(iter(entries)))
         with contextlib.suppress(OSError):  # the folder cannot be written; the plan stays in memory
             _append(user_file(plan.target), b"\n%b\n" % msgspec.json.encode(entry))
     return plan
@@ -158,10 +164,10 @@ def remember(plan: Plan) -> Plan:
 def own(chip: str) -> Entries:
     """Returns the plans in the user's files and the plans found since, by key."""
     with _lock:
-        known = dict(_user_entries(chip))
-        _user.pop(chip)  # other processes may have written since these files were read
-        _user[chip] = {**_user_entries(chip), **known}
-        return dict(_user[chip])
+        # Other processes may have written since these files were read.
+        found = {**_read(chip), **_user_entries(chip)}
+        _user[chip] = _last(found)
+        return found
 
 
 def remove(chip: str) -> None:
@@ -288,19 +294,29 @@ def _shipped_rows(source: Traversable) -> list[bytes]:
 
 def _user_entries(chip: str) -> Entries:
     if chip not in _user:
-        found: Entries = {}
-        path = user_file(chip)
-        for file in (_older(path), path):
-            try:
-                found.update(_entries(file, _user_rows(file)))
-                os.utime(file)
-            except ValueError as error:
-                _warn(file, str(error))
-            except OSError:  # there is no such file, or no permission to read it
-                pass
-        _user[chip] = found
-        _remove_stale(path.parent)
+        _user[chip] = _last(_read(chip))
+        _remove_stale(user_file(chip).parent)
     return _user[chip]
+
+
+def _last(entries: Entries) -> Entries:
+    """Returns the last entries, as many as memory keeps."""
+    return dict(list(entries.items())[-KEPT:])
+
+
+def _read(chip: str) -> Entries:
+    """Returns the plans in the user's files, the last ones last."""
+    found: Entries = {}
+    path = user_file(chip)
+    for file in (_older(path), path):
+        try:
+            found.update(_entries(file, _user_rows(file)))
+            os.utime(file)
+        except ValueError as error:
+            _warn(file, str(error))
+        except OSError:  # there is no such file, or no permission to read it
+            pass
+    return found
 
 
 def _older(path: Path) -> Path:

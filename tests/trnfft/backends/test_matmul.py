@@ -6,7 +6,7 @@ import torch
 import trnfft
 from tests import sweeps
 from tests.tolerances import near, transforms
-from trnfft.backends.device_tables import uploaded
+from trnfft.backends.device_tables import OBJECT_BYTES, SMALL_FACTOR, TABLE_BYTES, uploaded
 
 from ..samples import single
 
@@ -56,6 +56,19 @@ def test_tables_are_made_once(n):
     assert made == before + len(uploaded.cache) > before
     energy(torch.ones(5, n))
     assert uploaded.cache_info().misses == made
+
+
+def test_small_tables_of_many_lengths_take_an_eighth_of_the_bound(monkeypatch):
+    bound = 1 << 20
+    monkeypatch.setattr(uploaded.cache, "_Cache__maxsize", bound)
+    for n in range(2, 60):
+        energy(torch.ones(n))
+    held = sum(table.untyped_storage().nbytes() + OBJECT_BYTES for table in kept())
+    assert bound // 16 < held <= bound // SMALL_FACTOR
+
+
+def test_tables_of_a_long_transform_are_kept():
+    assert uploaded.cache.getsizeof((torch.empty(200 << 20, dtype=torch.uint8),)) < TABLE_BYTES
 
 
 @sweeps.some("n", [337, 997, 5003], [337, 997])

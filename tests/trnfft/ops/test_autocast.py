@@ -64,6 +64,46 @@ def test_block_circulant_products(rows, backend):
         assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
 
 
+SPECTRAL = {
+    "1d": (lambda: nn.SpectralConv1d(2, 3, 5), (2, 2, 32)),
+    "2d": (lambda: nn.SpectralConv2d(2, 3, 2, 3), (1, 2, 8, 8)),
+    "any": (lambda: nn.SpectralConv(2, 3, (4, 4)), (1, 2, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", SPECTRAL)
+def test_spectral_convolutions(name, backend):
+    make, shape = SPECTRAL[name]
+    layer = make()
+    with trnfft.backend(backend):
+        x = single(*shape).requires_grad_()
+        assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
+
+
+EXACT = {
+    "SpectralConv1d": (lambda: nn.SpectralConv1d(2, 2, 4), (2, 2, 32)),
+    "separable": (lambda: nn.SpectralConv(2, 2, (4,), separable=True), (2, 2, 32)),
+    "cp": (lambda: nn.SpectralConv(2, 2, (4,), factorization="cp"), (2, 2, 32)),
+    "Spectrogram": (lambda: nn.Spectrogram(16), (2, 64)),
+    "MelScale": (lambda: nn.MelScale(4, n_stft=9), (9, 5)),
+    "MelSpectrogram": (lambda: nn.MelSpectrogram(n_fft=16, n_mels=4), (2, 64)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, sweeps.whole(torch.float16)])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", EXACT)
+def test_results_of_layers_are_float32_on_every_backend(name, backend, dtype):
+    make, shape = EXACT[name]
+    layer, x = make(), single(*shape)
+    exact = layer.double()(x.double())
+    with trnfft.backend(backend), torch.autocast("cpu", dtype):
+        y = layer.float()(x)
+    assert y.dtype == torch.float32
+    near(y, exact, transforms(4 * 64, 2))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "make", [lambda: nn.SpectralConv1d(2, 3, 5), lambda: nn.FFTConv1d(2, 2, 9)]
