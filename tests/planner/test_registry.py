@@ -24,6 +24,7 @@ TABLES = {
         "kernels/test_device_rules.py",
         "NOT_COUNTED",
     ): "all run with the sweep, new ones too",
+    ("kernels/test_large_numbers.py", "CASES"): "algorithms that scale by a table",
     ("kernels/launched.py", "MODULES"): "a test of a kernel that is not in it fails",
     ("planner/test_algorithms.py", "LIKELIEST"): "lengths at which ranks are close",
     ("simulator/test_perfetto.py", "KERNELS"): "one kernel of each kind of loop",

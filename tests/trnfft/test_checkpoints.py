@@ -2,11 +2,11 @@
 
 import contextlib
 
-import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
 import trnfft
+from tests import sweeps
 from tests.tolerances import near, transforms
 from tests.trnfft.samples import single
 
@@ -32,10 +32,7 @@ def entered(name):
         yield
 
 
-@pytest.mark.parametrize("is_reentrant", [False, True])
-@pytest.mark.parametrize("backward", SETTINGS)
-@pytest.mark.parametrize("forward", SETTINGS)
-@pytest.mark.parametrize("function", FUNCTIONS)
+@sweeps.pairs(function=FUNCTIONS, forward=SETTINGS, backward=SETTINGS, is_reentrant=[False, True])
 def test_gradients(function, forward, backward, is_reentrant):
     run = FUNCTIONS[function]
     x, expected = single(8).requires_grad_(), single(8).requires_grad_()

@@ -1,9 +1,12 @@
 """Native complex tensors that autograd follows, as operands of ComplexTensors."""
 
+import itertools
+
 import pytest
 import torch
 
 import trnfft
+from tests import sweeps
 from tests.tolerances import near, sums, transforms
 from tests.trnfft.samples import random_complex, single
 
@@ -159,9 +162,14 @@ def is_refused(native, mix, derivative):
     return False
 
 
-@pytest.mark.parametrize("derivative", DERIVATIVES)
-@pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("native", NATIVE)
+@sweeps.some(
+    "native, mix, derivative",
+    itertools.product(NATIVE, MIXES, DERIVATIVES),
+    [
+        *itertools.product(["constant"], MIXES, ["jvp", "hessian"]),
+        *zip(itertools.cycle(NATIVE), MIXES, itertools.cycle(DERIVATIVES), strict=False),
+    ],
+)
 def test_derivatives_through_mixes(native, mix, derivative):
     def f(x):
         return trnfft.irfft(MIXES[mix](trnfft.rfft(x), NATIVE[native](x)), n=16)
