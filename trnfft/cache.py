@@ -27,22 +27,20 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        def empty() -> Any:
-            kept: Any = cachetools.LRUCache(limit, getsizeof=size)
-            return cachetools.cached(kept, condition=Condition(), info=True)(function)
-
-        keeping = empty()
+        keeping: Any = None
 
         def clear() -> None:
             nonlocal keeping
-            keeping = empty()
+            call.cache = cachetools.LRUCache(limit, getsizeof=size)
+            keeping = cachetools.cached(call.cache, condition=Condition(), info=True)(function)
 
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def called(*args: Any, **kwargs: Any) -> Any:
             return keeping(*args, **kwargs)
 
-        call.cache_clear = clear  # type: ignore[attr-defined]
-        call.cache_info = lambda: keeping.cache_info()  # type: ignore[attr-defined]
+        call: Any = functools.wraps(function)(called)
+        call.cache_clear = clear
+        call.cache_info = lambda: keeping.cache_info()
+        clear()
         if hasattr(os, "register_at_fork"):  # Windows has no forks
             # The threads for whose results the forked process would wait do not exist there.
             os.register_at_fork(after_in_child=clear)
