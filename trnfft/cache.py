@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
 from threading import Condition
 from typing import Any, TypeVar
@@ -15,15 +17,36 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
     """Returns a decorator that keeps a function's results by its arguments, which are hashable.
 
     A thread waits for a result that another thread computes. `cache_clear()` of the decorated
-    function removes all results. `cache_info()` returns the numbers of hits and misses.
+    function removes all results, and those that are being computed are not kept either.
+    `cache_info()` returns the numbers of hits and misses. A forked process begins without results.
 
     Args:
         limit: the largest sum of sizes. Beyond it, the results that were not used for the longest
             time are removed. A single result larger than `limit` is not kept.
         size: returns the size of a result. Default: every result has size 1.
     """
-    kept: Any = cachetools.LRUCache(limit, getsizeof=size)
-    return cachetools.cached(kept, condition=Condition(), info=True)
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        keeping: Any = None
+
+        def clear() -> None:
+            nonlocal keeping
+            call.cache = cachetools.LRUCache(limit, getsizeof=size)
+            keeping = cachetools.cached(call.cache, condition=Condition(), info=True)(function)
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return keeping(*args, **kwargs)
+
+        call: Any = functools.wraps(function)(called)
+        call.cache_clear = clear
+        call.cache_info = lambda: keeping.cache_info()
+        clear()
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            # The threads for whose results the forked process would wait do not exist there.
+            os.register_at_fork(after_in_child=clear)
+        return call
+
+    return decorate
 
 
 def constant_when_compiled(function: Function) -> Function:

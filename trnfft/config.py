@@ -30,9 +30,10 @@ PRECISIONS = {
     "bf16_refined": "pairs of bfloat16 operands where that is faster, below 2e-5",
 }
 
-# The backend that was chosen last in this process, in any context. Compiled code cannot read
-# context-local settings but can read this variable; torch.compile compiles again when it changes.
-LATEST = FROM_ENVIRONMENT or "auto"
+# What was chosen last in this process, in any context. Compiled code cannot read context-local
+# settings but can read these variables; torch.compile compiles again when they change.
+LATEST = FROM_ENVIRONMENT or "auto"  # the backend
+LATEST_PRECISION = "fast"
 COMPLEX_STORAGE = False  # what set_complex_storage was given last
 
 _backend: ContextVar[str | None] = ContextVar("trnfft_backend", default=None)
@@ -161,8 +162,10 @@ def set_precision(name: str) -> None:
         torch.float32
         >>> trnfft.set_precision("fast")
     """
+    global LATEST_PRECISION
     check_precision(name)
     _precision.set(name)
+    LATEST_PRECISION = name
 
 
 @contextmanager
@@ -181,12 +184,15 @@ def precision(name: str) -> Iterator[None]:
         ...     trnfft.get_precision()
         'kahan'
     """
+    global LATEST_PRECISION
     check_precision(name)
     token = _precision.set(name)
+    LATEST_PRECISION, before = name, LATEST_PRECISION
     try:
         yield
     finally:
         _precision.reset(token)
+        LATEST_PRECISION = before
 
 
 def settings_of_now() -> Callable[[], AbstractContextManager[None]]:

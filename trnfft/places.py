@@ -41,11 +41,17 @@ class Place:
     is_inherited: bool = False
 
     def replace(self) -> None:
-        """Sets the attribute."""
-        setattr(self.owner, self.name, self.replacement)
+        """Sets the attribute, unless the program has set it to something that is not torch's."""
+        if getattr(self.owner, self.name) is self.of_torch:
+            setattr(self.owner, self.name, self.replacement)
 
     def restore(self) -> None:
-        """Sets the attribute to torch's value, or removes it where a base class has that."""
+        """Sets the attribute to torch's value, or removes it where a base class has that.
+
+        An attribute that the program has set stays as it is.
+        """
+        if vars(self.owner).get(self.name) is not self.replacement:
+            return
         if self.is_inherited:
             delattr(self.owner, self.name)
         else:

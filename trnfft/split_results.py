@@ -152,7 +152,7 @@ def _complex_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, named))
     described = (_mapped(_described, args), tuple(_mapped(_described, named).items()))
     try:
-        return _remembered(func, *described)
+        return _remembered(func, *described, torch.get_default_dtype())
     except TypeError:  # an argument that cannot be hashed
         return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, named))
 
@@ -185,7 +185,7 @@ def _on_meta(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _remembered(func: Any, args: Any, kwargs: Any) -> torch.dtype | None:
+def _remembered(func: Any, args: Any, kwargs: Any, default: torch.dtype) -> torch.dtype | None:
     return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, dict(kwargs)))
 
 

@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from cachetools import LRUCache
 from torch.jit import _builtins, _state
 from torch.utils._pytree import tree_leaves
 
@@ -29,7 +29,10 @@ _OF_COMPLEX = re.compile(r"prim::dtype")
 
 _lock = threading.Lock()
 _watched = 0  # calls of `watch` that no `unwatch` has undone
-_found: LRUCache[Any, tuple[Any, str]] = LRUCache(maxsize=256)
+# For each of these, what was found in scripted functions, which are not kept alive.
+_FOUND: dict[re.Pattern[str], WeakKeyDictionary[Any, str]] = {
+    wanted: WeakKeyDictionary() for wanted in (_OF_REAL, _OF_COMPLEX)
+}
 
 
 def keep(function: Any, replacement: Callable[..., Any]) -> None:
@@ -83,14 +86,13 @@ def _check(scripted: Any, device: torch.device, wanted: re.Pattern[str]) -> None
     Raises:
         NotImplementedError: the graph of the code has what is wanted.
     """
-    key = id(scripted), wanted
     with _lock:
-        _, found = _found.get(key, (None, None))
+        found = _FOUND[wanted].get(scripted)
     if found is None:
         match = wanted.search(str(scripted.inlined_graph))
         found = match[0] if match else ""
         with _lock:
-            _found[key] = scripted, found  # kept, so that no other object gets its id
+            _FOUND[wanted][scripted] = found
     if found:
         raise NotImplementedError(
             f"the scripted function '{scripted.name}' makes native complex tensors by '{found}', "

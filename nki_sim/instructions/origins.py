@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import Any
 
 from nki_sim.enums import ON_CHIP
 from nki_sim.errors import SourceLine
+from nki_sim.source_text import lines_of
 from nki_sim.syntax_names import assigned_names, last_name
 from nki_sim.tensor_arithmetic import why_not
 from nki_sim.views import shadow
@@ -111,7 +111,7 @@ def assigned_at(line: SourceLine) -> str:
 
 
 def _assignments(file: str) -> list[_Assignment]:
-    return _assignments_in("".join(linecache.getlines(file)))
+    return _assignments_in("".join(lines_of(file)))
 
 
 @functools.lru_cache(8)

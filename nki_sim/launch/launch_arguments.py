@@ -10,12 +10,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.views.tensor import NkiTensor
 
-_signatures: WeakKeyDictionary[Callable[..., Any], inspect.Signature] = WeakKeyDictionary()
 _PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
 
 
@@ -131,16 +129,10 @@ def _bound(
 
 
 def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
-    is_function = inspect.isfunction(func)
-    if is_function and func in _signatures:
-        return _signatures[func]
     try:
-        found = inspect.signature(func, follow_wrapped=False)
+        return inspect.signature(func, follow_wrapped=False)
     except (TypeError, ValueError):  # for functions that are not written in Python
         return None
-    if is_function:
-        _signatures[func] = found
-    return found
 
 
 def _name(func: Callable[..., Any]) -> str:

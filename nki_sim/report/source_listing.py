@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nki_sim.source_text import lines_of
 from nki_sim.timeline.critical_path import critical_shares
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _shown(file: str) -> str:
 
 
 def _parts(file: str, known: dict[int, Line]) -> list[list[Line]]:
-    text = linecache.getlines(file)
+    text = lines_of(file)
     shown: set[int] = set()
     functions = _functions("".join(text))
     for number in known:

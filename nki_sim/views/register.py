@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import sys
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from nki_sim.errors import NkiValidationError
 from nki_sim.removed_api import WHILE_LOOP
 from nki_sim.running import active, is_running
+from nki_sim.source_text import line_of
 
 from .no_arithmetic import NoArithmetic
 
@@ -112,7 +112,7 @@ class VirtualRegister(RunTimeValue):
         if WHILE_LOOP.is_gone:
             raise TypeError(f"{_UNKNOWN}, so it has no truth value; `while reg:` was {WHILE_LOOP}")
         caller = sys._getframe(1)
-        line = linecache.getline(caller.f_code.co_filename, caller.f_lineno)
+        line = line_of(caller.f_code.co_filename, caller.f_lineno)
         if not _WHILE.match(line):
             rule = "so it has a truth value in `while reg:` only: use nl.while_loop"
             raise TypeError(f"{_UNKNOWN}, {rule}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import linecache
 import math
 import re
 import sys
@@ -23,6 +22,7 @@ from nki_sim.arguments import integer, integers
 from nki_sim.enums import ON_CHIP, MemoryRegion
 from nki_sim.errors import NkiValidationError
 from nki_sim.running import active
+from nki_sim.source_text import line_of
 from nki_sim.tensor_arithmetic import no_attribute
 
 from .access_patterns import first_element, index_steps
@@ -351,7 +351,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         )
         value = self.storage.describe() if self.storage else "a tensor"
         caller = sys._getframe(1)
-        if _WHILE.match(linecache.getline(caller.f_code.co_filename, caller.f_lineno)):
+        if _WHILE.match(line_of(caller.f_code.co_filename, caller.f_lineno)):
             raise _fail("the operand of bool()", value, rule)
         active().warn("NkiTensor", "the operand of bool()", value, rule)
         return True

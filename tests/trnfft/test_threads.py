@@ -10,8 +10,8 @@ import torch
 
 import trnfft
 from tests.tolerances import near, transforms
-from trnfft import nn
-from trnfft.backends.device_tables import uploaded
+from trnfft import cache, nn
+from trnfft.backends import device_tables
 
 from .samples import single
 
@@ -24,7 +24,7 @@ def restless():
     """Threads change places often, and no table is there yet."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    uploaded.cache_clear()
+    device_tables.uploaded.cache_clear()
     yield
     sys.setswitchinterval(before)
 
@@ -55,7 +55,8 @@ def test_transforms(backend):
 
 def test_tables_that_do_not_all_fit(monkeypatch):
     """What is forgotten while others look for it is made anew."""
-    monkeypatch.setattr(uploaded.cache, "_Cache__maxsize", 4096)
+    small = cache.cached(4096, device_tables._bytes_of)(device_tables.uploaded.__wrapped__)
+    monkeypatch.setattr(device_tables, "uploaded", small)
 
     def check(thread):
         with trnfft.backend("matmul"):
@@ -64,7 +65,7 @@ def test_tables_that_do_not_all_fit(monkeypatch):
                 near(trnfft.fft(x), torch.fft.fft(x), transforms(n))
 
     everywhere(check)
-    assert uploaded.cache_info().currsize <= 4096
+    assert 0 < small.cache_info().currsize <= 4096
 
 
 def test_the_simulator():

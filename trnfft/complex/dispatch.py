@@ -190,7 +190,10 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         args, kwargs = _resolved(overload, args, kwargs)
     implementation = TABLE.get(overload) or _DERIVED.get(overload)
     if implementation is None:
-        implementation = _DERIVED[overload] = _derived(overload)
+        implementation = _derived(overload)
+        if implementation is None:  # not kept, as a decomposition may be registered later
+            raise refusal(overload, args, kwargs)
+        _DERIVED[overload] = implementation
     if (keys := _KEYS_OF_EXPORT.get()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
@@ -336,8 +339,8 @@ def _with_twins(
     return tree_map_only(ComplexTensor, lambda z: originals.get(id(z), (z, z))[1], results)
 
 
-def _derived(overload: OpOverload) -> Implementation:
-    """Returns an implementation by other entries of the table, or by torch's decomposition."""
+def _derived(overload: OpOverload) -> Implementation | None:
+    """Returns an implementation by other entries of the table, or by a decomposition, or None."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
     if overload.namespace == "c10d":
@@ -352,20 +355,13 @@ def _derived(overload: OpOverload) -> Implementation:
     if overload.namespace == "prims":  # operators of torch's decompositions, named like ATen's
         packet = getattr(aten, overload.overloadpacket.__name__, None)
         same = (getattr(packet, name, None) for name in ("Tensor", "default"))
-        return next((TABLE[x] for x in same if x in TABLE), functools.partial(_refuse, overload))
+        return next((TABLE[x] for x in same if x in TABLE), None)
     if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
         return overload.decompose
-    decomposition = _torch_decompositions().get(overload)
-    if decomposition is not None:
-        return functools.partial(_decomposed, overload, decomposition)
-    return functools.partial(_refuse, overload)
-
-
-@functools.cache
-def _torch_decompositions() -> dict[Any, Implementation]:
     from torch._decomp import decomposition_table  # here: it loads many modules
 
-    return dict(decomposition_table)
+    decomposition = decomposition_table.get(overload)
+    return decomposition and functools.partial(_decomposed, overload, decomposition)
 
 
 def _decomposed(

@@ -227,11 +227,13 @@ def fast_length(least: int, device: torch.device, rows: bool = False) -> int:
         rows: whether real rows are convolved, for which some backends have a kernel.
     """
     # operator.index makes torch.compile fix and guard a symbolic size.
-    return _fast_length(operator.index(least), device, rows)
+    return _fast_length(operator.index(least), device, rows, config.LATEST_PRECISION)
 
 
+# The last argument of this function and of `_cost` is there for torch.compile, which keeps their
+# results as constants, and compiles again when it changes.
 @cache.constant_when_compiled
-def _fast_length(least: int, device: torch.device, rows: bool) -> int:
+def _fast_length(least: int, device: torch.device, rows: bool, _latest: str) -> int:
     if not _is_planned(device):
         return next_smooth_number(least)
     from trnfft.planner.lengths import next_fast_len  # imported here, because it loads the kernels
@@ -253,14 +255,14 @@ def _block_size(n: int, m: int, device: torch.device) -> int:
         return fast_length(whole, device)
 
     def cost(size: int) -> float:
-        return -(-longer // (size - shorter + 1)) * _cost(size, device)
+        return -(-longer // (size - shorter + 1)) * _cost(size, device, config.LATEST_PRECISION)
 
     best = min(sizes, key=cost)
     return best if best < longer else fast_length(whole, device)
 
 
 @cache.constant_when_compiled
-def _cost(size: int, device: torch.device) -> float:
+def _cost(size: int, device: torch.device, _latest: str) -> float:
     """Returns the cost of a transform of this length, a power of two up to `LONGEST_BLOCK`."""
     if not _is_planned(device):
         return size * math.log2(size)

@@ -71,6 +71,16 @@ _warned: set[str] = set()  # files of which a warning was given
 _decoder = msgspec.json.Decoder(PlanRow)
 
 
+def _after_fork() -> None:
+    """Makes another lock, because no thread of this process would release the forked one."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def key_of(problem: Problem | PlanRow) -> Key:
     """Returns the key under which a problem's plan is remembered in the file of its chip."""
     size = (problem.n, problem.batch, problem.precision, problem.cores)

@@ -1,0 +1,117 @@
+"""Results follow what changes below the keys of caches. docs/caches.md lists the caches."""
+
+import dataclasses
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import nki_sim
+from nki_kernels.isa import nisa, nki, nl
+from nki_sim import NkiValidationError, hardware, lint
+
+HEAD = "from nki_kernels.isa import nki, nisa, nl\n"
+
+
+def rewritten(path, *lines):
+    """Writes a module anew and loads it; returns its function `kernel`."""
+    path.write_text(HEAD + "\n".join(lines))
+    importlib.invalidate_caches()
+    loaded = sys.modules.get(path.stem)
+    module = importlib.reload(loaded) if loaded else importlib.import_module(path.stem)
+    return module.kernel
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield tmp_path / "rewritten_kernel.py"
+    sys.modules.pop("rewritten_kernel", None)
+
+
+def test_messages_read_the_source_as_it_is_now(file):
+    for name, more in (("first", ()), ("second", ("", ""))):
+        tile = f"    {name} = nl.ones((4, 4), nl.float32)"
+        kernel = rewritten(file, *more, "def kernel():", tile, f"    {name} + 1")
+        with pytest.raises(TypeError, match=rf"\({name} of rewritten_kernel.py:{3 + len(more)}\)"):
+            nki_sim.simulate(kernel)()
+
+
+@pytest.mark.lenient
+def test_the_rule_for_while_reads_the_source_as_it_is_now(file):
+    tile = "    tile = nl.ones((4, 4), nl.float32)"
+    kernel = rewritten(file, "def kernel():", tile, "    if tile: pass")
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="truth value"):
+        nki_sim.simulate(kernel)()
+    kernel = rewritten(file, "def kernel():", tile, "    while tile: break")
+    with pytest.raises(NkiValidationError, match="truth value"):
+        nki_sim.simulate(kernel)()
+
+
+def test_lint_reads_the_source_as_it_is_now(file):
+    kernel = rewritten(file, "def kernel(x):", "    return x")
+    assert not lint.lint(kernel, release="0.6")
+    kernel = rewritten(file, "def kernel(x):", "    return (y for y in x)")
+    assert lint.lint(kernel, release="0.6")
+
+
+def copied(x):
+    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=y, src=x)
+    return y
+
+
+def test_a_kernel_whose_code_was_replaced_has_its_new_arguments():
+    def kernel(x):
+        return copied(x)
+
+    def other(x, z):
+        return copied(z)
+
+    launch, ones = nki_sim.simulate(nki.jit(kernel)), np.ones((4, 4), np.float32)
+    assert launch(ones).sum() == 16
+    kernel.__code__ = other.__code__  # as IPython's autoreload does
+    assert launch(ones, 2 * ones).sum() == 32
+
+
+def test_prices_follow_the_chip():
+    def total():
+        with nki_sim.record() as timeline:
+            nki_sim.simulate(nki.jit(copied)).with_programs(1)(np.ones((4, 4), np.float32))
+        return timeline.total_ns
+
+    slower = dataclasses.replace(hardware.TRN2, dma_start_ns=hardware.TRN2.dma_start_ns + 1000)
+    found = []
+    for chip in (hardware.TRN2, slower, hardware.TRN2):
+        with hardware.select(chip):
+            found.append(total())
+    assert found[1] > found[0] == found[2]
+
+
+def test_values_follow_the_precision_of_low_precision_types(monkeypatch):
+    def rounded(x):
+        y = nl.ndarray(x.shape, nl.bfloat16, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=y, src=x)
+        return y
+
+    found = []
+    for precise in ("1", "0", "1"):
+        monkeypatch.setenv("NKI_PRECISE_FP", precise)
+        y = nki_sim.simulate(nki.jit(rounded))(np.full((4, 4), 1.001, np.float32))
+        found.append(float(y[0, 0]))
+    assert found == [1, np.float32(1.001), 1]
+
+
+def test_an_instruction_tells_true_from_1_and_the_zeros_apart():
+    def filled(value):
+        tile = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf)
+        nisa.memset(tile, value)
+        y = nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=y, src=tile)
+        return y
+
+    launch = nki_sim.simulate(nki.jit(filled))
+    signs = [bool(np.signbit(launch(value)).all()) for value in (0.0, -0.0, 0.0)]
+    assert signs == [False, True, False]
