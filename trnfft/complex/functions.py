@@ -67,8 +67,7 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
         )
     if torch.compiler.is_compiling() or is_transformed() or torch.jit.is_tracing():
         return parts_of(input)[which]
-    is_elsewhere = input._real.device.type == "xla" or is_sharded(input)
-    if which and is_conjugate(input) and not is_elsewhere:
+    if which and is_conjugate(input) and not (is_sharded(input) or input.device.type == "xla"):
         return _negated(input.conj())
     return view_of_part(input, which)
 

@@ -207,7 +207,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         """
         weight = self.weight
         if not _is_comparable(weight):
-            return form(self._taps(sizes, dtype), sizes)
+            return form(self._taps(weight, sizes, dtype), sizes)
         # A tensor made in inference mode must not be used in a graph later.
         chosen = (
             backend_for(weight.device),
@@ -217,13 +217,16 @@ class _FFTConv(nn.modules.conv._ConvNd):
         settings = sizes, dtype, form, *chosen
         kept = self._kept  # read once, as another thread may replace it
         if kept is None or kept.settings != settings or not _are_same(kept.weight, weight):
-            copied = weight.detach().clone()  # first, because another thread may write
-            kept = self._kept = _Kept(copied, settings, form(self._taps(sizes, dtype), sizes))
+            copied = weight.detach().clone()  # because another thread may write
+            spectrum = form(self._taps(copied, sizes, dtype), sizes)
+            kept = self._kept = _Kept(copied, settings, spectrum)
         return kept.spectrum
 
-    def _taps(self, sizes: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def _taps(
+        self, weight: torch.Tensor, sizes: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
         """Returns the filter [out, in / groups, ...] on circles of these sizes, begun early."""
-        taps: torch.Tensor = self.weight.to(dtype)
+        taps = weight.to(dtype)
         for dim, step in reversed(list(enumerate(self.dilation, 2))):
             if step > 1:  # zeros between the taps
                 taps = lengthened(taps.unsqueeze(dim + 1), dim + 1, step).flatten(dim, dim + 1)
@@ -353,7 +356,7 @@ def _is_comparable(weight: torch.Tensor) -> bool:
     A comparison on another device would need launches for which the host waits.
     """
     is_plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
-    return is_plain and not is_followed(weight)
+    return is_plain and not is_followed(weight) and not torch.jit.is_tracing()
 
 
 def _are_same(a: torch.Tensor, b: torch.Tensor) -> bool:

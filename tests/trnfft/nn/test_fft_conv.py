@@ -194,6 +194,16 @@ def test_a_change_of_the_weight_is_seen(change, calls):
         near(ours(x), expected, tolerance(ours, x))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_traced_layer_sees_a_change_of_its_weight():
+    ours, x = FFTConv1d(2, 3, 3), single(1, 2, 20)
+    with torch.no_grad():
+        ours(x)
+        traced = torch.jit.trace(ours, x)
+        nn.init.ones_(ours.weight)
+        near(traced(x), nn.functional.conv1d(x, ours.weight, ours.bias), tolerance(ours, x))
+
+
 def test_other_sizes_dtypes_and_settings_are_seen(calls):
     ours, x = FFTConv1d(2, 3, 3), single(1, 2, 20)
     with torch.no_grad():
