@@ -197,8 +197,11 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
     if (keys := _KEYS_OF_EXPORT.get()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
-    elif (keys := keys_of_parts()) is not None:
+    elif (keys := keys_of_batches()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys), _naming_vectorize(overload):
+            result = implementation(*args, **kwargs)
+    elif (keys := _keys_of_xla()) is not None:
+        with torch._C._ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
     elif torch._C._is_torch_function_enabled():
         # In a backward pass. Functions for use above autograd make views that are negated lazily,
@@ -262,18 +265,25 @@ def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
 
 
-def keys_of_parts() -> Any:
-    """Returns the keys that operators on the parts need and torch leaves out here, or None.
+def keys_of_batches() -> Any:
+    """Returns the keys with which operators take batched parts, or None where none are batched.
 
-    They are above this table's key. With them PyTorch-XLA's tensors have views and can be written,
-    and torch.autograd.functional can vectorize derivatives, for which it batches the parts.
+    torch.autograd.functional batches parts where it vectorizes. The key for them is above this
+    table's key, and torch leaves it out below.
     """
-    if torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING):
-        needed = _OF_BATCHES
-    elif "torch_xla" in sys.modules:
-        needed = _FUNCTIONALIZE
-    else:
-        return None
+    is_batching = torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
+    return _keys_with(_OF_BATCHES) if is_batching else None
+
+
+def _keys_of_xla() -> Any:
+    """Returns the keys with which PyTorch-XLA's tensors have views and can be written, or None.
+
+    A key above this table's key makes both possible, and torch leaves it out below.
+    """
+    return _keys_with(_FUNCTIONALIZE) if "torch_xla" in sys.modules else None
+
+
+def _keys_with(needed: Any) -> Any:
     excluded = torch._C._dispatch_tls_local_exclude_set() - needed
     return torch._C._dispatch_tls_local_include_set(), excluded
 
@@ -284,8 +294,6 @@ def _naming_vectorize(overload: OpOverload) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING):
-            raise
         raise NotImplementedError(
             f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
             f"{overload} of these ComplexTensors; or use torch.func.jacrev or torch.func.jacfwd"

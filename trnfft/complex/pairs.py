@@ -22,7 +22,7 @@ from trnfft.complex.dispatch import (
     inference_of_view,
     is_view,
     joined,
-    keys_of_parts,
+    keys_of_batches,
     written_by,
 )
 from trnfft.complex.tensor import (
@@ -190,7 +190,7 @@ class RealPairs(torch.Tensor):
         if (mode := inference_of_view(func, args)) is not None:
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
-        if (keys := keys_of_parts()) is not None:
+        if (keys := keys_of_batches()) is not None:
             with torch._C._ForceDispatchKeyGuard(*keys):
                 return _dispatched(func, args, kwargs)
         return _dispatched(func, args, kwargs)
