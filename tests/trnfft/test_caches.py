@@ -195,7 +195,8 @@ def test_a_compiled_convolution_follows_the_precision():
     compiled = torch.compile(trnfft.convolve, backend="eager")
     x, h = torch.ones(1, 75), torch.ones(1, 26)  # 100 points: no kernel with compensated sums
     with trnfft.backend("nki-sim"):
-        fast = compiled(x, h)
+        with trnfft.precision("fast"):  # chosen here, as another thread may have chosen last
+            fast = compiled(x, h)
         with trnfft.precision("kahan"):
             exact = compiled(x, h)
     near(fast, exact, 3 * transforms(100))
