@@ -16,5 +16,5 @@ def lines_of(file: str) -> list[str]:
 
 def line_of(file: str, number: int) -> str:
     """Returns a line of a file, counted from 1, or "" where there is none."""
-    lines = lines_of(file)
-    return lines[number - 1] if 1 <= number <= len(lines) else ""
+    linecache.checkcache(file)
+    return linecache.getline(file, number)

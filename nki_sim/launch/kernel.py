@@ -25,7 +25,7 @@ from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
-from .launch_arguments import Argument, check_call, naming_arguments
+from .launch_arguments import Argument, check_call, name_of, naming_arguments
 from .pair import PROGRAMS, Pair
 from .recorded import recording
 from .session import Session
@@ -125,7 +125,7 @@ def count_launch(kernel: Any) -> None:
     """
     global _begun
     if is_running():
-        name = getattr(kernel, "__name__", repr(kernel))
+        name = name_of(kernel)
         raise RuntimeError(
             f"a running kernel launches kernel {name}, but a kernel cannot launch kernels: call "
             f"{name} with tensors of the running kernel, to which the call adds instructions"

@@ -28,7 +28,7 @@ class Argument:
         self.item = item  # the index inside of a tuple, such as "[1]"
 
     def __str__(self) -> str:
-        return f"argument {self.name!r} of kernel {_name(self.func)}"
+        return f"argument {self.name!r} of kernel {name_of(self.func)}"
 
     @property
     def name(self) -> str:
@@ -61,8 +61,8 @@ def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         kind = "an async function" if inspect.iscoroutinefunction(function) else "a generator"
         raise TypeError(
-            f"kernel {_name(func)} is {kind}, and a call of it runs nothing: write a function that "
-            f"returns tensors, and generate values in a helper"
+            f"kernel {name_of(func)} is {kind}, and a call of it runs nothing: write a function "
+            f"that returns tensors, and generate values in a helper"
         )
     signature = _signature(func)
     if signature is None:
@@ -70,7 +70,7 @@ def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        text = f"kernel {_name(func)}: {error}; the kernel's arguments are {signature}"
+        text = f"kernel {name_of(func)}: {error}; the kernel's arguments are {signature}"
         raise TypeError(text) from None
 
 
@@ -92,7 +92,7 @@ def naming_arguments(
         names = [name for name, value in given if shown(value) == error.value]
         if len(names) != 1:
             raise
-        argument = f"argument {names[0]!r} of kernel {_name(func)}"
+        argument = f"argument {names[0]!r} of kernel {name_of(func)}"
         rule = f"{NO_TENSOR}, and {argument} has this value: {_PASS}"
         named = NkiValidationError(error.instruction, error.operand, error.value, rule)
         raise named.with_traceback(error.__traceback__) from None
@@ -102,7 +102,7 @@ def naming_arguments(
             raise
         value = error.obj
         refused = TypeError(
-            f"argument {name!r} of kernel {_name(func)} is {shown(value)} of type "
+            f"argument {name!r} of kernel {name_of(func)} is {shown(value)} of type "
             f"{type(value).__name__}, but the kernel uses its attribute {error.name!r}, which only "
             f"a tensor has: {_PASS}"
         )
@@ -135,5 +135,6 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _name(func: Callable[..., Any]) -> str:
+def name_of(func: Callable[..., Any]) -> str:
+    """Returns how messages name a kernel."""
     return getattr(func, "__name__", repr(func))

@@ -38,6 +38,7 @@ from nki_sim.views.scalar import check_int64
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from . import indirect
+from .launch_arguments import name_of
 
 Operands = Sequence[NkiTensor]
 Logged = tuple[Issue, Operands, Operands, int]  # writes, reads, no_reorder block
@@ -124,8 +125,8 @@ class Session:
             self.unchecked_bytes += storage.size_bytes
             if self.unchecked_bytes > host_memory.STEP_BYTES:
                 self.unchecked_bytes = 0
-                name = getattr(self.kernel, "__name__", repr(self.kernel))
-                host_memory.check(storage.describe(), storage.size_bytes, name)
+                kernel = name_of(self.kernel)
+                host_memory.check(storage.describe(), storage.size_bytes, kernel)
             storage.allocate(np_type)
             if storage.buffer not in ON_CHIP:  # two programs may share it
                 storage.fill()

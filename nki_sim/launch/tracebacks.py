@@ -18,6 +18,8 @@ from nki_sim.instructions import issue
 from nki_sim.instructions.instruction_notes import is_simulators
 from nki_sim.removed_api import explain_call
 
+from .launch_arguments import name_of
+
 _CALLS = issue.__file__  # where the arguments of instructions are bound
 
 
@@ -31,10 +33,9 @@ def ending_in_kernel(kernel: Any) -> Iterator[None]:
     try:
         yield
     except SystemExit as error:
-        name = getattr(kernel, "__name__", repr(kernel))
         ends = RuntimeError(
-            f"kernel {name} ends the program by sys.exit({shown(error.code)}), but a kernel has to "
-            f"return to its launch: write return, or raise another error"
+            f"kernel {name_of(kernel)} ends the program by sys.exit({shown(error.code)}), but a "
+            f"kernel has to return to its launch: write return, or raise another error"
         )
         raise ends.with_traceback(error.__traceback__) from None
     except Exception as error:
