@@ -20,7 +20,11 @@ import trnfft
 COMMON = """\
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.autograd import forward_ad
+from torch.autograd.functional import jacobian
 from torch.utils.checkpoint import checkpoint
+
+C = torch.complex128 if D == torch.float64 else torch.complex64
 
 
 def count(x):
@@ -39,6 +43,17 @@ def weigh_whole(x):  # without parts
 
 def weigh_abs(x):
     return ((x + (4 + 3j if x.is_complex() else 4)).abs() * count(x)).sum()
+
+
+def parts(x):  # all real numbers, as a function for Jacobians has real results
+    return torch.cat([x.real.reshape(-1), x.imag.reshape(-1)]) if x.is_complex() else x * 1
+
+
+def tangent(function, x):
+    with forward_ad.dual_level():
+        result = function(forward_ad.make_dual(x.detach(), x.detach() * 2))
+        found = forward_ad.unpack_dual(result).tangent
+        return torch.zeros_like(result).detach() if found is None else found.clone()
 
 
 def like(x):  # a native tensor, as a gradient of x
@@ -99,12 +114,39 @@ WRAPPERS = {
     "compiled": "compiled(middle)({args})",
     "traced": "traced(middle)({args})",
     "checkpoint": "checkpoint(middle, {args}, use_reentrant=False)",
-    "grad": "torch.func.grad(lambda v: weigh(middle(v)))({args}.detach())",
-    "vjp": "torch.func.vjp(middle, {args})[1](like(middle({args}.detach() * 1)))[0]",
-    "jvp": "torch.func.jvp(middle, ({args},), ({args}.detach() * 2,))[1]",
-    "vmap": "torch.vmap(middle)(torch.stack([{args}, 2 * {args}]))",
 }
-OF_ONE = ("grad", "vjp", "jvp", "vmap")  # need a function of one tensor with one result
+GRAD = "torch.func.grad(lambda v: weigh(middle(v)))"
+# Transforms of a function of one tensor with one result.
+OF_ONE = {
+    "grad": GRAD + "({x})",
+    "grad_of_grad": "torch.func.grad(lambda v: weigh_abs(torch.func.grad(lambda w: "
+    "weigh_abs(middle(w)))(v)))({x})",
+    "vjp": "torch.func.vjp(middle, {args})[1](like(middle({x} * 1)))[0]",
+    "jvp": "torch.func.jvp(middle, ({args},), ({x} * 2,))[1]",
+    "jvp_of_jvp": "torch.func.jvp(lambda v: torch.func.jvp(middle, (v,), ({x} * 2,))[1], "
+    "({x},), ({x} * 3,))[1]",
+    "jvp_of_grad": "torch.func.jvp(torch.func.grad(lambda v: weigh_abs(middle(v))), ({x},), "
+    "({x} * 2,))[1]",
+    "grad_of_jvp": "torch.func.grad(lambda v: weigh_abs(torch.func.jvp(middle, (v,), "
+    "(v * 2,))[1]))({x})",
+    "dual": "tangent(middle, {x})",
+    "linearize": "torch.func.linearize(middle, {x})[1]({x} * 2)",
+    "jacfwd": "torch.func.jacfwd(lambda v: parts(middle(v)))({x})",
+    "jacrev": "torch.func.jacrev(lambda v: parts(middle(v)))({x})",
+    "hessian": "torch.func.hessian(lambda v: weigh_abs(middle(v)))({x})",
+    "jacobian": "jacobian(lambda v: parts(middle(v)), {x})",
+    "vectorized": "jacobian(lambda v: parts(middle(v)), {x}, vectorize=True)",
+    "vectorized_forward": "jacobian(lambda v: parts(middle(v)), {x}, vectorize=True, "
+    "strategy='forward-mode')",
+    "vmap": "torch.vmap(middle)(torch.stack([{args}, 2 * {args}]))",
+    "vmap_of_grad": "torch.vmap(" + GRAD + ")(torch.stack([{x}, 2 * {x}]))",
+    "vmap_of_jvp": "torch.vmap(lambda v: torch.func.jvp(middle, (v,), (v * 2,))[1])"
+    "(torch.stack([{x}, 2 * {x}]))",
+    "grad_of_vmap": "torch.func.grad(lambda v: weigh(torch.vmap(middle)(v)))"
+    "(torch.stack([{x}, 2 * {x}]))",
+    "functionalize": "torch.func.functionalize(middle)({args})",
+}
+WRAPPERS |= {name: text.replace("{x}", "{args}.detach()") for name, text in OF_ONE.items()}
 
 
 @dataclass(frozen=True)
@@ -112,7 +154,8 @@ class Step:
     """One line, or several lines with a function and its call.
 
     Attributes:
-        kind: "leaf", "source", "view", "read", "write", "gradient", or the name of a wrapper.
+        kind: "leaf", "source", "native", "view", "read", "write", "no_grad", "gradient", or the
+            name of a wrapper.
         text: the lines.
         target: the name that is assigned; "" for none.
     """

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tests.fuzz import program_mixes
 from tests.fuzz.program import NATIVE, OF_ONE, WRAPPERS, Outcome, Program, Step, run
 from tests.fuzz.program_steps import (
     GRADIENTS,
@@ -23,15 +24,18 @@ from tests.fuzz.program_steps import (
 
 SHAPES = ((), (1,), (3,), (4,), (2, 3), (3, 3), (4, 2), (1, 3), (2, 1, 3), (2, 2, 2), (0, 2))
 SHAPE_WEIGHTS = (1, 1, 4, 2, 6, 5, 3, 1, 2, 2, 1)
-KINDS = ("view", "write", "read", "no_grad", "gradient")
-KIND_WEIGHTS = (5, 6, 4, 1, 2)
 TABLES = {
     "view": VIEWS,
     "write": WRITES,
     "read": READS,
     "no_grad": UNDER_NO_GRAD,
     "gradient": GRADIENTS,
+    "native": program_mixes.NATIVES,
+    "mixed read": program_mixes.READS,
+    "mixed write": program_mixes.WRITES,
 }
+WEIGHTS = {"view": 5, "write": 6, "read": 4, "no_grad": 1, "gradient": 2}
+OF_MIXES = {"native": 3, "mixed read": 4, "mixed write": 6, "view": 2, "write": 1, "read": 2}
 WEIGHS = ("weigh", "weigh", "weigh_whole", "weigh_abs")
 MOST_NUMBERS = 500  # numbers of a tensor
 TRIES = 8  # attempts to find a step that torch accepts
@@ -80,18 +84,18 @@ class Drawing:
                 if self.add("source", f"z{i} = {text}", f"z{i}") or self.is_over:
                     break
 
-    def step(self, i: int, kinds: Sequence[str] = KINDS) -> None:
-        """Adds one step, if an attempt finds one."""
+    def step(self, i: int, weights: dict[str, int]) -> None:
+        """Adds one step of a kind in `weights`, if an attempt finds one."""
         for _ in range(TRIES):
-            weights = [KIND_WEIGHTS[KINDS.index(kind)] for kind in kinds]
-            kind = self._draw.choices(kinds, weights)[0]
-            template = self._draw.choice(TABLES[kind])
+            drawn_kind = self._draw.choices([*weights], [*weights.values()])[0]
+            template = self._draw.choice(TABLES[drawn_kind])
+            kind = drawn_kind.split()[-1]
             places = self._places(i)
             if places is None or not self._is_safe(template, places):
                 continue
             text, target = template, ""
-            if kind in ("view", "read"):
-                target = f"t{i}"
+            if kind in ("view", "read", "native"):
+                target = f"n{i + 1}" if kind == "native" else f"t{i}"
                 text = f"{target} = {text}"
             elif kind == "no_grad":
                 text = f"with torch.no_grad(): {text}"
@@ -133,6 +137,7 @@ class Drawing:
         x = draw.choice((*made, made[-1], made[-1], made[0]))
         z = draw.choice((*complexes, complexes[-1], complexes[0]))
         real = [n for n, value in self._held.items() if not value.is_complex()]
+        natives = [n for n, value in self._held.items() if n[0] == "n" and value.is_complex()]
         leaf = draw.choice([n for n in self._held if n[0] in "an"])
         return {
             "x": x,
@@ -141,7 +146,7 @@ class Drawing:
             "y": self._of_shape_of(x, [n for n in self._held if n[0] in "atz"]),
             "o": self._fitting(x),
             "r": self._of_shape_of(z, real),
-            "n": self._of_shape_of(z, [n for n in self._held if n[0] == "n"]),
+            "n": self._of_shape_of(z, natives),
             "l": leaf,
             "i": draw.randrange(max(self._held[x].ndim, 1)),
             "k": draw.choice((0, -1)),
@@ -195,13 +200,14 @@ def drawn(seed: int, compiled: bool | None = None) -> Program:
     drawing = Drawing(seed)
     draw = random.Random(-1 - seed)
     drawing.begin()
+    weights = OF_MIXES if draw.random() < 0.5 else WEIGHTS
     for i in range(draw.randint(2, 6)):
         if not drawing.is_over:
-            drawing.step(i)
+            drawing.step(i, weights)
     if not drawing.is_over:
         if compiled or (compiled is None and draw.random() < 0.03):
             _wrap(drawing, draw, "compiled")
-        elif draw.random() < 0.15:
+        elif draw.random() < 0.5:
             _wrap(drawing, draw, draw.choice([name for name in WRAPPERS if name != "compiled"]))
     if not drawing.is_over:
         drawing.end()
@@ -268,7 +274,7 @@ def _is_free(step: Step, wrapper: str) -> bool:
     """Returns whether a function can contain this step."""
     # make_fx cannot see writes without gradients, and torch.compile moves them to the end.
     is_compiled = wrapper in ("traced", "compiled")
-    kinds = ("view", "read", "write") if is_compiled else ("view", "read", "write", "no_grad")
+    kinds = ["view", "read", "write", "native"] + ["no_grad"] * (not is_compiled)
     return step.kind in kinds and not re.search(
         r"item\(|tolist|numpy|complex\(\w*\.sum|float\(|checkpoint\(", step.text
     )

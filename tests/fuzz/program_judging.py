@@ -31,6 +31,7 @@ CLEAR = (
     r"allowed (is|are)",
     r"(is|are) not allowed",
     r"is not supported",
+    r"they must be equal, see torch\.",
     r"modified by an inplace operation",
     r"modified inplace",
     r"Can't detach views in-place",
@@ -210,9 +211,9 @@ def _difference(
         if wanted is None:
             continue
         is_split = wanted.is_complex() and name[0] != "n"
-        if is_split and not isinstance(each, ComplexTensor) and kind in OF_ONE:
-            pass  # gradients of torch.func may be native: docs/complex_tensor.md
-        elif is_split != isinstance(each, ComplexTensor):
+        is_of_func = wanted.is_complex() and kind in OF_ONE
+        # Gradients of torch.func may be native: docs/complex_tensor.md.
+        if not is_of_func and is_split != isinstance(each, ComplexTensor):
             return f"{what}class: {name} has {type(each).__name__}"
         for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):
             found, right = getattr(each, attribute), getattr(wanted, attribute)
