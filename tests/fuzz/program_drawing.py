@@ -242,7 +242,8 @@ def _is_beyond_the_compiler(drawing: Drawing, outcome: Outcome, i: int, j: int) 
     all_steps = drawing.program.steps
     before, steps, after = all_steps[:i], all_steps[i:j], all_steps[j:]
     is_written = any(
-        step.kind in ("write", "no_grad") or "requires_grad_" in step.text for step in after
+        step.kind in ("write", "no_grad") or re.search("requires_grad_|_hook", step.text)
+        for step in after
     ) or any(SETTING.search(step.text) for step in steps)
     if is_written and _shares_memory(outcome, steps, others=True):
         return True

@@ -273,6 +273,8 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     def with_one(input: Any, other: Any, kwargs: dict[str, Any]) -> Any:
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
+        elif is_in_place and isinstance(input, torch.Tensor) and input.is_complex():
+            return as_torch(function, input, other.to_complex(), **kwargs)  # native gradients
         else:
             input = _as_tensor(input, other)
         if (

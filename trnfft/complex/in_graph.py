@@ -74,6 +74,26 @@ def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
     return made
 
 
+def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls an operator of complex tensors that make_fx does not know as tensors of its graph.
+
+    make_fx leaves such an operator to the classes of its arguments, and would record what becomes
+    of their parts, but not that the result consists of them. The graph keeps the tensors as
+    constants here, as it keeps native tensors, so that make_fx records the operator as a whole.
+
+    Returns:
+        NotImplemented where a compiler records the parts of the arguments.
+    """
+    tensors = [x for x in tree_leaves((args, kwargs)) if hasattr(type(x), "__tensor_flatten__")]
+    unknown = [x for x in tensors if _proxy(x) is None]
+    if any(_proxy(part) is not None for x in unknown for part in (x._real, x._imag)):
+        return NotImplemented
+    for x in unknown:
+        constant = proxy_tensor.Proxy(_tracer().create_arg(x), _tracer())
+        proxy_tensor.track_tensor_tree(x, constant, constant=None, tracer=_tracer())
+    return operator(*args, **kwargs) if unknown else NotImplemented
+
+
 def note_joined(values: Any) -> None:
     """Lets a program that is being traced make these values' ComplexTensors from their parts."""
     for z in _complex_tensors(values):

@@ -31,6 +31,7 @@ from trnfft.complex.tensor import (
     is_in_graph,
     is_seen_by_compiler,
     keep_from_compiler,
+    recorded_whole,
 )
 
 
@@ -187,6 +188,10 @@ class RealPairs(torch.Tensor):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch._C._len_torch_dispatch_stack():
+            recorded = recorded_whole(func, args, kwargs)
+            if recorded is not NotImplemented:
+                return recorded
         if (mode := inference_of_view(func, args)) is not None:
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)

@@ -303,7 +303,12 @@ class ComplexTensor(torch.Tensor):
                 f"torch.jit.trace cannot record {func} of a ComplexTensor, allowed are .real, "
                 f".imag and arithmetic with them; use torch.export or torch.compile"
             )
-        return table.dispatch(func, args, kwargs or {})
+        kwargs = kwargs or {}
+        if torch._C._len_torch_dispatch_stack():
+            recorded = recorded_whole(func, args, kwargs)
+            if recorded is not NotImplemented:
+                return recorded
+        return table.dispatch(func, args, kwargs)
 
     def __dir__(self) -> list[str]:
         """Returns all names of attributes but the parts, whose use torch.export would record."""
@@ -634,7 +639,19 @@ def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
 
     torch._dynamo's own function for this purpose takes seconds to import.
+
+    Raises:
+        NotImplementedError: torch.func.functionalize, which torch's classes of functions do not
+            know, is the innermost transform.
     """
+    functorch = torch._C._functorch
+    stack = functorch.peek_interpreter_stack()
+    if stack is not None and stack.key() == functorch.TransformType.Functionalize:
+        raise NotImplementedError(
+            "torch.func.functionalize of a function that makes or opens a ComplexTensor is not "
+            "allowed, because torch has no rule for autograd functions there; record the function "
+            "with torch.fx.experimental.proxy_tensor.make_fx, or leave out torch.func.functionalize"
+        )
     before = torch._C._dynamo.eval_frame.set_eval_frame(None)
     try:
         return function(*args)
@@ -753,6 +770,19 @@ def is_transformed() -> bool:
 def is_in_graph(part: torch.Tensor) -> bool:
     """Whether a part stands for a tensor in a graph of torch.compile or torch.export."""
     return isinstance(part, (FakeTensor, FunctionalTensor))
+
+
+def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the result of an operator that make_fx records, or NotImplemented elsewhere.
+
+    torch.compile and torch.export record the parts of complex tensors.
+    """
+    modes, mode_of = torch._C._TorchDispatchModeKey, torch._C._get_dispatch_mode
+    if mode_of(modes.PROXY) is None or mode_of(modes.FUNCTIONAL) is not None:
+        return NotImplemented
+    if torch.compiler.is_compiling():
+        return NotImplemented
+    return table.in_graph().recorded_whole(operator, args, kwargs)
 
 
 def is_asked_by_converter() -> bool:
@@ -948,6 +978,7 @@ for _function in (
     _PartsToTransform.forward,
     _Pairs.forward,
     ComplexTensor.__torch_function__.__func__,  # type: ignore[attr-defined]
+    recorded_whole,
     ComplexTensor.__torch_dispatch__.__func__,  # type: ignore[attr-defined]
 ):
     keep_from_compiler(_function.__code__)

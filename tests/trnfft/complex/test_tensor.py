@@ -556,3 +556,39 @@ def test_double_backward_with_native_gradients():
 def test_traced_functions_take_other_numbers():
     traced = make_fx(lambda a: a * 2)(split(random_complex(2)))
     assert_same(traced(split(random_complex(2, seed=1))), random_complex(2, seed=1) * 2)
+
+
+# Functions of a ComplexTensor and of another one, or of its parts, that the function does not take.
+WITH_CONSTANTS = {
+    "product": lambda a, z: a * z,
+    "of another operator": lambda a, z: (z * 2 + a).abs(),
+    "in a list": lambda a, z: torch.stack([z, a]),
+    "write": lambda a, z: z.clone().mul_(a),
+    "part": lambda a, z: a.real * z.imag,
+    "pairs": lambda a, z: torch.view_as_real(z) * torch.view_as_real(a),
+    "transform": lambda a, z: torch.fft.ifft(torch.fft.fft(z) * a),
+}
+
+
+@pytest.mark.parametrize("name", WITH_CONSTANTS)
+def test_traced_functions_have_constants(name):
+    function, z = WITH_CONSTANTS[name], random_complex(3, seed=1)
+    constant = split(z)
+    traced = make_fx(lambda a: function(a, constant))(split(random_complex(3, seed=2)))
+    for seed in (3, 4):  # a trace that writes into its constants gives other numbers the next time
+        x = random_complex(3, seed=seed)
+        assert_same(traced(split(x)), function(x, z))
+
+
+@pytest.mark.parametrize("name", ["square", "exp", "abs", "angle", "fft.ifft"])
+def test_linearized_functions_have_the_tangents_of_jvp(name):
+    function, z, v = operator.attrgetter(name)(torch), random_complex(4), random_complex(4, seed=1)
+    result, tangent = torch.func.linearize(function, split(z))
+    expected, of_v = torch.func.jvp(function, (z,), (v,))
+    assert_same(result, expected)
+    assert_same(tangent(split(v)), of_v)
+
+
+def test_what_cannot_be_functionalized_says_so():
+    with pytest.raises(NotImplementedError, match=r"functionalize.*make_fx"):
+        torch.func.functionalize(lambda x: ComplexTensor(x, x))(torch.ones(2))
