@@ -84,7 +84,10 @@ class Doubled(torch.autograd.Function):
 """
 NATIVE = """\
 from torch import clone as split, complex as made, from_numpy, polar
+from torch import istft, stft
 from torch.fft import fft, fftn, hfft, irfft, rfft
+
+is_native = True
 
 
 def ifft(*args, **kwargs):  # which torch conjugates lazily, and this library does not
@@ -104,11 +107,32 @@ def traced(function):
 NATIVE_COMPILED = NATIVE + COMPILERS
 SPLIT = """\
 import trnfft
-from trnfft import ComplexTensor, fft, fftn, hfft, ifft, irfft, rfft
+from trnfft import ComplexTensor, fft, fftn, hfft, ifft, irfft, istft, rfft, stft
+is_native = False
 made, split = ComplexTensor, ComplexTensor.from_complex
 from_numpy, polar = ComplexTensor.from_numpy, ComplexTensor.from_polar
 """
 SPLIT += COMPILERS
+PATCHED = NATIVE_COMPILED + "import trnfft; is_native = False\n"
+MODELS = """\
+import copy
+from torch.func import functional_call
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint_sequential
+from tests.fuzz import models
+from tests.fuzz.models import closure, flat, gradients, loss, penalty, stored
+
+
+def params(m):
+    return {name: p.detach() for name, p in m.named_parameters() if not p.is_complex()}
+
+
+def model(*kinds):
+    return models.model(globals(), *kinds)
+
+
+x = models.signal(D)
+"""
 # The call of a function of some steps, from the function's name and its arguments.
 WRAPPERS = {
     "compiled": "compiled(middle)({args})",
@@ -167,19 +191,32 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """Steps, and the dtype of their real numbers."""
+    """Steps of a program.
+
+    Attributes:
+        steps: the steps.
+        dtype: the dtype of their real numbers.
+        has_models: whether the steps use the names of MODELS, too.
+        is_patched: whether the run on ComplexTensors uses torch's own names, under
+            `trnfft.patch_torch`.
+    """
 
     steps: tuple[Step, ...]
     dtype: str = "float64"
+    has_models: bool = False
+    is_patched: bool = False
 
     def __str__(self) -> str:
         """Source to paste for a run on ComplexTensors, with a comment for a run on torch's own."""
+        split = "PATCHED" if self.is_patched else "SPLIT"
+        models = " + MODELS" * self.has_models
         head = [
             "# TRNFFT_BACKEND=matmul python; for torch's own: "
-            "from tests.fuzz.program import *; exec(NATIVE)",
-            "from tests.fuzz.program import COMMON, SPLIT",
-            f"import torch; D = torch.{self.dtype}; exec(COMMON + SPLIT)",
+            f"from tests.fuzz.program import *; exec(COMMON + NATIVE{models})",
+            f"import torch; from tests.fuzz.program import COMMON, {split}, MODELS",
+            f"D = torch.{self.dtype}; exec(COMMON + {split}{models})",
         ]
+        head += ["trnfft.patch_torch().start()"] * self.is_patched
         return "\n".join([*head, *(step.text for step in self.steps)])
 
     @property
@@ -206,8 +243,11 @@ class Outcome:
 def run(program: Program, names: str, steps: int | None = None) -> Outcome:
     """Runs a program, or its first steps, with NATIVE, NATIVE_COMPILED or SPLIT names."""
     found: dict[str, Any] = {"D": getattr(torch, program.dtype)}
+    names = PATCHED if program.is_patched and names == SPLIT else names
     with settings(names):
         exec(_compiled(names), found)
+        if program.has_models:
+            exec(_compiled(MODELS), found)
         for i, step in enumerate(program.steps[:steps]):
             try:
                 exec(_compiled(step.text), found)
@@ -223,15 +263,17 @@ def settings(names: str) -> Iterator[None]:
         torch._dynamo.reset()
     with warnings.catch_warnings(), trnfft.backend("matmul"):
         warnings.simplefilter("ignore")
-        yield
+        with trnfft.patch_torch() if names == PATCHED else contextlib.nullcontext():
+            yield
 
 
 _CODE: dict[str, Any] = {}
 
 
 def _compiled(text: str) -> Any:
-    if text in (NATIVE, NATIVE_COMPILED, SPLIT):
+    if text in (NATIVE, NATIVE_COMPILED, SPLIT, PATCHED, MODELS):
         if text not in _CODE:
-            _CODE[text] = compile(COMMON + text, "<names>", "exec")
+            common = COMMON if text != MODELS else ""
+            _CODE[text] = compile(common + text, "<names>", "exec")
         return _CODE[text]
     return compile(text, "<program>", "exec")

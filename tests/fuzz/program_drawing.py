@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ class Drawing:
 
         Returns whether the program has the step now.
         """
-        longer = Program((*self.program.steps, Step(kind, text, target)), self.program.dtype)
+        longer = replace(self.program, steps=(*self.program.steps, Step(kind, text, target)))
         outcome = run(longer, NATIVE)
         is_taken = outcome.error is None and _is_small(outcome)
         if not is_taken and (outcome.error is None or self._draw.random() > ERRORS_KEPT):
@@ -224,7 +225,7 @@ def _wrap(drawing: Drawing, draw: random.Random, wrapper: str) -> None:
         inner = wrapped(steps[i:j], wrapper, wrapper in OF_ONE or draw.random() < 0.5)
         if inner is None:
             continue
-        program = Program((*steps[:i], inner, *steps[j:]), drawing.program.dtype)
+        program = replace(drawing.program, steps=(*steps[:i], inner, *steps[j:]))
         outcome = run(program, NATIVE)
         if wrapper == "compiled" and _is_beyond_the_compiler(drawing, outcome, i, j):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ CLEAR = (
     r"being modified in-place",
     r"refers? to a single memory location",
     r"we guessed its metadata",  # a compiled function's complex result on which no loss depends
+    r"trying to get value out of a tracing tensor",
     r"currently unsupported",  # two results of a compiled function share memory
     # torch frees the whole graph of a compiled function
     r"backward through the graph a second time",
@@ -88,7 +89,7 @@ class Verdict:
 def judged(program: Program) -> Verdict:
     """Returns the verdict on a program."""
     verdict = _against(run(program, NATIVE), program)
-    is_compiled = any(step.kind in ("compiled", "traced") for step in program.steps)
+    is_compiled = any(re.search(r"(compiled|traced)\(", step.text) for step in program.steps)
     if verdict.kind == "different" and is_compiled:
         compiled = _against(run(program, NATIVE_COMPILED), program)
         if compiled.kind != "different":
@@ -274,7 +275,7 @@ def shortest(program: Program, judge: Callable[[Program], Verdict]) -> Program:
         found = False
         for i in reversed(range(len(program.steps))):
             for steps in _shorter(program.steps, i):
-                candidate = Program(steps, program.dtype)
+                candidate = replace(program, steps=steps)
                 if _is_whole(candidate) and judge(candidate).group == group:
                     program, found = candidate, True
                     break

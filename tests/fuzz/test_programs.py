@@ -1,6 +1,6 @@
 """Random programs compute the same on ComplexTensors as on torch's complex dtypes, or are refused.
 
-    python -m tests.fuzz.test_programs 10000 [first]
+    python -m tests.fuzz.test_programs tensors|models 10000 [first]
 
 runs as many programs in a process of their own, from the seed `first` on. For each kind of finding
 it prints the number of programs, and the shortest one as source to paste.
@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from tests import sweeps
+from tests.fuzz import model_drawing, program_drawing
 from tests.fuzz.child import Child
 from tests.fuzz.program import Program, Step
 from tests.fuzz.program_drawing import drawn
@@ -36,29 +37,40 @@ def test_compiled_programs(seed):
     assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
 
 
+@sweeps.some("seed", range(40), range(20))
+def test_programs_on_models(seed):
+    program = model_drawing.drawn(seed)
+    verdict = judged(program)
+    assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
+
+
+DRAWINGS = {"tensors": program_drawing.drawn, "models": model_drawing.drawn}
+
+
 @pytest.mark.slow
-def test_many_programs():
-    survey = Survey(1_000_000, 10_000)
+@pytest.mark.parametrize("subject", DRAWINGS)
+def test_many_programs(subject):
+    survey = Survey(subject, 1_000_000, 5_000)
     assert not survey.found("different"), str(survey)
 
 
-def judge_in_child(case: Program | int) -> tuple[Program, Verdict]:
-    """Returns a program, which a seed may stand for, and the verdict on it."""
-    program = drawn(case) if isinstance(case, int) else case
+def judge_in_child(case: Program | tuple[str, int]) -> tuple[Program, Verdict]:
+    """Returns a program, which a subject and a seed may stand for, and the verdict on it."""
+    program = case if isinstance(case, Program) else DRAWINGS[case[0]](case[1])
     return program, judged(program)
 
 
 class Survey:
     """The number of verdicts of each kind, and the shortest program of each kind."""
 
-    def __init__(self, first, count, report=lambda text: None):
+    def __init__(self, subject, first, count, report=lambda text: None):
         self.counts = collections.Counter()
         self.programs = {}
         self._report = report
         with Child(judge_in_child) as child:
             self._ask = child
             for seed in range(first, first + count):
-                self._add(seed)
+                self._add(subject, seed)
 
     def _judge(self, case):
         """Judges a case in a process.
@@ -68,10 +80,11 @@ class Survey:
         answer = self._ask(case)
         return answer if isinstance(answer, tuple) else (case, Verdict("different", answer))
 
-    def _add(self, seed):
-        program, verdict = self._judge(seed)
-        if program is seed:
-            program = Program((Step("drawn", f"drawn({seed})"),))
+    def _add(self, subject, seed):
+        case = subject, seed
+        program, verdict = self._judge(case)
+        if program is case:
+            program = Program((Step("drawn", f"DRAWINGS[{subject!r}]({seed})"),))
         self.counts[verdict.group] += 1
         if verdict.kind == "different" and verdict.group not in self.programs:
             program = shortest(program, lambda each: self._judge(each)[1])
@@ -94,8 +107,8 @@ class Survey:
         return "\n".join([*lines, str(dict(totals))])
 
 
-def main(count, first=0):
-    print(Survey(int(first), int(count), lambda text: print(text, flush=True)))
+def main(subject, count, first=0):
+    print(Survey(subject, int(first), int(count), lambda text: print(text, flush=True)))
 
 
 if __name__ == "__main__":

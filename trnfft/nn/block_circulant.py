@@ -91,12 +91,13 @@ class BlockCirculantLinear(nn.Module):
         _check_input(input, self.in_features)
         if takes_shards(self, input):
             return of_shards(self, input, (-1,))  # type: ignore[no-any-return]
-        check_device("input", input.device, "the weight", self.weight.device)
+        weight, bias = self.weight, self.bias  # read once: parametrizations compute them
+        check_device("input", input.device, "the weight", weight.device)
         wide = computed_dtype(input.dtype)
-        p, q, k = self.weight.shape
+        p, q, k = weight.shape
         x = _padded(input.to(wide), q * k).reshape(-1, q * k)
-        bias = None if self.bias is None else _padded(self.bias.to(wide), p * k)
-        y = block_circulant_product(x, self.weight.to(wide), bias)[:, : self.out_features]
+        added = None if bias is None else _padded(bias.to(wide), p * k)
+        y = block_circulant_product(x, weight.to(wide), added)[:, : self.out_features]
         return y.reshape(*input.shape[:-1], self.out_features).to(input.dtype)
 
     @classmethod

@@ -21,6 +21,10 @@ from trnfft.complex.tensor import is_sharded
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
+_PARAMETERS = ("weight_rr", "weight_ri", "weight_ii", "bias_real", "bias_imag")
+_BUFFERS = tuple(f"running_{name}" for name in ("mean_real", "mean_imag", "rr", "ri", "ii"))
+
+
 class ComplexBatchNorm(nn.Module):
     """Whitens every channel as a cloud of points of the plane, then stretches and moves it.
 
@@ -90,12 +94,12 @@ class ComplexBatchNorm(nn.Module):
             raise ValueError(f"argument 'momentum' is {momentum}, allowed is 0 to 1")
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name in ("weight_rr", "weight_ri", "weight_ii", "bias_real", "bias_imag"):
+        for name in _PARAMETERS:
             value = torch.empty(num_features, device=device, dtype=dtype)
             self.register_parameter(name, nn.Parameter(value) if affine else None)
-        for name in ("mean_real", "mean_imag", "rr", "ri", "ii"):
+        for name in _BUFFERS:
             value = torch.empty(num_features, device=device, dtype=dtype)
-            self.register_buffer(f"running_{name}", value if track_running_stats else None)
+            self.register_buffer(name, value if track_running_stats else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -119,15 +123,21 @@ class ComplexBatchNorm(nn.Module):
         if self.training or not self.track_running_stats:
             mean_real, mean_imag, *covariance = self._of_batch(x)
         else:
-            mean_real, mean_imag, *covariance = (replicated(buffer, x) for buffer in self.buffers())
+            averages = self._named(_BUFFERS)
+            mean_real, mean_imag, *covariance = (replicated(value, x) for value in averages)
         shape = (-1,) + (1,) * (x.ndim - 2)
         x = made_of(x.real - mean_real.view(shape), x.imag - mean_imag.view(shape), x)
         x = _stretched(x, *_inverse_square_root(self.eps, *covariance))
         if self.affine:
-            *weight, bias_real, bias_imag = (replicated(value, x) for value in self.parameters())
+            parameters = self._named(_PARAMETERS)
+            *weight, bias_real, bias_imag = (replicated(value, x) for value in parameters)
             x = _stretched(x, *weight)
             x = made_of(x.real + bias_real.view(shape), x.imag + bias_imag.view(shape), x)
         return with_parts_in(x, dtype)
+
+    def _named(self, names: tuple[str, ...]) -> list[torch.Tensor]:
+        """Returns tensors by name, as parametrizations and pruning replace and add some."""
+        return [getattr(self, name) for name in names]
 
     def _of_batch(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Returns mean and covariance of the batch, in the order of the buffers.
@@ -148,7 +158,7 @@ class ComplexBatchNorm(nn.Module):
         covariance = [_mean(product, dims) for product in products]
         if self.training and self.track_running_stats:
             unbiased = [value * (count / (count - 1)) for value in covariance]
-            for average, value in zip(self.buffers(), means + unbiased, strict=True):
+            for average, value in zip(self._named(_BUFFERS), means + unbiased, strict=True):
                 value = like_copies(value.detach(), average)
                 average.lerp_(value.to(average.dtype), self.momentum)
         return *means, *covariance

@@ -78,13 +78,13 @@ class _ComplexConv(SplitWeight):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         convolve = functools.partial(self._convolve, **self.settings)
-        x = self.checked_input(input)
+        x, weight = self.checked(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
         if takes_shards(self, x):
             along = range(-self._DIMENSIONS - 1, 0)
             return of_shards(self, x, along)  # type: ignore[no-any-return]
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
-        return self.biased(bilinear(convolve, x, self.parts), (-1,) + (1,) * self._DIMENSIONS)
+        return self.biased(bilinear(convolve, x, weight), (-1,) + (1,) * self._DIMENSIONS)
 
     def extra_repr(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())

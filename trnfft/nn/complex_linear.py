@@ -59,7 +59,7 @@ class ComplexLinear(SplitWeight):
         self.out_features = out_features
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        x = self.checked_input(input)
+        x, weight = self.checked(input)
         if x.ndim == 0 or x.shape[-1] != self.in_features:
             raise RuntimeError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
@@ -67,7 +67,7 @@ class ComplexLinear(SplitWeight):
             )
         if takes_shards(self, x):
             return of_shards(self, x, (-1,))  # type: ignore[no-any-return]
-        return self.biased(bilinear(torch.nn.functional.linear, x, self.parts), (-1,))
+        return self.biased(bilinear(torch.nn.functional.linear, x, weight), (-1,))
 
     def extra_repr(self) -> str:
         bias = self.bias_real is not None

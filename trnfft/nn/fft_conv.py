@@ -103,12 +103,13 @@ class _FFTConv(nn.modules.conv._ConvNd):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Returns the layer's output, as the class describes it."""
-        _check_input(input, self.weight, self.in_channels)
+        weight, bias = self.weight, self.bias  # read once: parametrizations compute them
+        _check_input(input, weight, self.in_channels)
         if takes_shards(self, input):
             along = range(-self._DIMENSIONS - 1, 0)
             return of_shards(self, input, along)  # type: ignore[no-any-return]
         wide = computed_dtype(input.dtype)
-        batch = input if input.ndim == self.weight.ndim else input[None]
+        batch = input if input.ndim == weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)
         x = batch.to(wide)
         margins = self._margins()
@@ -118,20 +119,23 @@ class _FFTConv(nn.modules.conv._ConvNd):
             pairs = [points for margin in reversed(margins) for points in margin]
             x = nn.functional.pad(x, pairs, self.padding_mode)
         strides: list[Any] = [slice(0, None, stride) for stride in self.stride]
-        y = self._correlated(x, lengths, counts)[(..., *strides)]
-        if self.bias is not None:
-            y = y + self.bias.to(wide).view(-1, *(1,) * self._DIMENSIONS)
+        y = self._correlated(x, weight, lengths, counts)[(..., *strides)]
+        if bias is not None:
+            y = y + bias.to(wide).view(-1, *(1,) * self._DIMENSIONS)
         return (y if batch is input else y[0]).contiguous().to(input.dtype)
 
-    def _correlated(self, x: torch.Tensor, lengths: list[int], counts: list[int]) -> torch.Tensor:
+    def _correlated(
+        self, x: torch.Tensor, weight: torch.Tensor, lengths: list[int], counts: list[int]
+    ) -> torch.Tensor:
         """Returns the first `counts` points, with stride 1, of data padded to `lengths`."""
         has_own = self._has_own_filters()
-        if has_own and self._DIMENSIONS == 2 and has_kernels(x) and _is_constant(self.weight):
+        if has_own and self._DIMENSIONS == 2 and has_kernels(x) and _is_constant(weight):
             with contextlib.suppress(NotImplementedError):
-                return self._correlated_images(x, lengths, counts)
+                return self._correlated_images(x, weight, lengths, counts)
         is_row = has_own and self._DIMENSIONS == 1
         sizes = tuple(fast_length(length, x.device, is_row) for length in lengths)
-        filters = self._spectrum(sizes, x.dtype, _of_rows if has_own else self._of_groups)
+        form = _of_rows if has_own else self._of_groups
+        filters = self._spectrum(weight, sizes, x.dtype, form)
         if is_row:
             return filtered_rows(x, filters, sizes[0], counts[0])
         axes = tuple(range(2, x.ndim))
@@ -140,7 +144,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return y[(..., *kept)]
 
     def _correlated_images(
-        self, x: torch.Tensor, lengths: list[int], counts: list[int]
+        self, x: torch.Tensor, weight: torch.Tensor, lengths: list[int], counts: list[int]
     ) -> torch.Tensor:
         """Returns `_correlated`, from one launch; NotImplementedError where no kernel exists."""
         from trnfft.planner.lengths import plan_images  # imported here: it loads the kernels
@@ -149,7 +153,8 @@ class _FFTConv(nn.modules.conv._ConvNd):
         plan = plan_images((height, width), (lengths[0], lengths[1]))
         padded, is_turned = (plan.shape[0], plan.shape[1]), plan.padded_from != (height, width)
         form = _of_turned_images if is_turned else _of_images
-        filters = self._spectrum(padded[::-1] if is_turned else padded, x.dtype, form)
+        sizes = padded[::-1] if is_turned else padded
+        filters = self._spectrum(weight, sizes, x.dtype, form)
         if is_turned:
             return convolve_images(x.mT, filters, padded, (counts[1], counts[0])).mT
         return convolve_images(x, filters, padded, (counts[0], counts[1]))
@@ -199,13 +204,14 @@ class _FFTConv(nn.modules.conv._ConvNd):
         product = bilinear(torch.matmul, grouped, filters)
         return product.permute(2, 0, 3, 1).reshape(batch, self.out_channels, *points)
 
-    def _spectrum(self, sizes: tuple[int, ...], dtype: torch.dtype, form: Form) -> torch.Tensor:
+    def _spectrum(
+        self, weight: torch.Tensor, sizes: tuple[int, ...], dtype: torch.dtype, form: Form
+    ) -> torch.Tensor:
         """Returns the filter's conjugate spectrum, which is kept for a filter of the same numbers.
 
         No version or identity of a tensor tells that its numbers are the same: optimizers of torch
         and writes into weight.data leave both as they are. So the numbers are compared.
         """
-        weight = self.weight
         if not _is_comparable(weight):
             return form(self._taps(weight, sizes, dtype), sizes)
         # A tensor made in inference mode must not be used in a graph later.

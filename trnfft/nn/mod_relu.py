@@ -49,15 +49,16 @@ class ModReLU(nn.Module):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         x = as_complex("input", input)
-        check_device("input", x.device, "the bias", self.bias.device)
+        parameter = self.bias  # read once: a parametrization computes it
+        check_device("input", x.device, "the bias", parameter.device)
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "
                 f"[B, {self.num_features}, ...]; bring the features to dimension 1"
             )
         # The phase of a bfloat16 number is accurate only if it is computed in the wider dtype.
-        x = with_parts_in(x, torch.promote_types(x.real.dtype, self.bias.dtype))
-        bias = replicated(self.bias, x).view((-1,) + (1,) * max(x.ndim - 2, 0))
+        x = with_parts_in(x, torch.promote_types(x.real.dtype, parameter.dtype))
+        bias = replicated(parameter, x).view((-1,) + (1,) * max(x.ndim - 2, 0))
         size = x.abs()
         # The phase is computed first, so that quotients of small numbers stay at most 1.
         safe = size.masked_fill(size == 0, 1)

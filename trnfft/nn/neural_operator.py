@@ -184,7 +184,8 @@ class SpectralConv(SplitWeight):
 
     def _with_bias(self, y: torch.Tensor) -> torch.Tensor:
         """Returns the sum of a result and the bias, in the dtype of the result."""
-        return y if self.bias is None else (y + self.bias).to(y.dtype)
+        bias = self.bias
+        return y if bias is None else (y + bias).to(y.dtype)
 
     def _is_whole(self, x: torch.Tensor, sizes: Sequence[int]) -> bool:
         """Returns whether a launch may compute the layer.

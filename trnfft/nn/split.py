@@ -79,19 +79,22 @@ class SplitWeight(nn.Module):
         """The parameters that are the parts of the weight."""
         return Parts(self.weight_real, self.weight_imag)
 
-    def checked_input(self, input: Input) -> torch.Tensor:
-        """Returns the input as complex numbers, with the weight's dtype and on its device."""
-        x = as_complex("input", input)
-        check_device("input", x.device, "the weight", self.weight_real.device)
-        check_same_dtype("input", x, self.weight_real.dtype)
-        return x
+    def checked(self, input: Input) -> tuple[torch.Tensor, Parts]:
+        """Returns the input as complex numbers, and the weight, whose dtype and device it has.
+
+        The weight is read once, as a parametrization computes it.
+        """
+        x, parts = as_complex("input", input), self.parts
+        check_device("input", x.device, "the weight", parts.real.device)
+        check_same_dtype("input", x, parts.real.dtype)
+        return x, parts
 
     def biased(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         """Returns `x` plus the bias in a shape that broadcasts."""
-        if self.bias_real is None or self.bias_imag is None:
+        real, imag = self.bias_real, self.bias_imag
+        if real is None or imag is None:
             return x
-        real, imag = self.bias_real.view(shape), self.bias_imag.view(shape)
-        return made_of(x.real + real, x.imag + imag, x)
+        return made_of(x.real + real.view(shape), x.imag + imag.view(shape), x)
 
 
 def bilinear(operation: Operation, x: torch.Tensor, y: torch.Tensor | Parts) -> torch.Tensor:

@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import trnfft
 from tests.tolerances import near, sums, together, transforms
@@ -183,6 +184,38 @@ def test_layers_need_no_complex_dtype(name, no_complex_dtype):
             loss.backward()
 
 
+class Counted(nn.Module):
+    """A parametrization that counts how often it is computed, as a spectral norm changes then."""
+
+    calls = 0
+
+    def forward(self, parameter):
+        self.calls += 1
+        return parameter
+
+
+WITH_PARAMETERS = {
+    **{name: case for name, case in LAYERS.items() if name != "FNetMixer"},
+    "FFTConv1d": (lambda **kw: trnfft.nn.FFTConv1d(2, 2, 3, **kw), (2, 2, 7)),
+    "FFTConv2d": (lambda **kw: trnfft.nn.FFTConv2d(2, 2, 3, **kw), (1, 2, 5, 7)),
+    "SpectralConv": (lambda: trnfft.nn.SpectralConv(2, 2, 3), (2, 2, 9)),
+    "BlockCirculantLinear": (lambda **kw: trnfft.nn.BlockCirculantLinear(8, 8, 4, **kw), (2, 8)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_parametrizations_are_computed_once_a_call(name):
+    make, shape = WITH_PARAMETERS[name]
+    layer, counts = make(), {}
+    for parameter in [name for name, _ in layer.named_parameters(recurse=False)]:
+        counts[parameter] = Counted()
+        nn.utils.parametrize.register_parametrization(layer, parameter, counts[parameter])
+    before = {parameter: counted.calls for parameter, counted in counts.items()}
+    layer(random(*shape).float())
+    for parameter, counted in counts.items():
+        assert counted.calls == before[parameter] + 1, parameter
+
+
 def test_a_network_learns():
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -353,6 +386,19 @@ def test_batch_norm_in_half_precision():
     assert y.real.dtype == torch.bfloat16
     expected = trnfft.as_native(ComplexBatchNorm(2)(rough.to(torch.float32)))
     near(y, expected, sums(1, y.real.dtype))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_takes_pruned_parameters(training):
+    x, mask = random_complex(4, 2, 3), torch.tensor([1.0, 0.0])
+    pruned, expected = (randomized(ComplexBatchNorm(2, **F64)) for _ in range(2))
+    prune.custom_from_mask(pruned, "bias_real", mask)
+    with torch.no_grad():
+        expected.bias_real.mul_(mask)
+    for layer in (pruned, expected):
+        layer(x)  # in training, for the running averages
+        layer.train(training)
+    near(native(pruned(x)), native(expected(x)), sums(1, torch.float64))
 
 
 def test_batch_norm_of_one_number():
