@@ -8,6 +8,7 @@ strides, also of its gradients, which may be native.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +88,18 @@ class RealPairs(torch.Tensor):
 
     def __int__(self) -> int:
         return int(self._copied())
+
+    def detach(self) -> torch.Tensor:
+        """Returns the pairs without a graph; for a gradient in compiled code a plain tensor."""
+        if is_in_graph(self._real) and _is_example_of_gradient():
+            return self._copied()
+        return super().detach()
+
+    def __coerce_same_metadata_as_tangent__(
+        self, context: Any, expected_type: Any = None
+    ) -> torch.Tensor:
+        """Returns the gradient of a compiled result as the plain tensor expected there."""
+        return self._copied()
 
     # Access to its memory, of which it has none of its own: copies
 
@@ -227,6 +240,18 @@ def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if func.namespace == "c10d":
         return on_each_part(func, RealPairs, args, kwargs)
     return _by_copies(func, args, kwargs)
+
+
+def _is_example_of_gradient() -> bool:
+    """Whether torch's compiler asks, two calls above, what a result's gradient will look like.
+
+    It would expect pairs because the result is one, but autograd's formulas make plain tensors.
+    """
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame.f_back if frame is not None else None
+    name = "coerce_tangent_and_suggest_memory_format"
+    return frame is not None and frame.f_code.co_name == name
 
 
 class View(NamedTuple):

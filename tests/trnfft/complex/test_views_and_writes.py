@@ -231,6 +231,48 @@ def test_views_go_into_compiled_functions(name, is_followed):
     near(found, x * x, sums(2))
 
 
+RETURNED_VIEWS = {
+    "pairs": lambda x: torch.view_as_real(trnfft.fft(x)),
+    "slice of pairs": lambda x: torch.view_as_real(trnfft.fft(x))[:, 1:],
+    "pairs in another order": lambda x: torch.view_as_real(trnfft.fft(x)).movedim(-1, 0),
+    "each of the pairs": lambda x: torch.view_as_real(trnfft.fft(x)).unbind(-1),
+    "parts": lambda x: (trnfft.fft(x).real, trnfft.fft(x).imag),
+    "pairs and a spectrum": lambda x: (torch.view_as_real(trnfft.fft(x)), trnfft.fft(x * x)),
+    "loss": lambda x: torch.view_as_real(trnfft.fft(x)).square().sum(),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED_VIEWS)
+def test_gradients_of_views_that_a_compiled_function_returns(name):
+    run, gradients = RETURNED_VIEWS[name], []
+    for backend in ("torch", "matmul"):
+        x = leaf()
+        with trnfft.backend(backend):
+            is_split = backend == "matmul"
+            y = torch.compile(run, backend="aot_eager", fullgraph=True)(x) if is_split else run(x)
+            weighed(*(y if isinstance(y, tuple) else (y,))).backward()
+        gradients.append(x.grad)
+    near(gradients[1], gradients[0], transforms(3, 24))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_returned_pairs_are_of_either_kind(dynamic):
+    f = torch.compile(RETURNED_VIEWS["pairs"], backend="aot_eager", dynamic=dynamic)
+    gradient = torch.complex(leaf().detach(), leaf().detach() / 2)
+    for given in (gradient, ComplexTensor.from_complex(gradient)):
+        x, native = leaf(), leaf()
+        f(x).backward(torch.view_as_real(given))
+        torch.fft.fft(native).backward(gradient)
+        near(x.grad, native.grad, transforms(3))
+
+
+def test_pairs_that_no_loss_depends_on_have_no_gradient():
+    x = leaf()
+    run = torch.compile(lambda x: (torch.view_as_real(trnfft.fft(x)), x * 2), backend="aot_eager")
+    run(x)[1].sum().backward()
+    assert x.grad.tolist() == [[2.0] * 3] * 2
+
+
 def test_what_compiled_functions_do_not_use_has_no_gradient():
     a = leaf()
     z, w = ComplexTensor(a, a), ComplexTensor(leaf().detach(), leaf().detach()).requires_grad_()
