@@ -396,7 +396,10 @@ def _check_envelope(envelope: torch.Tensor) -> None:
         )
     if envelope.device.type != "cpu" or torch.compiler.is_compiling():
         return  # reading a number would stop the device and break graphs
-    least = envelope.abs().min().item()
+    sums = envelope.abs()
+    while torch._C._functorch.is_functorch_wrapped_tensor(sums):  # vmap reads no numbers of a batch
+        sums = torch._C._functorch.get_unwrapped(sums)
+    least = sums.min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(
             f"argument 'window', squared, adds up to {least} at some sample, allowed is "

@@ -415,3 +415,54 @@ def test_just_enough_samples_to_pad(shape, mode):
 
 def test_no_signals_between_zeros():
     assert trnfft.stft(torch.ones(0, 9), 8, pad_mode="constant").shape == (0, 5, 5)
+
+
+class Filtered(torch.nn.Module):
+    """A model that uses the names of torch, whose window is a buffer."""
+
+    def __init__(self, window):
+        super().__init__()
+        self.register_buffer("window", window)
+
+    def forward(self, x):
+        spectra = torch.stft(x, 8, window=self.window, return_complex=True)
+        return torch.istft(spectra * 2, 8, window=self.window)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("split", [False, True])
+def test_istft_under_vmap_takes_windows_of_batches(backend, split):
+    windows = torch.stack([HANN, HANN + 0.1]).float()
+    spectra = SPECTRA.to(torch.complex64)
+    expected = torch.vmap(lambda x, w: torch.istft(x, 8, window=w))(spectra, windows)
+    given = trnfft.as_complex_tensor(spectra) if split else spectra
+    with trnfft.backend(backend):
+        found = torch.vmap(lambda x, w: trnfft.istft(x, 8, window=w))(given, windows)
+        assert_same(found, expected)
+        both = torch.vmap(lambda x: torch.vmap(lambda w: trnfft.istft(x, 8, window=w))(windows))
+        assert_same(both(given)[[0, 1], [0, 1]], expected)  # which torch.istft refuses
+
+
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_istft_under_vmap_checks_windows(is_batched):
+    windows = torch.stack([HANN + 0.1, HANN])  # the second one is 0 at the first sample
+
+    def run(x, w):
+        return trnfft.istft(x, 8, 8, window=w, center=False)
+
+    with pytest.raises(RuntimeError, match="nonzero overlap add"):
+        torch.vmap(run, (0, 0 if is_batched else None))(SPECTRA, windows if is_batched else HANN)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_models_with_istft_are_stacked(backend):
+    models = [Filtered(HANN.float()), Filtered(HANN.float() + 0.1)]
+    state = torch.func.stack_module_state(models)
+    x = random(2, 40, dtype=torch.float32)
+
+    def run(state, x):
+        return torch.func.functional_call(models[0], state, (x,))
+
+    expected = torch.vmap(run)(state, x)
+    with trnfft.backend(backend), trnfft.patch_torch():
+        assert_same(torch.vmap(run)(state, x), expected, count=2)
