@@ -261,8 +261,12 @@ def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     names = [a.name for a in overload._schema.arguments]
     written = written_by(overload)
     resolve = functools.partial(tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
-    args = tuple(x if name in written else resolve(x) for name, x in zip(names, args, strict=False))
-    return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
+    keys = keys_of_batches()
+    with contextlib.nullcontext() if keys is None else torch._C._ForceDispatchKeyGuard(*keys):
+        args = tuple(
+            x if name in written else resolve(x) for name, x in zip(names, args, strict=False)
+        )
+        return args, {key: x if key in written else resolve(x) for key, x in kwargs.items()}
 
 
 def keys_of_batches() -> Any:

@@ -207,7 +207,7 @@ class ComplexTensor(torch.Tensor):
         `x.to("cpu")`.
         """
         part_dtype = _PARTS_OF[self.dtype]
-        real, imag = parts_of(self)
+        real, imag = parts_to_transform(self)
         # `trnfft.patch_torch` may replace torch.complex, but not the operator.
         return aten.complex.default(real.to(part_dtype), imag.to(part_dtype))
 
@@ -283,6 +283,12 @@ class ComplexTensor(torch.Tensor):
             kept = int(is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
             args = (*args[:kept], *rest)
+        if args and _is_native_target(args[0]) and is_in_place(func):
+            # torch's derivative of the write would give what is written a native gradient.
+            rest, kwargs = tree_map_only(
+                ComplexTensor, ComplexTensor.to_complex, (args[1:], kwargs)
+            )
+            args = (args[0], *rest)
         try:
             return _called(func, args, kwargs)
         except RuntimeError as error:
@@ -621,7 +627,9 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if torch.compiler.is_compiling():
         return table.in_graph().parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
-        return _uncompiled(_PartsUnderTransforms.apply, z.resolve_conj())
+        z = z.resolve_conj()
+        if isinstance(z, ComplexTensor) or torch._C._are_functorch_transforms_active():
+            return _uncompiled(_PartsUnderTransforms.apply, z)
     if not isinstance(z, ComplexTensor):
         return z.real, z.imag
     if torch.jit.is_tracing():
@@ -858,7 +866,19 @@ def _is_native(x: torch.Tensor) -> bool:
     """Whether x holds complex numbers in one tensor that autograd follows, or in a DTensor."""
     if not x.is_complex():
         return False
-    return x.requires_grad or is_sharded(x)
+    return x.requires_grad or is_sharded(x) or forward_ad._current_level >= 0
+
+
+def _is_native_target(x: Any) -> bool:
+    """Whether x, which is written, is a native complex tensor, or a list that begins with one.
+
+    Compiled and exported code, and DTensors, are left to operators below autograd.
+    """
+    if isinstance(x, (list, tuple)):
+        return bool(x) and _is_native_target(x[0])
+    if isinstance(x, ComplexTensor) or not isinstance(x, torch.Tensor) or not x.is_complex():
+        return False
+    return not (torch.compiler.is_compiling() or torch.compiler.is_exporting() or is_sharded(x))
 
 
 def _split_if_native(x: torch.Tensor) -> torch.Tensor:

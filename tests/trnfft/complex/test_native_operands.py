@@ -101,6 +101,20 @@ def _parts(z, o):
     return o
 
 
+def _pairs(z, o):
+    torch.view_as_real(o)[:5] = torch.view_as_real(z)[:5]
+    torch.view_as_real(o)[5:, 1] = z[5:].real
+    return o
+
+
+def _both_ways_and_again(z, o):
+    o[:5] = z[:5]
+    z[3:] = o[3:]
+    o[1:3] = z[1:3] + o[4:6]
+    z.add_(o)
+    return z + o
+
+
 def _both_ways(z, o):
     o[2:6] = z[2:6]
     z = z * 2
@@ -118,7 +132,9 @@ MIXES = {
     "diagonal": _diagonal,
     "lists": _of_lists,
     "parts": _parts,
+    "pairs": _pairs,
     "both ways": _both_ways,
+    "both ways and again": _both_ways_and_again,
     "copied": lambda z, o: o.copy_(z),
     "put": lambda z, o: o.index_put_((INDEX,), z[:2]),
     "indices": lambda z, o: o.index_add_(0, INDEX, z[:2]),
@@ -158,19 +174,20 @@ DERIVATIVES = {
     "gradient of vmap": lambda f: torch.func.grad(lambda x: cubed(torch.func.vmap(f))(x))(X[None]),
     "hvp": lambda f: torch.autograd.functional.hvp(cubed(f), X, V)[1],
     "vectorized": lambda f: torch.autograd.functional.jacobian(f, X, vectorize=True),
+    "vectorized forward": lambda f: torch.autograd.functional.jacobian(
+        f, X, vectorize=True, strategy="forward-mode"
+    ),
 }
 
 
 def is_refused(native, mix, derivative):
-    """Whether torch refuses such a derivative, of native tensors alone or where it vectorizes."""
+    """Whether torch refuses such a derivative of native tensors alone."""
     if "vmap" in derivative:
         return native == "constant" or mix == "lists"
-    if derivative == "vectorized" and mix == "both ways":  # see below
-        return True
     if derivative == "forward over forward":
         is_written = mix not in ("joined", "chosen", "part of a product")
         return mix == "both ways" or native == "followed" and is_written
-    return False
+    return derivative == "vectorized forward" and mix == "assigned conjugate"
 
 
 @sweeps.some(
@@ -178,6 +195,8 @@ def is_refused(native, mix, derivative):
     itertools.product(NATIVE, MIXES, DERIVATIVES),
     [
         *itertools.product(["constant"], MIXES, ["jvp", "hessian"]),
+        *(("constant", mix, "vectorized") for mix in ("both ways", "both ways and again")),
+        *(("constant", mix, "vectorized forward") for mix in MIXES if "conjugate" not in mix),
         *zip(itertools.cycle(NATIVE), MIXES, itertools.cycle(DERIVATIVES), strict=False),
     ],
 )
@@ -225,6 +244,41 @@ def test_vectorized_jacobians(name, strategy):
     near(found, expected, 8 * transforms(16))
 
 
+def _written(write, use):
+    def f(x):
+        o = torch.zeros(9, dtype=torch.complex64)
+        write(o, trnfft.rfft(x))
+        return use(o, trnfft.rfft(x))
+
+    return f
+
+
+WRITES = {
+    "part": lambda o, z: o.real[:5].copy_(z[:5].real),
+    "pairs": lambda o, z: torch.view_as_real(o)[:5].copy_(torch.view_as_real(z)[:5]),
+    "an operator": lambda o, z: torch.ops.aten.copy_.default(o, z),
+}
+USES = {
+    "native": lambda o, z: (o * o).abs(),
+    "split": lambda o, z: trnfft.as_complex_tensor(o).abs(),
+    "product": lambda o, z: (z * o).abs(),
+    "transform": lambda o, z: trnfft.irfft(o, n=16),
+}
+
+
+@pytest.mark.parametrize("strategy", ["forward-mode", "reverse-mode"])
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("write", WRITES)
+def test_vectorized_jacobians_through_writes_into_native_tensors(write, use, strategy):
+    f, jacobian = _written(WRITES[write], USES[use]), torch.autograd.functional.jacobian
+    with trnfft.backend("torch"):
+        expected = jacobian(f, X)
+    with trnfft.backend("matmul"):
+        found = jacobian(f, X, vectorize=True, strategy=strategy)
+        near(found, expected, 8 * transforms(16))
+        near(torch.func.jacfwd(f)(X), expected, 8 * transforms(16))
+
+
 def test_a_vectorized_jacobian_of_complex_numbers():
     def found():
         options = {"vectorize": True, "strategy": "forward-mode"}
@@ -238,7 +292,7 @@ def test_a_vectorized_jacobian_of_complex_numbers():
 
 def test_what_cannot_be_vectorized_is_named():
     def f(x):
-        return _both_ways(trnfft.rfft(x), torch.zeros(9, dtype=torch.complex64)).abs()
+        return torch.linalg.det(trnfft.rfft(x).view(3, 3)).abs()
 
     with trnfft.backend("matmul"), pytest.raises(NotImplementedError, match=r"torch\.func\.jacrev"):
         torch.autograd.functional.jacobian(f, X, vectorize=True, strategy="forward-mode")
