@@ -15,6 +15,7 @@ import operator
 from typing import Any
 
 import torch
+from torch import _vmap_internals
 
 from trnfft import backward_pass, signal, transforms
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
@@ -106,13 +107,16 @@ def _backward_of(*args: Any, **kwargs: Any) -> None:
 
 
 def _gradients(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **named: Any
+    outputs: Any, inputs: Any, grad_outputs: Any, is_grads_batched: bool = False, **named: Any
 ) -> Any:
+    if is_grads_batched:  # torch's function would leave parts of the results batched
+        of_one = functools.partial(_gradients, outputs, inputs, **named)
+        return _vmap_internals._vmap(of_one, allow_none_pass_through=True)(grad_outputs)
     if isinstance(grad_outputs, (list, tuple)):
         grad_outputs = [_complex_tensor(gradient) for gradient in grad_outputs]
     grad_outputs = _complex_tensor(grad_outputs)
     with backward_pass.under(torch._C._EnableTorchFunction):
-        gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, *args, **named)
+        gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
     inputs = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     pairs = zip(gradients, inputs, strict=True)
     return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for g, x in pairs)
@@ -273,8 +277,6 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     def with_one(input: Any, other: Any, kwargs: dict[str, Any]) -> Any:
         if isinstance(input, ComplexTensor):
             other = _as_tensor(other, input)
-        elif is_in_place and isinstance(input, torch.Tensor) and input.is_complex():
-            return as_torch(function, input, other.to_complex(), **kwargs)  # native gradients
         else:
             input = _as_tensor(input, other)
         if (
