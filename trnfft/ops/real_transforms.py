@@ -204,12 +204,12 @@ def _from_zero(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 def _type_4(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
     for dim, n in zip(asked.dims, asked.sizes, strict=True):
-        x = (_type_4_odd if n % 2 else _type_4_even)(x, dim, asked)
+        # not x.shape[dim], of which compiled code may not know the number
+        x = (_type_4_odd if n % 2 else _type_4_even)(x, dim, n, asked)
     return x
 
 
-def _type_4_even(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor:
-    n = x.shape[dim]
+def _type_4_even(x: torch.Tensor, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
     a, b = _every_second(x, dim, 0), _every_second(x, dim, 1).flip(dim)
     a, b = (b, a) if asked.is_sine else (a, b)
     scale = asked.scale_along(dim)
@@ -221,8 +221,7 @@ def _type_4_even(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tenso
     return _interleaved(real, _signed(imag.flip(dim), asked), dim)
 
 
-def _type_4_odd(x: torch.Tensor, dim: int, asked: RealTransform) -> torch.Tensor:
-    n = x.shape[dim]
+def _type_4_odd(x: torch.Tensor, dim: int, n: int, asked: RealTransform) -> torch.Tensor:
     backwards = x.flip(dim)
     x, backwards = (backwards, x) if asked.is_sine else (x, backwards)
     scale = asked.scale_along(dim)
