@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
@@ -30,7 +30,9 @@ from trnfft.complex.tensor import (
     dtype_of_parts,
     is_conjugate,
     is_in_graph,
+    is_vectorized,
     keep_from_compiler,
+    naming_vectorize,
     of_parts,
     with_conjugation,
 )
@@ -45,7 +47,6 @@ TABLE: dict[OpOverload, Implementation] = {}
 _DERIVED: dict[OpOverload, Implementation] = {}
 
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-_BATCHING = torch._C._dispatch_key_parse("VmapMode")
 _OF_BATCHES = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("Batched"))
 _RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
@@ -198,7 +199,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
     elif (keys := keys_of_batches()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys), _naming_vectorize(overload):
+        with torch._C._ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
             result = implementation(*args, **kwargs)
     elif (keys := _keys_of_xla()) is not None:
         with torch._C._ForceDispatchKeyGuard(*keys):
@@ -275,8 +276,7 @@ def keys_of_batches() -> Any:
     torch.autograd.functional batches parts where it vectorizes. The key for them is above this
     table's key, and torch leaves it out below.
     """
-    is_batching = torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
-    return _keys_with(_OF_BATCHES) if is_batching else None
+    return _keys_with(_OF_BATCHES) if is_vectorized() else None
 
 
 def _keys_of_xla() -> Any:
@@ -290,18 +290,6 @@ def _keys_of_xla() -> Any:
 def _keys_with(needed: Any) -> Any:
     excluded = torch._C._dispatch_tls_local_exclude_set() - needed
     return torch._C._dispatch_tls_local_include_set(), excluded
-
-
-@contextlib.contextmanager
-def _naming_vectorize(overload: OpOverload) -> Iterator[None]:
-    """Says where an error comes from that torch raises because the parts are batched."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise NotImplementedError(
-            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
-            f"{overload} of these ComplexTensors; or use torch.func.jacrev or torch.func.jacfwd"
-        ) from error
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -62,6 +62,7 @@ TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
 # Functions of torch that need the very tensor that they are given, whatever its numbers.
 OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 
+_BATCHING = torch._C._dispatch_key_parse("VmapMode")
 _OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
 
 
@@ -629,7 +630,9 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
         z = z.resolve_conj()
         if isinstance(z, ComplexTensor) or torch._C._are_functorch_transforms_active():
-            return _uncompiled(_PartsUnderTransforms.apply, z)
+            # Tangents that are batched and native, as of what is written into constants, fail.
+            with naming_vectorize("parts") if is_vectorized() else contextlib.nullcontext():
+                return _uncompiled(_PartsUnderTransforms.apply, z)
     if not isinstance(z, ComplexTensor):
         return z.real, z.imag
     if torch.jit.is_tracing():
@@ -773,6 +776,23 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
 def is_transformed() -> bool:
     """Whether forward mode or a transform of torch.func is active."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def is_vectorized() -> bool:
+    """Whether torch.autograd.functional batches tensors, where it vectorizes."""
+    return torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
+
+
+@contextlib.contextmanager
+def naming_vectorize(what: Any) -> Iterator[None]:
+    """Says where an error comes from that torch raises because the parts are batched."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise NotImplementedError(
+            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
+            f"{what} of these ComplexTensors; or use torch.func.jacrev or torch.func.jacfwd"
+        ) from error
 
 
 def is_in_graph(part: torch.Tensor) -> bool:
