@@ -68,7 +68,6 @@ RESULTS = (
     "(*torch.func.stack_module_state([m, copy.deepcopy(m)]))",
     "{result} = torch.func.jvp(m, (x,), (x.cos(),))[1]",
     "{result} = torch.func.vjp(m, x)[1](x.cos())[0]",
-    "{result} = torch.func.linearize(m, x)[1](x.cos())",
     "{result} = torch.func.jacrev(lambda v: m(v).sum(0))(x)",
     "{result} = torch.func.jacfwd(lambda s: m(x * s).sum(0))(x[0, 0].cos())",
     "{result} = torch.func.hessian(lambda s: loss(m(x * s)))(x[0, 0].cos())",

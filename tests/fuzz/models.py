@@ -112,7 +112,7 @@ class Parts(Block):
     """Activations of the parts, of which one is written."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        z = self.names.rfft(x)
+        z = self.names.rfft(x) + (3 + 2j)  # a zero is on both sides of a kink
         y = self.names.made(torch.relu(z.real), torch.tanh(z.imag))
         y = y * 1
         y.real[..., 0] = 0.5
@@ -146,14 +146,14 @@ class Frames(Block):
 
 
 class OfSpectrum(Block):
-    """A layer of complex numbers between two transforms."""
+    """A layer of complex numbers between two transforms, far from zero, where phases jump."""
 
     def __init__(self, names: SimpleNamespace, layer: nn.Module) -> None:
         super().__init__(names)
         self.layer = layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.names.irfft(self.layer(self.names.rfft(x)), n=x.shape[-1])
+        return self.names.irfft(self.layer(self.names.rfft(x) + (3 + 2j)), n=x.shape[-1])
 
 
 class Mixed(Block):

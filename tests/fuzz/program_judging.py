@@ -172,7 +172,9 @@ def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | Non
             try:
                 kind = _kind_of(program, name)
                 grad = _grad_of_leaf if _has_second_order(program) else _grad
-                text = _difference(name, split.found.get(name), expected, tolerance, kind, grad)
+                uses_func = any(re.search(r"func\.|vmap", step.text) for step in program.steps)
+                found = split.found.get(name)
+                text = _difference(name, found, expected, tolerance, kind, grad, uses_func)
             except RuntimeError as error:
                 if any(re.search(part, str(error)) for part in CLEAR):
                     return Verdict("refused", f"at the end: {str(error).split(chr(10))[0]}")
@@ -197,7 +199,13 @@ def _kind_of(program: Program, name: str) -> str:
 
 
 def _difference(
-    name: str, x: Any, expected: Any, tolerance: float, kind: str, grad: Callable[..., Any]
+    name: str,
+    x: Any,
+    expected: Any,
+    tolerance: float,
+    kind: str,
+    grad: Callable[..., Any],
+    uses_func: bool,
 ) -> str:
     """Returns the difference between two results, or ""."""
     if not isinstance(expected, torch.Tensor):
@@ -212,8 +220,8 @@ def _difference(
         if wanted is None:
             continue
         is_split = wanted.is_complex() and name[0] != "n"
-        is_of_func = wanted.is_complex() and kind in OF_ONE
         # Gradients of torch.func may be native: docs/complex_tensor.md.
+        is_of_func = wanted.is_complex() and (kind in OF_ONE or what and uses_func)
         if not is_of_func and is_split != isinstance(each, ComplexTensor):
             return f"{what}class: {name} has {type(each).__name__}"
         for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):

@@ -613,7 +613,9 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
         )
         is_view = type(part) is torch.Tensor and part._is_view()  # every DTensor is one, of a shard
         if is_kept or is_view or part.is_neg():
-            yield part.detach().clone()
+            # torch cannot detach tangents where torch.autograd.functional vectorizes.
+            is_batched = torch._C._functorch.is_legacy_batchedtensor(part)
+            yield part.clone() if is_batched else part.detach().clone()
         else:
             yield part.detach() if part.requires_grad else part
 
@@ -1046,6 +1048,11 @@ class _JoinUnderTransforms(_Join):
 class _PartsUnderTransforms(_Split):
     @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
+        if torch._C._functorch.is_legacy_batchedtensor(z):  # not a class, so without views
+            raise NotImplementedError(
+                "argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
+                "the forward mode of torch.view_as_complex; or use torch.func.jacfwd"
+            )
         return parts_of(z)
 
     @staticmethod

@@ -24,6 +24,7 @@ from trnfft.backends.half_spectrum import interior
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
 from trnfft.complex.products import bilinear_parts
+from trnfft.complex.tensor import is_transformed
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -132,6 +133,11 @@ def _(
 
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
     """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
+    if torch._C._functorch.is_legacy_batchedtensor(matrix):
+        raise NotImplementedError(
+            "argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
+            "block circulant layers; or use torch.func.jacrev or torch.func.jacfwd"
+        )
     spectra = rfft(matrix.unflatten(-1, (-1, k)))
     parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]
     return torch.stack(parts, 1)
@@ -186,12 +192,26 @@ class _Product(torch.autograd.Function):
         _, x_spectra, w_spectra = output
         ctx.rows, ctx.shape = x.shape[0], weight.shape
         by_x, by_weight = (needed or ctx.backend for needed in ctx.needs_input_grad[:2])
-        ctx.save_for_backward(x_spectra if by_weight else None, w_spectra if by_x else None)
+        saved = (x_spectra if by_weight else None, w_spectra if by_x else None)
+        if is_transformed():
+            saved += (x, weight)
+            ctx.save_for_forward(*saved)  # which backward then gets, too
+        ctx.save_for_backward(*saved)
         ctx.set_materialize_grads(False)
 
     @staticmethod
+    def jvp(ctx: Any, x: Any, weight: Any, bias: Any, backend: None) -> tuple[Any, ...]:
+        """Returns the tangents: all results are linear in x, and in the weight."""
+        *_, at_x, at_weight = ctx.saved_tensors
+        x = torch.zeros_like(at_x) if x is None else x
+        weight = torch.zeros_like(at_weight) if weight is None else weight
+        y, x_spectra, _ = _Product.apply(x, at_weight, bias, ctx.backend)
+        other, _, w_spectra = _Product.apply(at_x, weight, None, ctx.backend)
+        return y + other, x_spectra, w_spectra
+
+    @staticmethod
     def backward(ctx: Any, grad: Any, of_x: Any, of_w: Any) -> tuple[Any, ...]:  # type: ignore[override]
-        x_spectra, w_spectra = ctx.saved_tensors
+        x_spectra, w_spectra = ctx.saved_tensors[:2]
         needs = ctx.needs_input_grad
         p, q, k = ctx.shape
         by_x = by_weight = by_bias = None

@@ -289,6 +289,38 @@ def test_torch_func_and_compile():
     near(compiled(x), layer(x), tolerance)
 
 
+@pytest.mark.parametrize("backend", ["torch", "matmul", "nki-sim"])
+def test_forward_mode(backend):
+    layer = BlockCirculantLinear(12, 8, 4)
+    with torch.no_grad():
+        layer.bias.uniform_()
+    x, v = single(5, 12), single(5, 12, seed=1)
+    weight, w = layer.weight.detach(), single(2, 3, 4, seed=2)
+    linear = BlockCirculantLinear(12, 8, 4, bias=False)
+
+    def product(weight, x):
+        return torch.func.functional_call(linear, {"weight": weight}, (x,))
+
+    tolerance = together(*2 * [product_tolerance(layer)])
+    with trnfft.backend(backend):
+        near(torch.func.jvp(layer, (x,), (v,))[1], product(weight, v), tolerance)
+        both = torch.func.jvp(product, (weight, x), (w, v))[1]
+        near(both, product(w, x) + product(weight, v), tolerance)
+        # The derivative of a square, whose reverse mode is in forward mode.
+        dense = layer.to_dense()
+        found, expected = (
+            torch.func.jvp(torch.func.grad(lambda x, f=f: f(x).square().sum()), (x,), (v,))[1]
+            for f in (layer, dense)
+        )
+        near(found, expected, together(tolerance, tolerance))
+
+
+def test_vectorized_jacobians_name_what_works():
+    layer, x = BlockCirculantLinear(12, 8, 4), single(12)
+    with pytest.raises(NotImplementedError, match=r"'vectorize'.*torch\.func\.jacrev"):
+        torch.autograd.functional.jacobian(layer, x, vectorize=True)
+
+
 def test_no_complex_dtype_on_the_way(no_complex_dtype):
     layer = BlockCirculantLinear(12, 8, 4)
     with trnfft.backend("matmul"), no_complex_dtype:
