@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
@@ -49,7 +50,9 @@ def block_circulant_product(
     backend = ""
     if has_kernels(x, weight) and _has_plan(x.shape[0], tuple(weight.shape)):
         backend = backend_for(x.device)
-    return _Product.apply(x, weight, bias, backend)[0]
+    is_in_forward_mode = not is_compiling() and is_transformed()
+    product = _ProductUnderTransforms if is_in_forward_mode else _Product
+    return product.apply(x, weight, bias, backend)[0]
 
 
 def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
@@ -133,7 +136,7 @@ def _(
 
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
     """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
-    if torch._C._functorch.is_legacy_batchedtensor(matrix):
+    if not is_compiling() and torch._C._functorch.is_legacy_batchedtensor(matrix):
         raise NotImplementedError(
             "argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
             "block circulant layers; or use torch.func.jacrev or torch.func.jacfwd"
@@ -192,22 +195,8 @@ class _Product(torch.autograd.Function):
         _, x_spectra, w_spectra = output
         ctx.rows, ctx.shape = x.shape[0], weight.shape
         by_x, by_weight = (needed or ctx.backend for needed in ctx.needs_input_grad[:2])
-        saved = (x_spectra if by_weight else None, w_spectra if by_x else None)
-        if is_transformed():
-            saved += (x, weight)
-            ctx.save_for_forward(*saved)  # which backward then gets, too
-        ctx.save_for_backward(*saved)
+        ctx.save_for_backward(x_spectra if by_weight else None, w_spectra if by_x else None)
         ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def jvp(ctx: Any, x: Any, weight: Any, bias: Any, backend: None) -> tuple[Any, ...]:
-        """Returns the tangents: all results are linear in x, and in the weight."""
-        *_, at_x, at_weight = ctx.saved_tensors
-        x = torch.zeros_like(at_x) if x is None else x
-        weight = torch.zeros_like(at_weight) if weight is None else weight
-        y, x_spectra, _ = _Product.apply(x, at_weight, bias, ctx.backend)
-        other, _, w_spectra = _Product.apply(at_x, weight, None, ctx.backend)
-        return y + other, x_spectra, w_spectra
 
     @staticmethod
     def backward(ctx: Any, grad: Any, of_x: Any, of_w: Any) -> tuple[Any, ...]:  # type: ignore[override]
@@ -235,6 +224,26 @@ class _Product(torch.autograd.Function):
         if of_w is not None:
             by_weight = _sum(by_weight, _derivative_of_spectra(of_w, k))
         return by_x, None if by_weight is None else by_weight.view(ctx.shape), by_bias, None
+
+
+# The methods that forward mode needs, which torch.compile does not accept.
+class _ProductUnderTransforms(_Product):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        _Product.setup_context(ctx, inputs, output)
+        saved = *ctx.to_save, *inputs[:2]
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)  # which `backward` then gets, too
+
+    @staticmethod
+    def jvp(ctx: Any, x: Any, weight: Any, bias: Any, backend: None) -> tuple[Any, ...]:
+        """Returns the tangents: all results are linear in x, and in the weight."""
+        *_, at_x, at_weight = ctx.saved_tensors
+        x = torch.zeros_like(at_x) if x is None else x
+        weight = torch.zeros_like(at_weight) if weight is None else weight
+        y, x_spectra, _ = _ProductUnderTransforms.apply(x, at_weight, bias, ctx.backend)
+        other, _, w_spectra = _ProductUnderTransforms.apply(at_x, weight, None, ctx.backend)
+        return y + other, x_spectra, w_spectra
 
 
 def _unpacked(spectra: torch.Tensor | None, k: int, rows: int) -> torch.Tensor | None:
