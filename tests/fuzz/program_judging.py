@@ -162,7 +162,6 @@ def _allowed(program: Program, native: Outcome, split: Outcome) -> Verdict:
 
 def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | None:
     """Returns the difference between the results of two runs, or None without one."""
-    tolerance = TOLERANCE[program.dtype]
     with settings(NATIVE), torch.no_grad():
         for name, expected in native.found.items():
             if not NAME.fullmatch(name):
@@ -170,17 +169,13 @@ def compared(native: Outcome, split: Outcome, program: Program) -> Verdict | Non
             if _is_unreadable(expected):
                 continue
             try:
-                kind = _kind_of(program, name)
-                grad = _grad_of_leaf if _has_second_order(program) else _grad
-                uses_func = any(re.search(r"func\.|vmap", step.text) for step in program.steps)
-                found = split.found.get(name)
-                text = _difference(name, found, expected, tolerance, kind, grad, uses_func)
+                text = _difference(program, name, split.found.get(name), expected)
             except RuntimeError as error:
                 if any(re.search(part, str(error)) for part in CLEAR):
                     return Verdict("refused", f"at the end: {str(error).split(chr(10))[0]}")
                 return Verdict("different", f"error to judge, at the end: {error}")
             if text:
-                return Verdict("different", f"{kind}.{text}")
+                return Verdict("different", f"{_kind_of(program, name)}.{text}")
     return None
 
 
@@ -198,16 +193,12 @@ def _kind_of(program: Program, name: str) -> str:
     return next((step.kind for step in program.steps if step.kind in OF_ONE), (*kinds, "leaf")[0])
 
 
-def _difference(
-    name: str,
-    x: Any,
-    expected: Any,
-    tolerance: float,
-    kind: str,
-    grad: Callable[..., Any],
-    uses_func: bool,
-) -> str:
-    """Returns the difference between two results, or ""."""
+def _difference(program: Program, name: str, x: Any, expected: Any) -> str:
+    """Returns the difference between two results with this name, or ""."""
+    tolerance, kind = TOLERANCE[program.dtype], _kind_of(program, name)
+    grad = _grad_of_leaf if _has_second_order(program) else _grad
+    uses_func = any(re.search(r"func\.|vmap", step.text) for step in program.steps)
+    is_jacobian = any(step.target == name and "forward-mode" in step.text for step in program.steps)
     if not isinstance(expected, torch.Tensor):
         return "" if _are_close(x, expected, tolerance) else f"value: {name} is {x}, not {expected}"
     if not isinstance(x, torch.Tensor):
@@ -227,6 +218,8 @@ def _difference(
         for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):
             found, right = getattr(each, attribute), getattr(wanted, attribute)
             is_tracked = attribute in ("requires_grad", "is_leaf") and each.requires_grad
+            if attribute == "requires_grad" and is_jacobian:
+                continue  # no graph leads through these: docs/interoperability.md
             if is_tracked and (kind in ("jvp", "gradient") or what):
                 continue  # these depend on derivatives that are zero or that torch refuses
             if found != right:

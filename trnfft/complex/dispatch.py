@@ -20,7 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_map_only
+from torch.autograd import forward_ad
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
@@ -199,6 +200,7 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
         with torch._C._ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
     elif (keys := keys_of_batches()) is not None:
+        _refuse_to_follow(overload, args)
         with torch._C._ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
             result = implementation(*args, **kwargs)
     elif (keys := _keys_of_xla()) is not None:
@@ -277,6 +279,24 @@ def keys_of_batches() -> Any:
     table's key, and torch leaves it out below.
     """
     return _keys_with(_OF_BATCHES) if is_vectorized() else None
+
+
+def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
+    """Refuses second derivatives of what torch.autograd.functional vectorizes.
+
+    torch follows the parts inside their batch, and a ComplexTensor outside.
+
+    Raises:
+        NotImplementedError: a gradient is computed for another gradient (create_graph=True).
+    """
+    if forward_ad._current_level >= 0 or not torch.is_grad_enabled():
+        return
+    if any(isinstance(x, ComplexTensor) and x.requires_grad for x in tree_leaves(args)):
+        raise NotImplementedError(
+            f"arguments 'vectorize' and 'create_graph' of torch.autograd.functional are True, "
+            f"allowed is one of them for {overload} of these ComplexTensors; or use "
+            f"torch.func.jacrev inside torch.func.grad"
+        )
 
 
 def _keys_of_xla() -> Any:

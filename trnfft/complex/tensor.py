@@ -367,7 +367,7 @@ class ComplexTensor(torch.Tensor):
             attributes = copy.deepcopy(self._attributes(), memo)
             copied = _rebuilt(real, imag, self.requires_grad, is_parameter, attributes)
             memo[id(self)] = copied
-            if self.grad is not None:
+            if self.grad is not None and not is_parameter:  # as torch's own parameters
                 copied.grad = self.grad.__deepcopy__(memo)
         return memo[id(self)]
 

@@ -1,5 +1,6 @@
 """Native complex tensors that autograd follows, as operands of ComplexTensors."""
 
+import copy
 import itertools
 
 import pytest
@@ -323,3 +324,27 @@ def test_what_cannot_be_vectorized_is_named(name):
             torch.autograd.functional.jacobian(f, X, vectorize=True, strategy="forward-mode")
         if name != "determinant":  # which it has to compute on the host
             near(torch.func.jacfwd(f)(X), torch.func.jacrev(f)(X), 8 * transforms(16))
+
+
+def test_vectorized_jacobians_are_right_or_refused_where_they_are_differentiated():
+    def sum_of_squares(x, function, vectorize):
+        jacobian = torch.autograd.functional.jacobian
+        found = jacobian(function, x, create_graph=True, vectorize=vectorize)
+        return torch.autograd.grad(found.square().sum(), x)[0]
+
+    x = X.clone().requires_grad_()
+    with trnfft.backend("matmul"):
+        for function in (lambda v: trnfft.rfft(v.sin()).abs(), lambda v: trnfft.fft(v.sin()).imag):
+            expected = sum_of_squares(x, function, False)
+            near(sum_of_squares(x, function, True), expected, 8 * transforms(16))
+        with pytest.raises(NotImplementedError, match=r"'create_graph'.*torch\.func\.jacrev"):
+            sum_of_squares(x, lambda v: trnfft.irfft(trnfft.rfft(v) ** 2), True)
+
+
+def test_a_copied_parameter_has_no_gradient():
+    parameter = torch.nn.Parameter(trnfft.as_complex_tensor(random_complex(3)))
+    parameter.abs().sum().backward()
+    assert copy.deepcopy(parameter).grad is None  # as of torch's own
+    leaf = parameter.detach().requires_grad_()
+    leaf.abs().sum().backward()
+    assert copy.deepcopy(leaf).grad is not None
