@@ -158,8 +158,14 @@ split_results.keep_apart(patch_torch.__torch_function__)
 
 
 def block_of_now() -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    """Returns what enters a block again if a block holds now, or else leaves all blocks."""
-    return patch_torch if any(block.is_open for block in _blocks.get()) else _outside
+    """Returns what replaces torch's functions again if they are replaced now, or leaves blocks."""
+    if any(block.is_open for block in _blocks.get()):
+        return patch_torch
+    return _as_started if _started else _outside
+
+
+def _as_started() -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if _started else patch_torch()
 
 
 @contextlib.contextmanager

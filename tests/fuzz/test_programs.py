@@ -37,7 +37,7 @@ def test_compiled_programs(seed):
     assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
 
 
-@sweeps.some("seed", range(40), range(20))
+@sweeps.some("seed", range(40), range(6))
 def test_programs_on_models(seed):
     program = model_drawing.drawn(seed)
     verdict = judged(program)

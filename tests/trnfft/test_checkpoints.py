@@ -2,6 +2,7 @@
 
 import contextlib
 
+import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
@@ -45,6 +46,23 @@ def test_gradients(function, forward, backward, is_reentrant):
     near(x.grad, expected.grad, 4 * transforms(8))
     with entered(backward):
         assert kept == (trnfft.get_backend(), trnfft.get_precision())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_gradients_after_a_stop(function, is_stopped):
+    x, expected = single(8).requires_grad_(), single(8).requires_grad_()
+    FUNCTIONS[function](expected).sum().backward()
+    patch = trnfft.patch_torch()
+    with trnfft.backend("matmul"):
+        patch.start()
+        y = checkpoint(FUNCTIONS[function], x, use_reentrant=False)
+        if is_stopped:
+            patch.stop()
+        y.sum().backward()
+        if not is_stopped:
+            patch.stop()
+    near(x.grad, expected.grad, 4 * transforms(8))
 
 
 def test_the_second_time_has_the_settings_of_the_first():
