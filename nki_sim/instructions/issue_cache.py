@@ -13,7 +13,7 @@ import numpy as np
 from nki_sim import enums
 from nki_sim.operators import Operator
 
-CAPACITY = 4096  # issues; a launch of the longest kernels here needs a few hundred
+CAPACITY = 2048  # issues; a launch of the longest kernels here needs a few hundred
 CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, such as the values of nisa.iota
 _CHIPS = 8  # pairs of a chip and a precision whose issues are kept
 

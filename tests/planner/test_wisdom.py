@@ -173,7 +173,7 @@ def test_memory_keeps_few_of_the_plans_that_were_found(
     monkeypatch.setattr(wisdom, "KEPT", 3)
     for batch in range(1, 6):
         trnfft.plan(4, batch=batch, target="trn1")
-    assert [row.batch for row in wisdom._user["trn1"].values()] == [3, 4, 5]
+    assert [batch for _, batch, *_ in wisdom._user["trn1"]] == [3, 4, 5]
     assert trnfft.export_wisdom(tmp_path / "all.jsonl") == 5  # the file has the others
     assert len(wisdom._user["trn1"]) == 3
 
