@@ -81,7 +81,21 @@ def test_spectral_convolutions(name, backend):
         assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
 
 
+class Filtered(torch.nn.Module):
+    """A LongConv with a filter of its own, longer than the signal."""
+
+    def __init__(self):
+        super().__init__()
+        self.filter = torch.nn.Parameter(single(2, 40))
+
+    def forward(self, x):
+        return nn.LongConv()(x, self.filter)
+
+
 EXACT = {
+    "LongConv": (Filtered, (3, 2, 32)),
+    "FFTConv1d": (lambda: nn.FFTConv1d(2, 2, 9, groups=2), (3, 2, 32)),
+    "FNetMixer": (nn.FNetMixer, (2, 16, 8)),
     "SpectralConv1d": (lambda: nn.SpectralConv1d(2, 2, 4), (2, 2, 32)),
     "separable": (lambda: nn.SpectralConv(2, 2, (4,), separable=True), (2, 2, 32)),
     "cp": (lambda: nn.SpectralConv(2, 2, (4,), factorization="cp"), (2, 2, 32)),
@@ -102,6 +116,22 @@ def test_results_of_layers_are_float32_on_every_backend(name, backend, dtype):
         y = layer.float()(x)
     assert y.dtype == torch.float32
     near(y, exact, transforms(4 * 64, 2))
+
+
+KEEPING = [name for name in EXACT if "Mel" not in name and "gram" not in name]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", KEEPING)
+def test_layers_keep_the_dtype_of_bfloat16_rows_as_without(name, backend):
+    make, shape = EXACT[name]
+    layer, x = make(), single(*shape).bfloat16()
+    with trnfft.backend(backend):
+        without = layer(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            inside = layer(x)
+    assert inside.dtype == without.dtype == torch.bfloat16
+    assert torch.equal(inside, without)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
