@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from .tensor import Tensor
+
+_LARGEST_RADIX = 128  # partitions
 
 
 def rows_and_length(*parts: Tensor) -> tuple[int, int]:
@@ -23,18 +26,38 @@ def check_shapes(dimensions: Sequence[str], *parts: Tensor) -> None:
     """Raise ValueError unless ``x``, or both ``x_re`` and ``x_im``, have so many dimensions."""
     names = ["x"] if len(parts) == 1 else ["x_re", "x_im"]
     for name, part in zip(names, parts, strict=True):
-        shape, first = tuple(part.shape), tuple(parts[0].shape)
-        if len(shape) != len(dimensions) or shape != first:
-            same = "" if part is parts[0] else f", the shape {first} of 'x_re'"
-            allowed = f"[{', '.join(dimensions)}]{same}"
-            raise ValueError(f"argument {name!r} has shape {shape}, allowed is {allowed}")
+        same = "" if part is parts[0] else f", the shape {tuple(parts[0].shape)} of 'x_re'"
+        check_dimensions(name, part, dimensions, same)
+        if tuple(part.shape) != tuple(parts[0].shape):
+            raise _wrong_shape(name, part, dimensions, same)
+
+
+def check_dimensions(name: str, tensor: Tensor, dimensions: Sequence[str], more: str = "") -> None:
+    """Raise ValueError unless ``tensor`` is a tensor with so many dimensions."""
+    if len(getattr(tensor, "shape", ())) != len(dimensions):
+        raise _wrong_shape(name, tensor, dimensions, more)
+
+
+def _wrong_shape(name: str, tensor: Tensor, dimensions: Sequence[str], more: str) -> ValueError:
+    given = f"has shape {tuple(tensor.shape)}" if hasattr(tensor, "shape") else f"is {tensor!r}"
+    return ValueError(f"argument {name!r} {given}, allowed is [{', '.join(dimensions)}]{more}")
+
+
+def are_positive(numbers: Any, count: int | None = None) -> bool:
+    """Return whether ``numbers`` is a tuple of ``count``, or of some, positive ints."""
+    if not isinstance(numbers, (tuple, list)) or len(numbers) == 0:
+        return False
+    is_count = count is None or len(numbers) == count
+    return is_count and all(isinstance(n, (int, np.integer)) and n > 0 for n in numbers)
 
 
 def product_of(radices: Sequence[int]) -> int:
-    """Return the product; raise TypeError unless ``radices`` is a tuple of positive ints."""
-    is_tuple = isinstance(radices, (tuple, list)) and len(radices) > 0
-    if not is_tuple or not all(isinstance(r, (int, np.integer)) and r > 0 for r in radices):
-        raise TypeError(f"argument 'radices' is {radices!r}, allowed is a tuple of positive ints")
+    """Return the product; raise TypeError unless ``radices`` is a tuple of ints up to 128."""
+    if not are_positive(radices) or max(radices) > _LARGEST_RADIX:
+        raise TypeError(
+            f"argument 'radices' is {radices!r}, allowed is a tuple of positive ints "
+            f"up to {_LARGEST_RADIX}"
+        )
     return math.prod(radices)
 
 
@@ -44,6 +67,15 @@ def two_of(radices: Sequence[int]) -> tuple[int, int]:
     if len(radices) != 2:
         raise TypeError(f"argument 'radices' is {radices!r}, allowed are two positive ints")
     return radices[0], radices[1]
+
+
+def check_tables(tables: Sequence[Tensor], count: int) -> None:
+    """Raise ValueError unless there are ``count`` tables, as many as the rows' length needs."""
+    if len(tables) != count:
+        raise ValueError(
+            f"argument 'places' has {len(tables)} tables, allowed are {count} for this length and "
+            f"these radices: pass both results of pack(tables)"
+        )
 
 
 def check_factors(radices: Sequence[int], n: int) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import are_positive
+
 _ALIGNED = 128  # numbers of which a table's place is a multiple
 _LONG = 1024  # numbers of a row, from which on it is loaded in pieces
 _GAP = 16  # numbers between such rows
@@ -56,21 +58,36 @@ def packed_spec(specs: Any) -> tuple[Any, Any]:
     return ((total,), _leaves(specs)[0][1]), places
 
 
-def unpack(packed: Any, places: Any) -> Any:
+def unpack(packed: Any, places: Any, least: int = 1) -> Any:
     """Return the tables of ``places``, which are not nested, as views of the HBM tensor.
 
     Raises:
-        TypeError: the two are not what ``pack`` has returned.
+        TypeError: the two are not what ``pack`` has returned, or are fewer than ``least`` tables.
     """
-    tables = []
-    for place in places if isinstance(places, (tuple, list)) else (places,):
-        if not isinstance(place, (tuple, list)) or len(place) != 3:
-            raise TypeError(
-                f"argument 'places' contains {place!r}, allowed are triples of offset, shape and "
-                f"pitch: pass both results of pack(tables)"
-            )
-        tables.append(unpack_table(packed, place[0], place[1], place[2]))
-    return tables
+    check_places(places, least)
+    return [unpack_table(packed, place[0], place[1], place[2]) for place in places]
+
+
+def check_places(places: Any, least: int = 1) -> None:
+    """Raise TypeError unless ``places`` is a tuple of at least so many places of tables."""
+    if isinstance(places, (tuple, list)) and len(places) >= least:
+        wrong = [f"contains {place!r}" for place in places if not _is_place(place)]
+    else:
+        wrong = [f"is {places!r}"]
+    if wrong:
+        raise TypeError(
+            f"argument 'places' {wrong[0]}, allowed are {least} or more triples of offset, shape "
+            f"and pitch: pass both results of pack(tables)"
+        )
+
+
+def _is_place(place: Any) -> bool:
+    """Return whether ``pack`` may have returned this place."""
+    if not isinstance(place, (tuple, list)) or len(place) != 3 or not are_positive(place[1]):
+        return False
+    offset, shape, pitch = place
+    is_aligned = isinstance(offset, int) and offset >= 0 and offset % _ALIGNED == 0
+    return is_aligned and pitch in (_row(shape), _row(shape) + _GAP)
 
 
 def unpack_table(packed: Any, offset: int, shape: Any, pitch: int) -> Any:

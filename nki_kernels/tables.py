@@ -41,6 +41,12 @@ def load_tables(tables: Sequence[Tensor], tiles: int = 2) -> list[Tensor]:
     All tables share ``tiles`` tiles of up to 6 KiB a partition, which DMA fills in turn, in pieces
     along the second dimension. A piece is loaded while the piece before it is copied.
     """
+    for table in tables:
+        if len(table.shape) < 2:
+            raise ValueError(
+                f"argument 'tables' has a table of shape {table.shape}, allowed are two dimensions "
+                f"and more: pass both results of pack(tables)"
+            )
     longest = max((_staged_count(table) * _row_length(table) for table in tables), default=0)
     loaded = [sbuf(table.shape, table.dtype) for table in tables]
     staging: list[Tensor] = []

@@ -45,6 +45,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import are_positive, check_dimensions
 from ..engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
 from ..isa import nki, nl
 from ..launch import meet
@@ -201,9 +202,12 @@ def block_circulant(x, weight, bias, tables, places, layout):  # type: ignore[no
         (y [B, p k], spectra of x [q, 2h, pitch], spectra of the weight [q, 2h, pitch]), float32
             HBM.
     """
+    check_dimensions("x", x, ("B", "q", "k"))
+    check_dimensions("weight", weight, ("p", "q", "k"))
+    check_dimensions("bias", bias, ("1", "p", "k"))
     p, q, k = weight.shape
     rows, height = x.shape[0], spectrum_rows(k)
-    cut, tools = Layout(*layout), load_tools(unpack(tables, places), k)
+    cut, tools = _layout_of(layout, p, q, k), load_tools(unpack(tables, places, 3), k)
     y = hbm((rows, p, k))
     of_x, of_w = hbm(spectra_shape(q, k, rows)), hbm(spectra_shape(q, k, p))
     of_y = hbm(spectra_shape(p, k, rows))
@@ -237,9 +241,12 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     Returns:
         (dx [B, q k], dw [p, q k]), float32 HBM.
     """
+    check_dimensions("grad", grad, ("B", "p", "k"))
+    check_dimensions("of_x", of_x, ("q", "2 h", "pitch"))
+    check_dimensions("of_w", of_w, ("q", "2 h", "pitch"))
     rows, p, k = grad.shape
     q, height, _ = of_x.shape
-    cut, tools = Layout(*layout), load_tools(unpack(tables, places), k)
+    cut, tools = _layout_of(layout, p, q, k), load_tools(unpack(tables, places, 3), k)
     by_x, by_w = hbm((rows, q, k)), hbm((p, q, k))
     of_y = hbm(spectra_shape(p, k, rows))
     of_dx, of_dw = hbm(of_x.shape), hbm(of_w.shape)
@@ -257,6 +264,17 @@ def block_circulant_gradients(grad, of_x, of_w, tables, places, layout):  # type
     transform(ToRows(tools, rows_of(by_x), dx_spectra, cut.of_input, cut.tiles))
     transform(ToRows(tools, rows_of(by_w), dw_spectra, cut.of_weight, cut.tiles, turn=1))
     return by_x.reshape((rows, q * k)), by_w.reshape((p, q * k))
+
+
+def _layout_of(numbers: Any, p: int, q: int, k: int) -> Layout:
+    """Return the layout with these numbers; raise ValueError unless it is one of ``layouts``."""
+    allowed = layouts(p, q, k)
+    if not are_positive(numbers, 5) or tuple(numbers) not in allowed:
+        raise ValueError(
+            f"argument 'layout' is {numbers!r}, allowed for a weight of {p} x {q} blocks of {k} "
+            f"are {', '.join(map(str, allowed))}"
+        )
+    return Layout(*numbers)
 
 
 def rows_of(tensor: Tensor) -> Operand:

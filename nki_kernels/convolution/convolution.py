@@ -28,7 +28,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ..arguments import rows_and_length, two_of
+from ..arguments import check_dimensions, rows_and_length, two_of
 from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
 from ..fft.row_transforms import guarded
 from ..isa import nisa, nki, nl
@@ -103,6 +103,8 @@ def convolve_rows(x, h_re, h_im, tables, places, radices, kept):  # type: ignore
     batch, held = rows_and_length(x)
     geometry = Geometry(*two_of(radices))
     half = geometry.n // 2 + 1
+    check_dimensions("h_re", h_re, ("1 or B", "N // 2 + 1"))
+    check_dimensions("h_im", h_im, ("1 or B", "N // 2 + 1"))
     y = hbm((batch, kept))
     filters = [HbmRows(h_re, half), HbmRows(h_im, half)]
     work = Convolution([HbmRows(x, held)], [HbmRows(y, kept)], geometry)

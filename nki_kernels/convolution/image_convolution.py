@@ -36,6 +36,7 @@ import numpy as np
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import are_positive, check_dimensions, check_factors, check_tables, two_of
 from ..chip import transposes_mix_rows
 from ..engines import (
     PSUM_BANK,
@@ -49,7 +50,7 @@ from ..engines import (
 )
 from ..isa import nisa, nki, nl
 from ..launch import meet
-from ..nd.axes import Part, Pass, parts_of, run_rows
+from ..nd.axes import REAL_STOCKHAM, Part, Pass, parts_of, run_rows
 from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns
 from ..nd.strided_stockham import (
@@ -148,9 +149,16 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     Returns:
         y, float32 HBM [B, kept rows, kept columns].
     """
+    check_dimensions("x", x, ("B", "h", "w"))
+    check_dimensions("h_re", h_re, ("1 or F", "N // 2 + 1", "M"))
+    check_dimensions("h_im", h_im, ("1 or F", "N // 2 + 1", "M"))
+    _check_passes(passes)
     kind, n, row_radices, m, radices, kept_rows, kept_columns = passes
     batch, held, _ = x.shape
+    if not isinstance(places, (tuple, list)) or len(places) != 3:
+        raise TypeError(f"argument 'places' is {places!r}, allowed is a tuple of three places")
     forward, middle, inverse = (unpack(tables, place) for place in places)
+    check_tables(middle, 4)
     rows = Pass(kind, 2, n, n // 2 + 1, row_radices, forward)
     back = Pass(kind, 2, n, kept_columns, row_radices, inverse)
     image = [Part(x, x.shape)]
@@ -163,6 +171,19 @@ def convolve_images(x, h_re, h_im, tables, places, passes):  # type: ignore[no-u
     meet(*(part.tensor for part in products))
     run_rows(products, result, back)
     return result[0].tensor
+
+
+def _check_passes(passes: Any) -> None:
+    """Raise TypeError unless ``passes`` is what ``convolve_images`` describes."""
+    is_tuple = isinstance(passes, (tuple, list)) and len(passes) == 7
+    if not is_tuple or not are_positive([passes[1], passes[3], *passes[5:]]):
+        raise TypeError(
+            f"argument 'passes' is {passes!r}, allowed is (kind, N, radices of N, M, radices of M, "
+            f"kept rows, kept columns), all positive"
+        )
+    check_factors(two_of(passes[4]), passes[3])
+    if passes[0] == REAL_STOCKHAM:
+        check_factors(two_of(passes[2]), passes[1])
 
 
 def convolve_columns(

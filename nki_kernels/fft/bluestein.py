@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import convolved_length, rows_and_length
+from ..arguments import check_tables, convolved_length, rows_and_length
 from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
 from ..isa import nki
 from ..launch import HbmRows
@@ -223,10 +223,9 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     _, n = rows_and_length(x_re, x_im)
     m = convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    stages = [
-        Tabled(stage, table)
-        for stage, table in zip(stages_of(n, radices), unpack(tables, places), strict=True)
-    ]
+    made, unpacked = stages_of(n, radices), unpack(tables, places)
+    check_tables(unpacked, len(made))
+    stages = [Tabled(stage, table) for stage, table in zip(made, unpacked, strict=True)]
     transforms = [stages[: len(radices)], stages[len(radices) :]]
     # At least two rows keep the Tensor engine busy between stages, where SBUF has room for them.
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))

@@ -7,8 +7,10 @@ from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
+from ..arguments import check_tables
 from ..engines import sbuf, transfer
 from ..isa import nisa, nl
+from ..packing import check_places
 from ..pipeline import pipeline
 from ..tensor import Tensor
 from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGNS, Stage
@@ -21,6 +23,8 @@ class Tables:
     """The kernel's tables, of which the columns are loaded onto every partition."""
 
     def __init__(self, packed: Tensor, places: Any) -> None:
+        check_places(places, 2)
+        check_tables(places, 2)
         (low, (_, count), _), (self.first, (self.rows, self.length), _) = places
         self.compensated = self.rows == 6
         self.packed = packed  # HBM, whole, because `ap` of a view may be read in two ways

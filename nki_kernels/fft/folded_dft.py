@@ -50,7 +50,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import rows_and_length
+from ..arguments import check_tables, rows_and_length
 from ..engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -183,6 +183,7 @@ class FoldedDft:
     def run(self) -> None:
         """Transform all rows of this program."""
         self.chunks = chunks_of(self.n)
+        check_tables(self.hbm_tables, 1 + len(self.chunks))
         most = 2 if len(self.chunks) == 1 else 1
         shape = (PARTITIONS, 2, most, self.n)
         self.inputs = [sbuf(shape) for _ in range(_INPUTS)]

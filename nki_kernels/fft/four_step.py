@@ -50,7 +50,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from ..arguments import check_factors, rows_and_length
+from ..arguments import check_factors, check_tables, rows_and_length
 from ..engines import (
     HALF,
     PSUM_BANK,
@@ -147,8 +147,9 @@ class FourStep:
     ) -> None:
         """is_once: whether a single block reads the tables."""
         self.spread, self.inputs = spread, inputs
-        self._ends = [tables[0], tables[-1]]
         stages = inner_stages(spread.radices)
+        check_tables(tables, 3 + len(stages))
+        self._ends = [tables[0], tables[-1]]
         self.stages = [
             Tabled(*each, None, _CHUNK) for each in zip(stages, tables[1:-2], strict=True)
         ]

@@ -101,7 +101,7 @@ def long_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unty
     convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
     spread = spread_of(radices, batch)
-    opening, spectrum, closing, *others = unpack(tables, places)
+    opening, spectrum, closing, *others = unpack(tables, places, 3)
     kernel = FourStep(spread, others, Inputs(spread, min(_TILES, spread.tiles)))
     tiles = [sbuf((PARTITIONS, 2, STORED)) for _ in range(_TILES)]
     chirp = Factors(closing, [sbuf((PARTITIONS, 2, STORED))])  # 2^19 numbers leave room for one

@@ -171,7 +171,7 @@ def split_bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-unt
     _, n = rows_and_length(x_re, x_im)
     m = convolved_length(radices, n)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    opening, closing, spectrum, matrices, *others = unpack(tables, places)
+    opening, closing, spectrum, matrices, *others = unpack(tables, places, 4)
     shared = Shared(radices, others, _INPUTS - 1 if m > _LONG else _INPUTS)
     tiles = [sbuf((PARTITIONS, 2, STORED)) for _ in range(_TILES)]
     if opening.shape[0] < WHOLE_RADIX:

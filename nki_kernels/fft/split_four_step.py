@@ -48,7 +48,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import check_factors, rows_and_length
+from ..arguments import check_dimensions, check_factors, rows_and_length
 from ..counting import counted
 from ..engines import (
     HALF,
@@ -149,14 +149,14 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
     """Return the geometry of a plan; raise ValueError where it has none."""
     if math.prod(radices) != n or len(radices) < 3 or not 2 <= radices[0] <= PARTITIONS:
         raise ValueError(
-            f"radices {radices}: there must be three or more, with the product n = {n}, "
-            f"and the first must be 2 to {PARTITIONS}"
+            f"argument 'radices' is {radices}, allowed are three or more, with the product n = "
+            f"{n}, the first from 2 to {PARTITIONS}"
         )
     found = geometry_of(radices[0], n // radices[0])
     if found is None:
         raise ValueError(
-            f"radices {radices}: no number from {NARROW + 1} to {PARTITIONS} divides the numbers "
-            f"on a partition; use another first radix"
+            f"argument 'radices' is {radices}, allowed is a first radix for which a number from "
+            f"{NARROW + 1} to {PARTITIONS} divides the numbers on a partition"
         )
     return found
 
@@ -252,6 +252,7 @@ def split_four_step(x_re, x_im, matrices, tables, places, radices):  # type: ign
     """
     batch, n = rows_and_length(x_re, x_im)
     check_factors(radices, n)
+    check_dimensions("matrices", matrices, ("pieces L", "2 L"))
     # A register counts columns of the P results; each column has P numbers here.
     shape = (batch, n // radices[0], radices[0])
     y_re, y_im = hbm(shape), hbm(shape)
@@ -265,9 +266,7 @@ class Shared:
 
     def __init__(self, radices: tuple[int, ...], tables: Sequence[Tensor], tiles: int = 4) -> None:
         """tables: matrices, twiddles, and four_step's; tiles: those that DMA fills, at most."""
-        geometry = geometry_of(radices[0], math.prod(radices[1:]))
-        assert geometry is not None
-        self.geometry = geometry
+        self.geometry = geometry = checked_geometry(math.prod(radices), radices)
         spread = spread_of(radices[1:], geometry.count)
         self.inputs = Inputs(spread, min(tiles, spread.tiles))
         self.kernel = FourStep(spread, tables[2:], self.inputs)

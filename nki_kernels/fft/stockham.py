@@ -52,7 +52,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..arguments import check_factors, rows_and_length
+from ..arguments import check_factors, check_tables, rows_and_length
 from ..engines import DMA_RUN, hbm
 from ..isa import nki
 from ..launch import HbmRows
@@ -137,5 +137,6 @@ def stockham_rows(
     Zeros follow data that is shorter than N; outputs beyond the target's columns are not stored.
     """
     n, stages = math.prod(radices), stages_of(radices)
+    check_tables(tables, len(stages))
     tabled = [Tabled(stage, table) for stage, table in zip(stages, tables, strict=True)]
     transform_rows(source, target, [tabled], max(stages[0].tiles, DMA_RUN // n), n)

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..arguments import are_positive, check_shapes, product_of
 from ..engines import element_count, hbm
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
@@ -125,12 +126,24 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
     Returns:
         y, float32 HBM.
     """
-    (y,) = run_passes([x_re, x_im], tables, places, passes)
+    y, *more = run_passes([x_re, x_im], tables, places, passes)
+    if more:
+        raise ValueError(
+            f"argument 'passes' ends with {passes[-1]!r}, allowed are kinds {REAL_DFT_GEMM} and "
+            f"{REAL_STOCKHAM} along the last axis"
+        )
     return y
 
 
 def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) -> list[Tensor]:
     """Run the passes on the one or two parts of an array in HBM; return the parts they make."""
+    check_passes(passes, len(inputs[0].shape))
+    check_shapes(["B", *(f"n{axis}" for axis in range(1, len(inputs[0].shape)))], *inputs)
+    if not isinstance(places, (tuple, list)) or len(places) != len(passes):
+        raise TypeError(
+            f"argument 'places' is {places!r}, allowed is a tuple with places for each of "
+            f"{len(passes)} passes"
+        )
     todo = [
         Pass(kind, axis, n, kept, radices, unpack(tables, place))
         for (kind, axis, n, kept, radices), place in zip(passes, places, strict=True)
@@ -155,6 +168,20 @@ def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) 
     return [part.tensor for part in source]
 
 
+def check_passes(passes: Any, dimensions: int) -> None:
+    """Raise TypeError unless these are passes over arrays [B, n1, n2, ...]."""
+    is_tuple = isinstance(passes, (tuple, list)) and len(passes) > 0
+    for item in passes if is_tuple else [passes]:
+        is_pass = isinstance(item, (tuple, list)) and len(item) == 5 and are_positive(item[1:4])
+        if not is_pass or item[0] not in range(5) or item[1] >= dimensions:
+            raise TypeError(
+                f"argument 'passes' has {item!r}, allowed are (kind from 0 to 4, axis from 1 to "
+                f"{dimensions - 1}, length, kept numbers, radices)"
+            )
+        if item[0] in (STOCKHAM, STRIDED_STOCKHAM, REAL_STOCKHAM):
+            product_of(item[4])
+
+
 def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None:
     """Run a pass along the last axis."""
     x, y = [part.rows() for part in source], [part.rows() for part in target]
@@ -167,6 +194,11 @@ def run_rows(source: Sequence[Part], target: Sequence[Part], item: Pass) -> None
         (REAL_STOCKHAM, 1): lambda: real_stockham_rows(x[0], y, radices, tables),
         (REAL_STOCKHAM, 2): lambda: inverse_real_stockham_rows(x, y[0], radices, tables),
     }
+    if (item.kind, len(source)) not in run or item.axis + 1 != len(source[0].shape):
+        raise ValueError(
+            f"argument 'passes' has kind {item.kind} for {len(source)} parts along axis "
+            f"{item.axis}, allowed are {list(run)} along the last axis"
+        )
     run[item.kind, len(source)]()
 
 

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import check_shapes
 from ..engines import HALF, PARTITIONS, PSUM_BANK, hbm, sbuf, transfer
 from ..isa import nki
 from ..launch import Rows
@@ -149,8 +150,9 @@ def resident_planes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, R, C].
     """
+    check_shapes(("B", "R", "C"), x_re, x_im)
     y_re, y_im = hbm(x_re.shape), hbm(x_re.shape)
-    for_arrays(x_re, Images([x_re, x_im], [y_re, y_im], unpack(tables, places)), 1)
+    for_arrays(x_re, Images([x_re, x_im], [y_re, y_im], unpack(tables, places, 4)), 1)
     return y_re, y_im
 
 

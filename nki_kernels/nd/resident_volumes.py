@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import check_shapes
 from ..engines import HALF, PARTITIONS, PSUM_BANK, element_count, hbm, sbuf, transfer
 from ..isa import nisa, nki, nl
 from ..launch import Rows
@@ -138,7 +139,7 @@ def resident_volumes(x_re, x_im, tables, places):  # type: ignore[no-untyped-def
     Returns:
         (y_re, y_im), float32 HBM [B, n0, n1, n2].
     """
-    return transform_volumes([x_re, x_im], unpack(tables, places))
+    return transform_volumes([x_re, x_im], unpack(tables, places, 3))
 
 
 @nki.jit
@@ -153,11 +154,12 @@ def resident_real_volumes(x, tables, places):  # type: ignore[no-untyped-def]
     Returns:
         (y_re, y_im), float32 HBM [B, n0, n1, n2/2 + 1].
     """
-    return transform_volumes([x], unpack(tables, places))
+    return transform_volumes([x], unpack(tables, places, 3))
 
 
 def transform_volumes(source: Sequence[Tensor], tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Transform HBM source, one part or two, by tables in HBM; return both parts of the result."""
+    check_shapes(("B", "n0", "n1", "n2"), *source)
     shape = (*source[0].shape[:3], tables[0].shape[2] // 2)
     target = hbm(shape), hbm(shape)
     for_arrays(source[0], Volumes(source, target, tables), PARTITIONS // shape[1])

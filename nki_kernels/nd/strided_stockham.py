@@ -43,7 +43,7 @@ import numpy as np
 
 from nki_sim.hardware import PARTITIONS
 
-from ..arguments import check_factors, check_shapes
+from ..arguments import check_dimensions, check_factors, check_shapes, check_tables
 from ..chip import transposes_mix_rows
 from ..engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
 from ..isa import nki, nl
@@ -178,6 +178,12 @@ def transform_columns(
 
     passes: passes of the launch, which share its instructions and what DMA may write.
     """
+    if len(radices) > 2 or max(radices) > MAX_STRIDED_RADIX:
+        raise ValueError(
+            f"argument 'radices' is {radices}, allowed are one or two up to {MAX_STRIDED_RADIX}"
+        )
+    check_tables(tables, len(radices))
+    check_dimensions("tables", tables[-1], ("2 M", "r", "P"))
     room = _ROOM if passes == 1 else _SHARED_ROOM
     transform = _Transform(source, target, radices, load_tables(tables), room)
     for_columns(source[0], transform.blocks, transform.size(), _INSTRUCTIONS // passes, Order(1, 0))

@@ -68,7 +68,7 @@ def inverse_real_four_step(x_re, x_im, tables, places, radices):  # type: ignore
     batch, half = rows_and_length(x_re, x_im)
     check_factors(radices, 2 * (half - 1))
     y = hbm((batch, 2 * (half - 1)))
-    work = ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places))
+    work = ToReal(inverse_digits(radices), y, [x_re, x_im], unpack(tables, places, 3))
     for_rows(y.shape[0], work, work.rows, work.split, work.order)
     return y
 

@@ -89,7 +89,7 @@ def real_four_step(x, tables, places, radices):  # type: ignore[no-untyped-def]
     batch, n = rows_and_length(x)
     check_factors(radices, n)
     y_re, y_im = hbm((batch, n // 2 + 1)), hbm((batch, n // 2 + 1))
-    work = ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places))
+    work = ToSpectra(forward_digits(radices), x, [y_re, y_im], unpack(tables, places, 3))
     for_rows(batch, work, work.rows, work.split, work.order)
     return y_re, y_im
 

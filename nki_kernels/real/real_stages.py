@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..arguments import check_tables
 from ..engines import (
     NARROW,
     WHOLE_RADIX,
@@ -63,6 +64,9 @@ class Stages:
     def load(self, tiles: int = 3) -> None:
         """Load the tables into SBUF, in the order in which they are needed, by so many tiles."""
         self.held = ()  # the tiles of an earlier call
+        least = 3 if self.geometry.slots > 1 else 2
+        if len(self.tables) < least:
+            check_tables(self.tables, least)
         real = self.tables[-1 if self.pairs_rows else 0]
         spectrum = [self.tables[1]]
         if self.geometry.slots > 1:

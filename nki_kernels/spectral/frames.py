@@ -34,7 +34,7 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
-from ..arguments import rows_and_length, two_of
+from ..arguments import check_dimensions, rows_and_length, two_of
 from ..chip import psum_port_is_shared, transposes_mix_rows
 from ..engines import (
     PSUM_BANK,
@@ -88,6 +88,7 @@ def frame_spectra(x, window, tables, places, radices):  # type: ignore[no-untype
         (y_re, y_im), float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
     """
     geometry = Geometry(*two_of(radices))
+    rows_and_length(x)
     y = [hbm((x.shape[0], geometry.n // 2 + 1)) for _ in range(2)]
     work = Frames(x, y, window, geometry)
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
@@ -108,6 +109,7 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
         y, float32 HBM [S, N // 2 + 1]; zeros follow those of the frames.
     """
     geometry = Geometry(*two_of(radices))
+    rows_and_length(x)
     y = hbm((x.shape[0], geometry.n // 2 + 1))
     work = Powers(x, [y], window, geometry)
     work.exponent = exponent
@@ -127,6 +129,8 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
     Returns:
         y, float32 HBM [M, S]; zeros follow those of the frames.
     """
+    rows_and_length(x)
+    check_dimensions("bank", bank, ("N // 2 + 1", "M"))
     y = hbm((bank.shape[1], x.shape[0]))
     work = Bands(x, [y], window, Geometry(*two_of(radices)))
     work.exponent, work.bank = exponent, bank

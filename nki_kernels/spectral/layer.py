@@ -15,6 +15,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
+from ..arguments import are_positive
 from ..engines import HALF
 from ..isa import nl
 
@@ -43,6 +44,20 @@ class Layer:
     def frequencies(self) -> int:
         """Frequencies of a channel that are kept."""
         return math.prod(self.counts)
+
+
+def check_layer(layer: Any, count: int) -> None:
+    """Raise TypeError unless ``layer`` has ``count`` items, of which two are (lengths, counts)."""
+    is_tuple = isinstance(layer, (tuple, list)) and len(layer) == count
+    if not is_tuple or not (are_positive(layer[0]) and are_positive(layer[1], len(layer[0]))):
+        raise TypeError(
+            f"argument 'layer' is {layer!r}, allowed are {count} items, the first two of which are "
+            f"as many lengths as counts of frequencies"
+        )
+    if any(kept > n for n, kept in zip(layer[0], layer[1], strict=True)):
+        raise ValueError(
+            f"argument 'layer' is {layer!r}, allowed are counts up to the lengths {layer[0]}"
+        )
 
 
 @dataclass(frozen=True)

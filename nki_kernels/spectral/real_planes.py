@@ -39,6 +39,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import check_dimensions, check_tables
 from ..engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -172,6 +173,7 @@ def real_planes(x, tables, places):  # type: ignore[no-untyped-def]
     Returns:
         y, float32 HBM [B, S, H].
     """
+    check_dimensions("x", x, ("B", "S", "H"))
     y = hbm(x.shape)
     work = RealPlanes(x, y, unpack(tables, places))
     for_rows(x.shape[0], work, 1, singles, _ORDER)
@@ -193,6 +195,7 @@ class RealPlanes:
         least, size = len(self.down.chunks), 4 * self.down.radix * columns
         held = 2 * least if self.down.radix == 1 else max(least, min(2 * least, _LOADED // size))
         self.ring = Ring(self._load, shape, held)
+        check_tables(self.in_hbm, 1 + len(self.down.chunks) + len(self.along.chunks))
         self.count = 1 + len(self.down.chunks)  # tables of the first product, and J
         numbers = held * self.down.radix * columns
         numbers += sum(table.shape[1] for table in self.in_hbm)

@@ -30,6 +30,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import chip
+from ..arguments import check_dimensions, check_tables
 from ..engines import cuts, hbm, sbuf
 from ..isa import nki, nl
 from ..launch import Rows, for_rows
@@ -40,7 +41,7 @@ from ..tensor import Tensor
 from . import lines, planes, volumes
 from .constants import STAGED_BYTES, Loader
 from .evacuation import Balance
-from .layer import Layer
+from .layer import Layer, check_layer
 from .mixing import Mixing, Weight
 
 # bytes a partition of small things, of transposed runs, and of spectra that are stored
@@ -63,6 +64,10 @@ def spectral_convolution(x, w_re, w_im, tables, places, layer):  # type: ignore[
         y, float32 HBM [B, Co, points]; or (y, spectra), the kept frequencies of x, float32 HBM
         [B, frequencies, part, Ci].
     """
+    check_dimensions("x", x, ("B", "channels", "points"))
+    check_dimensions("w_re", w_re, ("Ci", "Co", "frequencies"))
+    check_dimensions("w_im", w_im, ("Ci", "Co", "frequencies"))
+    check_layer(layer, 4)
     lengths, counts, is_adjoint, keeps = layer
     channels = w_re.shape[0:2]
     if is_adjoint:
@@ -93,6 +98,7 @@ class Convolution:
     ) -> None:
         """Describe a launch; keep: HBM for the spectra of the source, or None."""
         self.layer, self.tables = layer, tables
+        check_tables(tables, 2 * len(layer.lengths))
         balance = self.balance = Balance()
         axes = (lines, planes, volumes)[len(layer.lengths) - 1]
         self.analysis = axes.Analysis(layer, source, balance)

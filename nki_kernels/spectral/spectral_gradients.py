@@ -34,6 +34,7 @@ from typing import Any
 from nki_sim.hardware import PARTITIONS
 
 from .. import counting
+from ..arguments import check_dimensions
 from ..engines import HALF, PSUM_BANK, clear, cuts, hbm, psum, sbuf, transfer
 from ..isa import nisa, nki, nl
 from ..launch import Rows, for_rows, meet
@@ -41,7 +42,7 @@ from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tensor import Tensor
 from .evacuation import Balance
-from .layer import Layer, chunks, row_tile
+from .layer import Layer, check_layer, chunks, row_tile
 from .products import columns_of, multiply_in_slot
 from .spectral_convolution import Convolution
 
@@ -67,6 +68,11 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
     Returns:
         (dx, dw_re, dw_im): gradients, float32 HBM of the shapes [B, Ci, points] and of the weight.
     """
+    check_dimensions("dy", dy, ("B", "Co", "points"))
+    check_dimensions("spectra", spectra, ("B", "frequencies", "part", "Ci"))
+    check_dimensions("w_re", w_re, ("Ci", "Co", "frequencies"))
+    check_dimensions("w_im", w_im, ("Ci", "Co", "frequencies"))
+    check_layer(layer, 2)
     lengths, counts = layer
     inputs, outputs, frequencies = w_re.shape
     batch = dy.shape[0]
