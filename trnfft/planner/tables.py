@@ -10,7 +10,9 @@ import numpy as np
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from trnfft import cache
 
-CACHE_BYTES = 64 * 2**20
+CACHE_BYTES = 64 * 2**20  # the most that `_counted` may sum to
+SMALL_BYTES = 2**20  # of the tables of one result, up to which they count more
+SMALL_FACTOR = 4
 
 
 def arrays_of(tables: Any) -> Iterator[np.ndarray]:
@@ -34,7 +36,17 @@ def read_only(tables: Any) -> Any:
     return tables
 
 
-@cache.cached(CACHE_BYTES, bytes_of)
+def _counted(tables: Any) -> int:
+    """Returns the bytes of tables, of which the first MiB counts fourfold.
+
+    So small tables, as many lengths need them, take 16 MiB at most. The tables of a few long
+    transforms, which are slow to make, are still kept up to 64 MiB.
+    """
+    size = bytes_of(tables)
+    return size + (SMALL_FACTOR - 1) * min(size, SMALL_BYTES)
+
+
+@cache.cached(CACHE_BYTES, _counted)
 def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
     """Returns `compute(*arguments)`, read-only, from the cache that all kernels share."""
     return read_only(compute(*arguments))
