@@ -150,13 +150,14 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
     if math.prod(radices) != n or len(radices) < 3 or not 2 <= radices[0] <= PARTITIONS:
         raise ValueError(
             f"argument 'radices' is {radices}, allowed are three or more, with the product n = "
-            f"{n}, the first from 2 to {PARTITIONS}"
+            f"{n}, and the first from 2 to {PARTITIONS}"
         )
     found = geometry_of(radices[0], n // radices[0])
     if found is None:
         raise ValueError(
             f"argument 'radices' is {radices}, allowed is a first radix for which a number from "
-            f"{NARROW + 1} to {PARTITIONS} divides the numbers on a partition"
+            f"{NARROW + 1} to {PARTITIONS} divides the numbers on a partition; "
+            f"use another first radix"
         )
     return found
 
