@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -16,6 +19,19 @@ OBJECT_BYTES = 2048  # of a tensor beside its numbers, and of its share of the k
 SMALL_BYTES = 1 << 20  # of the tables of one result on the host, up to which they count more
 SMALL_FACTOR = 8
 ALIGNMENT = 64  # bytes
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A table `make(*arguments)` that results of `uploaded` share while one of them is kept."""
+
+    make: Callable[..., np.ndarray]
+    arguments: tuple[Hashable, ...]
+
+
+_shared: WeakValueDictionary[Any, torch.Tensor] = WeakValueDictionary()
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_shared.clear)
 
 
 def held_bytes(tables: Any) -> int:
@@ -73,21 +89,30 @@ def uploaded(
     Args:
         device: the device of the tensors.
         dtype: the dtype of the tensors, or None for the dtype of each array.
-        make: makes the tables; items that are not arrays stay as they are.
+        make: makes the tables, or `Shared` ones; items that are not arrays stay as they are.
         arguments: the arguments of `make`.
     """
-    arrays = _on_host(make(*arguments), dtype)
+    made = make(*arguments)
+    arrays = _on_host(made, dtype, device)
     # Another thread makes the tensors: a mode of this thread (inference_mode, torch.func, fake
     # tensors) would stay in the tensors that are kept. It allocates nothing on the host, because
     # glibc gives each thread a heap of its own, which keeps holes.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_moved, arrays, dtype, device).result()
+        moved = thread.submit(_moved, arrays, dtype, device).result()
+    if isinstance(made, list):
+        for item, tensor in zip(made, moved, strict=True):
+            if isinstance(item, Shared):
+                _shared[device, dtype, item] = tensor
+    return moved
 
 
-def _on_host(tables: Any, dtype: torch.dtype | None) -> Any:
+def _on_host(tables: Any, dtype: torch.dtype | None, device: torch.device) -> Any:
     """Returns copies of arrays in the dtype, if NumPy has it, aligned as torch aligns tensors."""
     if isinstance(tables, (list, tuple)):
-        return tuple(_on_host(item, dtype) for item in tables)
+        return tuple(_on_host(item, dtype, device) for item in tables)
+    if isinstance(tables, Shared):
+        known = _shared.get((device, dtype, tables))
+        tables = tables.make(*tables.arguments) if known is None else known
     if not isinstance(tables, np.ndarray):
         return tables
     is_torchs = dtype in (None, torch.bfloat16) or tables.dtype.name == "bfloat16"

@@ -32,7 +32,7 @@ import torch
 
 from nki_kernels.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.backends.device_tables import tables_for
+from trnfft.backends.device_tables import Shared, tables_for
 from trnfft.backends.half_spectrum import whole_of, with_real_mirrors
 
 FLOAT64_DEVICES = ("cpu", "cuda", "meta")
@@ -410,23 +410,32 @@ def _product(
     return [a * real - b * imag, a * imag + b * real]
 
 
-def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
+def _stage_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[Any]:
     """Returns the first stage's matrix [(part', k), (part, j)], then others' twiddles and matrix.
 
     Twiddles are two parts [j, 1, K, 1]. Exponents are reduced exactly. The first matrix contains
-    the scale.
+    the scale; many lengths share the others.
     """
-    tables, done = [], 1
+    tables: list[Any] = []
+    done = 1
     for r in radices:
-        j = np.arange(r)
         if done > 1:
-            twiddle = roots(j[:, None] * np.arange(done), done * r, inverse)
+            twiddle = roots(np.arange(r)[:, None] * np.arange(done), done * r, inverse)
             twiddle = twiddle[:, None, :, None]
             tables += [twiddle.real, twiddle.imag]
-        w = roots(j[:, None] * j, r, inverse) * (scale if done == 1 else 1.0)
-        tables.append(np.block([[w.real, -w.imag], [w.imag, w.real]]))
+        is_scaled = done == 1 and scale != 1.0
+        tables.append(
+            _matrix(r, inverse, scale) if is_scaled else Shared(_matrix, (r, inverse, 1.0))
+        )
         done *= r
     return tables
+
+
+def _matrix(r: int, inverse: bool, scale: float) -> np.ndarray:
+    """Returns the matrix [(part', k), (part, j)] of a radix."""
+    j = np.arange(r)
+    w = roots(j[:, None] * j, r, inverse) * scale
+    return np.block([[w.real, -w.imag], [w.imag, w.real]])
 
 
 def _narrow_tables(radices: tuple[int, ...], inverse: bool, scale: float) -> list[np.ndarray]:
