@@ -23,3 +23,13 @@ def test_dft_matrices_are_those_of_the_kernel():
     assert tables.dft_matrix(5, True, 0.25) is found
     with pytest.raises(ValueError, match="read-only"):
         found[0] = 1
+
+
+def test_small_tables_of_many_lengths_take_a_quarter_of_the_bound(monkeypatch):
+    tables.cached.cache_clear()
+    monkeypatch.setattr(tables.cached.cache, "_Cache__maxsize", 1 << 20)
+    for n in range(2, 100):
+        tables.dft_matrix(n)
+    kept = sum(map(tables.bytes_of, tables.cached.cache.values()))
+    tables.cached.cache_clear()
+    assert 1 << 17 < kept <= 1 << 18
