@@ -93,6 +93,12 @@ def _neural_operator(layer: Any, input: Any) -> Any:
     return y if layer.bias is None else y + layer.bias.double()
 
 
+def _circulant(layer: Any, input: Any) -> Any:
+    weight, bias = layer.weight.double(), layer.bias
+    dense = weight.flatten()[layer._index(weight)]
+    return F.linear(input, dense, None if bias is None else bias.double())
+
+
 def _mod_relu(layer: Any, input: Any) -> Any:
     bias = layer.bias.double().view(-1, *(1,) * max(input.ndim - 2, 0))
     return torch.polar(torch.relu(input.abs() + bias), (input + 0j).angle())
@@ -216,11 +222,7 @@ _layer(
 _layer(
     "BlockCirculantLinear",
     {"input": ROWS, **FEATURES, "block_size": ints("2", "3", "4", "8")},
-    lambda layer, input: F.linear(
-        input,
-        layer.weight.double().flatten()[layer._index()],
-        None if layer.bias is None else layer.bias.double(),
-    ),
+    _circulant,
 )
 
 

@@ -111,7 +111,7 @@ class BlockCirculantLinear(nn.Module):
         features = linear.in_features, linear.out_features
         layer = cls(*features, block_size, has_bias, linear.weight.device, linear.weight.dtype)
         with torch.no_grad():
-            index = layer._index().flatten()
+            index = layer._index(layer.weight).flatten()
             total = torch.zeros(layer.weight.numel(), device=index.device, dtype=torch.float64)
             ones = torch.ones_like(index, dtype=torch.float64)
             count = total.index_add(0, index, ones).clamp(min=1)
@@ -123,12 +123,13 @@ class BlockCirculantLinear(nn.Module):
 
     def to_dense(self) -> nn.Linear:
         """Returns a dense layer that computes the same."""
-        options = {"device": self.weight.device, "dtype": self.weight.dtype}
-        linear = nn.Linear(self.in_features, self.out_features, self.bias is not None, **options)
+        weight, bias = self.weight, self.bias  # read once, as in `forward`
+        options = {"device": weight.device, "dtype": weight.dtype}
+        linear = nn.Linear(self.in_features, self.out_features, bias is not None, **options)
         with torch.no_grad():
-            linear.weight.copy_(self.weight.flatten()[self._index()])
-            if self.bias is not None:
-                linear.bias.copy_(self.bias)
+            linear.weight.copy_(weight.flatten()[self._index(weight)])
+            if bias is not None:
+                linear.bias.copy_(bias)
         return linear.train(self.training)
 
     @property
@@ -157,11 +158,11 @@ class BlockCirculantLinear(nn.Module):
         x = torch.empty(1, dtype=wide, device=self.weight.device).expand(rows, q * k)
         return saved_bytes(x, self.weight.to(wide))
 
-    def _index(self) -> torch.Tensor:
+    def _index(self, weight: torch.Tensor) -> torch.Tensor:
         """Returns the place in the flat weight of each number of the dense matrix."""
-        _, q, k = self.weight.shape
-        rows = torch.arange(self.out_features, device=self.weight.device)[:, None]
-        columns = torch.arange(self.in_features, device=self.weight.device)
+        _, q, k = weight.shape
+        rows = torch.arange(self.out_features, device=weight.device)[:, None]
+        columns = torch.arange(self.in_features, device=weight.device)
         return (rows // k * q + columns // k) * k + (rows - columns) % k
 
     def extra_repr(self) -> str:

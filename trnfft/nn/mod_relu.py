@@ -51,6 +51,11 @@ class ModReLU(nn.Module):
         x = as_complex("input", input)
         parameter = self.bias  # read once: a parametrization computes it
         check_device("input", x.device, "the bias", parameter.device)
+        if parameter.is_complex():
+            raise TypeError(
+                f"the parameter 'bias' has dtype {parameter.dtype}, allowed are real dtypes; write "
+                f"real numbers into it"
+            )
         if self.num_features > 1 and (x.ndim < 2 or x.shape[1] != self.num_features):
             raise ValueError(
                 f"argument 'input' has shape {tuple(x.shape)}, allowed is "

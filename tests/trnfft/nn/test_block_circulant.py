@@ -67,7 +67,7 @@ def terms_of_whole_blocks(layer, x, cotangent):
 def folded(layer, dense):
     """Returns the sums of the numbers of a dense matrix that are one in the layer's weight."""
     total = torch.zeros(layer.weight.numel(), **F64)
-    total.index_add_(0, layer._index().flatten(), dense.flatten())
+    total.index_add_(0, layer._index(layer.weight).flatten(), dense.flatten())
     return total.view_as(layer.weight)
 
 
@@ -230,7 +230,7 @@ def test_from_dense_is_the_best_approximation(features):
     linear = nn.Linear(*features, **F64)
     layer = BlockCirculantLinear.from_dense(linear, 4)
     # Least squares over all weights: the dense matrix is linear in them.
-    basis = torch.eye(layer.weight.numel(), **F64)[:, layer._index().flatten()].T
+    basis = torch.eye(layer.weight.numel(), **F64)[:, layer._index(layer.weight).flatten()].T
     best = torch.linalg.lstsq(basis, linear.weight.flatten()[:, None], driver="gelsd").solution
     nearest = (basis @ best).view_as(linear.weight)
     near(layer.to_dense().weight, nearest, sums(basis.shape[1], nearest.dtype))

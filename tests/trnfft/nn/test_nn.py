@@ -420,6 +420,13 @@ def test_mod_relu(shape):
     assert_same(one(x[0, 0]), torch.relu(x[0, 0].abs() + one.bias) * x[0, 0].sgn())
 
 
+def test_mod_relu_refuses_a_bias_that_became_complex():
+    layer = ModReLU(2)
+    layer.bias.data = torch.zeros(2, dtype=torch.complex64)  # as torch.nn.utils may, of a vector
+    with pytest.raises(TypeError, match="'bias' has dtype torch.complex64"):
+        layer(random_complex(1, 2, 3))
+
+
 def test_mod_relu_at_and_near_zero():
     layer = ModReLU(1)
     for value in (-1.0, 0.0, 1.0):
