@@ -894,13 +894,13 @@ def _is_native(x: torch.Tensor) -> bool:
 def _is_native_target(x: Any) -> bool:
     """Whether x, which is written, is a native complex tensor, or a list that begins with one.
 
-    Compiled and exported code, and DTensors, are left to operators below autograd.
+    Exported code and DTensors are left to operators below autograd.
     """
     if isinstance(x, (list, tuple)):
         return bool(x) and _is_native_target(x[0])
     if isinstance(x, ComplexTensor) or not isinstance(x, torch.Tensor) or not x.is_complex():
         return False
-    return not (torch.compiler.is_compiling() or torch.compiler.is_exporting() or is_sharded(x))
+    return not (torch.compiler.is_exporting() or is_sharded(x))
 
 
 def _split_if_native(x: torch.Tensor) -> torch.Tensor:
