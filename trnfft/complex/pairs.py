@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.complex.collectives import on_each_part
@@ -31,6 +32,7 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     is_in_graph,
     is_seen_by_compiler,
+    is_vectorized,
     keep_from_compiler,
     recorded_whole,
 )
@@ -166,6 +168,8 @@ class RealPairs(torch.Tensor):
 
     def _gives_parts(self) -> bool:
         """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
+        if torch._C._functorch.is_legacy_batchedtensor(self._real):  # for writes that are batched
+            return True
         return self.of_function or is_in_graph(self._real) or TAKING_PARTS.get()
 
     def _whole(self) -> torch.Tensor:
@@ -217,6 +221,12 @@ class RealPairs(torch.Tensor):
 def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
+    is_written = isinstance(pairs, RealPairs) and written_by(func)
+    if is_written and is_vectorized() and forward_ad._current_level >= 0:
+        raise NotImplementedError(
+            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
+            f"{func} of parts in forward mode; or use torch.func.jacrev or torch.func.jacfwd"
+        )
     if torch.Tag.inplace_view in func.tags:
         raise RuntimeError(
             f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "
@@ -359,6 +369,7 @@ keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: igno
 @implements(aten.view_as_real.default)
 def view_as_real(self: ComplexTensor) -> torch.Tensor:
     is_batched = torch._C._functorch.is_legacy_batchedtensor(self._real)
-    if is_batched and not TAKING_PARTS.get():  # a tangent, which nothing writes
+    is_tangent = is_batched and forward_ad._current_level >= 0
+    if is_tangent and not TAKING_PARTS.get():  # which nothing writes, unlike some gradients
         return torch.stack([self._real, self._imag], -1)
     return RealPairs(self._real, self._imag)

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import re
 
 import pytest
 import torch
@@ -355,3 +356,40 @@ def test_a_copied_parameter_has_no_gradient():
     leaf = parameter.detach().requires_grad_()
     leaf.abs().sum().backward()
     assert copy.deepcopy(leaf).grad is not None
+
+
+def _set(name, value):
+    return lambda z: setattr(z, name, value(z))
+
+
+# Writes into the parts of a tensor that depends on the input, or into all of it.
+OF_PARTS = {
+    "imag from real": _set("imag", lambda z: z.real.clone() * 2),
+    "real by a constant": _set("real", lambda z: torch.ones(4)),
+    "imag of a slice": lambda z: setattr(z[:2], "imag", z[2:].real.clone()),
+    "pairs": lambda z: torch.view_as_real(z).mul_(2),
+    "real parts of pairs": lambda z: torch.view_as_real(z)[..., 0].copy_(z.imag.clone()),
+    "a slice of pairs": lambda z: torch.view_as_real(z)[:2].zero_(),
+    "a slice": lambda z: z.__setitem__(slice(2), z[2:] * 2),
+    "the whole": lambda z: z.copy_(z.flip(0)),
+}
+
+
+@sweeps.pairs(name=OF_PARTS, strategy=["forward-mode", "reverse-mode"])
+def test_vectorized_jacobians_of_writes_are_right_or_refused(name, strategy):
+    def function(make, x):
+        z = make(x, 2 * x) * (2 + 1j)
+        OF_PARTS[name](z)
+        return torch.cat([z.real, z.imag])
+
+    x = single(4)
+    expected = torch.func.jacrev(lambda x: function(torch.complex, x))(x)
+    try:
+        found = torch.autograd.functional.jacobian(
+            lambda x: function(trnfft.ComplexTensor, x), x, vectorize=True, strategy=strategy
+        )
+    except (NotImplementedError, RuntimeError) as error:
+        assert re.search(r"torch\.func\.jacfwd|is a view and is being modified inplace", str(error))
+        assert name not in ("a slice", "the whole")
+    else:
+        near(found, expected, sums(8))
