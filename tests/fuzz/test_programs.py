@@ -22,7 +22,7 @@ PART = 50
 
 
 @pytest.mark.weekly
-@sweeps.some("first", range(0, 300, PART), range(0, 150, PART))
+@sweeps.some("first", range(0, 300, PART), range(0, 100, PART))
 def test_programs(first):
     for seed in range(first, first + PART):
         program = drawn(seed, compiled=False)
@@ -30,7 +30,7 @@ def test_programs(first):
         assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
 
 
-@sweeps.some("seed", range(6), range(3))
+@sweeps.some("seed", range(6), range(2))
 def test_compiled_programs(seed):
     program = drawn(seed, compiled=True)
     verdict = judged(program)
