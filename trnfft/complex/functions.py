@@ -12,6 +12,7 @@ import functools
 import itertools
 import numbers
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -112,14 +113,20 @@ def _gradients(
     if is_grads_batched:  # torch's function would leave parts of the results batched
         of_one = functools.partial(_gradients, outputs, inputs, **named)
         return _vmap_internals._vmap(of_one, allow_none_pass_through=True)(grad_outputs)
-    if isinstance(grad_outputs, (list, tuple)):
-        grad_outputs = [_complex_tensor(gradient) for gradient in grad_outputs]
-    grad_outputs = _complex_tensor(grad_outputs)
+    outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
+    if grad_outputs is not None:
+        given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
+        if len(given) == len(outputs):  # else torch has an error for it
+            grad_outputs = _of_class_of(outputs, given)
     with backward_pass.under(torch._C._EnableTorchFunction):
         gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
-    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
-    pairs = zip(gradients, inputs, strict=True)
-    return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for g, x in pairs)
+    return _of_class_of((inputs,) if isinstance(inputs, torch.Tensor) else inputs, gradients)
+
+
+def _of_class_of(tensors: Iterable[Any], gradients: Iterable[Any]) -> tuple[Any, ...]:
+    """Returns the gradients; those of ComplexTensors as ComplexTensors."""
+    pairs = zip(tensors, gradients, strict=True)
+    return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for x, g in pairs)
 
 
 def _gradient(self: ComplexTensor) -> torch.Tensor | None:

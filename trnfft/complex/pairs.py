@@ -143,6 +143,10 @@ class RealPairs(torch.Tensor):
             "tensors with memory of their own; write x.clone().data_ptr()"
         )
 
+    def resolve_neg(self) -> torch.Tensor:
+        """Returns a copy of the negative of a part, as torch of what it negates lazily."""
+        return self.clone() if _are_negative(self._views) else self
+
     def apply_(self, function: Any) -> torch.Tensor:
         """Replaces each number by a Python function of it."""
         return self.copy_(self._copied().apply_(function))

@@ -202,8 +202,6 @@ def has_same_storage_numel(self: Any, other: Any) -> bool:
     """Whether a derivative lies in memory as its tensor does: both are split, or both native."""
     if not (isinstance(self, ComplexTensor) and isinstance(other, ComplexTensor)):
         return False
-    if self.stride() != other.stride():  # which torch compares, but not along dimensions of size 1
-        return False
     return aten._has_same_storage_numel.default(self._real, other._real)  # type: ignore[no-any-return]
 
 

@@ -1001,7 +1001,7 @@ class _Pairs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> ComplexTensor:
-        return join(*gradient.unbind(-1))
+        return join(gradient.select(-1, 0), gradient.select(-1, 1))  # the parts, of batched pairs
 
 
 for _function in (

@@ -288,6 +288,30 @@ def test_vectorized_jacobians_through_writes_into_native_tensors(write, use, str
         near(torch.func.jacfwd(f)(X), expected, 8 * transforms(16))
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_vectorized_jacobians_with_respect_to_complex_numbers(shape):
+    def function(z):
+        pairs = torch.view_as_complex(torch.view_as_real(z)).conj() * z
+        return torch.stack([pairs.real, z.imag])
+
+    z = trnfft.as_complex_tensor(random_complex(*shape))
+    expected = torch.autograd.functional.jacobian(function, z)
+    found = torch.autograd.functional.jacobian(function, z, vectorize=True)
+    near(trnfft.as_native(found), trnfft.as_native(expected), sums(4))
+
+
+def test_gradients_of_native_results_are_native():
+    native = random_complex(3).requires_grad_()
+    z = trnfft.as_complex_tensor(random_complex(3)).requires_grad_()
+    for function in (
+        lambda n, z: n * z.abs(),
+        torch.compile(lambda n, z: n * z.abs(), backend="aot_eager"),
+    ):
+        y = function(native, z)
+        found = torch.autograd.grad(y, [native, z], torch.ones_like(y))
+        assert [type(gradient) for gradient in found] == [torch.Tensor, trnfft.ComplexTensor]
+
+
 def test_a_vectorized_jacobian_of_complex_numbers():
     def found():
         options = {"vectorize": True, "strategy": "forward-mode"}

@@ -497,3 +497,15 @@ def test_views_in_inference_mode(view, is_parameter):
     assert trnfft.as_native(made).tolist() == expected.tolist()
     near(kept.abs(), kept_native.abs(), sums(4))
     assert trnfft.as_native(z).tolist() == native.tolist()
+
+
+def test_a_resolved_negative_is_a_copy():
+    z = ComplexTensor(torch.arange(1.0, 4), torch.arange(4.0, 7))
+    before = z.imag.clone()
+    negative = z.conj().imag.resolve_neg()
+    assert torch.equal(negative, -before)
+    negative.zero_()
+    assert torch.equal(z.imag, before)
+    part = z.imag
+    part.resolve_neg().zero_()  # no copy of what has no sign to resolve, as in torch
+    assert not part.any()
