@@ -105,7 +105,8 @@ class Polar(Block):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         z = self.names.rfft(x) + (9 + 2j)
-        y = self.names.polar(z.abs() * self.gain, z.angle() + self.gain)
+        # torch has wrong derivatives of torch.polar for a negative magnitude.
+        y = self.names.polar(z.abs() * self.gain.square(), z.angle() + self.gain)
         return self.names.irfft(y - 9, n=x.shape[-1])
 
 

@@ -98,6 +98,8 @@ def split(value: Any) -> tuple[Any, Any]:
     if isinstance(value, ComplexTensor):
         return value._real, -value._imag if is_conjugate(value) else value._imag
     if isinstance(value, torch.Tensor):
+        if value._is_zerotensor():  # a tangent without memory, which operators here would read
+            value = value.new_zeros(value.shape)
         # Lazy conjugation and negation is visible above this place, and would be lost here.
         if value.is_conj():
             value = value._conj()

@@ -417,3 +417,20 @@ def test_vectorized_jacobians_of_writes_are_right_or_refused(name, strategy):
         assert name not in ("a slice", "the whole")
     else:
         near(found, expected, sums(8))
+
+
+def test_tangents_without_memory():
+    """A process ended where a product read such a tangent of a native tensor."""
+
+    def function(z):
+        z.zero_()
+        x = z[torch.tensor([0, 0])]
+        return torch.nn.functional.linear(x, x)
+
+    z, v = (trnfft.as_complex_tensor(random_complex(1, seed=seed)) for seed in (0, 1))
+
+    def tangent(z):
+        return torch.func.jvp(function, (z,), (v,))[1]
+
+    found = torch.func.jvp(tangent, (z,), (v,))
+    assert [trnfft.as_native(x) for x in found] == [0, 0]
