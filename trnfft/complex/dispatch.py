@@ -522,7 +522,8 @@ def _changing_shape(
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:
     """Writes a tensor or a number into a tensor: real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
-        target._is_lazy = target.is_conj()  # autograd marks new tangents of lazy tensors itself
+        if forward_ad._current_level >= 0:  # autograd marks new tangents of lazy tensors itself
+            target._is_lazy = target.is_conj()
         real, imag = both(source)
         if is_conjugate(target):
             _refuse_if_traced(target)

@@ -172,9 +172,9 @@ class RealPairs(torch.Tensor):
 
     def _gives_parts(self) -> bool:
         """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
-        if torch._C._functorch.is_legacy_batchedtensor(self._real):  # for writes that are batched
+        if self.of_function or is_in_graph(self._real) or TAKING_PARTS.get():
             return True
-        return self.of_function or is_in_graph(self._real) or TAKING_PARTS.get()
+        return torch._C._functorch.is_legacy_batchedtensor(self._real)  # for writes into batches
 
     def _whole(self) -> torch.Tensor:
         if not any(view.func == aten.as_strided.default for view in self._views):
@@ -225,8 +225,8 @@ class RealPairs(torch.Tensor):
 def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
-    is_written = isinstance(pairs, RealPairs) and written_by(func)
-    if is_written and is_vectorized() and forward_ad._current_level >= 0:
+    is_forward = is_vectorized() and forward_ad._current_level >= 0
+    if is_forward and isinstance(pairs, RealPairs) and written_by(func):
         raise NotImplementedError(
             f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
             f"{func} of parts in forward mode; or use torch.func.jacrev or torch.func.jacfwd"

@@ -284,7 +284,8 @@ class ComplexTensor(torch.Tensor):
             kept = int(is_in_place(func))
             rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
             args = (*args[:kept], *rest)
-        if args and _is_native_target(args[0]) and is_in_place(func):
+        is_ours = not args or isinstance(args[0], ComplexTensor)
+        if not is_ours and _is_native_target(args[0]) and is_in_place(func):
             # torch's derivative of the write would give what is written a native gradient.
             rest, kwargs = tree_map_only(
                 ComplexTensor, ComplexTensor.to_complex, (args[1:], kwargs)
