@@ -37,6 +37,7 @@ def test_compiled_programs(seed):
     assert verdict.kind != "different", f"seed {seed}: {verdict.text}\n{program}"
 
 
+@pytest.mark.weekly
 @sweeps.some("seed", range(40), range(6))
 def test_programs_on_models(seed):
     program = model_drawing.drawn(seed)
