@@ -13,6 +13,12 @@ import cachetools
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def after_fork(function: Callable[[], None]) -> None:
+    """Lets every forked process call the function first."""
+    if hasattr(os, "register_at_fork"):  # Windows has no forks
+        os.register_at_fork(after_in_child=function)
+
+
 def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
     """Returns a decorator that keeps a function's results by its arguments, which are hashable.
 
@@ -41,9 +47,7 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
         call.cache_clear = clear
         call.cache_info = lambda: keeping.cache_info()
         clear()
-        if hasattr(os, "register_at_fork"):  # Windows has no forks
-            # The threads for whose results the forked process would wait do not exist there.
-            os.register_at_fork(after_in_child=clear)
+        after_fork(clear)  # the threads for whose results it would wait do not exist there
         return call
 
     return decorate

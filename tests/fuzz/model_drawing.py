@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -31,14 +32,13 @@ def drawn(seed: int) -> Program:
     program = _with_one_of(draw, program, [f"opt = {text}" for text in OPTIMIZERS], "model")
     for i in range(draw.randint(3, 8)):
         kind = draw.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
-        texts = [text.replace("{{", "{").replace("}}", "}") for text in TABLES[kind]]
-        program = _with_one_of(draw, program, texts, kind, f"t{i}")
+        program = _with_one_of(draw, program, TABLES[kind], kind, f"t{i}")
     end = [Step("end", "t8 = flat(m.parameters())", "t8"), Step("end", "t9 = gradients(m)", "t9")]
     return replace(program, steps=(*program.steps, *end))
 
 
 def _with_one_of(
-    draw: random.Random, program: Program, texts: list[str], kind: str, result: str = ""
+    draw: random.Random, program: Program, texts: Sequence[str], kind: str, result: str = ""
 ) -> Program:
     """Returns the program with one step more, if an attempt finds one that torch accepts."""
     for _ in range(TRIES):

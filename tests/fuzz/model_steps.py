@@ -51,7 +51,7 @@ RESULTS = (
     "{result} = traced(m)(x)",
     "{result} = copy.deepcopy(m)(x)",
     "{result} = stored(m)(x)",
-    "{result} = functional_call(m, {{k: v * 0.5 for k, v in m.named_parameters()}}, (x,))",
+    "{result} = functional_call(m, {k: v * 0.5 for k, v in m.named_parameters()}, (x,))",
     "{result} = flat(torch.func.grad(lambda p: loss(functional_call(m, p, (x,))))"
     "(dict(m.named_parameters())).values())",
     "{result} = flat(torch.func.vmap(torch.func.grad(lambda p, v: loss(functional_call(m, p, "
@@ -97,8 +97,8 @@ WRITES = (
     "[p.detach().numpy().__imul__(0.9) for p in m.parameters() if not p.is_complex()]",
     "torch.nn.utils.vector_to_parameters("
     "torch.nn.utils.parameters_to_vector(m.parameters()) * 0.9, m.parameters())",
-    "m.load_state_dict({{k: v * 0.9 for k, v in m.state_dict().items()}})",
-    "m.load_state_dict({{k: v * 0.9 for k, v in m.state_dict().items()}}, assign=True)",
+    "m.load_state_dict({k: v * 0.9 for k, v in m.state_dict().items()})",
+    "m.load_state_dict({k: v * 0.9 for k, v in m.state_dict().items()}, assign=True)",
     "m = copy.deepcopy(m)",
     "m = stored(m)",
     "m.eval()",

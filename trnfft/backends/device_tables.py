@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,8 +29,7 @@ class Shared:
 
 
 _shared: WeakValueDictionary[Any, torch.Tensor] = WeakValueDictionary()
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_shared.clear)
+cache.after_fork(_shared.clear)
 
 
 def held_bytes(tables: Any) -> int:

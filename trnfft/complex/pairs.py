@@ -34,6 +34,7 @@ from trnfft.complex.tensor import (
     is_seen_by_compiler,
     is_vectorized,
     keep_from_compiler,
+    not_vectorized,
     recorded_whole,
 )
 
@@ -227,10 +228,7 @@ def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     pairs = args[0]
     is_forward = is_vectorized() and forward_ad._current_level >= 0
     if is_forward and isinstance(pairs, RealPairs) and written_by(func):
-        raise NotImplementedError(
-            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
-            f"{func} of parts in forward mode; or use torch.func.jacrev or torch.func.jacfwd"
-        )
+        raise not_vectorized(f"{func} of parts in forward mode")
     if torch.Tag.inplace_view in func.tags:
         raise RuntimeError(
             f"{func} of a view of the parts of a ComplexTensor is not allowed, as they have no "

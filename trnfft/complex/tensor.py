@@ -786,16 +786,21 @@ def is_vectorized() -> bool:
     return torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
 
 
+def not_vectorized(what: str) -> NotImplementedError:
+    """Returns the error of what torch.autograd.functional cannot vectorize."""
+    return NotImplementedError(
+        f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for {what}; "
+        f"or use torch.func.jacrev or torch.func.jacfwd"
+    )
+
+
 @contextlib.contextmanager
 def naming_vectorize(what: Any) -> Iterator[None]:
     """Says where an error comes from that torch raises because the parts are batched."""
     try:
         yield
     except RuntimeError as error:
-        raise NotImplementedError(
-            f"argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
-            f"{what} of these ComplexTensors; or use torch.func.jacrev or torch.func.jacfwd"
-        ) from error
+        raise not_vectorized(f"{what} of these ComplexTensors") from error
 
 
 def is_in_graph(part: torch.Tensor) -> bool:
@@ -1050,10 +1055,7 @@ class _PartsUnderTransforms(_Split):
     @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
         if torch._C._functorch.is_legacy_batchedtensor(z):  # not a class, so without views
-            raise NotImplementedError(
-                "argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
-                "the forward mode of torch.view_as_complex; or use torch.func.jacfwd"
-            )
+            raise not_vectorized("the forward mode of torch.view_as_complex")
         return parts_of(z)
 
     @staticmethod

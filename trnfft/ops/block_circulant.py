@@ -25,7 +25,7 @@ from trnfft.backends.half_spectrum import interior
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import is_transformed
+from trnfft.complex.tensor import is_transformed, not_vectorized
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
@@ -137,10 +137,7 @@ def _(
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
     """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
     if not is_compiling() and torch._C._functorch.is_legacy_batchedtensor(matrix):
-        raise NotImplementedError(
-            "argument 'vectorize' of torch.autograd.functional is True, allowed is False for "
-            "block circulant layers; or use torch.func.jacrev or torch.func.jacfwd"
-        )
+        raise not_vectorized("block circulant layers")
     spectra = rfft(matrix.unflatten(-1, (-1, k)))
     parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]
     return torch.stack(parts, 1)

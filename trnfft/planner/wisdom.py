@@ -40,7 +40,7 @@ import platformdirs
 import nki_kernels
 import nki_sim
 from nki_sim import hardware
-from trnfft.cache import cached
+from trnfft.cache import after_fork, cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
@@ -79,8 +79,7 @@ def _after_fork() -> None:
     _lock = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_after_fork)
+after_fork(_after_fork)
 
 
 def key_of(problem: Problem | PlanRow) -> Key:
