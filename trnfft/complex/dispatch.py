@@ -101,11 +101,12 @@ def split(value: Any) -> tuple[Any, Any]:
         if value._is_zerotensor():  # a tangent without memory, which operators here would read
             value = value.new_zeros(value.shape)
         # Lazy conjugation and negation is visible above this place, and would be lost here.
-        if value.is_conj():
-            value = value._conj()
-            return value.real, -value.imag
+        is_conjugated = value.is_conj()  # a tensor can be negated, too
+        value = value._conj() if is_conjugated else value
         value = -value._neg_view() if value.is_neg() else value
-        return (value.real, value.imag) if value.is_complex() else (value, None)
+        if not value.is_complex():
+            return value, None
+        return value.real, -value.imag if is_conjugated else value.imag
     if isinstance(value, complex):
         return value.real, value.imag
     return value, None

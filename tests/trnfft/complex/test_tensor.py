@@ -589,6 +589,16 @@ def test_linearized_functions_have_the_tangents_of_jvp(name):
     assert_same(tangent(split(v)), of_v)
 
 
+def test_functionalized_writes_into_a_part_of_a_conjugate():
+    def write(z):
+        z.imag[...] = 1
+        return z.abs()
+
+    z = ComplexTensor(torch.tensor([2.0]), torch.tensor([3.0])).conj()
+    torch.func.functionalize(write)(z)
+    assert z.resolve_conj().to_complex().tolist() == [2 + 1j]
+
+
 def test_what_cannot_be_functionalized_says_so():
     with pytest.raises(NotImplementedError, match=r"functionalize.*make_fx"):
         torch.func.functionalize(lambda x: ComplexTensor(x, x))(torch.ones(2))
