@@ -373,5 +373,7 @@ def view_as_real(self: ComplexTensor) -> torch.Tensor:
     is_batched = torch._C._functorch.is_legacy_batchedtensor(self._real)
     is_tangent = is_batched and forward_ad._current_level >= 0
     if is_tangent and not TAKING_PARTS.get():  # which nothing writes, unlike some gradients
+        if self.storage_offset() or not self.is_contiguous():  # torch compares its strides
+            raise not_vectorized("parts of views of these ComplexTensors")
         return torch.stack([self._real, self._imag], -1)
     return RealPairs(self._real, self._imag)
