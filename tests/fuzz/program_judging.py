@@ -231,7 +231,8 @@ def _difference(program: Program, name: str, x: Any, expected: Any) -> str:
             return f"{what}class: {name} has {type(each).__name__}"
         for attribute in ("shape", "dtype", "requires_grad", "is_leaf"):
             found, right = getattr(each, attribute), getattr(wanted, attribute)
-            is_tracked = attribute in ("requires_grad", "is_leaf") and each.requires_grad
+            is_tracked = attribute in ("requires_grad", "is_leaf")
+            is_tracked = is_tracked and (each.requires_grad or bool(what))
             if attribute in ("requires_grad", "is_leaf") and is_jacobian:
                 continue  # no graph leads through these: docs/interoperability.md
             if is_tracked and (kind in ("jvp", "gradient", "compiled") or what):

@@ -32,6 +32,7 @@ from trnfft.complex.tensor import (
     is_conjugate,
     is_in_graph,
     is_vectorized,
+    is_view,
     keep_from_compiler,
     naming_vectorize,
     of_parts,
@@ -228,11 +229,6 @@ def _has_conjugate(values: Iterable[Any]) -> bool:
         elif isinstance(x, (list, tuple)) and _has_conjugate(x):
             return True
     return False
-
-
-def is_view(overload: OpOverload) -> bool:
-    """Returns whether the results share memory with an argument."""
-    return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 
 
 def inference_of_view(overload: OpOverload, args: tuple[Any, ...]) -> bool | None:

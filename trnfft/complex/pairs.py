@@ -22,7 +22,6 @@ from trnfft.complex.dispatch import (
     each_of_lists,
     implements,
     inference_of_view,
-    is_view,
     joined,
     keys_of_batches,
     written_by,
@@ -33,9 +32,11 @@ from trnfft.complex.tensor import (
     is_in_graph,
     is_seen_by_compiler,
     is_vectorized,
+    is_view,
     keep_from_compiler,
     not_vectorized,
     recorded_whole,
+    with_storage,
 )
 
 
@@ -54,6 +55,7 @@ class RealPairs(torch.Tensor):
     _imag: torch.Tensor
     _views: tuple[View, ...]
     of_function = False
+    _is_argument = False  # as of a ComplexTensor
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
@@ -203,7 +205,9 @@ class RealPairs(torch.Tensor):
     def __tensor_unflatten__(
         parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any
     ) -> RealPairs:
-        return RealPairs(parts["_real"], parts["_imag"], *context)
+        made = RealPairs(parts["_real"], parts["_imag"], *context)
+        made._is_argument = is_in_graph(made._real)
+        return made
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -220,7 +224,7 @@ class RealPairs(torch.Tensor):
         if (keys := keys_of_batches()) is not None:
             with torch._C._ForceDispatchKeyGuard(*keys):
                 return _dispatched(func, args, kwargs)
-        return _dispatched(func, args, kwargs)
+        return with_storage(func, args, _dispatched(func, args, kwargs))
 
 
 def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

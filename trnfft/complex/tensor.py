@@ -52,7 +52,8 @@ _PARTS_OF = {
     torch.complex128: torch.float64,
 }
 
-_OWN = ("_real", "_imag", "_is_lazy", "_traced")  # the attributes of every ComplexTensor
+# the attributes of every ComplexTensor
+_OWN = ("_real", "_imag", "_is_lazy", "_traced", "_is_argument")
 
 aten = torch.ops.aten
 
@@ -99,6 +100,7 @@ class ComplexTensor(torch.Tensor):
     _is_lazy = False  # a copy of torch's dispatch key for conjugation, which is slow to read
     # The parts as torch.jit.trace records them, which sees real tensors only.
     _traced: tuple[torch.Tensor, torch.Tensor] | None = None
+    _is_argument = False  # whether it is an argument of a graph that is being made, or a view
 
     if TYPE_CHECKING:  # torch's annotations say Tensor
         __add__: Any
@@ -316,6 +318,7 @@ class ComplexTensor(torch.Tensor):
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
+            return with_storage(func, args, table.dispatch(func, args, kwargs))
         return table.dispatch(func, args, kwargs)
 
     def __dir__(self) -> list[str]:
@@ -333,7 +336,9 @@ class ComplexTensor(torch.Tensor):
         real, imag = parts["_real"], parts["_imag"]
         if stride is not None and _differ_in_name(real, stride):
             real, imag = (part.as_strided(size, stride) for part in (real, imag))
-        return with_conjugation(_wrapped(real, imag), context)
+        made = with_conjugation(_wrapped(real, imag), context)
+        made._is_argument = is_in_graph(real)
+        return made
 
     def __coerce_same_metadata_as_tangent__(
         self, context: bool | None, expected_type: Any = None
@@ -530,6 +535,27 @@ def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
     return z
 
 
+def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
+    """Returns the results of an operator in a graph, where views have the storage of an argument.
+
+    From the storage torch.compile knows what it has to make again as a view of the argument. Only
+    strides are known then, so that a conjugate of the argument has a storage of its own.
+    """
+    if not args or not getattr(args[0], "_is_argument", False) or not is_view(overload):
+        return results
+    is_lazy = args[0].is_conj()
+    for made in results if isinstance(results, (list, tuple)) else (results,):
+        if hasattr(type(made), "_is_argument") and made.is_conj() == is_lazy:
+            torch._functionalize_unsafe_set(made, args[0])  # type: ignore[attr-defined]
+            made._is_argument = True
+    return results
+
+
+def is_view(overload: Any) -> bool:
+    """Returns whether the results of an operator share memory with an argument."""
+    return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
+
+
 def keep_from_compiler(code: CodeType) -> None:
     """Keeps torch.compile out of this code, where compiled functions fall back to eager mode.
 
@@ -612,8 +638,8 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
         is_kept = (
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
-        is_view = type(part) is torch.Tensor and part._is_view()  # every DTensor is one, of a shard
-        if is_kept or is_view or part.is_neg():
+        has_base = type(part) is torch.Tensor and part._is_view()  # as every DTensor, of a shard
+        if is_kept or has_base or part.is_neg():
             # torch cannot detach tangents where torch.autograd.functional vectorizes.
             is_batched = torch._C._functorch.is_legacy_batchedtensor(part)
             yield part.clone() if is_batched else part.detach().clone()

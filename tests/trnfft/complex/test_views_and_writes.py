@@ -281,6 +281,40 @@ def test_what_compiled_functions_do_not_use_has_no_gradient():
     assert a.grad is None and w.grad is not None
 
 
+def set_real(z):
+    z[:1].real = z[1:].imag
+    return z * 2
+
+
+def write_afterwards(view):
+    def run(z):
+        view(z).mul_(3)
+        return z * z
+
+    return run
+
+
+VIEWS_OF_ARGUMENTS = {
+    "one": lambda z: z[0],
+    "columns": lambda z: z[:, 1:].t(),
+    "one of several": lambda z: (z * 2, z.view(6))[1],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_OF_ARGUMENTS)
+def test_views_that_a_compiled_function_returns_are_written(name):
+    view = VIEWS_OF_ARGUMENTS[name]
+    found = gradient(
+        ComplexTensor, write_afterwards(torch.compile(view, backend="aot_eager")), False
+    )
+    near(found, gradient(torch.complex, write_afterwards(view), False), sums(16))
+
+
+def test_parts_of_views_are_set_where_a_graph_breaks():
+    expected = gradient(torch.complex, set_real, False)
+    near(gradient(ComplexTensor, set_real, True), expected, sums(8))
+
+
 def test_compiled_functions_do_not_write_into_conjugates():
     a = leaf()
     run = torch.compile(lambda z: z.mul_(2), backend="aot_eager")
