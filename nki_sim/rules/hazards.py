@@ -152,7 +152,7 @@ def _interleaved(a: NkiTensor, b: NkiTensor) -> bool:
     return False
 
 
-@functools.lru_cache(1024)  # each keeps two layouts
+@functools.lru_cache(256)  # each keeps two layouts
 def _periods(a: Layout, b: Layout) -> list[tuple[int, int, int]]:
     """Returns the periods of two layouts, and how much of a period each layout covers."""
     dims = [dims_of(a), dims_of(b)]

@@ -12,8 +12,8 @@ from typing import Any
 
 from nki_sim import dtypes
 
-CAPACITY = 1024  # layouts; a launch of the longest kernels here needs a few dozen
-_INDICES = 1024  # indices that a layout remembers
+CAPACITY = 256  # layouts; a launch of the longest kernels here needs a few dozen
+_INDICES = 128  # indices that a layout remembers
 
 
 # What the rules and costs of instructions may depend on beside shape, strides and dtype: the first
