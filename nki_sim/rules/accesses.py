@@ -11,7 +11,7 @@ import functools
 import itertools
 from typing import Any
 
-from nki_sim.views.layout import Layout
+from nki_sim.views.layout import CAPACITY, Layout
 from nki_sim.views.tensor import NkiTensor
 
 FEW = 64  # accesses up to which a look at each of them is faster
@@ -150,7 +150,7 @@ def _spans(t: NkiTensor, row: int) -> list[tuple[int, int]]:
     return [(first, end), rows, columns]
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(CAPACITY)
 def _width(layout: Layout, row: int) -> int:
     """Returns the bytes of a row that views of a layout touch, or 0 if rows differ."""
     dims = [(n, s * layout.itemsize) for n, s in dims_of(layout)]
