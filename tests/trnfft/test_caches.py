@@ -201,3 +201,13 @@ def test_a_compiled_convolution_follows_the_precision():
             exact = compiled(x, h)
     near(fast, exact, 3 * transforms(100))
     near(exact, torch.tensor(np.convolve(np.ones(75), np.ones(26))[None]).float(), transforms(128))
+
+
+def test_compiled_graphs_on_disk_tell_tensors_apart():
+    a = torch.arange(9.0).reshape(3, 3)
+    z = ComplexTensor(a, -a)
+    others = [z.mT, z[:2], z[1:], z[:, 1:], z.conj(), z.detach().requires_grad_()]
+    others += [ComplexTensor(a.double(), a.double()), ComplexTensor(a.to("meta"), a.to("meta"))]
+    keys = [x._stable_hash_for_caching() for x in (z, *others)]
+    assert len(set(keys)) == len(keys)
+    assert ComplexTensor(a, a)._stable_hash_for_caching() == keys[0]

@@ -18,11 +18,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import hashlib
 import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -351,8 +353,16 @@ class ComplexTensor(torch.Tensor):
         return with_conjugation(of_parts(real, imag), context)
 
     def _stable_hash_for_caching(self) -> str:
-        """Returns a constant: compiled code of two tensors differs only where their parts do."""
-        return "trnfft.ComplexTensor"
+        """Returns, for the key of a compiled graph on disk, everything that the graph may rest on.
+
+        torch adds its own version, and the operators of the function that is compiled.
+        """
+        parts = [
+            (tuple(x.shape), x.stride(), x.storage_offset(), x.dtype, x.device, x.is_inference())
+            for x in (self._real, self._imag)
+        ]
+        described = type(self).__name__, parts, self.requires_grad, is_conjugate(self), _sources()
+        return hashlib.sha256(repr(described).encode()).hexdigest()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         z: Any = self.detach()
@@ -533,6 +543,13 @@ def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
         torch._C._set_conj(z, is_lazy)
         z._is_lazy = is_lazy
     return z
+
+
+@functools.cache
+def _sources() -> str:
+    """Returns a hash of the code that computes operators of ComplexTensors."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
@@ -1176,7 +1193,10 @@ def _split(name: str, z: torch.Tensor) -> ComplexTensor:
 def split(z: torch.Tensor) -> ComplexTensor:
     """Returns a native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
     if not is_sharded(z):
-        return join(*parts_of(z))
+        real, imag = parts_of(z)
+        if z.is_inference():  # torch does not know there that these are views
+            real, imag = real.clone(), imag.clone()
+        return join(real, imag)
     from trnfft.complex import dtensor  # here, as it loads DTensor
 
     return join(*dtensor.each_part(z, parts_of))

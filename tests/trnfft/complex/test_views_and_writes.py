@@ -498,6 +498,18 @@ def test_parameters_of_pairs_are_moved_and_copied(change):
     assert list(dict(layer.named_parameters())) == ["weight"]
 
 
+def test_splitting_copies_in_inference_mode():
+    with torch.inference_mode():
+        native = torch.ones(3, dtype=torch.complex64)
+        array = native.clone().numpy()
+        for z in (trnfft.as_complex_tensor(native), ComplexTensor.from_numpy(array)):
+            z.mul_(2)
+    later = trnfft.as_complex_tensor(native)  # of what was made in inference mode, after it
+    with torch.no_grad():
+        later.mul_(2)
+    assert native.tolist() == array.tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     "view",
     [
