@@ -9,7 +9,7 @@ Lines of a page that begin with two colons are replaced:
     ::kernels                   a table of the pages in docs/reference/kernels
     ::algorithms                a table of the planner's registry
     ::index                     the names that each page of the reference documents
-    ::rules NAME                a table of the lint's rules of a kind: RULES, DEPRECATED, CONTESTED
+    ::rules NAME                a table of the lint's rules of a kind, such as RULES or CONTESTED
     ::readme                    README.md below its title; links lead to pages of this site
 
 Two forms of GitHub become those of mkdocs: "> [!WARNING]", and the ends "#gh-light-mode-only" and

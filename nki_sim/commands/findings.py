@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nki_sim.lint import Violation
     from nki_sim.timeline.timeline import Timeline
 
-_LEVELS = {"error": "error", "deprecated": "warning", "contested": "note"}
+_LEVELS = {"error": "error", "deprecated": "warning", "warning": "warning", "contested": "note"}
 
 
 @dataclass(frozen=True)

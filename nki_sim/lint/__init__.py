@@ -16,11 +16,11 @@ from typing import Any
 from nki_sim import releases
 
 from .checker import Checker
-from .rules import CONTESTED, DEPRECATED, RULES
+from .rules import CONTESTED, DEPRECATED, RULES, WARNINGS
 from .source import definition_of, unwrap
 from .violation import Violation
 
-__all__ = ["CONTESTED", "DEPRECATED", "RULES", "Violation", "lint"]
+__all__ = ["CONTESTED", "DEPRECATED", "RULES", "WARNINGS", "Violation", "lint"]
 
 
 def lint(kernel: Any, contested: bool = False, release: str | None = None) -> list[Violation]:
@@ -37,7 +37,7 @@ def lint(kernel: Any, contested: bool = False, release: str | None = None) -> li
     Returns:
         The violations of the kernel, followed by those of its helpers in the order in which the
         kernel uses them. The list is empty if there are no violations. Violations of `DEPRECATED`
-        have the severity "deprecated".
+        have the severity "deprecated", and those of `WARNINGS` the severity "warning".
 
     Raises:
         TypeError: `kernel` is not a Python function, or its source cannot be read.

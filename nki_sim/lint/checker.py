@@ -47,6 +47,7 @@ from .source import (
     assigned_to,
     assigned_values,
     bound_names,
+    changed_globals,
     counters,
     definition_of,
     is_none,
@@ -504,7 +505,8 @@ class Checker(Tiles):
             if callable(value) and value not in BUILTINS:
                 self.report("unsupported-builtin", name)
         elif is_mutable(value):
-            self.report("mutable-global", name)
+            is_changed = name in changed_globals(self.function)
+            self.report("mutable-global" if is_changed else "constant-global", name)
         elif isinstance(value, type):
             self.check_class(name, value)
         elif (inner := unwrap(value)) is not None:

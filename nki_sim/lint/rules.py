@@ -3,7 +3,7 @@
 NKI 0.7 traces a kernel as plain Python. NKI 0.6 parses a subset of Python. A rule holds in both
 releases, or in one of them; `rules_of` says which rules hold in a release.
 
-Sources in `RULES`, `DEPRECATED` and `CONTESTED`:
+Sources in `RULES`, `DEPRECATED`, `WARNINGS` and `CONTESTED`:
 
 quickstart nki/get-started/quickstart-implement-run-kernel.rst of the SDK 2.32
 guide      NKI Language Guide (values, control flow, classes, "Kernel Caching")
@@ -22,8 +22,9 @@ spectral-dns, vllm-neuron, others: further public projects that compiled their k
 nkilib     AWS's nki-library (NKI 0.3), whose kernels use the construct
 
 Violations of `RULES` are errors. `DEPRECATED` has constructs that still work and will be removed.
+`WARNINGS` has constructs that are right unless something outside of the file interferes.
 `CONTESTED` has constructs that a record calls broken and another source shows; `lint(kernel,
-contested=True)` reports these, too. Each of the three has a severity of its own. In NKI 0.6,
+contested=True)` reports these, too. Each of the four has a severity of its own. In NKI 0.6,
 keywords in calls of nl and nisa are documented and allowed, and so are omitted defaults of an
 NKIObject's constructor, as the guide writes `C(1)` for a class with two fields. Keywords of
 constructors are contested.
@@ -236,6 +237,15 @@ DEPRECATED: dict[str, tuple[str, str]] = {
 
 RULES: dict[str, tuple[str, str]] = {**_OF_BOTH, **_OF_PARSER, **_OF_TRACER}
 
+# Constructs that work as long as nothing else happens.
+WARNINGS: dict[str, tuple[str, str]] = {
+    "constant-global": (
+        "guide",
+        "a kernel is cached by its arguments, and would not see that another module changes this "
+        "global, which its own file does not change; make the global a tuple",
+    ),
+}
+
 # rule -> (sources against / sources for, message)
 CONTESTED: dict[str, tuple[str, str]] = {
     "assert": (
@@ -271,7 +281,7 @@ CONTESTED: dict[str, tuple[str, str]] = {
     ),
 }
 
-ALL_RULES = {**RULES, **DEPRECATED, **CONTESTED}
+ALL_RULES = {**RULES, **DEPRECATED, **WARNINGS, **CONTESTED}
 
 # Constructs that are contested in the parser only, as a tracer runs all of them.
 _CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
@@ -280,14 +290,17 @@ _CONTESTED_OF_PARSER = frozenset(CONTESTED) - {"view-broadcast"}
 def rules_of(release: str) -> frozenset[str]:
     """Returns the names of the rules that hold in a release of NKI."""
     if release == PARSED:
-        return frozenset({**_OF_BOTH, **_OF_PARSER, **CONTESTED})
-    return frozenset({**_OF_BOTH, **_OF_TRACER, **DEPRECATED, **CONTESTED}) - _CONTESTED_OF_PARSER
+        return frozenset({**_OF_BOTH, **_OF_PARSER, **WARNINGS, **CONTESTED})
+    traced = {**_OF_BOTH, **_OF_TRACER, **DEPRECATED, **WARNINGS, **CONTESTED}
+    return frozenset(traced) - _CONTESTED_OF_PARSER
 
 
 def severity_of(rule: str) -> str:
-    """Returns the severity of a rule: "error", "deprecated" or "contested"."""
+    """Returns the severity of a rule: "error", "deprecated", "warning" or "contested"."""
     if rule in DEPRECATED:
         return "deprecated"
+    if rule in WARNINGS:
+        return "warning"
     return "contested" if rule in CONTESTED else "error"
 
 

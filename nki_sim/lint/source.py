@@ -70,6 +70,57 @@ def _definitions(text: str) -> dict[tuple[str, int], Definition]:
     return found
 
 
+# Methods by which lists, dicts, sets and NumPy's arrays change.
+_CHANGING = frozenset(
+    {"add", "append", "clear", "discard", "extend", "fill", "insert", "pop", "popitem", "remove"}
+    | {"resize", "reverse", "setdefault", "sort", "update"}
+)
+
+
+def changed_globals(function: FunctionType) -> frozenset[str]:
+    """Returns the names, such as `ROWS`, whose objects change by statements of the function's file.
+
+    A global that is bound twice, or named by `global`, is one of them.
+    """
+    try:
+        return _changed("".join(inspect.findsource(function)[0]))
+    except (OSError, SyntaxError):
+        return frozenset()
+
+
+@functools.lru_cache(maxsize=32)
+def _changed(text: str) -> frozenset[str]:
+    tree = ast.parse(text)
+    names = [ast.unparse(target) for node in tree.body for target in _targets(node)]
+    found = {name for name in names if names.count(name) > 1}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            found.update(node.names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in _CHANGING:
+                found.add(ast.unparse(_whole(node.func.value)))
+        else:
+            inner = [x for x in _targets(node) if isinstance(x, ast.Subscript | ast.Attribute)]
+            found.update(ast.unparse(_whole(x.value)) for x in inner)
+            if isinstance(node, ast.AugAssign):
+                found.add(ast.unparse(_whole(node.target)))
+    return frozenset(found)
+
+
+def _targets(node: ast.AST) -> list[ast.expr]:
+    """Returns what a statement assigns or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        return [x for t in node.targets for x in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """Returns `x` of x[i][j]."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
 def bound_names(definition: ast.AST) -> Iterator[str]:
     """Yields every name that the function binds: parameters, assignments, inner functions."""
     for node in ast.walk(definition):

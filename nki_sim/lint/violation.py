@@ -11,9 +11,9 @@ class Violation:
         file: Path of the source file.
         line: Line in that file, starting at 1.
         function: Name of the kernel or helper that contains the line.
-        rule: Key into `RULES`, `DEPRECATED` or `CONTESTED`.
+        rule: Key into `RULES`, `DEPRECATED`, `WARNINGS` or `CONTESTED`.
         message: What is wrong, and what to write instead.
-        severity: "error", "deprecated", or "contested" if the sources disagree.
+        severity: "error", "deprecated", "warning", or "contested" if the sources disagree.
     """
 
     file: str

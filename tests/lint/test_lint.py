@@ -18,8 +18,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from nki_sim import releases
-from nki_sim.lint import CONTESTED, DEPRECATED, RULES, Violation, lint
-from nki_sim.lint.rules import rules_of
+from nki_sim.lint import CONTESTED, RULES, Violation, lint
+from nki_sim.lint.rules import rules_of, severity_of
 
 # What a test module may refer to. The linter reads source, so `nl` needs no real content.
 PREAMBLE = """
@@ -296,11 +296,12 @@ BAD_BODIES = [
     ("impure", "y = time.time()"),
     ("impure", "y = os.environ['ROWS']"),
     ("neuronxcc", "y = old_nl.load(x)"),
-    ("mutable-global", "y = TABLE['a']"),
+    ("constant-global", "y = TABLE['a']"),
     ("mutable-global", "ROWS.append(1)"),
     ("mutable-global", "ROWS[0] = 1"),
-    ("mutable-global", "y = NESTED[1]"),
-    ("mutable-global", "y = MATRIX[0]"),
+    ("mutable-global", "MATRIX[0][1] = 1"),
+    ("constant-global", "y = NESTED[1]"),
+    ("constant-global", "y = MATRIX[0]"),
     ("plain-class", "y = Plain()"),
     ("plain-class", "y = PLAIN.size"),
     ("decorated-helper", "y = cached(n)"),
@@ -327,7 +328,7 @@ BAD_FUNCTIONS = [
     ("keyword-only", "def kernel(\n    x,\n    *,\n    n=4,  #\n):\n    pass"),
     ("list-argument", "def kernel(x, order=[0, 1]):  #\n    pass"),
     ("list-argument", "def kernel(\n    x,\n    order: list[int],  #\n):\n    pass"),
-    ("mutable-global", "def kernel(x, order=ROWS):  #\n    pass"),
+    ("constant-global", "def kernel(x, order=ROWS):  #\n    pass"),
     ("lambda", "kernel = lambda x: x  #"),
 ]
 
@@ -418,7 +419,7 @@ TRACED_BODIES = [
     ("deprecated-range", "for i in nl.sequential_range(0, n):\n    pass"),
     ("deprecated-range", "for i in nl.static_range(n):\n    pass"),
     ("launch-bracket", "y = cached[2](x)"),
-    ("mutable-global", "y = [TABLE[k] for k in 'a']"),
+    ("constant-global", "y = [TABLE[k] for k in 'a']"),
     ("impure", "y = [draw() for _ in range(n)]"),
     ("unknown-name", "y = [nl.expp(t) for t in x]"),
     ("unknown-name", "def inner():\n    return nl.expp(x)  #\nreturn inner()"),
@@ -548,7 +549,7 @@ def test_bad_body_of_a_traced_kernel(module, rule, body):
     if "module_body" in body:  # of the preamble
         expected = "    return i" if "result" in body else "    nisa.memset(i, i // 2)"
     assert set(summary(found)) == {(rule, expected)}
-    assert {v.severity for v in found} == {"deprecated" if rule in DEPRECATED else "error"}
+    assert {v.severity for v in found} == {severity_of(rule)}
 
 
 @pytest.mark.parametrize("body", TRACED_GOOD_BODIES.values(), ids=TRACED_GOOD_BODIES)
