@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import inspect
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from nki_sim.installed_nki import SIMULATOR_VARIABLE
 from nki_sim.launch.kernel import Kernel
@@ -57,6 +59,53 @@ def import_file(path: str) -> ModuleType:
         raise
     except BaseException as error:  # the error of pytest.importorskip is not an Exception
         raise NotImported(path) from error
+
+
+class Absent(ModuleType):
+    """What stands for a module that cannot be imported, and for everything in it."""
+
+    __all__: list[str] = []
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the function that is decorated, or an object of which nothing is known."""
+        is_decorator = len(args) == 1 and not kwargs and inspect.isfunction(args[0])
+        return args[0] if is_decorator else self
+
+    def __mro_entries__(self, bases: Any) -> tuple[()]:
+        return ()
+
+
+def import_alone(path: str) -> ModuleType:
+    """Imports a file without what its imports cannot load, whose names stand for nothing known.
+
+    Raises:
+        Exception: a statement of the file needs what is missing.
+    """
+    file = Path(path).resolve()
+
+    def load(name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return builtins.__import__(name, *args, **kwargs)
+        except Exception:  # whatever a sibling raises
+            return Absent(name)
+
+    name = f"{file.stem}_alone"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    vars(module)["__builtins__"] = vars(builtins) | {"__import__": load}
+    try:
+        exec(compile(file.read_bytes(), file, "exec"), vars(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def _imported(file: Path) -> ModuleType:

@@ -6,10 +6,11 @@ import argparse
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from nki_sim import releases
+from nki_sim.launch.kernel import Kernel
 from nki_sim.lint import lint
 
 from . import findings, kernel_file, outputs, settings
@@ -106,14 +107,29 @@ def _check(file: str, contested: bool, found: list[Finding]) -> int | None:
             kernels = kernel_file.kernels_of(kernel_file.import_file(file))
         except kernel_file.NotImported as error:
             assert error.__cause__ is not None
-            found.append(findings.of_error(error.__cause__))
-            return None
+            finding = findings.of_error(error.__cause__)
+            kernels = _kernels_alone(file)
+            if not kernels:
+                found.append(finding)
+                return None
+            message = f"{finding.message}; the file was checked without what it imports from there"
+            found.append(replace(finding, message=message, level="warning"))
         for kernel in kernels.values():
             try:
                 found += findings.of_violations(lint(kernel, contested))
             except TypeError as error:
                 raise CommandError(f"{file}: {error}") from None
         return len(kernels)
+
+
+def _kernels_alone(file: str) -> dict[str, Kernel]:
+    """Returns the kernels of a file that cannot be imported as a whole, as far as it can be."""
+    try:
+        return kernel_file.kernels_of(kernel_file.import_alone(file))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 as SystemExit; the error of the whole import is shown
+        return {}
 
 
 def run(arguments: list[str] | None = None) -> int:

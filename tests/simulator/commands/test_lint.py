@@ -98,6 +98,19 @@ def test_kernels_in_packages_may_import_each_other(here, folder):
     assert err == "1 kernel in 1 file checked for NKI 0.6, 1 error\n"
 
 
+def test_a_kernel_is_checked_where_a_sibling_cannot_be_imported(here, folder):
+    package = folder / "model"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .weights import absent")
+    (package / "weights.py").write_text("import absent_module")
+    (package / "again.py").write_text(AGAIN.replace("helper", "absent").replace("bad", "weights"))
+    (package / "worse.py").write_text(AGAIN + "    return [x for _ in range(2)]\n")
+    code, out, err = here("lint", "--nki", "0.6", package)
+    assert code == 1 and err == "2 kernels in 2 files checked for NKI 0.6, 1 error\n"
+    assert "weights.py:1: warning: ModuleNotFoundError: No module named 'absent_module'; the" in out
+    assert "worse.py:9: error: comprehensions" in out
+
+
 HELPER = """def helper(x):
     return [x for _ in range(2)][0]
 """
