@@ -655,13 +655,21 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
         is_kept = (
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
-        has_base = type(part) is torch.Tensor and part._is_view()  # as every DTensor, of a shard
+        has_base = type(part) is torch.Tensor and _is_part(part)  # every DTensor is a view
         if is_kept or has_base or part.is_neg():
             # torch cannot detach tangents where torch.autograd.functional vectorizes.
             is_batched = torch._C._functorch.is_legacy_batchedtensor(part)
             yield part.clone() if is_batched else part.detach().clone()
         else:
             yield part.detach() if part.requires_grad else part
+
+
+def _is_part(x: torch.Tensor) -> bool:
+    """Returns whether a tensor is a view; of inference tensors, a view of a part of the memory.
+
+    torch does not note the views of inference tensors.
+    """
+    return x._is_view() or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -1194,7 +1202,7 @@ def split(z: torch.Tensor) -> ComplexTensor:
     """Returns a native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
     if not is_sharded(z):
         real, imag = parts_of(z)
-        if z.is_inference():  # torch does not know there that these are views
+        if torch.compiler.is_compiling():  # where `join` does not know that these are views
             real, imag = real.clone(), imag.clone()
         return join(real, imag)
     from trnfft.complex import dtensor  # here, as it loads DTensor

@@ -510,6 +510,12 @@ def test_splitting_copies_in_inference_mode():
     assert native.tolist() == array.tolist() == [1, 1, 1]
 
 
+def test_splitting_copies_in_compiled_functions():
+    native = torch.ones(3, dtype=torch.complex64)
+    torch.compile(trnfft.as_complex_tensor, backend="aot_eager")(native).mul_(2)
+    assert native.tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     "view",
     [
