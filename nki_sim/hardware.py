@@ -128,6 +128,9 @@ class NeuronCore:
     gpsimd_float32: str = DOUBTFUL  # documented; refused on trn1
     transposed_lines: str = WRONG  # the verifier of trn2's compiler; nki-library aligns for it
     transposed_pitch: str = DOUBTFUL  # one reading of that record; nki-library does so
+    # The document of nc_transpose forbids it. A published kernel does it on trn1, and not on trn2.
+    transposes_into_float32: str = WRONG
+    accumulates_onto_others: str = CONTESTED  # undefined by documents; defined on v4
     live_registers: str = WRONG
     dynamic_rows: str = FINE  # documents use such addresses
     dma_written_ahead: str = CONTESTED  # measured on v2
@@ -264,6 +267,7 @@ TRN1 = NeuronCore(
     neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
     efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice as much [instances]
     launches=measured_times.XLA_LAUNCHES,
+    transposes_into_float32=CONTESTED,
     ranges=(
         Range("dma_copy_ns", 133.0, 425.0),  # 100 tiles [128, 2] [cs149]; the step of 64^3 [hw]
         Range("static_dma_ns", 0.0, 320.0),  # at most that of 600 copies [cs149]
@@ -300,6 +304,7 @@ TRN2 = replace(
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
     gpsimd_float32=DOUBTFUL,
+    transposes_into_float32=WRONG,
     transposed_lines=WRONG,
     narrow_stationaries=FINE,
     shared_sbuf_port=False,
@@ -342,6 +347,7 @@ TRN3 = replace(
     psum_operand_banks=8,
     background_transposes=True,
     fast_16_bit_scalar=True,
+    accumulates_onto_others=FINE,
     psum_bank_groups=CONTESTED,
     ranges=(  # no record: those of trn2, and rates as far below and above the modelled ones
         *[one for one in TRN2.ranges if not one.field.endswith(("bytes_per_ns", "vector_ghz"))],

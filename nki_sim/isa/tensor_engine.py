@@ -8,6 +8,7 @@ import numpy as np
 
 from nki_sim import dtypes, hardware
 from nki_sim.enums import MemoryRegion, engine, matmul_perf_mode
+from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue, instruction
 from nki_sim.instructions.work import ArrayPass
 from nki_sim.rules import accumulation, device_rules
@@ -307,7 +308,7 @@ def _with_accumulation(
     instruction wrote the element of PSUM before.
     """
     shape, name = dst.shape, dst.dtype
-    onto_others = rules.chip.generation >= 4
+    onto_others = rules.chip.accumulates_onto_others == hardware.FINE
     is_first = accumulate is not None and not accumulate
     is_direct = is_first and name == "float32" and len(shape) == 2
 
@@ -330,8 +331,7 @@ def _with_accumulation(
     def onto(target: NkiTensor) -> Any:
         mask = accumulation.written_by_matmul(target)
         if accumulate:
-            if not (onto_others and np.all(_written(target))):
-                _check_accumulation(rules, target, mask)
+            _check_accumulation(rules, target, mask)
             return True
         if is_first:
             return False
@@ -352,9 +352,14 @@ def _written(t: NkiTensor) -> Any:
 
 
 def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
-    if mask is False or (mask is not True and not mask.all()):
-        rule = "no matmul has initialised this PSUM: pass accumulate=False to the first product"
-        raise rules.fail("accumulate", f"True for {target.storage.describe()}", rule)
+    if mask is True or (mask is not False and mask.all()):
+        return
+    value = f"True for {target.storage.describe()}"
+    if not np.all(_written(target)):
+        rule = "nothing has initialised this PSUM: pass accumulate=False to the first product"
+        raise rules.fail("accumulate", value, rule)
+    broken = Break("accumulate-onto-others", "accumulate", value)
+    active().broke(rules.instruction, broken)
 
 
 @instruction
@@ -368,12 +373,14 @@ def nc_transpose(
     rules = Rules("nisa.nc_transpose")
     rules.output("dst", dst)
     rules.tile("data", data)
-    rules.same_dtype(dst=dst, data=data)
     p, f = data.shape[0], free_size(data)
     if dst.shape[0] != f or free_size(dst) != p:
         value = f"a tile of shape {dst.shape}"
         raise rules.fail("dst", value, f"must have {f} partitions of {p} elements")
     chosen = _transpose_engine(rules, dst, data, engine)
+    into_float32 = chosen == "tensor" and dst.dtype == "float32" != data.dtype
+    if not into_float32:
+        rules.same_dtype(dst=dst, data=data)
     shape = dst.shape
 
     def run(outs: list[Any], ins: list[Any]) -> None:
@@ -385,6 +392,8 @@ def nc_transpose(
     _matmul_cost(issue, data, data, f, p, rules.chip.native_transpose)
     issue.is_transpose = True
     _note_device_rules(rules, issue, (data, p, f), (), False)
+    if into_float32:
+        issue.breaks += (Break("transpose-dtype", "dst", f"a tile of {dst.dtype}"),)
     if not rules.chip.native_transpose:
         issue.run = _inexact_transpose(dst, p, f)
     return issue

@@ -51,6 +51,20 @@ RULES = {
         "as one strided run",
         "vllm-neuron's MoE kernel: wrong products on trn2, right ones in AWS's simulator",
     ),
+    "transpose-dtype": Rule(
+        "transposes_into_float32",
+        "a transpose by the Tensor engine needs a dst of the dtype of its data: make the PSUM tile "
+        "of that dtype",
+        "the document of nisa.nc_transpose; against it, the comment of a published kernel: on trn1 "
+        "all results of the array are float32, on trn2 they have the dtype of the input",
+    ),
+    "accumulate-onto-others": Rule(
+        "accumulates_onto_others",
+        "another instruction than a matmul initialised this PSUM: pass accumulate=False to the "
+        "first product",
+        "the document of nisa.nc_matmul: undefined on v2 and v3, defined on v4; against it, "
+        "published kernels that begin with nl.zeros in PSUM",
+    ),
     "tensors-in-sequences": Rule(
         "tensors_in_sequences",
         "wrap_nki takes tensors in a tuple or list for constants: pass each tensor as an argument "

@@ -73,7 +73,7 @@ def test_a_probe_breaks_the_rule_that_it_settles_and_its_twin_none(name):
     # Of TRN1, as on later chips small tiles are documented; a rule that is cleared has no breaks.
     core = replace(hardware.TRN1, **{RULES[probe.rule].field: hardware.CONTESTED})
     arguments = probe.drawn(0)
-    with hardware.select(core), nki_sim.allow(*RULES):
+    with hardware.select(core), nki_sim.allow(*RULES), nki_sim.sources():
         of_kernel = nki_sim.dry_run(probe.kernel, *probe.packed(arguments)).waived_rules
         of_twin = nki_sim.dry_run(probe.twin, *arguments).waived_rules
     assert of_kernel == {probe.rule} and of_twin == set()

@@ -611,7 +611,38 @@ def verdict(body, chip):
     return "warning" if caught else "nothing"
 
 
+def onto_zeros():
+    """Two times the product of ones, of which the first is added to zeros."""
+    tile, total = operand((64, 64), 1.0), nl.zeros((64, 64), nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, tile, tile, accumulate=True)
+    nisa.nc_matmul(total, tile, tile, accumulate=True)
+    result = new((64, 64))
+    nisa.tensor_copy(result, total)
+    return result
+
+
+def into_float32():
+    tile, turned = new((64, 32), "bfloat16"), new((32, 64), buffer=nl.psum)
+    nisa.memset(tile, value=1.5)
+    nisa.nc_transpose(turned, tile)
+    result = new((32, 64))
+    nisa.tensor_copy(result, turned)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("body", "rule", "value"),
+    [(onto_zeros, "accumulate-onto-others", 128.0), (into_float32, "transpose-dtype", 1.5)],
+)
+def test_values_where_a_rule_is_waived(body, rule, value):
+    for chip in CHIPS:
+        with hardware.select(chip), nki_sim.strict(), device_rules.allow(rule):
+            assert (nki_sim.simulate(lambda: to_hbm(body()))() == value).all()
+
+
 BREAKS = {
+    "zeros": (onto_zeros, ("warning", "warning", "nothing")),
+    "transposed dtype": (into_float32, ("warning", "error", "error")),
     "groups": (groups(2, 2), ("error", "error", "warning")),  # no record speaks of trn3
     "dimensions": (loaded(lambda t: t.permute((0, 2, 1))), ("warning", "warning", "warning")),
     "small": (sized(16, 16), ("warning", "nothing", "nothing")),

@@ -156,7 +156,7 @@ def test_indirect_operands_of_a_matmul() -> None:
         i, stationary, moving = in_register(1), nl.load(x), nl.load(y)
         nisa.nc_matmul(bank.select(1, i), stationary.select(1, i), moving.select(1, i))
         nisa.nc_matmul(bank.select(1, i), stationary[:, 2], moving[:, 0], accumulate=True)
-        with pytest.raises(RULE, match="no matmul has initialised"):
+        with pytest.raises(RULE, match="nothing has initialised"):
             nisa.nc_matmul(
                 bank.select(1, in_register(0)), stationary[:, 2], moving[:, 0], accumulate=True
             )

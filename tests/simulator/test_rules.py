@@ -794,9 +794,7 @@ def matmul_stays_in_a_bank(broken):
     _matmul(n=512, dst=raw(32, 1024, buffer=nl.psum)[:, start : start + 512])
 
 
-@rule(
-    "nisa.nc_matmul", "accumulate", "no matmul has initialised this PSUM: pass", accepted_on="trn3"
-)
+@rule("nisa.nc_matmul", "accumulate", "another instruction than a matmul", accepted_on="trn3")
 def accumulation_starts_with_a_matmul(broken):
     dst = raw(32, 32, buffer=nl.psum)
     if broken:
@@ -806,7 +804,7 @@ def accumulation_starts_with_a_matmul(broken):
     _matmul(dst=dst, accumulate=True)
 
 
-@rule("nisa.nc_matmul", "accumulate", "no matmul has initialised this PSUM: pass", chip="trn3")
+@rule("nisa.nc_matmul", "accumulate", "nothing has initialised this PSUM: pass", chip="trn3")
 def nothing_accumulates_on_unwritten_psum(broken):
     dst = raw(32, 32, buffer=nl.psum)
     if not broken:
@@ -814,7 +812,7 @@ def nothing_accumulates_on_unwritten_psum(broken):
     _matmul(n=16, dst=dst[:, 0:16], accumulate=True)
 
 
-@rule("nisa.nc_matmul", "accumulate", "no matmul has initialised this PSUM")
+@rule("nisa.nc_matmul", "accumulate", "nothing has initialised this PSUM")
 def accumulation_needs_every_element(broken):
     dst = raw(32, 32, buffer=nl.psum)
     first = dst[:, 0:16] if broken else dst
@@ -822,7 +820,7 @@ def accumulation_needs_every_element(broken):
     _matmul(dst=dst, accumulate=True)
 
 
-@rule("nisa.nc_matmul", "accumulate", "no matmul has initialised this PSUM")
+@rule("nisa.nc_matmul", "accumulate", "another instruction than a matmul", accepted_on="trn3")
 def a_copy_into_psum_ends_the_accumulation(broken):
     dst = raw(32, 32, buffer=nl.psum)
     _matmul(dst=dst, accumulate=False)
@@ -973,9 +971,15 @@ def the_moving_hint_is_true(broken):
     nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_moving_onezero=True)
 
 
+@rule("nisa.nc_transpose", "dst", "needs a dst of the dtype of its data")
+def transpose_into_float32(broken):
+    dtype = nl.float32 if broken else nl.bfloat16
+    nisa.nc_transpose(raw(8, 16, dtype=dtype, buffer=nl.psum), sb(16, 8, dtype=nl.bfloat16))
+
+
 @rule("nisa.nc_transpose", "dtype", "all operands must have the same dtype")
 def transpose_does_not_cast(broken):
-    dtype = nl.float32 if broken else nl.bfloat16
+    dtype = nl.float16 if broken else nl.bfloat16
     nisa.nc_transpose(raw(8, 16, dtype=dtype, buffer=nl.psum), sb(16, 8, dtype=nl.bfloat16))
 
 
