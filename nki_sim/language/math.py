@@ -58,9 +58,7 @@ def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
             isa.tensor_scalar(out, x, op0=function, operand0=y)
             return out
         if x.shape != y.shape:
-            rule = "x and y must have the same shape: use nisa.tensor_scalar or nl.broadcast_to"
-            value = f"{x.shape} for x, {y.shape} for y"
-            raise NkiValidationError(f"nl.{name}", "the shape", value, rule)
+            x, y = _of_one_shape(name, x, y)
         out = ndarray(x.shape, dtype or _promote(x, y))
         isa.tensor_tensor(out, x, y, op=function)
         return out
@@ -73,6 +71,30 @@ def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.tensor_scalar(out, tile, op0=function, operand0=scalar, reverse0=tile is y)
     return out
+
+
+def _of_one_shape(name: str, x: NkiTensor, y: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
+    """Returns both tiles in their common shape, by NumPy's rules for equal numbers of dimensions.
+
+    A documented example of the former nl.add has rows and columns in place of tiles.
+    """
+    pairs = list(zip(x.shape, y.shape, strict=False))
+    if x.ndim != y.ndim or any(a != b and 1 not in (a, b) for a, b in pairs):
+        rule = "x and y must have the same shape, except for dimensions of size 1"
+        value = f"{x.shape} for x, {y.shape} for y"
+        raise NkiValidationError(f"nl.{name}", "the shape", value, rule)
+    shape = tuple(builtins.max(pair) for pair in pairs)
+    return _spread(x, shape), _spread(y, shape)
+
+
+def _spread(x: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
+    """Returns a view with this shape, or a copy if the view had to repeat a partition."""
+    if x.shape[0] != shape[0]:
+        return broadcast_to(x, shape)
+    for dim in range(1, x.ndim):
+        if x.shape[dim] != shape[dim]:
+            x = x.broadcast(dim, shape[dim])
+    return x
 
 
 def _make_binary(name: str, summary: str) -> Callable[..., NkiTensor]:

@@ -147,6 +147,16 @@ def test_binary(name: str, dtype: str, out: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [((40, 1), (1, 40)), ((40, 3), (1, 3)), ((40, 1), (40, 3)), ((1, 3, 5), (40, 1, 5))],
+)
+def test_binary_broadcasts(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    a, b = sample(first, "float32"), sample(second, "float32", 1)
+    assert_same(run(nl.subtract, a, b), a - b)
+    assert_same(run(nl.multiply, b, a), b * a)
+
+
+@pytest.mark.parametrize(
     ("first", "second", "out"),
     [
         ("float32", "bfloat16", "float32"),
@@ -219,7 +229,7 @@ def test_what_no_engine_computes(name: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda t: nl.add(t, t[:, 0:1]),
+        lambda t: nl.add(t, t[:, 0:2]),
         lambda t: nl.add(1.0, 2.0),
         lambda t: nl.exp(3.0),
         lambda t: nl.sum(t, axis=0),
