@@ -526,6 +526,17 @@ def test_an_error_as_large_as_what_is_allowed_is_allowed():
     assert planner.search(request(1024, max_error=best)).predicted_error == best
 
 
+def test_a_budget_in_numbers_holds_by_every_record_of_what_a_chip_rounds():
+    pairs = "dft_gemm_bf16_refined"
+    named = trnfft.plan(128, batch=65536, precision="bf16_refined", target="trn1")
+    assert named.algorithm == pairs and named.predicted_error < 2e-5 < 1.7e-3 < named.high_error
+    assert f"(by one record {named.high_error:.1e})" in named.tree()
+    with pytest.raises(NotImplementedError, match="N = 128"):
+        trnfft.plan(128, algorithms=pairs, max_error=1e-4, target="trn1")
+    coarse = trnfft.plan(128, algorithms=pairs, max_error=5e-3, target="trn1")
+    assert coarse.predicted_error == named.predicted_error
+
+
 def test_recipes_are_priced_if_their_own_error_is_allowed(priced):
     stockham = ALGORITHMS["stockham"]
     errors = {recipe: stockham.stated_error(recipe) for recipe in stockham.recipes(1024)}

@@ -187,8 +187,10 @@ def candidate_list(found: Plan, everything: bool, width: int) -> Text:
 
 def numbers_of(found: Plan, candidate: Candidate) -> tuple[str, str, str, str]:
     """Returns the times of a candidate without and with a launch, its busiest engine, its error."""
-    error = candidate.predicted_error
+    error, high = candidate.predicted_error, candidate.high_error
     shown = "" if error is None else f"{error:.1e}"
+    if high != error:
+        shown += f" to {high:.1e}"
     return time_of(candidate), with_launches_of(found, candidate), candidate.bound, shown
 
 

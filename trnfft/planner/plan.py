@@ -13,6 +13,7 @@ import msgspec
 from nki_sim import hardware
 from nki_sim.measured_times import about, in_words
 from nki_sim.time_range import time_range
+from trnfft.planner import accuracy
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
 
@@ -169,6 +170,14 @@ class Candidate:
     low_ns: float | None = None
     high_ns: float | None = None
 
+    @property
+    def high_error(self) -> float | None:
+        """The error by the least favourable record of what a chip rounds."""
+        if self.predicted_error is None:
+            return None
+        name, radices = self.recipe.algorithm, self.recipe.radices
+        return accuracy.high_error(name, radices, self.predicted_error)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields of the recipe and of the candidate as JSON types."""
         return {
@@ -283,6 +292,11 @@ class Plan(Problem):
         return self.choice.predicted_error or 0.0
 
     @property
+    def high_error(self) -> float:
+        """The relative L2 error by the least favourable record; see `docs/precision.md`."""
+        return self.choice.high_error or 0.0
+
+    @property
     def bound(self) -> str:
         """The engine that is busy for most of the time: dma, tensor, vector, scalar or gpsimd."""
         return self.choice.bound
@@ -299,6 +313,8 @@ class Plan(Problem):
     def tree(self) -> str:
         """Returns readable text: the transform, its price, and its steps."""
         error = f"relative error {self.predicted_error:.1e}"
+        if self.high_error > self.predicted_error:
+            error += f" (by one record {self.high_error:.1e})"
         ns, with_launches = self.predicted_ns, self.with_launches_ns
         if ns is None or with_launches is None:
             price = [f"on the host, not modelled, {error}"]

@@ -470,8 +470,10 @@ def search(problem: Problem, names: Names = None) -> Plan:
     """
     _check_points(problem)
     candidates, recipes = _recipes(problem, names)
-    if recipes and min(map(_error, recipes)) > problem.max_error:
-        raise NotImplementedError(_too_inaccurate(problem, min(recipes, key=_error)))
+    errors = {recipe: _error(recipe, problem) for recipe in recipes}
+    if recipes and min(errors.values()) > problem.max_error:
+        closest = min(recipes, key=errors.__getitem__)
+        raise NotImplementedError(_too_inaccurate(problem, closest, errors[closest]))
     candidates += separate_candidate(problem, solved)
     exact = _exact_candidates(problem) if names is None else []
     exact = [one for one in exact if one.recipe.algorithm != SEPARATE]  # which candidates have
@@ -580,8 +582,12 @@ def _asked(names: Names) -> list[Algorithm]:
     return [ALGORITHMS[name] for name in names]
 
 
-def _error(recipe: Recipe) -> float:
-    return ALGORITHMS[recipe.algorithm].stated_error(recipe)
+def _error(recipe: Recipe, problem: Problem) -> float:
+    """Returns the error that a problem has to allow: by all records if its budget is a number."""
+    stated = ALGORITHMS[recipe.algorithm].stated_error(recipe)
+    if problem.is_usual:
+        return stated
+    return accuracy.high_error(recipe.algorithm, recipe.radices, stated)
 
 
 def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> list[Candidate]:
@@ -591,7 +597,7 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     need no dry run. Among the others, every algorithm gets one dry run, and more until the dry runs
     took too long.
     """
-    errors = {recipe: _error(recipe) for recipe in recipes}
+    errors = {recipe: _error(recipe, problem) for recipe in recipes}
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
     is_long = len(problem.shape) >= MANY_AXES
     budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
@@ -602,7 +608,7 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     tried: set[str] = set()
     for least, recipe in _by_least_time(recipes, problem):
         name, error = recipe.algorithm, errors[recipe]
-        candidate = Candidate(recipe, None, error)
+        candidate = Candidate(recipe, None, ALGORITHMS[name].stated_error(recipe))
         lighter = ALGORITHMS[name].lighter
         is_first = name not in tried
         if error <= problem.max_error and lighter not in fitting and least < cheapest:
@@ -693,10 +699,10 @@ def _why_rejected(candidate: Candidate, best: Candidate) -> str:
     return f"takes {100 * (ratio - 1):.1g}% longer" if ratio > 1 else "takes as long"
 
 
-def _too_inaccurate(problem: Problem, closest: Recipe) -> str:
+def _too_inaccurate(problem: Problem, closest: Recipe, error: float) -> str:
     return (
         f"no kernel transforms N = {problem.n} with a relative error of at most "
-        f"{problem.max_error:.2g}: the most accurate is {closest} with {_error(closest):.2g}; "
+        f"{problem.max_error:.2g}: the most accurate is {closest} with {error:.2g}; "
         f'allow that with max_error, or use precision "double"'
     )
 

@@ -197,7 +197,7 @@ class MatrixAlgorithm(LengthAlgorithm):
     def __init__(self, dtype: str = "float32", refined: bool = False) -> None:
         self.dtype, self.refined = dtype, refined
         if dtype != "float32":
-            self.name += "_bf16_refined" if refined else "_bf16"
+            self.name += accuracy.REFINED if refined else "_bf16"
 
 
 class ShapeAlgorithm(Algorithm):
