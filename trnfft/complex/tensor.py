@@ -642,7 +642,12 @@ def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     parts = (part.detach() if part.requires_grad else part for part in (real, imag))
-    return of_parts(*(part.resolve_neg() for part in parts))
+    return of_parts(*(_with_memory(part).resolve_neg() for part in parts))
+
+
+def _with_memory(part: torch.Tensor) -> torch.Tensor:
+    """Returns a part, or zeros for a tangent without memory, which operators here would read."""
+    return part.new_zeros(part.shape) if part._is_zerotensor() else part
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -656,7 +661,9 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
         has_base = type(part) is torch.Tensor and _is_part(part)  # every DTensor is a view
-        if is_kept or has_base or part.is_neg():
+        if part._is_zerotensor():
+            yield _with_memory(part)
+        elif is_kept or has_base or part.is_neg():
             # torch cannot detach tangents where torch.autograd.functional vectorizes.
             is_batched = torch._C._functorch.is_legacy_batchedtensor(part)
             yield part.clone() if is_batched else part.detach().clone()

@@ -442,3 +442,14 @@ def test_tangents_without_memory():
 
     found = torch.func.jvp(tangent, (z,), (v * 3,))
     assert [trnfft.as_native(x) for x in found] == [0, 0]
+
+
+def test_second_tangents_of_a_transform_of_one_number():
+    """The tangent of the tangent has no memory, and a transform of one number multiplies by 1."""
+
+    def tangent(v):
+        return torch.func.jvp(lambda v: trnfft.fft(v) * v, (v,), (2 * z,))[1]
+
+    z = trnfft.ComplexTensor(torch.ones(1), torch.ones(1))
+    with trnfft.backend("matmul"):
+        assert torch.func.jvp(tangent, (z,), (3 * z,))[1].tolist() == [24j]
