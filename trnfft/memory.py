@@ -1,5 +1,7 @@
 """Checks that refuse arrays larger than the memory before they are allocated."""
 
+import ctypes
+import itertools
 import math
 import os
 from collections.abc import Iterable
@@ -8,6 +10,8 @@ import torch
 
 _FEW = 2**24  # any computer has the memory for so many elements
 _MOST_BYTES = 2**63 - 1  # of a tensor on any device
+_SEARCHES = itertools.count(1)
+_TOGETHER = 4  # searches, of 100 ms each, after which about 1 ms is spent
 
 
 def may_be_too_many(elements: int) -> bool:
@@ -50,3 +54,14 @@ def _memory() -> int:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return installed if limit == resource.RLIM_INFINITY else min(limit, installed)
+
+
+def return_freed_memory() -> None:
+    """Returns memory that searches have freed to the system, once for several searches.
+
+    What a search keeps lies between what it frees. glibc returns only the end of its heap by
+    itself; other C libraries have no such function.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None and next(_SEARCHES) % _TOGETHER == 0:
+        trim(0)

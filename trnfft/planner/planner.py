@@ -11,6 +11,7 @@ from operator import gt
 from nki_sim import hardware
 from trnfft import cache, config
 from trnfft.checks import check_flag, shown
+from trnfft.memory import return_freed_memory
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
@@ -452,9 +453,13 @@ def _real_plan(problem: Problem) -> Plan:
 
 def _found(problem: Problem, names: Names) -> Plan:
     """Returns the plan for a problem, remembered where error and algorithms are the defaults."""
-    if problem.is_usual and names is None:
-        return wisdom.recall(problem) or wisdom.remember(search(problem))
-    return search(problem, names)
+    if not problem.is_usual or names is not None:
+        return search(problem, names)
+    found = wisdom.recall(problem)
+    if found is None:
+        found = wisdom.remember(search(problem))
+        return_freed_memory()
+    return found
 
 
 def search(problem: Problem, names: Names = None) -> Plan:
