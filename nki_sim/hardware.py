@@ -129,7 +129,7 @@ class NeuronCore:
     transposed_lines: str = WRONG  # the verifier of trn2's compiler; nki-library aligns for it
     transposed_pitch: str = DOUBTFUL  # one reading of that record; nki-library does so
     # The document of nc_transpose forbids it. A published kernel does it on trn1, and not on trn2.
-    transposes_into_float32: str = WRONG
+    transposes_into_float32: str = CONTESTED
     accumulates_onto_others: str = CONTESTED  # undefined by documents; defined on v4
     live_registers: str = WRONG
     dynamic_rows: str = FINE  # documents use such addresses
@@ -267,7 +267,6 @@ TRN1 = NeuronCore(
     neuronlink_chip_bytes_per_ns=192.0,  # half of 384 GB/s [chips]
     efa_instance_bytes_per_ns=100.0,  # 800 Gbit/s; trn1n has twice as much [instances]
     launches=measured_times.XLA_LAUNCHES,
-    transposes_into_float32=CONTESTED,
     ranges=(
         Range("dma_copy_ns", 133.0, 425.0),  # 100 tiles [128, 2] [cs149]; the step of 64^3 [hw]
         Range("static_dma_ns", 0.0, 320.0),  # at most that of 600 copies [cs149]

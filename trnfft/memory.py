@@ -1,4 +1,4 @@
-"""Checks that refuse arrays larger than the memory before they are allocated."""
+"""Memory of the host: refusing arrays that exceed it, and returning what searches have freed."""
 
 import ctypes
 import itertools
@@ -62,6 +62,8 @@ def return_freed_memory() -> None:
     What a search keeps lies between what it frees. glibc returns only the end of its heap by
     itself; other C libraries have no such function.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None and next(_SEARCHES) % _TOGETHER == 0:
+    if os.name != "posix" or next(_SEARCHES) % _TOGETHER:
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
         trim(0)
