@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.model_check import (
     launch_overhead,
+    modelled_autocomp,
     modelled_labs,
     modelled_measurements,
     modelled_records,
@@ -24,6 +25,7 @@ GROUPS = {
     **modelled_records.GROUPS,
     **modelled_labs.GROUPS,
     **modelled_small_copies.GROUPS,
+    **modelled_autocomp.GROUPS,
 }
 SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 

@@ -1,15 +1,20 @@
 """Published measurements of NKI kernels on NeuronCores, each with its source.
 
-The figures here are those of AWS's documentation and of Autocomp; `device_records`, `labs_records`
-and `small_copies_records` have the others. Paths belong to github.com/aws-neuron/aws-neuron-sdk at
-the named commit. A comment says where a value was read off a figure. Each value is compared with
-the modelled time of the kernel that `published_kernels` rebuilds. The seed article's times are in
-bench/seed_article/figures.py.
+The figures here are those of AWS's documentation and two of Autocomp; `device_records`,
+`labs_records`, `small_copies_records` and `autocomp_records` have the others. Paths belong to
+github.com/aws-neuron/aws-neuron-sdk at the named commit. A comment says where a value was read off
+a figure. Each value is compared with the modelled time of the kernel that `published_kernels`
+rebuilds. The seed article's times are in bench/seed_article/figures.py.
 """
 
 from __future__ import annotations
 
-from bench.model_check import device_records, labs_records, small_copies_records
+from bench.model_check import (
+    autocomp_records,
+    device_records,
+    labs_records,
+    small_copies_records,
+)
 from bench.model_check.measurement import HELD_OUT, INPUT, Measurement, whole_kernels
 
 SDK = "aws-neuron-sdk 81ce03ae (2026-08-21)"
@@ -46,6 +51,7 @@ ABOUT = {
     **device_records.ABOUT,
     **labs_records.ABOUT,
     **small_copies_records.ABOUT,
+    **autocomp_records.ABOUT,
 }
 
 # Bytes a partition, and the height in pixels of the point above the axis of nki-dma-intro-1.jpg.
@@ -161,6 +167,7 @@ PUBLISHED = (
     *device_records.RECORDS,
     *labs_records.RECORDS,
     *small_copies_records.RECORDS,
+    *autocomp_records.RECORDS,
 )
 
 LEFT_OUT = {
@@ -174,4 +181,5 @@ LEFT_OUT = {
     **device_records.LEFT_OUT,
     **labs_records.LEFT_OUT,
     **small_copies_records.LEFT_OUT,
+    **autocomp_records.LEFT_OUT,
 }
