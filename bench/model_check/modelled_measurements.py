@@ -90,7 +90,7 @@ def blocked_matmul(dtype: str) -> Modelled:
         operands = spec(dtype, k, M), spec(dtype, k, N)
         return times_us(timeline_of(kernels.matmul_blocks, *operands, 16, 2, 8))
 
-    return continued(depth, 1024, K)
+    return continued(depth, 2048, K)
 
 
 def matmul_trn1() -> Modelled:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_sim.enums import reduce_cmd
 from nki_sim.errors import NkiValidationError
 from nki_sim.running import active, current
 from nki_sim.views.tensor import NkiTensor
@@ -100,6 +101,7 @@ class Issue:
         "writes_where",
         "undefined",
         "meets",
+        "in_turn",
         "recorded",
         "signature",
     )
@@ -157,6 +159,7 @@ class Issue:
         self.skips_out_of_bounds = False
         self.writes_where: Any = None  # function of ins: mask of written elements; None: all
         self.undefined: tuple[int, ...] = ()  # writes whose values are undefined afterwards
+        self.in_turn = False  # uses state of its engine, in turn with others of its queue
         self.meets: Any = None  # for core_barrier and sendrecv: what both programs must agree on
 
 
@@ -172,6 +175,7 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         issue = function(*[_own(value) for value in args], **own)
         _locate(issue, parameters, (*args, *kwargs.values()), len(args), kwargs)
         issue.signature = signature
+        issue.in_turn = issue.in_turn or any(type(v) is reduce_cmd for v in (*args, *own.values()))
         if session.warned == warned:  # else the next call must warn, too
             session.issues.put(signature, issue)
         return issue

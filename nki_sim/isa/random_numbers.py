@@ -97,7 +97,7 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
         bits = _draw(chosen, outs[0], lanes)
         outs[0][...] = bits.astype(f"u{outs[0].itemsize}").view(outs[0].dtype)
 
-    return stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen))
+    return _in_turn(stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen)))
 
 
 @instruction
@@ -131,7 +131,7 @@ def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
     if not reads:
         _check_range(rules, *(column(label, []) for label in bounds))
     factor = _factor(rules, "vector")
-    return stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
+    return _in_turn(stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst)))
 
 
 def _check_range(rules: Rules, low: Any, high: Any) -> None:
@@ -169,7 +169,7 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
         kept = _uniform("vector", value, lanes) >= chance
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
-    return stream(rules.instruction, "vector", run, {"dst": dst}, reads)
+    return _in_turn(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
 
 
 @instruction
@@ -188,7 +188,7 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
         seed = int(ins[0].reshape(-1).view(np.uint32)[0])
         active().generators["vector"] = _Xorwow(_STREAMS["vector"], seed)
 
-    return stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds})
+    return _in_turn(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
 
 
 def _state_engine(rules: Rules, requested: Any, operand: str, t: NkiTensor) -> str:
@@ -221,7 +221,7 @@ def rand_set_state(
         words = ins[0].reshape(-1, streams, _WORDS)
         _generator(chosen).states[:, lanes] = np.moveaxis(words, -1, 0)
 
-    return stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds})
+    return _in_turn(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
 
 
 @instruction
@@ -242,4 +242,10 @@ def rand_get_state(
         words = np.moveaxis(_generator(chosen).states[:, lanes], 0, -1)
         outs[0][...] = words.reshape(outs[0].shape)
 
-    return stream(rules.instruction, chosen, run, {"dst": dst}, {})
+    return _in_turn(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
+
+
+def _in_turn(issue: Issue) -> Issue:
+    """Keeps the order of instructions that read or write an engine's state of random numbers."""
+    issue.in_turn = True
+    return issue

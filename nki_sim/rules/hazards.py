@@ -35,6 +35,7 @@ def note_accesses(
             wait_for_writes(waits, t, n, whole)
         storage.reads[user if whole else (id(t), user)] = t, n, stream
         storage.last_users[user] = n
+        storage.accesses.append(n)
     # An instruction of an in-order stream follows all others of its stream.
     own = "none" if is_dma else stream
     for t in writes:
@@ -49,6 +50,7 @@ def note_accesses(
             wait_for_reads(waits, t, n, own, storage.is_tracked_whole)
         note_write(t, n, stream)
         storage.last_users[user] = n
+        storage.accesses.append(~n)
 
 
 def note_write(t: NkiTensor, n: int, stream: str) -> None:

@@ -17,7 +17,7 @@ from nki_sim.rules.dma_written import check_dma_written
 
 from .engines import Engines, Place
 from .memory_over_time import held_memory
-from .schedule import Core, Schedule, add_waits
+from .schedule import Core, Ordered, Reading, Schedule, add_edges
 
 _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
@@ -26,28 +26,19 @@ class PairSchedule(Schedule):
     """A `Schedule` of two cores: instruction n of the second is ``placed.second_begin`` + n."""
 
     def __init__(self, pair: Any) -> None:
-        for session in pair.sessions:
-            add_waits(session)
         first, second = pair.sessions
         split = len(first.trace)
-        orders = [
-            first.order or range(split),
-            [split + n for n in second.order or range(len(second.trace))],
-        ]
-        trace, wait_kinds = _separated(first)
-        others, later = _separated(second)
-        trace += [
-            (issue, [m + split if m >= 0 else m - split for m in waits], name)
-            for issue, waits, name in others
-        ]
-        wait_kinds |= {split + n: kinds for n, kinds in later.items()}
+        for session in pair.sessions:
+            add_edges(session)
+        self._chip = first.chip
+        self._compiled = _reading(pair, [Ordered.as_compiled(one) for one in pair.sessions])
+        self._written = _reading(pair, [Ordered.as_written(one) for one in pair.sessions])
+        self.names = [name for session in pair.sessions for _, _, name in session.trace]
         if first.notes is not None:
             self.notes = [*first.notes, *second.notes]
-        meetings = [(a, split + b) for a, b in pair.meetings]
-        _join(meetings, orders, trace, wait_kinds)
         banks = {split + n: taken for n, taken in second.banks.items()}
-        self._cores, self._banks = [Core(first), Core(second, split)], [first.banks, banks]
-        self.placed = self._place_first(first.chip, trace, wait_kinds)
+        self._banks = [first.banks, banks]
+        self.placed = self._compiled.place(first.chip, self._engines(first.chip))
         check_dma_written(first, self.placed)
         check_dma_written(second, self.placed, split)
         self.held = [held_memory(first, self.placed), held_memory(second, self.placed, split)]
@@ -58,42 +49,64 @@ class PairSchedule(Schedule):
         return [_Engines(chip, hbm, banks) for banks in self._banks]
 
 
-def _separated(session: Any) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
-    """Returns the trace of a session without joints, and the kinds of its waits."""
-    trace, wait_kinds = [], dict(session.wait_kinds)
-    for n, (issue, waits, name) in enumerate(session.trace):
+def _reading(pair: Any, ordered: list[Ordered]) -> Reading:
+    """Returns the instructions of both cores as one reading."""
+    one, other = ordered
+    split = len(one.issues)
+    waits, wait_kinds = _separated(one)
+    others, later = _separated(other)
+    waits += [[m + split if m >= 0 else m - split for m in found] for found in others]
+    wait_kinds |= {split + n: kinds for n, kinds in later.items()}
+    issues = one.issues + other.issues
+    orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
+    _join([(a, split + b) for a, b in pair.meetings], orders, issues, waits, wait_kinds)
+    first, second = pair.sessions
+    cores = [Core(first, 0, one.order), Core(second, split, other.order)]
+    return Reading(issues, waits, cores, [], wait_kinds)
+
+
+def _separated(ordered: Ordered) -> tuple[list[Any], dict[int, list[tuple[int, str]]]]:
+    """Returns the waits of one core without joints, and the kinds of its waits."""
+    separated, wait_kinds = [], dict(ordered.wait_kinds)
+    for n, waits in enumerate(ordered.waits):
         found = separate(waits)
         if found is not waits and n in wait_kinds:
             kinds = wait_kinds[n]
             wait_kinds[n] = [(len(separate(waits[:first])), kind) for first, kind in kinds]
-        trace.append((issue, found, name))
-    return trace, wait_kinds
+        separated.append(list(found))
+    return separated, wait_kinds
 
 
 def _join(
-    meetings: list[tuple[int, int]], orders: list[Sequence[int]], trace: Any, wait_kinds: Any
+    meetings: list[tuple[int, int]],
+    orders: list[Sequence[int]],
+    issues: list[Issue],
+    waits: list[list[int]],
+    wait_kinds: Any,
 ) -> None:
     """Makes both instructions of a meeting wait for the waits of either, others for both."""
     if not meetings:
         return
     partner = {n: m for a, b in meetings for n, m in ((a, b), (b, a))}
-    for _, waits, _ in trace:
-        for m in list(waits):
+    for found in waits:
+        for m in list(found):
             other = partner.get(m if m >= 0 else ~m)
             if other is not None:
-                waits.append(other if m >= 0 else ~other)
-    before = {n: m for order in orders for n, m in _queued_before(order, partner, trace)}
+                found.append(other if m >= 0 else ~other)
+    before = {n: m for order in orders for n, m in _queued_before(order, partner, issues)}
     for a, b in meetings:
-        both = trace[a][1] + trace[b][1] + [before[n] for n in (a, b) if n in before]
-        trace[a][1][:] = trace[b][1][:] = both
+        both = waits[a] + waits[b] + [before[n] for n in (a, b) if n in before]
+        waits[a][:] = waits[b][:] = both
         wait_kinds[a] = wait_kinds[b] = []
 
 
-def _queued_before(order: Sequence[int], partner: dict[int, int], trace: Any) -> Any:
+def _queued_before(
+    order: Sequence[int], partner: dict[int, int], issues: list[Issue]
+) -> Any:
     """Yields (meeting, the instruction before it in its queue, as a wait)."""
     last: dict[str, int] = {}
     for n in order:
-        issue = trace[n][0]
+        issue = issues[n]
         if n in partner and issue.queue in last:
             m = last[issue.queue]
             yield n, m if issue.engine == "dma" else ~m

@@ -14,6 +14,7 @@ import heapq
 import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from operator import index
 from threading import Lock
 from typing import Any
@@ -26,6 +27,7 @@ from nki_sim.instructions.work import priced
 from nki_sim.rules.accesses import Joint
 from nki_sim.rules.dma_written import check_dma_written
 
+from .compiler_order import CompilerOrder
 from .device_loops import DeviceLoop
 from .engines import ENGINES, Engines
 from .memory_over_time import Held, held_memory
@@ -49,13 +51,12 @@ class _Queue:
         self.last = last
 
 
-def add_waits(session: Any) -> None:
-    """Adds waits to a launch's trace: edges of depends_on and with_schedule, reuse of memory."""
+def add_edges(session: Any) -> None:
+    """Adds the edges of depends_on and with_schedule to the waits of a launch's trace."""
     for n, m in session.extra_edges:
         waits = session.trace[n][1]
         session.note_waits(n, waits, DEPENDS_ON)
         waits.append(m)
-    add_memory_waits(session)
 
 
 class Core:
@@ -69,12 +70,12 @@ class Core:
         loops: the loops that have ended.
     """
 
-    def __init__(self, session: Any, first: int = 0) -> None:
+    def __init__(self, session: Any, first: int, order: Sequence[int]) -> None:
+        self.chip: NeuronCore = session.chip
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
         self._issues = [issue for issue, _, _ in session.trace]
         count = len(session.trace)
-        order = session.order or range(count)
         self.steps = _steps(session.loop_marks, order, first)
         self.times = [1] * count
         for loop in {loop for _, loop in session.loop_marks}:
@@ -236,86 +237,56 @@ class _Placing:
 _one_at_a_time = Lock()
 
 
-class Schedule:
-    """The times of one launch, and what prices by other readings of the records need.
+class Reading:
+    """The instructions of a launch in one order, with all that they wait for.
 
     Attributes:
-        placed: when each instruction runs.
-        names: the names that the kernel gives the instructions.
-        notes: one for each instruction, if the launch has taken notes, or None.
-        held: the memory of the tiles of each core.
+        issues: the instructions, those of the second core behind those of the first.
+        cores: one or two, with the order of their instructions.
+        wait_kinds: of an instruction the kinds of its waits, as in a session.
     """
 
-    notes: list[Note] | None = None
-    _joints: list[Joint] = []  # waits that instructions share
-
-    def __init__(self, session: Any) -> None:
-        add_waits(session)
-        self.notes = session.notes
-        self._cores, self._banks = [Core(session)], [session.banks]
-        self._joints = [joint for storage in session.storages for joint in storage.joints]
-        self.placed = self._place_first(session.chip, session.trace, session.wait_kinds)
-        self.held: list[Held] = [held_memory(session, self.placed)]
-        check_dma_written(session, self.placed)
-
-    def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of each core."""
-        return [Engines(chip, self._banks[0])]
-
-    def _place_first(
+    def __init__(
         self,
-        chip: NeuronCore,
-        trace: list[tuple[Issue, list[int], str]],
+        issues: list[Issue],
+        waits: list[list[Any]],
+        cores: list[Core],
+        joints: list[Joint],
         wait_kinds: dict[int, list[tuple[int, str]]],
-    ) -> Placed:
-        """Places the instructions of a trace, and keeps its waits as one list.
-
-        A list for each instruction would be most of the objects that Python's garbage collector
-        goes through.
-        """
-        self.names = [name for _, _, name in trace]
-        waits = [found for _, found, _ in trace]
-        issues = [issue for issue, _, _ in trace]
-        placed = self._place(chip, issues, self._cores, waits, wait_kinds)
+    ) -> None:
+        self.issues, self.cores, self.wait_kinds = issues, cores, wait_kinds
+        self._joints = joints  # waits that instructions share
+        # One list, as a list for each instruction would be most of the objects that Python's
+        # garbage collector goes through.
         self._waits = list(itertools.chain.from_iterable(waits))
         self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
-        return placed
 
-    @functools.cached_property
-    def low_ns(self) -> float:
-        """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
-        return min(self.placed.total_ns, self._total_ns_on(self.placed.chip.cheapest))
-
-    @functools.cached_property
-    def high_ns(self) -> float:
-        """The total in ns by the dearest reading of the records: ``NeuronCore.dearest``."""
-        return max(self.placed.total_ns, self._total_ns_on(self.placed.chip.dearest))
-
-    def _total_ns_on(self, chip: NeuronCore) -> float:
-        """Returns the total with the costs of ``chip``; order and memory stay as they are."""
-        new: dict[int, Issue] = {}
-        for issue in self.placed.issues:
-            if id(issue) not in new:
-                new[id(issue)] = priced(issue, chip)
-        issues = [new[id(issue)] for issue in self.placed.issues]
-        cores = [copy.copy(core) for core in self._cores]
+    def place(self, chip: NeuronCore, engines: list[Engines]) -> Placed:
+        """Returns when each instruction runs with the costs of ``chip`` and on new engines."""
+        issues = self.issues
+        if chip is not self.cores[0].chip:
+            new: dict[int, Issue] = {}
+            for issue in issues:
+                if id(issue) not in new:
+                    new[id(issue)] = priced(issue, chip)
+            issues = [new[id(issue)] for issue in issues]
         ends = self._ends_of_waits
         waits = [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        cores = [copy.copy(core) for core in self.cores]
         with _one_at_a_time if self._joints else nullcontext():  # joints belong to one placing
-            return self._place(chip, issues, cores, waits, {}).total_ns
+            return self._place(chip, issues, waits, cores, engines)
 
     def _place(
         self,
         chip: NeuronCore,
         issues: list[Issue],
+        waits: list[list[Any]],
         cores: list[Core],
-        waits: list[list[int]],
-        wait_kinds: dict[int, list[tuple[int, str]]],
+        engines: list[Engines],
     ) -> Placed:
-        engines = self._engines(chip)
         for core, own in zip(cores, engines, strict=True):
             core.starts_on(own)
-        placing = _Placing(issues, waits, wait_kinds, self._joints)
+        placing = _Placing(issues, waits, self.wait_kinds, self._joints)
         for step in zip(*[core.steps for core in cores], strict=True):
             placing.run_step(cores, step)
         last = max(cores, key=lambda core: core.begin)
@@ -335,3 +306,85 @@ class Schedule:
             loops=[loop for core in cores for loop in core.loops],
             busy={name: max(own.busy[name] for own in engines) for name in ENGINES},
         )
+
+
+class Schedule:
+    """The times of one launch, and what prices by other readings need.
+
+    Attributes:
+        placed: when each instruction runs, in the order that the compiler may choose.
+        names: the names that the kernel gives the instructions.
+        notes: one for each instruction, if the launch has taken notes, or None.
+        held: the memory of the tiles of each core.
+    """
+
+    notes: list[Note] | None = None
+
+    def __init__(self, session: Any) -> None:
+        self._chip = session.chip
+        self._banks = [session.banks]
+        add_edges(session)
+        self._compiled = Ordered.as_compiled(session).reading(session)
+        self._written = Ordered.as_written(session).reading(session)
+        self.notes = session.notes
+        self.names = [name for _, _, name in session.trace]
+        self.placed = self._compiled.place(session.chip, self._engines(session.chip))
+        self.held: list[Held] = [held_memory(session, self.placed)]
+        check_dma_written(session, self.placed)
+
+    def _engines(self, chip: NeuronCore) -> list[Engines]:
+        """Returns new engines of each core."""
+        return [Engines(chip, self._banks[0])]
+
+    @functools.cached_property
+    def as_written(self) -> Placed:
+        """When each instruction runs if the compiler keeps program order."""
+        return self._written.place(self._chip, self._engines(self._chip))
+
+    @functools.cached_property
+    def low_ns(self) -> float:
+        """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
+        chip = self._chip.cheapest
+        return min(
+            self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns
+        )
+
+    @functools.cached_property
+    def high_ns(self) -> float:
+        """The total in ns by the dearest reading of the records: ``NeuronCore.dearest``."""
+        chip = self._chip.dearest
+        return max(
+            self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns
+        )
+
+
+@dataclass
+class Ordered:
+    """The instructions of one core in one order; of an instruction the waits, and their kinds."""
+
+    issues: list[Issue]
+    waits: list[list[Any]]
+    order: Sequence[int]
+    joints: list[Joint]
+    wait_kinds: dict[int, list[tuple[int, str]]]
+
+    @classmethod
+    def as_compiled(cls, session: Any) -> Ordered:
+        """Returns the instructions of a session in the order that the compiler may choose."""
+        found = CompilerOrder(session)
+        return cls(found.issues, found.waits, found.order, found.joints, found.wait_kinds)
+
+    @classmethod
+    def as_written(cls, session: Any) -> Ordered:
+        """Returns the instructions of a session in program order; changes the session's trace."""
+        add_memory_waits(session)
+        joints = [joint for storage in session.storages for joint in storage.joints]
+        issues = [issue for issue, _, _ in session.trace]
+        waits = [found for _, found, _ in session.trace]
+        order = session.order or range(len(issues))
+        return cls(issues, waits, order, joints, session.wait_kinds)
+
+    def reading(self, session: Any) -> Reading:
+        """Returns the reading of a launch on one core."""
+        core = Core(session, 0, self.order)
+        return Reading(self.issues, self.waits, [core], self.joints, self.wait_kinds)

@@ -161,6 +161,7 @@ class Storage:
         "reads",
         "joints",
         "last_users",
+        "accesses",
         "is_tracked_whole",
     )
 
@@ -188,6 +189,8 @@ class Storage:
         self.reads: dict[Any, tuple[NkiTensor, int, str]] = {}
         self.joints: list[Any] = []  # waits for many of them
         self.last_users: dict[str | int, int] = {}
+        # Of a tile in SBUF or PSUM: n where instruction n reads it, ~n where it writes it, in order.
+        self.accesses: list[int] = []
         self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
 
     def allocate(self, np_type: np.dtype[Any]) -> None:
