@@ -11,5 +11,7 @@
 small kernels that others timed; `labs_records`, `labs_kernels` and `modelled_labs` for whole
 kernels; `small_copies_records`, `vector_add_kernels`, `turbulence_kernels` and
 `modelled_small_copies` for kernels with many small copies; `autocomp_records`, `autocomp_kernels`
-and `modelled_autocomp` for kernels that Autocomp's search produced.
+and `modelled_autocomp` for kernels that Autocomp's search produced; `nkibench_records`,
+`nkibench_kernels` and `modelled_nkibench` for whole kernels of a benchmark; `convolution_records`,
+`convolution_kernels` and `modelled_convolution` for a transpose and convolutions of a course.
 """

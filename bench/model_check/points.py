@@ -10,8 +10,10 @@ import numpy as np
 from bench.model_check import (
     launch_overhead,
     modelled_autocomp,
+    modelled_convolution,
     modelled_labs,
     modelled_measurements,
+    modelled_nkibench,
     modelled_records,
     modelled_small_copies,
 )
@@ -26,6 +28,8 @@ GROUPS = {
     **modelled_labs.GROUPS,
     **modelled_small_copies.GROUPS,
     **modelled_autocomp.GROUPS,
+    **modelled_nkibench.GROUPS,
+    **modelled_convolution.GROUPS,
 }
 SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 

@@ -1,9 +1,10 @@
 """Published measurements of NKI kernels on NeuronCores, each with its source.
 
 The figures here are those of AWS's documentation and two of Autocomp; `device_records`,
-`labs_records`, `small_copies_records` and `autocomp_records` have the others. Paths belong to
-github.com/aws-neuron/aws-neuron-sdk at the named commit. A comment says where a value was read off
-a figure. Each value is compared with the modelled time of the kernel that `published_kernels`
+`labs_records`, `small_copies_records`, `autocomp_records`, `nkibench_records` and
+`convolution_records` have the others. Paths belong to github.com/aws-neuron/aws-neuron-sdk at the
+named commit. A comment says where a value was read off a figure. Each value is compared with the
+modelled time of the kernel that `published_kernels`
 rebuilds. The seed article's times are in bench/seed_article/figures.py.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 from bench.model_check import (
     autocomp_records,
+    convolution_records,
     device_records,
     labs_records,
+    nkibench_records,
     small_copies_records,
 )
 from bench.model_check.measurement import HELD_OUT, INPUT, Measurement, whole_kernels
@@ -52,6 +55,8 @@ ABOUT = {
     **labs_records.ABOUT,
     **small_copies_records.ABOUT,
     **autocomp_records.ABOUT,
+    **nkibench_records.ABOUT,
+    **convolution_records.ABOUT,
 }
 
 # Bytes a partition, and the height in pixels of the point above the axis of nki-dma-intro-1.jpg.
@@ -168,6 +173,8 @@ PUBLISHED = (
     *labs_records.RECORDS,
     *small_copies_records.RECORDS,
     *autocomp_records.RECORDS,
+    *nkibench_records.RECORDS,
+    *convolution_records.RECORDS,
 )
 
 LEFT_OUT = {

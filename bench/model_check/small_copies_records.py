@@ -66,7 +66,5 @@ _SMALL = (Measurement(SMALL, "tensor_tensor, [128, 3]", "trn1", 3840 / 65_536, "
 RECORDS = (*_ADDS, *_STEPS, *_SMALL)
 
 LEFT_OUT = {
-    "CS149: fused convolutions, 1.1 to 3.7 ms": "not rebuilt; github.com/xaviergonzalez/"
-    "asst4-trainium2 d155261 has their code",
     "Autocomp: depthwise convolution, 8.0 ms": "two candidates of its search are rebuilt instead",
 }

@@ -16,8 +16,10 @@ from bench.model_check import (
     modelled_labs,
     modelled_measurements,
     modelled_small_copies,
+    nkibench_kernels,
 )
 from bench.model_check import published_kernels as kernels
+from bench.model_check.convolution_kernels import convolve, transpose_tiles
 from bench.model_check.labs_records import COPY
 from bench.model_check.measurement import FITTED, HELD_OUT, Measurement, whole_kernels
 from bench.model_check.modelled_launch import continued, repeated_us
@@ -332,6 +334,66 @@ def test_attention_of_cached_scores():
     weights = np.exp(scores - scores.max(1, keepdims=True))
     expected = weights / weights.sum(1, keepdims=True) @ v.T
     near(found, expected, operands(2))
+
+
+# The kernels of NKIBench, with one block of columns or several.
+
+
+def test_adamw():
+    theta, gradient, mean, square = real(4, 200, 2048)
+    square = np.abs(square)
+    found = nki_sim.simulate(nkibench_kernels.adamw)(theta, gradient, mean, square)
+    step = 0.01 * (0.9 * wide(mean) + 0.1 * gradient)
+    moment = 0.999 * wide(square) + 0.001 * wide(gradient) ** 2
+    expected = (1 - 1e-5) * wide(theta) - step / (np.sqrt(1000 * moment) + 1e-8)
+    near(found, expected, sums(4))
+
+
+def test_rotation():
+    x, (cosine, sine) = real(64, 1024), real(2, 32, 1024)
+    found = nki_sim.simulate(nkibench_kernels.rotate)(x, cosine, sine)
+    rotated = (wide(x)[:32] + 1j * x[32:]) * (cosine + 1j * sine)
+    near(found, np.concatenate([rotated.real, rotated.imag]), sums(2))
+
+
+def test_batched_matmul():
+    left, right = real(2, 2048, 64), real(2, 64, 2048)
+    found = nki_sim.simulate(nkibench_kernels.batched_matmul)(left, right)
+    near(found, wide(left) @ right, sums(64))
+
+
+def test_norm_and_matmul():
+    x, weights = real(1024, 1024), real(1024, 2048)
+    found = nki_sim.simulate(nkibench_kernels.norm_matmul)(x, weights)
+    normal = x / np.sqrt((wide(x) ** 2).mean(1, keepdims=True))
+    near(found, normal @ weights, together(sums(1024), sums(1024)))
+
+
+def test_matmul_with_transposes():
+    left, right = real(256, 2048), real(2048, 2048)
+    with pytest.warns(nki_sim.NkiSimulationWarning, match="load less at a time"):
+        found = nki_sim.simulate(nkibench_kernels.matmul_transposing)(left, right)
+    near(found, wide(left) @ right, sums(2048))
+
+
+# The transpose and the convolution of the course, on trn2.
+
+
+def test_transpose():
+    x = real(256, 384)
+    np.testing.assert_array_equal(on_trn2(transpose_tiles, x), x.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_convolution(dtype):
+    images, filters, bias = real(2, 256, 6, 9), real(256, 256, 2, 3), 10 * real(256)
+    images, filters, bias = [x.astype(dtype) for x in (images, filters, bias)]
+    found = on_trn2(convolve, images, filters, bias)
+    windows = np.lib.stride_tricks.sliding_window_view(wide(images), (2, 3), axis=(2, 3))
+    expected = np.einsum("bihwyx,oiyx->bohw", windows, wide(filters), optimize=True)
+    # The sums, their first rounding, and that of the result.
+    tolerance = together(sums(1536), sums(1, dtype.__name__), sums(1, dtype.__name__))
+    near(found, expected + wide(bias)[:, None, None], tolerance)
 
 
 # What is fitted, and what is predicted.
