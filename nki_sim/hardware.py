@@ -159,7 +159,7 @@ class NeuronCore:
     loop_iteration_ns: float = 1400.0  # for a device loop with an almost empty body, trn1 [kiln]
     # Of rows with gaps, a power of two apart, on v2: 2.2 from matrix products of 2025, at most 1.9
     # from [hw]'s step of 128^3, none from [kiln]; see docs/timing_model.md.
-    power_of_two_stride_slowdown: float = 1.8
+    power_of_two_stride_slowdown: float = 1.0
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # a partition [v2]
     # Banks of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst,
