@@ -102,6 +102,7 @@ class Issue:
         "undefined",
         "meets",
         "in_turn",
+        "on_scalar",
         "recorded",
         "signature",
     )
@@ -160,6 +161,8 @@ class Issue:
         self.writes_where: Any = None  # function of ins: mask of written elements; None: all
         self.undefined: tuple[int, ...] = ()  # writes whose values are undefined afterwards
         self.in_turn = False  # uses state of its engine, in turn with others of its queue
+        # The same on ScalarE, where the kernel names no engine and the compiler may choose that one.
+        self.on_scalar: Issue | None = None
         self.meets: Any = None  # for core_barrier and sendrecv: what both programs must agree on
 
 

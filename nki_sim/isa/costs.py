@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -126,6 +127,30 @@ def vector_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
     if all(in_sbuf):
         return 4.0 if dense else 2.0
     return 2.0 if dense and sum(in_sbuf) == 1 else 1.0
+
+
+def scalar_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
+    """Returns how many times faster ScalarE copies and scales than at float32: 1 or 2 [v4]."""
+    return min(2.0, vector_speedup(inputs, out)) if active().chip.fast_16_bit_scalar else 1.0
+
+
+def on_scalar(issue: Issue, inputs: list[NkiTensor], out: NkiTensor) -> Issue | None:
+    """Returns an instruction of VectorE as ScalarE runs it, which scales, shifts and copies, too.
+
+    Returns None for integers, which ScalarE would compute in float32.
+
+    On NeuronCore-v2 the compiler makes it an activation: of NKIBench's kernels, whose profiles are
+    in bench/model_check, ScalarE runs products with a number and copies of PSUM.
+    """
+    if any(t.dtype in dtypes.INTEGERS for t in (*inputs, out)):
+        return None
+    found = copy.copy(issue)
+    found.engine = found.queue = found.stream = "scalar"
+    found.ports = _ports("scalar", [*inputs, out])
+    count = max(free_size(t) for t in (*inputs, out))
+    factor = 2.0 if any(is_slow(t) for t in (*inputs, out)) else 1.0
+    set_work(found, Stream("scalar", factor / scalar_speedup(inputs, out) * count))
+    return found
 
 
 def _ports(engine: str, tiles: list[NkiTensor]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from . import overlaps
-from .costs import stream, vector_speedup
+from .costs import on_scalar, scalar_speedup, stream, vector_speedup
 from .dma_costs import copy_of, set_transfers, transpose_of
 from .rules import Rules, free_size, on_chip, start_partition
 
@@ -213,14 +213,17 @@ def tensor_copy(
     )
     chosen = rules.choose(engine, _engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
     fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
-    if chosen == "scalar" and rules.chip.fast_16_bit_scalar:
-        fast = min(2.0, vector_speedup([src], dst))
-    return stream(
-        "nisa.tensor_copy", chosen, _copy_run(dst, src), {"dst": dst}, {"src": src}, 1 / fast
-    )
+    if chosen == "scalar":
+        fast = scalar_speedup([src], dst)
+    run, label = _copy_run(dst, src), "nisa.tensor_copy"
+    issue = stream(label, chosen, run, {"dst": dst}, {"src": src}, 1 / fast)
+    if engine is _UNKNOWN:
+        issue.on_scalar = on_scalar(issue, [src], dst)
+    return issue
 
 
 _VECTOR, _SCALAR, _GPSIMD = engine.vector, engine.scalar, engine.gpsimd
+_UNKNOWN = engine.unknown
 
 
 def _engines(**reasons: str) -> dict[engine, str]:

@@ -15,7 +15,7 @@ from nki_sim.rules import device_rules
 from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
-from .costs import stream, vector_speedup, with_result_read
+from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
 from .rules import Rules, accumulator, lanes_of
 
 _INT32 = ("int32", "uint32")
@@ -160,11 +160,15 @@ def tensor_scalar(
     factor = 1.0
     if chosen == "vector":
         factor /= vector_speedup([data], dst)
-    if chosen == "scalar" and rules.chip.fast_16_bit_scalar:
-        factor /= min(2.0, vector_speedup([data], dst))
+    if chosen == "scalar":
+        factor /= scalar_speedup([data], dst)
     if chosen == "gpsimd":
         factor *= rules.chip.gpsimd_rsqrt_factor
-    return stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
+    issue = stream("nisa.tensor_scalar", chosen, run, {"dst": dst}, reads, factor)
+    is_affine = _is_affine(first, second) or (first.name, second) == ("subtract", None)
+    if engine is _engine.unknown and is_affine and not (reverse0 and first.name == "subtract"):
+        issue.on_scalar = on_scalar(issue, [data], dst)
+    return issue
 
 
 def _scalar_step(
@@ -208,11 +212,7 @@ def _tensor_scalar_engine(
     scalar = ""
     if first.bitvec:
         scalar = "bitvec operators run on VectorE only"
-    elif rules.chip.generation < 4 and names not in (
-        ("multiply", "add"),
-        ("multiply", None),
-        ("add", None),
-    ):
+    elif rules.chip.generation < 4 and not _is_affine(first, second):
         scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
     elif rules.chip.generation < 3:
         scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
@@ -222,6 +222,12 @@ def _tensor_scalar_engine(
         gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
     )
     return rules.choose(requested, allowed, _engine.gpsimd if rsqrt else _engine.vector, psum)
+
+
+def _is_affine(first: Operator, second: Operator | None) -> bool:
+    """Returns whether ScalarE, which computes data * scale + bias, computes the operators."""
+    names = (first.name, second.name if second else None)
+    return names in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
 def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:

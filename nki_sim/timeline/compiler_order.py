@@ -26,7 +26,7 @@ import numpy as np
 
 from nki_sim.enums import ON_CHIP, MemoryRegion
 from nki_sim.hardware import DMA_WRITTEN_BYTES
-from nki_sim.rules.accesses import FEW, Joint
+from nki_sim.rules.accesses import FEW, Joint, separate
 
 from .engines import Engines
 from .waits import REUSED
@@ -152,6 +152,8 @@ class CompilerOrder:
         self._engines = Engines(session.chip, session.banks)
         self._by_rank = list(session.order or range(count))
         self._head = 0  # place in program order of the first instruction that has not run
+        self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
+        self._taken: dict[int, _Queue] = {}  # the queue that has one of them
         self._kept: list[_Tile] = []  # that a loop on the device holds until it ends
         self._blocked: dict[int, list[int]] = {}
         begin = 0.0
@@ -163,6 +165,8 @@ class CompilerOrder:
             for tile in [tile for tile in self._kept if tile.last < end]:
                 self._kept.remove(tile)
                 self._free(tile)
+        if self._choices:
+            self._wait_across_engines()
 
     def _add_own_waits(self, session: Any) -> list[_Tile]:
         """Adds waits within streams, which program order satisfies, and returns the tiles."""
@@ -239,8 +243,9 @@ class CompilerOrder:
         queues: dict[str, _Queue] = {}
         for n in range(first, end):
             issue = self.issues[n]
-            if issue.queue not in queues:
-                queues[issue.queue] = _Queue(self._engines.placer(issue.engine), begin)
+            for one in (issue, issue.on_scalar):
+                if one is not None and one.queue not in queues:
+                    queues[one.queue] = _Queue(self._engines.placer(one.engine), begin)
         self._queues = queues
         for n in range(first, end):
             self._consider(n)
@@ -266,6 +271,10 @@ class CompilerOrder:
                 _, rank, n = heapq.heappop(queue.later)
                 heapq.heappush(queue.ready, (rank, n))
             rank, n = heapq.heappop(queue.ready)
+            if n in self._choices:
+                queue, start = self._choose(n, queue, start)
+                if queue is None:
+                    continue
             if self._tiles[n] is not None and not self._allocate(n, rank, start, queue):
                 continue
             _, over[~n], over[n], queue.free, _, _ = queue.place(n, self.issues[n], start)
@@ -289,12 +298,46 @@ class CompilerOrder:
                 self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
                 return
         for m in self._follows.get(n, ()):
-            if over[m] < 0:
+            time = over[m]
+            if time < 0:
                 m = index(m)
                 self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
                 return
+            if time > ready and self.issues[n].engine != "tensor":
+                ready = time
         rank = n if self._rank is None else self._rank[n]
-        heapq.heappush(self._queues[self.issues[n].queue].later, (ready, rank, n))
+        issue = self.issues[n]
+        heapq.heappush(self._queues[issue.queue].later, (ready, rank, n))
+        if issue.on_scalar is not None:
+            heapq.heappush(self._queues[issue.on_scalar.queue].later, (ready, rank, n))
+            self._choices[n] = ready
+
+    def _choose(self, n: int, queue: _Queue, start: float) -> tuple[_Queue | None, float]:
+        """Returns the queue that ends an instruction of two engines first, and when it starts there.
+
+        The queue is None if the other queue has taken the instruction.
+        """
+        if self._over[n] >= 0:
+            return None, start
+        if n in self._taken:
+            return (queue, start) if self._taken[n] is queue else (None, start)
+        issue = self.issues[n]
+        vector, scalar = self._queues[issue.queue], self._queues[issue.on_scalar.queue]
+        ready = self._choices[n]
+        starts = max(vector.free, ready), max(scalar.free, ready)
+        if starts[1] + issue.on_scalar.cost_ns < starts[0] + issue.cost_ns:
+            self.issues[n], self._taken[n] = issue.on_scalar, scalar
+            return scalar, starts[1]
+        self._taken[n] = vector
+        return vector, starts[0]
+
+    def _wait_across_engines(self) -> None:
+        """Adds waits where an instruction has left the stream that it had to follow."""
+        for n, found in self._follows.items():
+            queue = self.issues[n].queue
+            for m in separate(found):
+                if self.issues[~m].queue != queue:
+                    self._wait_for(n, m)
 
     def _allocate(self, n: int, rank: int, start: float, queue: _Queue) -> bool:
         """Allocates the tiles of an instruction, and returns whether it can run at ``start``.
