@@ -16,6 +16,8 @@ Sources, as cited below:
   [collectives]     Neuron SDK, neuron-runtime/about/collectives.rst and
                     neuron-runtime/explore/internode-collective-comm.rst
   [cs149]           assignment 4 of Stanford's CS149, write-ups of 2024 (trn1) and 2025 (trn2)
+  [nkibench]        zhang677/AccelOpt 47e29a7, NKIBench: kernels and profiles on trn1.32xlarge
+  [asst4]           xaviergonzalez/asst4-trainium2 d155261, assignment 4 of CS149 on trn2
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
                     docs/results.md and kernels, measured on NeuronCore-v2
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1
@@ -149,17 +151,16 @@ class NeuronCore:
     dma_descriptor_ns: float = 21.0  # for a run of HBM: 512 bytes at 160 of 275 GB/s on v2 [kiln]
     dma_least_ns: float = 25.0  # for the shortest run: strided reloads of 4 bytes [top-k]
     # A DMA engine prepares one copy after the other, each for this time, while it moves the bytes
-    # of copies before: 27,404 us for 76,800 copies of one number, 206 us for 600 of 128 [cs149].
+    # of copies before: 206 us for 600 copies of 128 numbers [cs149].
     dma_copy_ns: float = 340.0
+    # The same for a copy that does not use all engines: 27,404 us for 76,800 of one number [cs149].
+    dma_partial_copy_ns: float = 340.0
     dma_start_ns: float = 700.0  # trigger to first byte: 620 to 740 on trn2 [dma, figures]
     dma_finish_ns: float = 350.0  # last byte to use: loads need 1.05 us beside their bytes [dma]
     hardware_dge_ns: float = 600.0  # a dma_copy occupies its queue [dge]
     software_dge_ns: float = 1000.0  # a copy to or from an address in a register: GpSimdE [kiln]
     static_dma_ns: float = 64.0  # occupies the queue if the host made the descriptors: assumed
     loop_iteration_ns: float = 1400.0  # for a device loop with an almost empty body, trn1 [kiln]
-    # Of rows with gaps, a power of two apart, on v2: 2.2 from matrix products of 2025, at most 1.9
-    # from [hw]'s step of 128^3, none from [kiln]; see docs/timing_model.md.
-    power_of_two_stride_slowdown: float = 1.0
     psum_banks: int = 8  # [v2]
     psum_bank_bytes: int = 2048  # a partition [v2]
     # Banks of an operand of VectorE or ScalarE: one by nki/get-started/about/tiling-overview.rst,
@@ -170,7 +171,9 @@ class NeuronCore:
     matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
     fp32_matmul_factor: int = 4  # cycles for a row, relative to bf16 [v2]
     onezero_speedup: int = 2  # for a float32 operand of zeros and ones [isa nc_matmul]
-    load_stationary_speedup: int = 4  # Fast LoadStationary [v2]
+    # Fast LoadStationary, "up to 4x" [v2]; none for float32: 479 ns for a product of 222 columns
+    # whose stationary operand has a stride of 36 bytes, where float16 takes 103 [asst4].
+    load_stationary_speedup: int = 4
     stream_min_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II [isa of neuronxcc.nki]
     stream_start_cycles: int = 48  # start-up; 584 ns for 512 elements on trn2 [profile]
     gpsimd_start_cycles: int = 150  # start-up of GpSimdE: iota [isa of neuronxcc.nki]
@@ -274,7 +277,6 @@ TRN1 = NeuronCore(
         Range("static_dma_ns", 0.0, 320.0),  # at most that of 600 copies [cs149]
         Range("dma_core_bytes_per_ns", 272.0, 227.0),  # by documents; with the launch [kiln]
         Range("dma_start_ns", 620.0, 740.0),  # on trn2 [dma]
-        Range("power_of_two_stride_slowdown", 1.0, 2.2),  # [kiln]; products of May 2025 [sdk]
         Range("tensor_columns_per_ns", 2.56, 2.08),  # 0.39 to 0.48 ns a column [kiln]
         Range("matmul_min_cycles", 53, 74),  # 21.5 to 30 ns [kiln]
         Range("stream_start_cycles", 38, 64),  # 91 ns for 64 columns [kiln]; about 60 cycles [v2]
@@ -300,7 +302,8 @@ TRN2 = replace(
     static_descriptors=False,
     # Every copy of at least 16 rows: 580 to 610 [cs149], 608 [profile], 670 [labs], 930 [dma].
     software_dge_ns=745.0,
-    dma_copy_ns=480.0,  # 37,318 us for 76,800 copies of one number [cs149]
+    dma_copy_ns=230.0,  # at most, by 3,556 copies of [128, 448 bytes] in 824 us [asst4]
+    dma_partial_copy_ns=480.0,  # 37,318 us for 76,800 copies of one number [cs149]
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
@@ -315,7 +318,6 @@ TRN2 = replace(
     hardware_dge=True,
     programs_per_launch=2,
     hbm_stack_bytes_per_ns=566.0,  # 280 to 285 a core if both work [lm-head]; 725 by documents
-    power_of_two_stride_slowdown=1.0,  # 22 of 23 B/ns at strides of 16 and 32 KiB [profile]
     cores_per_chip=8,
     chip_memory_bytes=96 << 30,
     neuronlink_chip_bytes_per_ns=512.0,  # half of 1024 GB/s inside an instance [instances]
@@ -324,7 +326,8 @@ TRN2 = replace(
     ranges=(
         Range("software_dge_ns", 580.0, 930.0),  # [cs149]; [dma]
         Range("hardware_dge_ns", 600.0, 854.0),  # [dge]; the busy time of Sync's queue [labs]
-        Range("dma_copy_ns", 97.0, 486.0),  # busy with [128, 128] [dma]; copies of a number [cs149]
+        Range("dma_copy_ns", 97.0, 230.0),  # busy with [128, 128] [dma]; [asst4]
+        Range("dma_partial_copy_ns", 97.0, 486.0),  # [dma]; copies of a number [cs149]
         Range("static_dma_ns", 0.0, 480.0),  # no record but that of one number
         Range("dma_core_bytes_per_ns", 388.0, 320.0),  # [labs]; as far below the documents as trn1
         Range("dma_start_ns", 620.0, 740.0),  # [dma]

@@ -202,7 +202,7 @@ PROBES = (
         twin=sum_of_padded,
         arguments=strided,
         exact=exact_column,
-        constant="power_of_two_stride_slowdown",
+        constant="dma_descriptor_ns",
         counts=(64, 256, 1024),
     ),
 )

@@ -88,6 +88,7 @@ class Issue:
         "table",
         "dma_ns",
         "dma_shared_ns",
+        "prepared_ns",
         "work",
         "trigger_ns",
         "uses_software_dge",
@@ -148,6 +149,7 @@ class Issue:
         self.takes_banks = False  # uses PSUM banks, each by one engine or array tile at a time
         self.dma_ns: tuple[float, ...] = ()  # the time of each DMA engine
         self.dma_shared_ns = 0.0  # the time of all engines together, at the rate of a core
+        self.prepared_ns = 0.0  # how long each of these DMA engines prepares the copy
         self.work: Any = None  # from which a price follows: a class of `work`
         self.trigger_ns = 0.0  # how long the queue is busy before the transfer starts
         self.uses_software_dge = False  # GpSimdE is busy for trigger_ns, too

@@ -78,19 +78,15 @@ class Transfer:
         shares: for each engine the number of descriptors, and its fraction of the bytes.
         size: the bytes.
         speed: the engines' rate relative to their rate of copies.
-        is_strided: whether rows in HBM have gaps and lie a power of two apart.
     """
 
     shares: tuple[tuple[float, float], ...]
     size: int
     speed: float = 1.0
-    is_strided: bool = False
 
     def engine_ns(self, chip: NeuronCore) -> list[float]:
         """Returns how long each engine moves its share, in nanoseconds."""
         byte_ns = self.size / (chip.dma_bytes_per_ns * self.speed)
-        if self.is_strided:
-            byte_ns *= chip.power_of_two_stride_slowdown
         return [
             max(n * chip.dma_least_ns, n * chip.dma_descriptor_ns + part * byte_ns)
             for n, part in self.shares
@@ -109,6 +105,8 @@ class Transfers:
         times = [one.engine_ns(chip) for one in self.copies]
         issue.dma_ns = tuple(map(sum, zip(*times, strict=True)))
         issue.cost_ns = max(issue.dma_ns)
+        uses_all = min(issue.dma_ns) > 0.0
+        issue.prepared_ns = chip.dma_copy_ns if uses_all else chip.dma_partial_copy_ns
         issue.dma_shared_ns = sum(one.size for one in self.copies) / chip.dma_core_bytes_per_ns
         issue.uses_software_dge = self.written_by is dge_mode.swdge
         issue.trigger_ns = {

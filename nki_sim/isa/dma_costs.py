@@ -38,7 +38,7 @@ def copy_of(
     """Returns a copy at ``speed`` times the engines' rate; its bytes are added to the issue's."""
     tile = dst if on_chip(dst) else src if on_chip(src) else None
     shares = _between_hbm(dst, src) if tile is None else _of_rows(tile, dst, src)
-    return _counted(issue, dst, src, shares, speed, _is_strided(dst) or _is_strided(src))
+    return _counted(issue, dst, src, shares, speed)
 
 
 def transpose_of(issue: Issue, dst: NkiTensor, src: NkiTensor) -> tuple[Transfer, ...]:
@@ -62,13 +62,12 @@ def _counted(
     src: NkiTensor,
     shares: Shares,
     speed: float = 1.0,
-    is_strided: bool = False,
 ) -> tuple[Transfer, ...]:
     sizes = [t.size * dtypes.itemsize(t.dtype) for t in (dst, src)]
     issue.hbm_bytes += sum(n for n, t in zip(sizes, (dst, src), strict=True) if not on_chip(t))
     issue.dma_bytes += max(sizes)
     issue.dma_descriptors += math.ceil(sum(n for n, _ in shares))
-    return (Transfer(shares, max(sizes), speed, is_strided),)
+    return (Transfer(shares, max(sizes), speed),)
 
 
 def set_fill(issue: Issue, dst: NkiTensor) -> None:
@@ -128,18 +127,6 @@ def _run(t: NkiTensor) -> int:
     first = 1 if on_chip(t) else 0
     inner = coalesce(t.shape[first:], t.strides[first:])[-1]
     return inner[0] if inner[1] == 1 else 1
-
-
-def _is_strided(t: NkiTensor) -> bool:
-    """Returns whether t has rows in HBM with gaps, whose stride is a power of two."""
-    if on_chip(t) or t._dynamic is not None:
-        return False
-    groups = coalesce(t.shape, t.strides)
-    if len(groups) < 2:
-        return False
-    size = dtypes.itemsize(t.dtype)
-    row, run = groups[-2][1] * size, groups[-1][0] * groups[-1][1] * size
-    return row & (row - 1) == 0 and row > run and row >= 512
 
 
 def set_transfers(

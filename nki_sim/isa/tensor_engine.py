@@ -215,10 +215,11 @@ def _matmul_cost(
     factor = chip.fp32_matmul_factor if moving.dtype == "float32" else 1
     if moving.dtype == "float32" and onezero:
         factor //= chip.onezero_speedup
-    load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
     moving_slow = 2 if is_slow(moving) else 1
     stationary_slow = 2 if is_slow(stationary) else 1
-    stationary_cycles = load * m * stationary_slow / chip.load_stationary_speedup
+    is_fast = stationary.dtype != "float32"
+    column = 1 / chip.load_stationary_speedup if is_fast else chip.fp32_matmul_factor
+    stationary_cycles = column * m * stationary_slow
     set_work(issue, ArrayPass(n * moving_slow, factor, stationary_cycles))
     issue.may_overtake = chip.background_transposes
 

@@ -122,7 +122,7 @@ def _of_dma(
     if wait == waits.DESCRIPTORS:
         yield causes.DESCRIPTORS, ns
     elif wait == waits.DMA_COPIES:
-        prepares = min(ns, chip.dma_copy_ns)
+        prepares = min(ns, chip.dma_partial_copy_ns)
         yield causes.DMA_COPIES, prepares
         yield causes.DMA_LATENCY, ns - prepares
     elif wait == waits.DMA_QUEUE:

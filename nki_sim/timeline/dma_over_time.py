@@ -60,7 +60,7 @@ class _Engines:
         late = late if late > 1e-6 * placed.end[n] else 0.0
         self._shared += late
         spans: Counter[tuple[float, float]] = Counter()
-        interval = placed.chip.dma_copy_ns
+        interval = issue.prepared_ns
         for engine in used:
             self._free[engine] = ends[engine] + late
             self._prepared[engine] = max(first, self._prepared[engine]) + interval

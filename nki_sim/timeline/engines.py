@@ -162,13 +162,13 @@ class Engines:
             cause = self._dma_shared_user, waits.HBM
         self._dma_shared, self._dma_shared_user = finish, n
         self._dma_shared_busy += issue.dma_shared_ns
-        end, user, why = self._run_dma_engines(n, issue.dma_ns, first, finish)
+        end, user, why = self._run_dma_engines(n, issue, first, finish)
         if end > finish:
             finish, cause = end, trigger if user < 0 else (user, why)
         return start, finish, finish + chip.dma_finish_ns, triggered, *cause
 
     def _run_dma_engines(
-        self, n: int, costs: tuple[float, ...], first: float, finish: float
+        self, n: int, issue: Issue, first: float, finish: float
     ) -> tuple[float, int, str]:
         """Returns when the last engine ends, but at least ``finish``, and what delayed it.
 
@@ -177,7 +177,7 @@ class Engines:
         engine, or -1; the third says why, one of ``waits``.
         """
         free, busy, users = self._dma_free, self._dma_busy, self._dma_user
-        prepared, interval = self._dma_prepared, self.chip.dma_copy_ns
+        prepared, interval, costs = self._dma_prepared, issue.prepared_ns, issue.dma_ns
         if not self._are_dma_alike:
             self._are_dma_alike = all([_are_equal(one) for one in (free, prepared, users)])
         if self._are_dma_alike and costs and costs[0] and _are_equal(costs):
