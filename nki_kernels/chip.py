@@ -28,8 +28,3 @@ def psum_port_is_shared() -> bool:
 def refuses_narrow_operands() -> bool:
     """Return whether some stationary operands of up to 32 columns are refused."""
     return core().narrow_stationaries != hardware.FINE
-
-
-def slows_down_at_powers_of_two() -> bool:
-    """Return whether DMA is slower where rows are a power of two apart."""
-    return core().power_of_two_stride_slowdown > 1

@@ -31,7 +31,6 @@ LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loo
 # about the instructions of a loop's body, and half of those up to which rows are unrolled: a launch
 # may consist of several passes
 BODY_INSTRUCTIONS = 4_000
-_SHORT_PART = 880  # numbers that a DMA engine moves while it prepares a copy
 _LITTLE = 8192  # numbers of a batch up to which the data comes after what blocks share
 _RAMPED = 3  # blocks, from which on the first and the last are halved
 
@@ -301,21 +300,6 @@ def store_rows(y: Tensor, tile: Tensor, rows: Rows, columns: int, row: int = 0) 
     """
     target = part_of_rows(y, rows, row, tile.shape[1], 0, columns)
     transfer(target, tile[:, :, 0:columns], rows.base)
-
-
-def rows_together(base: Any, partitions: int, rows: int, size: int) -> int:
-    """Return how many rows a DMA loads, with ``size`` numbers of each on every partition.
-
-    Fewer copies cost the DMA engines less time. But rows together may be a power of two apart,
-    which some chips load at little more than half the rate. There, each DMA loads one row if an
-    engine's part of it takes longer than the engine needs to prepare a copy. At an address in a
-    register, each DMA costs a microsecond of GpSimdE.
-    """
-    if base is not None or not chip.slows_down_at_powers_of_two():
-        return rows
-    # An engine needs 21 ns for each partition, and at this rate 0.42 ns for a number.
-    of_engine = max(4, partitions // 16) * (size + 50)
-    return rows if of_engine <= _SHORT_PART else 1
 
 
 def meet(*tensors: Tensor) -> None:

@@ -4,8 +4,8 @@ PyTorch's operators accept tensors as arguments of their own only, not inside tu
 all tables of a kernel form one tensor, and `places`, a static argument, says where each table lies
 in it.
 
-Tables [..., rows, count, width] are loaded in pieces of their rows. Rows that are a power of two
-apart would be loaded more slowly on NeuronCore-v2, so that there is a gap between long rows.
+Tables [..., rows, count, width] are loaded in pieces of their rows. There is a gap between long
+rows, because one record of NeuronCore-v2 has half the rate for rows that are a power of two apart.
 """
 
 from __future__ import annotations

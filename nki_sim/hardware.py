@@ -56,6 +56,7 @@ MAX_ELEMENT_COUNT = 65535  # sizes of access patterns are uint16 [v2]
 MAX_SBUF_OPERAND = 64 << 10  # elements a partition of an operand of VectorE and ScalarE [v2]
 MAX_PSUM_OPERAND = 4 << 10  # the same in PSUM: all banks of float32 [v2]
 PSUM_ALIGNMENT_BYTES = 4  # of the first byte of an operand: nl.tile_size.psum_min_align
+MOVING_ALIGNMENT = 4  # float32 elements of a moving operand: misaligned_moving_factor
 REGISTERS = 64  # of 32 bits, of each engine's sequencer, v2 to v4 [isa register_alloc]
 SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 
@@ -170,10 +171,10 @@ class NeuronCore:
     tracks_whole_tensors: bool = True  # dependencies in SBUF and PSUM are of whole tiles [kiln]
     matmul_min_cycles: int = 64  # MM_INIT_LATENCY [v2]
     fp32_matmul_factor: int = 4  # cycles for a row, relative to bf16 [v2]
+    # Of float32 products whose moving rows do not begin at a multiple of 16 bytes; see trn2.
+    misaligned_moving_factor: float = 1.0
     onezero_speedup: int = 2  # for a float32 operand of zeros and ones [isa nc_matmul]
-    # Fast LoadStationary, "up to 4x" [v2]; none for float32: 479 ns for a product of 222 columns
-    # whose stationary operand has a stride of 36 bytes, where float16 takes 103 [asst4].
-    load_stationary_speedup: int = 4
+    load_stationary_speedup: int = 4  # Fast LoadStationary [v2]
     stream_min_cycles: int = 64  # VectorE, ScalarE, GpSimdE: MIN_II [isa of neuronxcc.nki]
     stream_start_cycles: int = 48  # start-up; 584 ns for 512 elements on trn2 [profile]
     gpsimd_start_cycles: int = 150  # start-up of GpSimdE: iota [isa of neuronxcc.nki]
@@ -304,6 +305,9 @@ TRN2 = replace(
     software_dge_ns=745.0,
     dma_copy_ns=230.0,  # at most, by 3,556 copies of [128, 448 bytes] in 824 us [asst4]
     dma_partial_copy_ns=480.0,  # 37,318 us for 76,800 copies of one number [cs149]
+    # 7,992 float32 products of 222 columns take 479 ns each; two of three begin 4 or 8 bytes behind
+    # a multiple of 16. Products of 512 aligned columns take the time of their columns [profile].
+    misaligned_moving_factor=1.4,  # [asst4]
     smallest_row_tile=32,
     small_array_tiles=FINE,
     nested_device_loops=CONTESTED,
@@ -331,6 +335,7 @@ TRN2 = replace(
         Range("static_dma_ns", 0.0, 480.0),  # no record but that of one number
         Range("dma_core_bytes_per_ns", 388.0, 320.0),  # [labs]; as far below the documents as trn1
         Range("dma_start_ns", 620.0, 740.0),  # [dma]
+        Range("misaligned_moving_factor", 1.0, 1.45),  # without; all that [asst4] leaves
         Range("hbm_stack_bytes_per_ns", 725.0, 560.0),  # by documents; [lm-head]
         Range("stream_start_cycles", 38, 64),  # no record of this and the next: as on trn1
         Range("vector_ghz", 1.06, 0.84),

@@ -210,8 +210,7 @@ class Stored:
     """Results of a block's rows, which are stored several rows at a time.
 
     They take 4 KiB, so that they leave before the rest of the block is computed. Where bad rows are
-    set aside all rows go at once, because there stores of every second row, a power of two apart,
-    are slow.
+    set aside all rows go at once.
     """
 
     def __init__(self, target: Sequence[HbmRows], rows: Rows, length: int, pair: int) -> None:

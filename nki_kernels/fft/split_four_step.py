@@ -24,8 +24,8 @@ The first and the last pass are:
     HBM [L, N/L] -> PSUM [j, (k_p, g)] -> SBUF [j, g, i, k_p] -> HBM
 
 Tables pass through SBUF in pieces, so that only HBM has to grow with N. Where P > 64, the scratch
-has a gap after each row: rows that are a power of two apart are moved more slowly on
-NeuronCore-v2.
+has a gap after each row, because one record of NeuronCore-v2 has half the rate for rows that are a
+power of two apart.
 
 A batch is a loop on the device whose transforms use the same scratch, one after the other. Where a
 transform has too many instructions for the body of a loop, its passes are loops, and the batch is

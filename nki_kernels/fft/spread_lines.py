@@ -25,7 +25,7 @@ from ..engines import (
     transfer,
 )
 from ..isa import nisa, nl
-from ..launch import Rows, rows_together
+from ..launch import Rows
 from ..tensor import Tensor
 
 STORED = 1024  # numbers of each part that are stored together
@@ -118,8 +118,7 @@ def spread_of(radices: tuple[int, ...], batch: int) -> Spread:
 def with_whole_lines(spread: Spread) -> Spread:
     """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
 
-    A DMA then has no gaps between its rows; rows that are a power of two apart come at a lower
-    rate. The tile is filled again while the transform passes the stages.
+    A DMA then has no gaps between its rows, and fewer descriptors. The tile is filled again while the transform passes the stages.
     """
     fits = spread.step < spread.size <= _LOADED * spread.tiles
     return Spread(spread.radices, spread.rows, spread.parts == 1 and fits)
@@ -179,14 +178,12 @@ def _moves(tile: Tensor, lines: Lines, part: int, place: Place) -> Iterator[tupl
     line = lines.parts[part].shape[1]
     full = min(partitions, lines.held // place.pitch)
     rest = min(size, lines.held - full * place.pitch - place.low) if full < partitions else 0
-    together = rows_together(lines.base, full, rows, size)
-    for row in range(0, rows, together):
-        offset = (place.row + row) * line + place.low
-        for first, count, numbers in ((0, full, size), (full, 1, rest)):
-            if count > 0 and numbers > 0:
-                pattern = [[place.pitch, count], [line, together], [1, numbers]]
-                there = lines.view(part, pattern, offset + first * place.pitch)
-                yield tile[first : first + count, row : row + together, 0:numbers], there
+    offset = place.row * line + place.low
+    for first, count, numbers in ((0, full, size), (full, 1, rest)):
+        if count > 0 and numbers > 0:
+            pattern = [[place.pitch, count], [line, rows], [1, numbers]]
+            there = lines.view(part, pattern, offset + first * place.pitch)
+            yield tile[first : first + count, :, 0:numbers], there
 
 
 class Factors:

@@ -24,7 +24,7 @@ from ..engines import (
     transposed_dtype,
 )
 from ..isa import nisa, nl
-from ..launch import Rows, rows_together
+from ..launch import Rows
 from ..pipeline import TURN, Block, Order, Task, Turn
 from ..tables import load_tables
 from ..tensor import Tensor
@@ -160,9 +160,8 @@ class SpreadRows:
         """
         digits = self.digits
         shape = (digits.radix, digits.middle * digits.columns)
-        together = rows_together(rows.base, digits.radix, each, size)
-        for row in range(0, rows.each, together):
-            count = min(together, rows.each - row)
+        for row in range(0, rows.each, each):
+            count = min(each, rows.each - row)
             some = replace(rows, first=rows.first + row, each=count)
             yield row, lines(self.real, some, shape, low, size)
 

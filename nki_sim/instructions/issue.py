@@ -104,6 +104,7 @@ class Issue:
         "meets",
         "in_turn",
         "on_scalar",
+        "misaligned",
         "recorded",
         "signature",
     )
@@ -165,6 +166,8 @@ class Issue:
         self.in_turn = False  # uses state of its engine, in turn with others of its queue
         # The same on ScalarE, where the kernel names no engine and the compiler may choose that one.
         self.on_scalar: Issue | None = None
+        # The same for a moving operand that begins anywhere in 16 bytes, where that is dearer.
+        self.misaligned: Issue | None = None
         self.meets: Any = None  # for core_barrier and sendrecv: what both programs must agree on
 
 

@@ -56,16 +56,19 @@ class ArrayPass:
         columns: the columns that pass, where a slow stride counts twice.
         factor: cycles for a column.
         stationary_cycles: cycles in which the stationary operand is loaded.
+        is_misaligned: whether rows of a float32 moving operand begin anywhere in 16 bytes.
     """
 
     columns: int
     factor: int
     stationary_cycles: float
+    is_misaligned: bool = False
 
     def price(self, issue: Issue, chip: NeuronCore) -> None:
         """Notes the time of the pass and of its LoadStationary."""
         rate = chip.tensor_columns_per_ns
-        issue.cost_ns = self.factor * max(self.columns, chip.matmul_min_cycles) / rate
+        factor = self.factor * (chip.misaligned_moving_factor if self.is_misaligned else 1.0)
+        issue.cost_ns = factor * max(self.columns, chip.matmul_min_cycles) / rate
         issue.load_stationary_ns = self.stationary_cycles / rate
         issue.latency_ns = chip.tensor_access_cycles / chip.tensor_ghz
 

@@ -97,7 +97,9 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
         bits = _draw(chosen, outs[0], lanes)
         outs[0][...] = bits.astype(f"u{outs[0].itemsize}").view(outs[0].dtype)
 
-    return _in_turn(stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen)))
+    return _in_turn(
+        stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen))
+    )
 
 
 @instruction
@@ -131,7 +133,9 @@ def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
     if not reads:
         _check_range(rules, *(column(label, []) for label in bounds))
     factor = _factor(rules, "vector")
-    return _in_turn(stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst)))
+    return _in_turn(
+        stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
+    )
 
 
 def _check_range(rules: Rules, low: Any, high: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +85,22 @@ def nc_matmul(
     product = _matmul_run(rules, turns, double, claims, rounded)
     issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
+    if moving.dtype == "float32" and rules.chip.misaligned_moving_factor != 1.0:
+        _price_misaligned(issue, moving)
     return issue
+
+
+def _price_misaligned(issue: Issue, moving: NkiTensor) -> None:
+    """Adds the price for a float32 moving operand that begins anywhere in 16 bytes.
+
+    If its rows have such a distance, most of them do so wherever the first one begins.
+    """
+    misaligned = copy.copy(issue)
+    set_work(misaligned, replace(issue.work, is_misaligned=True))
+    rows = zip(moving.shape[1:-1], moving.strides[1:-1], strict=True)
+    if any(size > 1 and stride % hardware.MOVING_ALIGNMENT for size, stride in rows):
+        set_work(issue, misaligned.work)
+    issue.misaligned = misaligned
 
 
 def _note_device_rules(
@@ -215,11 +232,10 @@ def _matmul_cost(
     factor = chip.fp32_matmul_factor if moving.dtype == "float32" else 1
     if moving.dtype == "float32" and onezero:
         factor //= chip.onezero_speedup
+    load = chip.fp32_matmul_factor if stationary.dtype == "float32" else 1
     moving_slow = 2 if is_slow(moving) else 1
     stationary_slow = 2 if is_slow(stationary) else 1
-    is_fast = stationary.dtype != "float32"
-    column = 1 / chip.load_stationary_speedup if is_fast else chip.fp32_matmul_factor
-    stationary_cycles = column * m * stationary_slow
+    stationary_cycles = load * m * stationary_slow / chip.load_stationary_speedup
     set_work(issue, ArrayPass(n * moving_slow, factor, stationary_cycles))
     issue.may_overtake = chip.background_transposes
 

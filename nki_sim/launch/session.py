@@ -16,7 +16,7 @@ from nki_sim import dtypes, hardware
 from nki_sim.compiler import NO_CONFIG
 from nki_sim.enums import ON_CHIP, MemoryRegion
 from nki_sim.errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
-from nki_sim.hardware import NeuronCore
+from nki_sim.hardware import MOVING_ALIGNMENT, NeuronCore
 from nki_sim.instructions.instruction_notes import (
     Note,
     note_of,
@@ -405,6 +405,8 @@ class Session:
     # The timeline's view of an instruction.
 
     def _record(self, n: int, issue: Issue, writes: Operands, reads: Operands, name: str) -> None:
+        if issue.misaligned is not None and reads[1].offset % reads[1]._free % MOVING_ALIGNMENT:
+            issue = issue.misaligned
         waits: list[Any] = []
         note_accesses(waits, n, issue, writes, reads)
         if issue.takes_banks:

@@ -66,12 +66,22 @@ class _Memory:
         self.capacity = max(capacity, int(self.held.max()))
         self.free: deque[tuple[int, list[int]]] = deque([(self.capacity, [])])
         self.parked: list[tuple[int, int]] = []  # (rank, instruction) that wait for memory
+        self.full_until = -1
         # Whether all tiles fit at once, so that there is nothing to keep account of.
         self.is_ample = sum([tile.sizes.get(kind, 0) for tile in tiles]) <= self.capacity
 
     def has_room(self, size: int, head: int, first: int) -> bool:
-        """Returns whether a tile of program position ``first`` can be allocated at ``head``."""
-        return first <= head or int(self.held[head:first].max()) + size <= self.capacity
+        """Returns whether a tile of program position ``first`` can be allocated at ``head``.
+
+        If not, ``full_until`` is the last position at which there is no room for the tile.
+        """
+        if first <= head:
+            return True
+        held = self.held[head:first]
+        if int(held.max()) + size <= self.capacity:
+            return True
+        self.full_until = head + int(np.flatnonzero(held + size > self.capacity)[-1])
+        return False
 
     def take(self, size: int, head: int, first: int) -> list[int]:
         """Allocates a tile, and returns waits for the last users of its memory."""
@@ -141,16 +151,15 @@ class CompilerOrder:
         self._memories = {
             kind: _Memory(tiles, kind, count, size) for kind, size in self._memories.items()
         }
-        self._tiles: list[list[_Tile] | None] = [None] * count
-        if not all(memory.is_ample for memory in self._memories.values()):
+        self._limited = [one for one in self._memories.values() if not one.is_ample]
+        self._tiles: list[Sequence[_Tile]] = [()] * count
+        if self._limited:
             for tile in tiles:
                 for n in tile.users:
-                    if self._tiles[n] is None:
-                        self._tiles[n] = [tile]
-                    else:
-                        self._tiles[n].append(tile)
+                    self._tiles[n] = (*self._tiles[n], tile)
         self._engines = Engines(session.chip, session.banks)
         self._by_rank = list(session.order or range(count))
+        self._next = self._by_rank[0] if count else -1
         self._head = 0  # place in program order of the first instruction that has not run
         self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
         self._taken: dict[int, _Queue] = {}  # the queue that has one of them
@@ -249,7 +258,8 @@ class CompilerOrder:
         self._queues = queues
         for n in range(first, end):
             self._consider(n)
-        over, order = self._over, self.order
+        over, order, tiles = self._over, self.order, self._tiles
+        issues, blocked, choices = self.issues, self._blocked, self._choices
         latest = begin
         all_queues = list(queues.values())
         left = end - first
@@ -267,29 +277,46 @@ class CompilerOrder:
                 if time < start:
                     start, queue = time, one
             assert queue is not None, "the program order always has an instruction that can run"
-            while queue.later and queue.later[0][0] <= start:
-                _, rank, n = heapq.heappop(queue.later)
+            later = queue.later
+            while later and later[0][0] <= start:
+                _, rank, n = heapq.heappop(later)
                 heapq.heappush(queue.ready, (rank, n))
             rank, n = heapq.heappop(queue.ready)
-            if n in self._choices:
+            if n in choices:
                 queue, start = self._choose(n, queue, start)
                 if queue is None:
                     continue
-            if self._tiles[n] is not None and not self._allocate(n, rank, start, queue):
+            held = tiles[n]
+            for tile in held:
+                if not tile.is_allocated:
+                    break
+            else:
+                tile = None
+            if tile is not None and not self._allocate(n, rank, start, queue):
                 continue
-            _, over[~n], over[n], queue.free, _, _ = queue.place(n, self.issues[n], start)
-            latest = max(latest, over[n], over[~n])
+            _, ended, seen, queue.free, _, _ = queue.place(n, issues[n], start)
+            over[~n], over[n] = ended, seen
+            if seen > latest:
+                latest = seen
             order.append(n)
             left -= 1
-            for m in self._blocked.pop(n, ()):
-                self._consider(m)
-            self._finish(n)
+            if n in blocked:
+                for m in blocked.pop(n):
+                    self._consider(m)
+            has_ended = False
+            for tile in held:
+                tile.left -= 1
+                if not tile.left:
+                    has_ended = True
+                    self._end(tile)
+            if n == self._next or has_ended:
+                self._go_on()
         return latest
 
     def _consider(self, n: int) -> None:
         """Gives an instruction to its queue if all that it waits for has run."""
         over, ready = self._over, 0.0
-        for m in self.waits[n]:
+        for m in reversed(self.waits[n]):  # the latest is over last, most often
             time = over[m]
             if time > ready:
                 ready = time
@@ -307,7 +334,11 @@ class CompilerOrder:
                 ready = time
         rank = n if self._rank is None else self._rank[n]
         issue = self.issues[n]
-        heapq.heappush(self._queues[issue.queue].later, (ready, rank, n))
+        queue = self._queues[issue.queue]
+        if ready <= queue.free:
+            heapq.heappush(queue.ready, (rank, n))
+        else:
+            heapq.heappush(queue.later, (ready, rank, n))
         if issue.on_scalar is not None:
             heapq.heappush(self._queues[issue.on_scalar.queue].later, (ready, rank, n))
             self._choices[n] = ready
@@ -344,9 +375,7 @@ class CompilerOrder:
 
         Otherwise the instruction waits for memory, or until the memory's last users have ended.
         """
-        new = [tile for tile in self._tiles[n] or () if not tile.is_allocated]
-        if not new:
-            return True
+        new = [tile for tile in self._tiles[n] if not tile.is_allocated]
         head = self._head
         wanted: dict[Any, tuple[int, int]] = {}
         for tile in new:
@@ -366,8 +395,7 @@ class CompilerOrder:
             for kind, size in tile.sizes.items():
                 memory = self._memories[kind]
                 if not memory.is_ample:
-                    users = memory.take(size, head, tile.first)
-                    found += users if kind is not DMA_WRITTEN else []
+                    found += memory.take(size, head, tile.first)
         if not found:
             return True
         self._note_kind(n, REUSED)
@@ -378,26 +406,24 @@ class CompilerOrder:
         heapq.heappush(queue.later, (ready, rank, n))
         return False
 
-    def _finish(self, n: int) -> None:
-        """Frees memory after an instruction, and gives it to instructions that wait for it."""
+    def _end(self, tile: _Tile) -> None:
+        """Frees a tile whose last user has run, unless a loop on the device holds the tile."""
+        if tile.is_kept:
+            self._kept.append(tile)
+        else:
+            self._free(tile)
+
+    def _go_on(self) -> None:
+        """Moves the head of program order, and tries again what waits for memory."""
         head, over, by_rank = self._head, self._over, self._by_rank
         while head < len(by_rank) and over[by_rank[head]] >= 0:
             head += 1
-        has_changed = head > self._head
         self._head = head
-        for tile in self._tiles[n] or ():
-            tile.left -= 1
-            if not tile.left:
-                has_changed = True
-                if tile.is_kept:
-                    self._kept.append(tile)
-                else:
-                    self._free(tile)
-        if has_changed:
-            for memory in self._memories.values():
-                if memory.parked:
-                    rank, m = heapq.heappop(memory.parked)
-                    heapq.heappush(self._queues[self.issues[m].queue].later, (0.0, rank, m))
+        self._next = by_rank[head] if head < len(by_rank) else -1
+        for memory in self._limited:
+            if memory.parked and head > memory.full_until:
+                rank, m = heapq.heappop(memory.parked)
+                heapq.heappush(self._queues[self.issues[m].queue].ready, (rank, m))
 
     def _free(self, tile: _Tile) -> None:
         for kind, size in tile.sizes.items():

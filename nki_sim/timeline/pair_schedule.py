@@ -100,9 +100,7 @@ def _join(
         wait_kinds[a] = wait_kinds[b] = []
 
 
-def _queued_before(
-    order: Sequence[int], partner: dict[int, int], issues: list[Issue]
-) -> Any:
+def _queued_before(order: Sequence[int], partner: dict[int, int], issues: list[Issue]) -> Any:
     """Yields (meeting, the instruction before it in its queue, as a wait)."""
     last: dict[str, int] = {}
     for n in order:

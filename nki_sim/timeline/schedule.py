@@ -345,17 +345,13 @@ class Schedule:
     def low_ns(self) -> float:
         """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
         chip = self._chip.cheapest
-        return min(
-            self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns
-        )
+        return min(self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns)
 
     @functools.cached_property
     def high_ns(self) -> float:
         """The total in ns by the dearest reading of the records: ``NeuronCore.dearest``."""
         chip = self._chip.dearest
-        return max(
-            self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns
-        )
+        return max(self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns)
 
 
 @dataclass
