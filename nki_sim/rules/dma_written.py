@@ -18,14 +18,20 @@ if TYPE_CHECKING:
     from nki_sim.views.tensor import Storage
 
 
-def check_dma_written(session: Session, placed: Placed, first: int = 0) -> None:
-    """Reports a break of "dma-written-ahead" to a session with instructions from ``first`` on."""
+def broken_dma_written(
+    session: Session, placed: Placed, first: int = 0
+) -> tuple[Break, int] | None:
+    """Returns the break of "dma-written-ahead" by a session, and the instruction that breaks it.
+
+    The instructions of the session begin at ``first``. Returns None if the rule holds.
+    """
     changes: list[tuple[float, int, Storage]] = []
     for storage in session.storages:
-        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_users
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.accesses
         if in_sbuf and storage.is_dma_written:
-            end = max(placed.end[first + n] for n in storage.last_users.values())
-            changes.append((placed.start[first + storage.first_use], storage.free_bytes, storage))
+            users = [first + (n if n >= 0 else ~n) for n in storage.accesses]
+            end = max([placed.end[n] for n in users])
+            changes.append((min([placed.start[n] for n in users]), storage.free_bytes, storage))
             changes.append((end, -storage.free_bytes, storage))
     live = peak = 0
     culprit = None
@@ -33,7 +39,8 @@ def check_dma_written(session: Session, placed: Placed, first: int = 0) -> None:
         live += size
         if live > peak:
             peak, culprit = live, storage
-    if culprit is not None and peak > DMA_WRITTEN_BYTES:
-        value = f"{peak} bytes a partition with {culprit.describe()}"
-        broken = Break("dma-written-ahead", "SBUF that DMA writes and that is live at once", value)
-        session.broke("nisa.dma_copy", broken, culprit.first_use)
+    if culprit is None or peak <= DMA_WRITTEN_BYTES:
+        return None
+    value = f"{peak} bytes a partition with {culprit.describe()}"
+    what = "SBUF that DMA writes and that is live at once"
+    return Break("dma-written-ahead", what, value), culprit.first_use

@@ -20,39 +20,41 @@ Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 # of the end of the last use. An object for each tile would be a burden.
 Held = dict[MemoryRegion, tuple[list[int], list[float], list[float]]]
 
-
-def held_memory(session: Any, placed: Placed, first: int = 0) -> Held:
-    """Returns the memory of the tiles of a session, whose instructions begin at ``first``.
-
-    A tile that the body of a loop allocates is held in the first iteration. A tile from outside of
-    the loop that the body uses is held until the loop ends.
-    """
-    found: Held = {memory: ([], [], []) for memory in ON_CHIP}
-    start, end = placed.start, placed.end
-    until = _ends_of_loops(session, placed, first)
-    for storage in session.storages:
-        users = storage.last_users
-        if users and storage.buffer in ON_CHIP:
-            last = max([end[first + n] for n in users.values()])
-            if until:
-                last = max(last, until.get(storage, 0.0))
-            sizes, begins, ends = found[storage.buffer]
-            sizes.append(storage.held_bytes)
-            begins.append(start[first + storage.first_use])
-            ends.append(last)
-    return found
+Span = tuple[int, int]  # the first instruction of a loop on the device, and the end
 
 
-def _ends_of_loops(session: Any, placed: Placed, first: int) -> dict[Storage, float]:
-    """Returns for each tile the end of the last loop that uses it from outside."""
-    found: dict[Storage, float] = {}
-    # Of nested loops with the same instructions the outer one remains.
-    ends = {(run.first, run.end): run.end_ns for run in placed.loops}
-    for loop in {loop for _, loop in session.loop_marks}:
-        end = ends[first + loop.first, first + loop.end]
-        for storage in loop.held:
-            found[storage] = max(end, found.get(storage, 0.0))
-    return found
+class TileUses:
+    """Which instructions use the tiles of a session, and the loops that hold these tiles."""
+
+    def __init__(self, session: Any) -> None:
+        loops = {loop for _, loop in session.loop_marks}
+        holders: dict[Storage, list[Span]] = {}
+        for loop in loops:
+            for storage in loop.held:
+                holders.setdefault(storage, []).append((loop.first, loop.end))
+        self._tiles: list[tuple[MemoryRegion, int, list[int], list[Span]]] = [
+            (storage.buffer, storage.held_bytes, storage.accesses, holders.get(storage, []))
+            for storage in session.storages
+            if storage.buffer in ON_CHIP and storage.accesses
+        ]
+
+    def held(self, placed: Placed, first: int = 0) -> Held:
+        """Returns the memory of the tiles; instructions of the session begin at ``first``.
+
+        A tile that the body of a loop allocates is held in the first iteration. A tile from outside
+        of the loop that the body uses is held until the loop ends.
+        """
+        found: Held = {memory: ([], [], []) for memory in ON_CHIP}
+        start, end = placed.start, placed.end
+        # Of nested loops with the same instructions the outer one remains.
+        ends = {(run.first - first, run.end - first): run.end_ns for run in placed.loops}
+        for memory, size, accesses, loops in self._tiles:
+            users = [first + (n if n >= 0 else ~n) for n in accesses]
+            sizes, begins, lasts = found[memory]
+            sizes.append(size)
+            begins.append(min([start[n] for n in users]))
+            lasts.append(max([*[end[n] for n in users], *[ends[loop] for loop in loops]]))
+        return found
 
 
 def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:

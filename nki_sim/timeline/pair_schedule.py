@@ -13,11 +13,11 @@ from typing import Any
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import separate
-from nki_sim.rules.dma_written import check_dma_written
 
 from .engines import Engines, Place
-from .memory_over_time import held_memory
-from .schedule import Core, Ordered, Reading, Schedule, add_edges
+from .memory_over_time import TileUses
+from .reading import Core, Ordered, Reading
+from .schedule import Schedule, add_edges
 
 _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
@@ -39,9 +39,8 @@ class PairSchedule(Schedule):
         banks = {split + n: taken for n, taken in second.banks.items()}
         self._banks = [first.banks, banks]
         self.placed = self._compiled.place(first.chip, self._engines(first.chip))
-        check_dma_written(first, self.placed)
-        check_dma_written(second, self.placed, split)
-        self.held = [held_memory(first, self.placed), held_memory(second, self.placed, split)]
+        self._uses = [TileUses(session) for session in pair.sessions]
+        self._check_dma_written(pair.sessions)
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
         """Returns new engines of both cores, which share HBM."""

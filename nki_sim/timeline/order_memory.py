@@ -1,0 +1,100 @@
+"""SBUF and PSUM while instructions are brought into another order.
+
+A tile is allocated when its first instruction starts, and its memory is free again when its last
+user has ended. An instruction that runs earlier than in program order makes the lives of its new
+tiles longer: from the first instruction that has not run, the head of program order, to their own
+first use. It gets memory only if each instruction in between, in program order, still finds room
+for its own tiles. So the head can always run.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Tile:
+    """A tile with its users.
+
+    Attributes:
+        memory: the memory in which it lies.
+        size: bytes of a partition.
+        users: the instructions that read or write it.
+        left: how many of them have not run.
+        first, last: its first and its last use, as places in program order.
+        is_allocated: whether it has its memory.
+        is_kept: whether a loop on the device holds it until the loop ends.
+    """
+
+    __slots__ = ("memory", "size", "users", "left", "first", "last", "is_allocated", "is_kept")
+
+    def __init__(self, storage: Any, users: list[int], places: Sequence[int] | None) -> None:
+        self.memory: Memory
+        self.size = int(storage.held_bytes)
+        self.users = users
+        self.left = len(users)
+        if places is None:
+            self.first = min(storage.first_use, users[0])
+            self.last = max(storage.last_use, users[-1])
+        else:
+            self.first = min([places[n] for n in users])
+            self.last = max([places[n] for n in users])
+        self.is_allocated = False
+        self.is_kept = places is None and self.last > users[-1]
+
+
+class Memory:
+    """A memory: its free bytes, and what it holds at each place in program order.
+
+    Attributes:
+        is_ample: whether all tiles fit at once, so that no tile waits for another.
+        parked: instructions that wait for room, as a heap of (place, instruction).
+        full_until: the last place at which the first of them found no room.
+    """
+
+    def __init__(self, tiles: list[Tile], count: int, capacity: int) -> None:
+        change = np.zeros(count + 1, dtype=np.int64)
+        for tile in tiles:
+            tile.memory = self
+            change[tile.first] += tile.size
+            change[tile.last + 1] -= tile.size
+        self._held = np.cumsum(change)
+        self._capacity = capacity
+        self._free: deque[tuple[int, list[int]]] = deque([(capacity, [])])
+        self.is_ample = sum([tile.size for tile in tiles]) <= capacity
+        self.parked: list[tuple[int, int]] = []
+        self.full_until = -1
+
+    def has_room(self, size: int, head: int, first: int) -> bool:
+        """Returns whether ``size`` bytes of tiles first used at ``first`` fit from ``head`` on."""
+        if first <= head:
+            return True
+        held = self._held[head:first]
+        if int(held.max()) + size <= self._capacity:
+            return True
+        self.full_until = head + int(np.flatnonzero(held + size > self._capacity)[-1])
+        return False
+
+    def take(self, tile: Tile, head: int) -> list[int]:
+        """Allocates a tile, and returns waits for the last users of its memory.
+
+        The memory that was freed first is used first, as by a compiler that rotates buffers.
+        """
+        if tile.first > head:
+            self._held[head : tile.first] += tile.size
+        size = tile.size
+        waits: list[int] = []
+        while size > 0 and self._free:
+            available, users = self._free.popleft()
+            waits += users
+            if available > size:
+                self._free.appendleft((available - size, users))
+            size -= available
+        return waits
+
+    def release(self, tile: Tile) -> None:
+        """Frees a tile, whose memory waits for its users."""
+        self._free.append((tile.size, [~m for m in tile.users]))

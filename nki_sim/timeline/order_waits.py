@@ -1,0 +1,116 @@
+"""What each instruction waits for if instructions of one stream may change places.
+
+In program order an instruction follows the instructions before it in its stream, so that
+`hazards` notes no wait for them. Here these waits are added:
+
+- a write of a tile waits for all reads of the tile before it, and follows the writes of its stream;
+- instructions that use state of their engine, such as accumulators, follow each other;
+- an instruction at which two programs meet stays in its place in its queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nki_sim.enums import ON_CHIP
+from nki_sim.instructions.issue import Issue
+from nki_sim.rules.accesses import FEW, Joint
+
+
+class OrderWaits:
+    """The waits of a session's instructions, whatever the order of streams.
+
+    Attributes:
+        waits: for each instruction the waits, as numbers or joints.
+        follows: for an instruction the waits that are over if its stream keeps that order.
+        kinds: of an instruction the kinds of its waits, as in a session.
+        joints: the waits that instructions share.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.trace]
+        self.follows: dict[int, list[Any]] = {}
+        self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
+        self.joints: list[Joint] = [one for storage in session.storages for one in storage.joints]
+        self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
+        for storage in session.storages:
+            if storage.buffer in ON_CHIP and storage.accesses:
+                self._add_waits_of(storage.accesses)
+        self._keep_in_turn(session.order or range(len(self._issues)))
+
+    def add(self, n: int, waits: list[Any], kind: str = "") -> None:
+        """Makes instruction ``n`` wait, for data if there is no kind."""
+        if kind or n in self.kinds:
+            self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
+        self.waits[n] += waits
+
+    def _keep_in_turn(self, order: Sequence[int]) -> None:
+        """Adds waits of instructions that use an engine's state or meet the other program."""
+        kinds = set(self._issues)
+        meets = any(issue.meets is not None for issue in kinds)
+        if not meets and not any(issue.in_turn for issue in kinds):
+            return
+        last: dict[str, int] = {}  # the last such instruction of a queue
+        met: dict[str, int] = {}
+        since: dict[str, list[int]] = {}  # what a queue has run since it met the other program
+        for n in order:
+            issue = self._issues[n]
+            queue = issue.queue
+            if issue.in_turn:
+                if queue in last:
+                    self._follow(n, [~last[queue]])
+                last[queue] = n
+            if not meets:
+                continue
+            if queue in met:
+                self._follow(n, [~met[queue]])
+            since.setdefault(queue, []).append(n)
+            if issue.meets is not None:
+                self._follow(n, self._joined([~m for m in since[queue] if m != n]))
+                met[queue], since[queue] = n, []
+
+    def _follow(self, n: int, waits: list[Any]) -> None:
+        """Makes instruction ``n`` come after others of its stream."""
+        self.follows.setdefault(n, []).extend(waits)
+
+    def _add_waits_of(self, accesses: list[int]) -> None:
+        """Adds the waits of writes of a tile; see ``Storage.accesses``."""
+        issues = self._issues
+        readers: list[int] = []
+        before: dict[str, list[Any]] = {}
+        written: dict[str, int] = {}
+        for access in accesses:
+            if access >= 0:
+                readers.append(access)
+                continue
+            n = ~access
+            if readers:
+                before = self._by_stream([m for m in readers if m != n])
+                readers, written = [], {}
+            stream = "" if issues[n].engine == "dma" else issues[n].stream
+            for other, found in before.items():
+                if other == stream:
+                    self._follow(n, found)
+                else:
+                    self.add(n, found)
+            if stream:
+                if stream in written and written[stream] != n:
+                    self._follow(n, [~written[stream]])
+                written[stream] = n
+
+    def _by_stream(self, readers: list[int]) -> dict[str, list[Any]]:
+        """Returns waits for the ends of instructions by their in-order stream, or "" for DMA."""
+        found: dict[str, list[int]] = {}
+        for m in readers:
+            issue = self._issues[m]
+            found.setdefault("" if issue.engine == "dma" else issue.stream, []).append(~m)
+        return {stream: self._joined(waits) for stream, waits in found.items()}
+
+    def _joined(self, waits: list[int]) -> list[Any]:
+        """Returns waits, or a joint of them if they are many."""
+        if len(waits) <= FEW:
+            return waits
+        joint = Joint(None, waits)
+        self.joints.append(joint)
+        return [joint]
