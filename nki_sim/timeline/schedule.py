@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from nki_sim.hardware import NeuronCore
+from nki_sim.hardware import UNEXPLAINED, NeuronCore
 from nki_sim.instructions.instruction_notes import Note
 from nki_sim.rules.dma_written import broken_dma_written
 
@@ -81,7 +81,8 @@ class Schedule:
     def low_ns(self) -> float:
         """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
         chip = self._chip.cheapest
-        return min(self.placed.total_ns, self._compiled.place(chip, self._engines(chip)).total_ns)
+        found = self._compiled.place(chip, self._engines(chip)).total_ns
+        return min(self.placed.total_ns, found) / UNEXPLAINED
 
     @functools.cached_property
     def high_ns(self) -> float:
@@ -89,4 +90,4 @@ class Schedule:
         chip = self._chip.dearest
         readings = (self._compiled, self._written)
         found = [one.place(chip, self._engines(chip)).total_ns for one in readings]
-        return max(self.placed.total_ns, *found)
+        return max(self.placed.total_ns, *found) * UNEXPLAINED
