@@ -280,7 +280,9 @@ TRN1 = NeuronCore(
         Range("dma_copy_ns", 133.0, 425.0),  # 100 tiles [128, 2] [cs149]; the step of 64^3 [hw]
         Range("static_dma_ns", 0.0, 320.0),  # at most that of 600 copies [cs149]
         Range("dma_core_bytes_per_ns", 272.0, 227.0),  # by documents; with the launch [kiln]
-        Range("dma_descriptor_ns", 6.0, 21.0),  # as on trn2; [kiln]. Products of [autocomp] need few
+        Range(
+            "dma_descriptor_ns", 6.0, 21.0
+        ),  # as on trn2; [kiln]. Products of [autocomp] need few
         Range("dma_start_ns", 620.0, 740.0),  # on trn2 [dma]
         Range("tensor_columns_per_ns", 2.56, 2.08),  # 0.39 to 0.48 ns a column [kiln]
         Range("matmul_min_cycles", 53, 74),  # 21.5 to 30 ns [kiln]

@@ -141,6 +141,7 @@ def told(timeline: Timeline) -> str:
         "busy     " + ", ".join(_busy(summary, total)),
         f"floors   HBM {_share(summary['floors_ns']['hbm'], total)}, Tensor engine "
         f"{_share(summary['floors_ns']['tensor'], total)}",
+        *_orders(timeline),
         f"memory   SBUF {timeline.sbuf_peak_bytes:,} bytes a partition, PSUM "
         f"{_banks(timeline.psum_peak_banks)}, HBM {timeline.hbm_bytes:,} bytes moved",
     ]
@@ -155,6 +156,25 @@ def _with_launches(timeline: Timeline) -> list[str]:
     text = f"with {in_words(timeline.launches)}, about {about(timeline.with_launches_ns)}. "
     notes = text + " ".join(timeline.launch_notes)
     return textwrap.wrap(notes, 96, initial_indent="launch   ", subsequent_indent=" " * 9)
+
+
+def _orders(timeline: Timeline) -> list[str]:
+    """Returns lines on what the compiler's order changes."""
+    total, written = timeline.total_ns, timeline.written_ns
+    lines = [
+        f"order    as the compiler may order it {time_range(total)}, as written {time_range(written)}"
+    ]
+    for one in timeline.order_costs[:_SHOWN]:
+        if one.ns >= 0.01 * written and one.first is not None and one.second is not None:
+            where = f"{_place(one.first)} before {_place(one.second)}"
+            lines.append(
+                f"{_INDENT}{where} costs {time_range(one.ns)} unless the compiler mends it"
+            )
+    for name, (scalar, vector) in timeline.on_scalar.items():
+        lines.append(
+            f"{_INDENT}{name} without an engine: {scalar:,} on ScalarE, {vector:,} on VectorE"
+        )
+    return lines
 
 
 def _banks(count: int) -> str:

@@ -16,6 +16,7 @@ from nki_sim.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
 from nki_sim.syntax_names import last_name
 
 from . import api
+from .block_engines import engines_of
 from .calls import MUTATORS, contested_call, names_a_key
 from .names import (
     ALIASES,
@@ -364,6 +365,9 @@ class Checker(Tiles):
         if items != ["no_reorder()"]:
             self.report("with")
         depth = sum(item.startswith("no_reorder(") for item in items)
+        engines = sorted(engines_of(node.body, self.names))
+        if depth and len(engines) > 1:
+            self.report("no-reorder-engines", ", ".join(engines))
         self.no_reorder += depth
         self.visit_all(node.body)
         self.no_reorder -= depth

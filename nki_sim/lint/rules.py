@@ -244,6 +244,12 @@ WARNINGS: dict[str, tuple[str, str]] = {
         "a kernel is cached by its arguments, and would not see that another module changes this "
         "global, which its own file does not change; make the global a tuple",
     ),
+    "no-reorder-engines": (
+        "guide",
+        "a no_reorder block runs one instruction after the other, also on different engines, which "
+        "then wait for each other; leave instructions of one engine in the block, or name the few "
+        "dependencies by depends_on",
+    ),
 }
 
 # rule -> (sources against / sources for, message)

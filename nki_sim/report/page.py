@@ -53,6 +53,7 @@ def page(timeline: Recording) -> str:
         sbuf_held=sbuf_held,
         psum_held=round(psum_held),
         bottlenecks=bottlenecks(timeline),
+        order_costs=[one for one in timeline.order_costs if one.ns >= 0.01 * timeline.written_ns],
         engines=_engines(timeline),
         floors=_floors(timeline),
         roofline=roofline(timeline),

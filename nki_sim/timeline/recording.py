@@ -14,6 +14,7 @@ from . import waits
 from .dma_over_time import Moved, moved
 from .engines import ENGINES
 from .memory_over_time import Steps, steps
+from .order_costs import OrderCost, order_costs
 from .pair_schedule import PairSchedule
 from .placed import LoopRun, Placed
 from .schedule import Schedule
@@ -148,17 +149,49 @@ class Recording:
 
     @property
     def low_ns(self) -> float:
-        """The total in ns by the cheapest reading of the records of others.
+        """The total in ns, by the cheapest reading of the records of others.
 
-        Records differ on some costs of the chip, which are in ``NeuronCore.ranges``. The kernel's
-        instructions, their order and their memory are the same for every reading.
+        Records differ on some costs of the chip, which are in ``NeuronCore.ranges``. The order of
+        the instructions is that of ``total_ns``. Beyond these costs, the range is wider by the
+        factor ``hardware.UNEXPLAINED``.
         """
         return sum([launch.schedule.low_ns for launch in self._launches])
 
     @property
     def high_ns(self) -> float:
-        """The total in ns by the dearest reading of the records of others; see ``low_ns``."""
+        """The total in ns, by the dearest reading of the records and in the dearer order.
+
+        The two orders are that of ``total_ns`` and that of ``written_ns``; see ``low_ns``.
+        """
         return sum([launch.schedule.high_ns for launch in self._launches])
+
+    @property
+    def written_ns(self) -> float:
+        """The total in ns if the compiler keeps program order, as in ``no_reorder``."""
+        return sum([launch.schedule.as_written.total_ns for launch in self._launches])
+
+    @property
+    def order_costs(self) -> list[OrderCost]:
+        """Which pairs of lines make ``written_ns`` longer than ``total_ns``, dearest first."""
+        return order_costs([launch.schedule for launch in self._launches])
+
+    @property
+    def on_scalar(self) -> dict[str, tuple[int, int]]:
+        """Which instructions without an engine run on ScalarE, and which on VectorE.
+
+        The values are the numbers of instructions (on ScalarE, on VectorE), by function.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for launch in self._launches:
+            placed, written = launch.placed, launch.schedule.as_written
+            for issue, before, times in zip(
+                placed.issues, written.issues, placed.times, strict=True
+            ):
+                if before.on_scalar is not None:
+                    scalar, vector = found.get(issue.instruction, (0, 0))
+                    moved = times if issue.engine == "scalar" else 0
+                    found[issue.instruction] = (scalar + moved, vector + times - moved)
+        return found
 
     @property
     def event_count(self) -> int:

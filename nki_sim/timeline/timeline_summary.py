@@ -18,6 +18,19 @@ def summary(timeline: Recording) -> dict[str, Any]:
         "total_ns": total,
         "low_ns": timeline.low_ns,
         "high_ns": timeline.high_ns,
+        "written_ns": timeline.written_ns,
+        "order_costs": [
+            {
+                **asdict(one),
+                "first": None if one.first is None else asdict(one.first),
+                "second": None if one.second is None else asdict(one.second),
+            }
+            for one in timeline.order_costs
+        ],
+        "on_scalar": {
+            name: {"scalar": scalar, "vector": vector}
+            for name, (scalar, vector) in timeline.on_scalar.items()
+        },
         "with_launches_ns": timeline.with_launches_ns,
         "launch_notes": timeline.launch_notes,
         "where": timeline.where,

@@ -302,6 +302,16 @@ BAD_BODIES = [
     ("mutable-global", "MATRIX[0][1] = 1"),
     ("constant-global", "y = NESTED[1]"),
     ("constant-global", "y = MATRIX[0]"),
+    (
+        "no-reorder-engines",
+        "with nl.no_reorder():  #\n    nisa.activation(dst=x, op=nl.exp, data=x)\n"
+        "    nisa.tensor_tensor(dst=x, data1=x, data2=x, op=nl.add)",
+    ),
+    (
+        "no-reorder-engines",
+        "with nl.no_reorder():  #\n    nisa.dma_copy(dst=x, src=x)\n"
+        "    nisa.memset(dst=x, value=0, engine=nisa.engine.gpsimd)",
+    ),
     ("plain-class", "y = Plain()"),
     ("plain-class", "y = PLAIN.size"),
     ("decorated-helper", "y = cached(n)"),

@@ -1,0 +1,34 @@
+"""The engines on which the instructions of a block of source run."""
+
+from __future__ import annotations
+
+import ast
+
+from .names import Names
+
+_OF_NAMES = (
+    (("nc_matmul", "nc_transpose"), "TensorE"),
+    (("activation", "activate2"), "ScalarE"),
+    (("dma_",), "DMA"),
+    (("iota", "core_barrier", "register_", "sendrecv"), ""),  # GpSimdE, SyncE, or both programs
+)
+_ENGINES = {"tensor": "TensorE", "scalar": "ScalarE", "vector": "VectorE", "gpsimd": "GpSimdE"}
+
+
+def engines_of(body: list[ast.stmt], names: Names) -> set[str]:
+    """Returns the engines of the calls of nki.isa in a block, as far as the source shows them."""
+    calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
+    return {engine for call in calls if (engine := _engine(call, names))}
+
+
+def _engine(call: ast.Call, names: Names) -> str:
+    module, _, function = names.path(call.func).rpartition(".")
+    if module != "nki.isa":
+        return ""
+    named = [word.value for word in call.keywords if word.arg == "engine"]
+    if named and not function.startswith("dma_"):
+        return _ENGINES.get(ast.unparse(named[0]).rpartition(".")[2], "")
+    for prefixes, engine in _OF_NAMES:
+        if function.startswith(prefixes):
+            return engine
+    return "VectorE"
