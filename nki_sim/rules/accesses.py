@@ -183,6 +183,15 @@ class Joint:
         self._place = 0  # of the next wait to look at
         self._last: int | None = None  # of the waits before that place
         self._behind: list[Joint] | None = None  # itself and earlier joints with waits without time
+        self.is_over = False  # whether `missing` has found nothing
+
+    def missing(self) -> Joint | int | None:
+        """Returns what has no time yet: the joint before or a wait; None if all have a time."""
+        if self._before is not None and not self._before.is_over:
+            return self._before
+        found = self._look()
+        self.is_over = found is None
+        return found
 
     def __index__(self) -> int:
         if self._behind is None:

@@ -15,12 +15,11 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 from nki_sim.enums import ON_CHIP, MemoryRegion
 from nki_sim.instructions.issue import Issue
-from nki_sim.rules.accesses import separate
+from nki_sim.rules.accesses import Joint, separate
 
 from .engines import Engines
 from .order_memory import Memory, Tile
@@ -70,7 +69,10 @@ class CompilerOrder:
         self._add_tiles(session)
         self._engines = Engines(session.chip, session.banks)
         self._head = 0  # the place in program order of the first instruction that has not run
-        self._blocked: dict[int, list[int]] = {}  # instructions that wait for one without a time
+        # Instructions and joints that wait for an instruction without a time, and for a joint.
+        self._blocked: dict[int, list[Any]] = {}
+        self._watchers: dict[Joint, list[Any]] = {}
+        self._has_joints = bool(self.found.joints)
         self._choices: dict[int, float] = {}  # instructions of two engines: when they can start
         self._taken: dict[int, _Queue] = {}  # the queue that runs one of them
         begin, first = 0.0, 0
@@ -134,7 +136,10 @@ class CompilerOrder:
             left -= 1
             if n in self._blocked:
                 for m in self._blocked.pop(n):
-                    self._consider(m)
+                    if type(m) is Joint:
+                        self._look(m)
+                    else:
+                        self._consider(m)
             if self._memories:
                 self._leave(tiles)
         return latest
@@ -152,20 +157,25 @@ class CompilerOrder:
     def _consider(self, n: int) -> None:
         """Gives an instruction to its queue if all that it waits for has run."""
         over, ready = self._over, 0.0
+        has_joints = self._has_joints
         for m in reversed(self.found.waits[n]):  # most often the last one is over last
+            if has_joints and type(m) is Joint and not m.is_over:
+                self._block(n, m)
+                return
             time = over[m]
             if time > ready:
                 ready = time
             elif time < 0:
-                m = index(m)
-                self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
+                self._block(n, m)
                 return
         issue = self.issues[n]
         for m in self.found.follows.get(n, ()):
+            if has_joints and type(m) is Joint and not m.is_over:
+                self._block(n, m)
+                return
             time = over[m]
             if time < 0:
-                m = index(m)
-                self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
+                self._block(n, m)
                 return
             # TensorE loads a stationary operand while the pass before runs.
             if time > ready and issue.engine != "tensor":
@@ -174,6 +184,39 @@ class CompilerOrder:
             self._choices[n] = ready
             self._give(n, self._queue_of[issue.on_scalar.queue], ready)
         self._give(n, self._queue_of[issue.queue], ready)
+
+    def _block(self, n: int, wait: Any) -> None:
+        """Makes an instruction wait for what has no time yet."""
+        if type(wait) is not Joint:
+            self._blocked.setdefault(wait if wait >= 0 else ~wait, []).append(n)
+        elif wait in self._watchers:
+            self._watchers[wait].append(n)
+        else:
+            self._watchers[wait] = [n]
+            self._look(wait)
+
+    def _look(self, joint: Joint) -> None:
+        """Finds what a joint still lacks. If that is nothing, its instructions go on.
+
+        Each joint looks for itself, so that an instruction more costs no look at all its waits.
+        """
+        joints: list[Joint] = [joint]
+        while joints:
+            joint = joints.pop()
+            missing = joint.missing()
+            if missing is None:
+                for one in self._watchers.pop(joint, ()):
+                    if type(one) is Joint:
+                        joints.append(one)
+                    else:
+                        self._consider(one)
+            elif type(missing) is not Joint:
+                self._blocked.setdefault(missing if missing >= 0 else ~missing, []).append(joint)
+            elif missing in self._watchers:
+                self._watchers[missing].append(joint)
+            else:
+                self._watchers[missing] = [joint]
+                joints.append(missing)
 
     def _give(self, n: int, queue: _Queue, ready: float) -> None:
         """Adds an instruction to a queue, which can start it at ``ready``."""
