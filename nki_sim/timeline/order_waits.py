@@ -36,7 +36,11 @@ class OrderWaits:
         self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
-                self._add_waits_of(storage.accesses)
+                accesses = _in_order(storage.accesses, session.order)
+                if storage.is_tracked_whole:
+                    self._add_waits_of(accesses)
+                else:
+                    self._keep_streams(accesses)
         self._keep_in_turn(session.order or range(len(self._issues)))
 
     def add(self, n: int, waits: list[Any], kind: str = "") -> None:
@@ -99,6 +103,16 @@ class OrderWaits:
                     self._follow(n, [~written[stream]])
                 written[stream] = n
 
+    def _keep_streams(self, accesses: list[int]) -> None:
+        """Keeps the order in which each stream uses a tile whose parts are tracked by themselves."""
+        last: dict[str, int] = {}
+        for n in dict.fromkeys([n if n >= 0 else ~n for n in accesses]):
+            issue = self._issues[n]
+            if issue.engine != "dma":
+                if issue.stream in last:
+                    self._follow(n, [~last[issue.stream]])
+                last[issue.stream] = n
+
     def _by_stream(self, readers: list[int]) -> dict[str, list[Any]]:
         """Returns waits for the ends of instructions by their in-order stream, or "" for DMA."""
         found: dict[str, list[int]] = {}
@@ -114,3 +128,12 @@ class OrderWaits:
         joint = Joint(None, waits)
         self.joints.append(joint)
         return [joint]
+
+
+def _in_order(accesses: list[int], order: list[int] | None) -> list[int]:
+    """Returns the accesses of a tile in the order in which its instructions would run."""
+    if order is None:
+        return accesses
+    wanted = {n if n >= 0 else ~n for n in accesses}
+    place = {n: number for number, n in enumerate(order) if n in wanted}
+    return sorted(accesses, key=lambda n: place[n if n >= 0 else ~n])

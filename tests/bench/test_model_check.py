@@ -479,7 +479,7 @@ def test_ranges_contain_the_modelled_value_and_are_counted(points):
     assert all(p.low is not None for p in whole)
     inside = [p for p in whole if p.low <= p.measurement.value <= p.high]
     assert ranges(points).startswith(f"of {len(whole)} times of whole kernels {len(inside)} lie")
-    assert len(inside) >= len(whole) // 2
+    assert len(inside) >= 0.8 * len(whole)
 
 
 @slow
@@ -502,7 +502,7 @@ def test_a_continued_time_is_that_of_the_whole_kernel():
     with hardware.select(hardware.TRN1):
         line, whole = continued(rows, 256, 1024), rows(1024)
     for key in whole:
-        assert line[key] == pytest.approx(whole[key], rel=0.01)
+        assert line[key] == pytest.approx(whole[key], rel=0.02)
 
 
 def test_spread():

@@ -381,12 +381,15 @@ def test_a_dry_run_does_not_know_trips_that_depend_on_data():
 
 
 def test_nested_loops_multiply():
+    def add_one(held):
+        return nisa.tensor_scalar(held, held, nl.add, 1.0, engine=nisa.engine.vector)
+
     def kernel():
         held = filled()
 
         def body(i):
-            nl.fori_loop(0, 3, lambda j: nisa.tensor_scalar(held, held, nl.add, 1.0) and None)
-            nisa.tensor_scalar(held, held, nl.add, 1.0)
+            nl.fori_loop(0, 3, lambda j: add_one(held) and None)
+            add_one(held)
 
         nl.fori_loop(0, 20, body)
 

@@ -20,7 +20,7 @@ def tile(columns=512, buffer=nl.sbuf):
 def copied():
     first, second = tile(), tile()
     nisa.memset(first, 0.0, engine=nisa.engine.vector)
-    nisa.tensor_copy(second, first)
+    nisa.tensor_copy(second, first, engine=nisa.engine.vector)
 
 
 def integral(steps):

@@ -11,6 +11,7 @@ import pytest
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
+from nki_sim.hardware import UNEXPLAINED
 from nki_sim.rules.device_rules import RULES
 from nki_sim.time_range import time_range
 from simulator_cases import all_cases
@@ -25,7 +26,7 @@ CASES = {case.name: case for case in all_cases()}
     itertools.product(CASES, hardware.NAMES),
     zip(CASES, itertools.cycle(hardware.NAMES)),  # each kernel on one chip
 )
-def test_the_range_is_that_of_a_dry_run_with_other_costs(name, chip):
+def test_the_range_contains_both_orders_and_the_dearest_costs(name, chip):
     case = CASES[name]
 
     def timeline(core):
@@ -34,10 +35,10 @@ def test_the_range_is_that_of_a_dry_run_with_other_costs(name, chip):
 
     core = hardware.chip(chip)
     found = timeline(core)
-    low, high = timeline(core.cheapest).total_ns, timeline(core.dearest).total_ns
-    assert found.low_ns == pytest.approx(min(low, found.total_ns))
-    assert found.high_ns == pytest.approx(max(high, found.total_ns))
-    assert found.low_ns < found.high_ns
+    # The order as written is the same for all costs; the compiler's order depends on them.
+    dearest = timeline(core.dearest).written_ns
+    assert found.low_ns <= found.total_ns / UNEXPLAINED
+    assert found.high_ns >= max(found.total_ns, found.written_ns, dearest) * UNEXPLAINED
 
 
 @nki.jit
@@ -48,7 +49,7 @@ def doubled(x):
     def body(i):
         tile = nl.ndarray((128, x.shape[2]), dtype=x.dtype, buffer=nl.sbuf)
         nisa.dma_copy(tile, x.select(0, nl.program_id() * rows + i))
-        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0, engine=nisa.engine.vector)
         nisa.dma_copy(out.select(0, nl.program_id() * rows + i), tile)
 
     nl.fori_loop(0, rows, body)
@@ -65,8 +66,9 @@ def test_loops_and_two_cores_have_ranges(programs):
         return found
 
     found = timeline(hardware.TRN2)
-    assert found.low_ns == pytest.approx(timeline(hardware.TRN2.cheapest).total_ns)
-    assert found.high_ns == pytest.approx(timeline(hardware.TRN2.dearest).total_ns)
+    cheapest, dearest = timeline(hardware.TRN2.cheapest), timeline(hardware.TRN2.dearest)
+    assert found.low_ns == pytest.approx(cheapest.total_ns / UNEXPLAINED)
+    assert found.high_ns == pytest.approx(dearest.total_ns * UNEXPLAINED)
     assert found.low_ns < found.total_ns < found.high_ns
     assert found.events == timeline(hardware.TRN2).events  # reading a range changes nothing
 
@@ -79,7 +81,8 @@ def test_launches_add_their_ranges_and_a_core_without_ranges_has_none():
     with hardware.select(replace(hardware.TRN2, ranges=())), nki_sim.record() as certain:
         nki_sim.simulate(doubled)(x)
     assert both.total_ns == pytest.approx(2 * certain.total_ns)
-    assert certain.low_ns == certain.total_ns == certain.high_ns
+    assert certain.low_ns == certain.total_ns / UNEXPLAINED
+    assert certain.high_ns == certain.total_ns * UNEXPLAINED
     assert nki_sim.Timeline().low_ns == 0
 
 

@@ -58,7 +58,7 @@ def shown(end, matmul=60 / 2.8):
 
 def test_two_dependent_vector_instructions():
     def kernel():
-        nisa.tensor_copy(tile((128, 512)), filled((128, 512)))
+        nisa.tensor_copy(tile((128, 512)), filled((128, 512)), engine=nisa.engine.vector)
 
     timeline = run(kernel)
     assert timeline.engine_busy_ns["vector"] == near(2 * MEMSET)
@@ -111,8 +111,9 @@ def test_inputs_in_both_memories_are_read_at_once(monkeypatch, chip, clock):
 def test_an_innermost_stride_above_16_bytes_halves_the_rate():
     def kernel():
         a = filled((128, 512))
-        nisa.tensor_copy(tile((128, 128)), a[:, ::4])  # 16 bytes: full rate
-        nisa.tensor_copy(tile((128, 64)), a[:, ::8])  # 32 bytes: half rate
+        vector = nisa.engine.vector
+        nisa.tensor_copy(tile((128, 128)), a[:, ::4], engine=vector)  # 16 bytes: full rate
+        nisa.tensor_copy(tile((128, 64)), a[:, ::8], engine=vector)  # 32 bytes: half rate
 
     expected = MEMSET + (128 + 48) / 1.12 + (2 * 64 + 48) / 1.12
     assert run(kernel).engine_busy_ns["vector"] == near(expected)
@@ -139,11 +140,11 @@ def test_scalar_engine_loads_each_function_once():
     assert run(kernel, nl.exp, nl.tanh, nl.exp).total_ns == near(plain + 2600)
 
 
-def test_reciprocal_takes_eight_cycles_an_element():
+def test_reciprocal_takes_a_cycle_an_element():
     def kernel():
         nisa.reciprocal(tile((128, 512)), filled((128, 512)))
 
-    assert run(kernel).engine_busy_ns["vector"] == near(MEMSET + (8 * 512 + 48) / 1.12)
+    assert run(kernel).engine_busy_ns["vector"] == near(2 * MEMSET)
 
 
 def test_fp32_matmul_and_its_stationary_load():
@@ -248,7 +249,7 @@ def test_who_writes_descriptors_is_what_a_queue_waits_for(monkeypatch, mode, eng
             nisa.dma_copy(tile((128, 16)), x, dge_mode=nisa.dge_mode[mode], **named)
 
     timeline = run(kernel, np.zeros((128, 16), np.float32))
-    interval = max(trigger, 480)  # a DMA engine prepares one copy after the other
+    interval = max(trigger, 230)  # a DMA engine prepares one copy after the other
     assert timeline.total_ns == near(trigger + 3 * interval + 1050 + 6 + 512 / 23)
     assert timeline.engine_busy_ns["gpsimd"] == (near(4 * 745) if mode == "swdge" else 0)
 
@@ -265,7 +266,8 @@ def test_an_engine_prepares_one_copy_after_the_other(monkeypatch, chip, interval
     def total(*starts):
         return run(kernel, np.zeros((1, 1), np.float32), starts).total_ns
 
-    assert total(0, 1, 2) - total(0) == near(2 * interval)  # partitions of one engine
+    # Copies of a number use one engine: the interval is that of copies on some engines only.
+    assert total(0, 1, 2) - total(0) == near(2 * interval)
     assert total(0, 32, 64) - total(0) == near(2 * 64)  # engines of their own: the queue's trigger
 
 
@@ -306,15 +308,13 @@ def test_a_store_that_waits_holds_back_what_its_queue_has_behind_it(monkeypatch,
         nisa.dma_copy(tile((128, 512)), x, **hardware_dge)
         return out
 
+    timeline = run(kernel, np.zeros((128, 512), np.float32))
     load, store = [
-        next(
-            e.start_ns
-            for e in run(kernel, np.zeros((128, 512), np.float32)).events
-            if e.number == n
-        )
-        for n in (10, 9)
+        next(e.start_ns for e in timeline.events if e.number == number) for number in (10, 9)
     ]
-    assert load == (0 if engine is None else near(store + 600))
+    assert load == 0 < store  # the compiler may put the load in front of the store
+    # As written, a load on the queue of the store waits for the store's trigger.
+    assert (timeline.written_ns > timeline.total_ns + 600) is (engine == "sync")
 
 
 @pytest.mark.parametrize(("chip", "background"), [("trn2", False), ("trn3", True)])
@@ -392,8 +392,8 @@ def test_every_break_in_memory_is_a_descriptor():
     assert timeline.dma_descriptors == 128 * 300 + 128
 
 
-@pytest.mark.parametrize(("chip", "rate", "slowdown"), [("trn1", 17, 1.8), ("trn2", 23, 1)])
-def test_rows_a_power_of_two_apart_are_slow_on_v2_only(monkeypatch, chip, rate, slowdown):
+@pytest.mark.parametrize(("chip", "rate"), [("trn1", 17), ("trn2", 23)])
+def test_rows_a_power_of_two_apart_cost_nothing(monkeypatch, chip, rate):
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", chip)
 
     def kernel(x):
@@ -402,8 +402,8 @@ def test_rows_a_power_of_two_apart_are_slow_on_v2_only(monkeypatch, chip, rate, 
     gapped = run(kernel, np.zeros((128, 512), np.float32))
     padded = run(kernel, np.zeros((128, 513), np.float32))
     gap, fixed = (21, DMA) if chip == "trn1" else (6, 745 + 700 + 350)
-    assert gapped.total_ns == near(fixed + 8 * (gap + slowdown * 1024 / rate))
-    assert padded.total_ns == near(fixed + 8 * (gap + 1024 / rate))
+    assert gapped.total_ns == near(fixed + 8 * (gap + 1024 / rate))
+    assert padded.total_ns == gapped.total_ns
 
 
 def test_hbm_to_hbm_counts_both_sides():

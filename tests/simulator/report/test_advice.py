@@ -32,7 +32,7 @@ def steps(x):
         other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
         nisa.activation(dst=other, op=nl.exp, data=tile)
         tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=tile, src=other)
+        nisa.tensor_copy(dst=tile, src=other, engine=nisa.engine.vector)
     nisa.dma_copy(dst=out, src=tile)
     return out
 
@@ -59,7 +59,8 @@ def by_columns(x, width):
     nisa.dma_copy(dst=tile, src=x)
     for first in range(0, x.shape[1], width):
         part = tile[:, first : first + width]
-        nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=2.0)
+        vector = nisa.engine.vector
+        nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=2.0, engine=vector)
     nisa.dma_copy(dst=out, src=tile)
     return out
 
