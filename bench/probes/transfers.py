@@ -202,7 +202,6 @@ PROBES = (
         twin=sum_of_padded,
         arguments=strided,
         exact=exact_column,
-        constant="dma_descriptor_ns",
         counts=(64, 256, 1024),
     ),
 )
