@@ -1,0 +1,300 @@
+"""The order that the compiler may choose: what it changes, and what it never changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nki_sim
+from nki_kernels.isa import nisa, nki, nl
+from nki_sim import hardware
+from nki_sim.rules.device_rules import RULES
+from simulator_cases import all_cases
+
+VECTOR, SCALAR, GPSIMD = nisa.engine.vector, nisa.engine.scalar, nisa.engine.gpsimd
+SMALL, SEEN = 64 / 1.12, 160 / 1.12  # ns of VectorE of trn1: a small instruction, until it is seen
+START = 48 / 1.12
+
+
+def tile(columns=8, buffer=nl.sbuf):
+    return nl.ndarray((128, columns), dtype=nl.float32, buffer=buffer)
+
+
+def near(ns):
+    return pytest.approx(ns, rel=1e-12)
+
+
+def chains(count, length, within=None):
+    """Runs chains of dependent instructions of VectorE, one chain after the other."""
+
+    def kernel():
+        for _ in range(count):
+            value = tile()
+            nisa.memset(value, 0.0, engine=VECTOR)
+            for _ in range(length - 1):
+                before, value = value, tile()
+                nisa.tensor_scalar(value, before, nl.add, 1.0, engine=VECTOR)
+
+    def ordered():
+        with nl.no_reorder():
+            kernel()
+
+    return ordered if within else kernel
+
+
+def test_independent_chains_fill_each_other_s_waits():
+    found = nki_sim.dry_run(chains(8, 4))
+    # Eight chains take turns. Only the last ones have too few others to fill their waits.
+    least = 32 * SMALL + START + SEEN
+    assert least <= found.total_ns <= least + 2 * (START + SEEN)
+    assert found.written_ns > 2 * found.total_ns
+    ordered = nki_sim.dry_run(chains(8, 4, within=True))
+    assert ordered.total_ns == ordered.written_ns == near(32 * (SMALL + START + SEEN))
+
+
+def test_a_dependent_chain_keeps_its_time():
+    found = nki_sim.dry_run(chains(1, 16))
+    assert found.total_ns == found.written_ns == near(16 * (SMALL + START + SEEN))
+    assert found.order_costs == []
+
+
+def test_the_costs_of_the_order_name_the_lines():
+    with nki_sim.sources():
+        found = nki_sim.dry_run(chains(4, 4))
+    costs = found.order_costs
+    assert sum(one.ns for one in costs) <= found.written_ns - found.total_ns + 1e-6
+    assert costs[0].ns >= costs[-1].ns > 0
+    for one in costs:
+        assert one.first is not None and one.first.file == __file__ == one.second.file
+        assert set(one.instructions) <= {"nisa.memset", "nisa.tensor_scalar"}
+    summary = found.summary()
+    assert summary["written_ns"] == found.written_ns
+    assert summary["order_costs"][0]["first"]["line"] == costs[0].first.line
+
+
+def test_edges_between_instructions_hold():
+    def kernel(is_bound):
+        first, other = tile(4096), tile()
+        one = nisa.memset(first, 0.0, engine=GPSIMD)
+        two = nisa.memset(other, 0.0, engine=VECTOR)
+        if is_bound:
+            two.depends_on(one)
+
+    with hardware.select(hardware.TRN2):  # whose engines have SBUF ports of their own
+        free, bound = (nki_sim.dry_run(kernel, is_bound) for is_bound in (False, True))
+    assert free.events[1].start_ns == 0
+    assert bound.events[1].start_ns >= bound.events[0].end_ns
+
+
+def test_loads_run_ahead_as_far_as_sbuf_has_room():
+    columns = 12 << 10  # 48 KiB of 192
+
+    def kernel(x):
+        for n in range(8):
+            loaded, result = tile(columns), tile(columns)
+            nisa.dma_copy(loaded, x.select(0, n))
+            nisa.tensor_scalar(result, loaded, nl.add, 1.0, engine=VECTOR)
+
+    with nki_sim.allow(*RULES):
+        found = nki_sim.dry_run(kernel, ((8, 128, columns), "float32"))
+    loads = [event for event in found.events if event.engine == "dma"]
+    assert [event.start_ns == 0 for event in loads[:2]] == [True, False]
+    held = max(value for _, value in found.sbuf_bytes_over_time())
+    assert held <= hardware.TRN1.sbuf_partition_bytes
+    assert held == hardware.TRN1.sbuf_partition_bytes  # nothing is left idle
+
+
+# Engines.
+
+
+def copies(count, engine):
+    def kernel():
+        source = tile(512)
+        nisa.memset(source, 0.0, engine=VECTOR)
+        for _ in range(count):
+            nisa.tensor_copy(tile(512), source, engine=engine)
+
+    return kernel
+
+
+def test_copies_without_an_engine_are_shared_by_two():
+    found = nki_sim.dry_run(copies(20, nisa.engine.unknown))
+    named = nki_sim.dry_run(copies(20, VECTOR))
+    scalar, vector = found.on_scalar["nisa.tensor_copy"]
+    assert scalar + vector == 20
+    # 1.4 GHz and 1.12 GHz share the work by their clocks.
+    assert scalar == 11 and vector == 9
+    assert found.total_ns < 0.6 * named.total_ns
+    assert named.on_scalar == {} and named.total_ns == found.written_ns
+
+
+@pytest.mark.parametrize(
+    ("op", "operand", "dtype", "moves"),
+    [
+        (nl.multiply, 2.0, nl.float32, True),
+        (nl.add, 2.0, nl.float32, True),
+        (nl.subtract, 2.0, nl.float32, True),
+        (nl.maximum, 2.0, nl.float32, False),
+        (nl.add, 2, nl.int32, False),
+    ],
+)
+def test_what_scalar_e_computes_may_move_there(op, operand, dtype, moves):
+    def kernel():
+        source = nl.ndarray((128, 512), dtype=dtype, buffer=nl.sbuf)
+        nisa.memset(source, 1, engine=VECTOR)
+        nisa.tensor_scalar(nl.ndarray((128, 512), dtype=dtype), source, op, operand)
+
+    assert ("nisa.tensor_scalar" in nki_sim.dry_run(kernel).on_scalar) is moves
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_the_kernels_of_this_project_name_their_engines(case):
+    """So no choice of the compiler changes their engines, or their price."""
+    for name in hardware.NAMES[:2]:
+        with hardware.select(hardware.chip(name)), nki_sim.allow(*RULES):
+            assert nki_sim.dry_run(case.kernel, *case.arguments()).on_scalar == {}
+
+
+# Two cores.
+
+
+@nki.jit
+def exchanged(x):
+    shared = nl.ndarray((2, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray((2, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    own, other = nl.program_id(), 1 - nl.program_id()
+    held, got = tile(512), tile(512)
+    nisa.dma_copy(held, x.select(0, own))
+    nisa.dma_copy(shared.select(0, own), held)
+    nisa.core_barrier(shared, (0, 1))
+    nisa.dma_copy(got, shared.select(0, other))
+    nisa.dma_copy(out.select(0, own), got)
+    return out
+
+
+def test_cores_meet_between_what_they_write_and_read():
+    with hardware.select(hardware.TRN2), nki_sim.record() as found:
+        nki_sim.simulate(exchanged).with_programs(2)(np.ones((2, 128, 512), np.float32))
+    ends = [event.end_ns for event in found.events if event.number == 1]
+    reads = [event.start_ns for event in found.events if event.number == 3]
+    assert len(ends) == len(reads) == 2 and max(ends) < min(reads)
+    assert found.total_ns <= found.written_ns
+
+
+# Random programs: what is true of every order.
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "copy", "load", "store", "product"]),
+        st.integers(0, 5),
+        st.integers(0, 5),
+        st.sampled_from([(0, 8), (0, 4), (4, 8)]),
+        st.sampled_from([VECTOR, GPSIMD, nisa.engine.unknown]),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def program(steps, columns, new):
+    """Returns a kernel of the steps, and for each instruction what it reads and writes.
+
+    A tile's name is (number, version): ``new`` tells after how many uses a number gets a new tile.
+    """
+    accesses = []
+
+    def kernel(x):
+        out = nl.ndarray((128, 8 * columns), dtype=nl.float32, buffer=nl.shared_hbm)
+        weights = tile(128)
+        nisa.memset(weights, 0.0, engine=VECTOR)
+        whole = 0, 8 * columns
+        accesses.append(([], [(("weights", 0), whole)]))
+        nisa.dma_copy(out, x)
+        accesses.append(([], [(("out", 0), whole)]))
+        tiles, uses, versions = {}, defaultdict(int), defaultdict(int)
+
+        def view(number, span):
+            key = number % 6
+            if key not in tiles or uses[key] % new == 0:
+                versions[key] += key in tiles
+                tiles[key] = tile(8 * columns)
+                nisa.memset(tiles[key], 0.0, engine=VECTOR)
+                accesses.append(([], [((key, versions[key]), whole)]))
+            uses[key] += 1
+            name = (key, versions[key])
+            low, high = span[0] * columns, span[1] * columns
+            return tiles[key][:, low:high], (name, (low, high))
+
+        for kind, a, b, span, engine in steps:
+            target, written = view(a, span)
+            if kind == "load":
+                nisa.dma_copy(target, x[:, span[0] * columns : span[1] * columns])
+                accesses.append(([], [written]))
+                continue
+            if kind == "store":
+                place = out[:, span[0] * columns : span[1] * columns]
+                nisa.dma_copy(place, target)
+                accesses.append(([written], [(("out", 0), written[1])]))
+                continue
+            source, read = view(b, span)
+            if kind == "product":
+                width = min(512, (span[1] - span[0]) * columns)
+                bank = nl.ndarray((128, width), dtype=nl.float32, buffer=nl.psum)
+                number = len(accesses)
+                nisa.nc_matmul(bank, weights, source[:, 0:width])
+                bank_name = ("bank", number), whole
+                accesses.append(([_first(read, width), (("weights", 0), whole)], [bank_name]))
+                nisa.tensor_copy(target[:, 0:width], bank, engine=VECTOR)
+                accesses.append(([bank_name], [_first(written, width)]))
+            elif kind == "copy":
+                engine = nisa.engine.unknown if engine is GPSIMD else engine
+                nisa.tensor_copy(target, source, engine=engine)
+                accesses.append(([read], [written]))
+            else:
+                chosen = VECTOR if engine is nisa.engine.unknown else engine
+                nisa.tensor_tensor(target, target, source, op=nl.add, engine=chosen)
+                accesses.append(([read, written], [written]))
+        return out
+
+    return kernel, accesses
+
+
+def _first(access, width):
+    name, (low, high) = access
+    return name, (low, min(high, low + width))
+
+
+def touch(one, other):
+    (name, span), (another, place) = one, other
+    return name == another and span[0] < place[1] and place[0] < span[1]
+
+
+@pytest.mark.lenient
+@settings(deadline=None, max_examples=60)
+@given(STEPS, st.sampled_from([1, 64, 700]), st.integers(2, 5), st.sampled_from(["trn1", "trn2"]))
+def test_every_order_keeps_data_engines_and_memory(steps, columns, new, chip):
+    kernel, accesses = program(steps, columns, new)
+    with hardware.select(hardware.chip(chip)), nki_sim.allow(*RULES):
+        found = nki_sim.dry_run(kernel, ((128, 8 * columns), "float32"))
+    events = found.events
+    assert len(events) == len(accesses)
+    for (one, first), (two, second) in itertools.combinations(enumerate(accesses), 2):
+        reads, writes = first
+        conflicts = any(touch(a, b) for a in writes for b in (*second[0], *second[1])) or any(
+            touch(a, b) for a in reads for b in second[1]
+        )
+        if conflicts:
+            assert events[one].end_ns <= events[two].start_ns + 1e-6, (one, two)
+    for engine in ("vector", "scalar", "gpsimd"):
+        spans = sorted((e.start_ns, e.end_ns) for e in events if e.engine == engine)
+        assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(spans))
+    core = hardware.chip(chip)
+    held = [value for _, value in found.sbuf_bytes_over_time()]
+    assert max(held) <= core.sbuf_partition_bytes
+    assert max([0, *[banks for _, banks in found.psum_banks_over_time()]]) <= core.psum_banks
+    assert found.low_ns <= found.total_ns <= found.high_ns >= found.written_ns
