@@ -79,8 +79,11 @@ class OrderWaits:
         self.follows.setdefault(n, []).extend(waits)
 
     def _add_waits_of(self, accesses: list[int]) -> None:
-        """Adds the waits of writes of a tile; see ``Storage.accesses``."""
-        issues = self._issues
+        """Adds the waits of writes of a tile; see ``Storage.accesses``.
+
+        A read waits for all writes before it. So a write that waits for the reads since the last
+        write comes after all that was before these reads.
+        """
         readers: list[int] = []
         before: dict[str, list[Any]] = {}
         written: dict[str, int] = {}
@@ -89,36 +92,44 @@ class OrderWaits:
                 readers.append(access)
                 continue
             n = ~access
-            if readers:
-                before = self._by_stream([m for m in readers if m != n])
-                readers, written = [], {}
-            stream = "" if issues[n].engine == "dma" else issues[n].stream
+            stream = self._stream(n)
+            others = [m for m in readers if m != n]
+            if others:
+                before = self._by_stream(others)
             for other, found in before.items():
-                if other == stream:
+                if stream and other == stream:
                     self._follow(n, found)
                 else:
                     self.add(n, found)
+            if stream in written and written[stream] != n:
+                self._follow(n, [~written[stream]])
+            if readers:
+                written = {}
+            if len(others) < len(readers):  # later writes wait for this read, too
+                before = {stream: [~n]}
             if stream:
-                if stream in written and written[stream] != n:
-                    self._follow(n, [~written[stream]])
                 written[stream] = n
+            readers = []
+
+    def _stream(self, n: int) -> str:
+        """Returns the in-order stream of an instruction, or "" for DMA."""
+        issue = self._issues[n]
+        return "" if issue.engine == "dma" else issue.stream
 
     def _keep_streams(self, accesses: list[int]) -> None:
         """Keeps the order in which each stream uses a tile whose parts are tracked by themselves."""
         last: dict[str, int] = {}
         for n in dict.fromkeys([n if n >= 0 else ~n for n in accesses]):
-            issue = self._issues[n]
-            if issue.engine != "dma":
-                if issue.stream in last:
-                    self._follow(n, [~last[issue.stream]])
-                last[issue.stream] = n
+            if stream := self._stream(n):
+                if stream in last:
+                    self._follow(n, [~last[stream]])
+                last[stream] = n
 
     def _by_stream(self, readers: list[int]) -> dict[str, list[Any]]:
-        """Returns waits for the ends of instructions by their in-order stream, or "" for DMA."""
+        """Returns waits for the ends of instructions by their stream."""
         found: dict[str, list[int]] = {}
         for m in readers:
-            issue = self._issues[m]
-            found.setdefault("" if issue.engine == "dma" else issue.stream, []).append(~m)
+            found.setdefault(self._stream(m), []).append(~m)
         return {stream: self._joined(waits) for stream, waits in found.items()}
 
     def _joined(self, waits: list[int]) -> list[Any]:
