@@ -184,8 +184,8 @@ class NeuronCore:
     dependent_cycles: int = 100  # added if an instruction needs the result of the one before [v2]
     tensor_access_cycles: int = 60  # from the write of an engine to a visible result [v2]
     activation_table_ns: float = 1300.0  # before the first use of a function [dma, figures]
-    # Cycles for an element. The SDK's table of engines has 8, which would make the reciprocals of silu
-    # alone longer than all that VectorE did there, 985 us [nkibench].
+    # Cycles for an element. The SDK's table of engines has 8, by which the reciprocals of silu
+    # alone would take longer than all that VectorE did there, 985 us [nkibench].
     vector_reciprocal_factor: int = 1
     gpsimd_rsqrt_factor: int = 4  # relative to ScalarE [isa, engine selection]
     gpsimd_dma_bytes_per_ns: float = 153.0  # GpSimdE's own DMA engines, each direction [v3]

@@ -118,7 +118,8 @@ def spread_of(radices: tuple[int, ...], batch: int) -> Spread:
 def with_whole_lines(spread: Spread) -> Spread:
     """Let one input tile hold all that partitions have of a transform, if it fits and r1 <= 64.
 
-    A DMA then has no gaps between its rows, and fewer descriptors. The tile is filled again while the transform passes the stages.
+    A DMA then has no gaps between its rows, and fewer descriptors. The tile is filled again while
+    the transform passes the stages.
     """
     fits = spread.step < spread.size <= _LOADED * spread.tiles
     return Spread(spread.radices, spread.rows, spread.parts == 1 and fits)

@@ -41,8 +41,8 @@ and HBM are fp32 throughout.
 Why it is fast.  As modelled for trn1, a stage costs 38 ps a point on the Tensor engine for r <= 64,
 and 26 ps in full row tiles, whatever r is, against 59 ps of the DMA floor: two stages of radix 64
 beat four stages of radix 8. VectorE never multiplies, so that twiddles are free. The DMA of a
-streamed table runs behind the products. It takes half a floor, twice as much if r > 64. The kernel needs 128 transforms
-to fill the array.
+streamed table runs behind the products. It takes half a floor, twice as much if r > 64. The kernel
+needs 128 transforms to fill the array.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ Layout on the NeuronCore.  Rows along the last axis lie in HBM as the one-dimens
 them (dft_gemm, stockham, real_dft_gemm, real_stockham). Along the other axes, strided_stockham
 moves runs of the last axis; nothing is transposed through HBM. Between passes the array rests in
 HBM. Its rows there are a little longer than a power of two where they can be: one record of trn1
-has half the rate for rows that are a power of two apart, against several (docs/timing_model.md). Two programs share every pass, and wait for each other between passes, because each of
-them reads across the rows that the other one wrote.
+has half the rate for rows that are a power of two apart, against several (docs/timing_model.md).
+Two programs share every pass, and wait for each other between passes, because each of them reads
+across the rows that the other one wrote.
 
 Why it is fast.  A pass costs about as much as the one-dimensional kernel costs alone. Two passes
 read and write everything twice, and the Tensor engine would take as long for its products.

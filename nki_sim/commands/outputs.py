@@ -161,15 +161,15 @@ def _with_launches(timeline: Timeline) -> list[str]:
 def _orders(timeline: Timeline) -> list[str]:
     """Returns lines on what the compiler's order changes."""
     total, written = timeline.total_ns, timeline.written_ns
-    lines = [
-        f"order    as the compiler may order it {time_range(total)}, as written {time_range(written)}"
-    ]
+    orders = f"{time_range(total)}, as written {time_range(written)}"
+    lines = [f"order    as the compiler may order it {orders}"]
     for one in timeline.order_costs[:_SHOWN]:
-        if one.ns >= 0.01 * written and one.first is not None and one.second is not None:
-            where = f"{_place(one.first)} before {_place(one.second)}"
-            lines.append(
-                f"{_INDENT}{where} costs {time_range(one.ns)} unless the compiler mends it"
-            )
+        first, second = one.first, one.second
+        if one.ns >= 0.01 * written and first is not None and second is not None:
+            other = f"line {second.line}" if first.file == second.file else _place(second)
+            cost = f"costs {time_range(one.ns)} unless the compiler mends it"
+            text = f"{_place(first)} before {other} {cost}"
+            lines += textwrap.wrap(text, 96, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for name, (scalar, vector) in timeline.on_scalar.items():
         lines.append(
             f"{_INDENT}{name} without an engine: {scalar:,} on ScalarE, {vector:,} on VectorE"

@@ -164,7 +164,7 @@ class Issue:
         self.writes_where: Any = None  # function of ins: mask of written elements; None: all
         self.undefined: tuple[int, ...] = ()  # writes whose values are undefined afterwards
         self.in_turn = False  # uses state of its engine, in turn with others of its queue
-        # The same on ScalarE, where the kernel names no engine and the compiler may choose that one.
+        # The same on ScalarE, where the kernel names no engine and the compiler may choose ScalarE.
         self.on_scalar: Issue | None = None
         # The same for a moving operand that begins anywhere in 16 bytes, where that is dearer.
         self.misaligned: Issue | None = None

@@ -51,6 +51,7 @@ class CompilerOrder:
     Attributes:
         issues: the instructions, on the engines that run them.
         order: the numbers of the instructions, first to last.
+        end_ns: when the last one ends, if each loop on the device runs once.
         found: what they wait for, with the reuse of memory.
     """
 
@@ -80,6 +81,7 @@ class CompilerOrder:
             if end > first:
                 begin, first = self._run(first, end, begin), end
             self._end_loop(end)
+        self.end_ns = begin
         if self._choices:
             self._wait_across_engines()
 

@@ -117,7 +117,7 @@ class OrderWaits:
         return "" if issue.engine == "dma" else issue.stream
 
     def _keep_streams(self, accesses: list[int]) -> None:
-        """Keeps the order in which each stream uses a tile whose parts are tracked by themselves."""
+        """Keeps each stream's order in a tile whose parts are tracked by themselves."""
         last: dict[str, int] = {}
         for n in dict.fromkeys([n if n >= 0 else ~n for n in accesses]):
             if stream := self._stream(n):

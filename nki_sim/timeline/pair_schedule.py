@@ -30,15 +30,15 @@ class PairSchedule(Schedule):
         split = len(first.trace)
         for session in pair.sessions:
             add_edges(session)
-        self._chip = first.chip
-        self._compiled = _reading(pair, [Ordered.as_compiled(one) for one in pair.sessions])
-        self._written = _reading(pair, [Ordered.as_written(one) for one in pair.sessions])
+        compiled = [Ordered.as_compiled(one) for one in pair.sessions]
+        written = [Ordered.as_written(one) for one in pair.sessions]
         self.names = [name for session in pair.sessions for _, _, name in session.trace]
         if first.notes is not None:
             self.notes = [*first.notes, *second.notes]
         banks = {split + n: taken for n, taken in second.banks.items()}
         self._banks = [first.banks, banks]
-        self.placed = self._compiled.place(first.chip, self._engines(first.chip))
+        end_ns = max(one.end_ns for one in compiled)
+        self._decide(first.chip, end_ns, _reading(pair, compiled), _reading(pair, written))
         self._uses = [TileUses(session) for session in pair.sessions]
         self._check_dma_written(pair.sessions)
 

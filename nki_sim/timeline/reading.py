@@ -40,13 +40,14 @@ class Ordered:
     order: Sequence[int]
     joints: list[Joint]
     wait_kinds: dict[int, list[tuple[int, str]]]
+    end_ns: float = 0.0  # when it would end on one core, as far as it is known
 
     @classmethod
     def as_compiled(cls, session: Any) -> Ordered:
         """Returns the instructions of a session in the order that the compiler may choose."""
         order = CompilerOrder(session)
         found = order.found
-        return cls(order.issues, found.waits, order.order, found.joints, found.kinds)
+        return cls(order.issues, found.waits, order.order, found.joints, found.kinds, order.end_ns)
 
     @classmethod
     def as_written(cls, session: Any) -> Ordered:

@@ -1,8 +1,9 @@
 """Start and end of every instruction of one launch, in two readings of its order.
 
-*As the compiler may order it* is the price: independent instructions change places
-(`compiler_order`). *As written* keeps program order. Each engine issues its instructions in the
-order of the reading, and loads and stores use two in-order DMA queues (`reading`).
+*As written* keeps program order. *As the compiler may order it* lets independent instructions
+change places (`compiler_order`), where that makes the launch faster; it is the price. Each engine
+issues its instructions in the order of the reading, and loads and stores use two in-order DMA
+queues (`reading`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from nki_sim.rules.dma_written import broken_dma_written
 
 from .engines import Engines
 from .memory_over_time import Held, TileUses
-from .placed import Placed
-from .reading import Ordered
+from .reading import Ordered, Reading
 from .waits import DEPENDS_ON
 
 
@@ -33,7 +33,8 @@ class Schedule:
     """The times of one launch, and what prices by other readings need.
 
     Attributes:
-        placed: when each instruction runs, in the order that the compiler may choose.
+        as_written: when each instruction runs if the compiler keeps program order.
+        placed: the same for the order that is the price: the compiler's, where that is faster.
         names: the names that the kernel gives the instructions.
         notes: one for each instruction, if the launch has taken notes, or None.
     """
@@ -41,24 +42,41 @@ class Schedule:
     notes: list[Note] | None = None
 
     def __init__(self, session: Any) -> None:
-        self._chip = session.chip
-        self._banks = [session.banks]
-        add_edges(session)
-        self._compiled = Ordered.as_compiled(session).reading(session)
-        self._written = Ordered.as_written(session).reading(session)
         self.notes = session.notes
         self.names = [name for _, _, name in session.trace]
-        self.placed = self._compiled.place(session.chip, self._engines(session.chip))
+        self._banks = [session.banks]
+        add_edges(session)
+        compiled, written = Ordered.as_compiled(session), Ordered.as_written(session)
+        self._decide(
+            session.chip, compiled.end_ns, compiled.reading(session), written.reading(session)
+        )
         self._uses = [TileUses(session)]
         self._check_dma_written([session])
 
+    def _decide(self, chip: NeuronCore, end_ns: float, compiled: Reading, written: Reading) -> None:
+        """Places both readings, and keeps the faster one as the price.
+
+        ``end_ns`` is when the compiler's order would end, as the list scheduler has found.
+        """
+        self._chip = chip
+        self._written = self._chosen = written
+        self.as_written = self.placed = written.place(chip, self._engines(chip))
+        if end_ns < self.as_written.total_ns:
+            placed = compiled.place(chip, self._engines(chip))
+            if placed.total_ns < self.as_written.total_ns:
+                self._chosen, self.placed = compiled, placed
+
     def _check_dma_written(self, sessions: list[Any]) -> None:
-        """Reports a break of "dma-written-ahead", for which loads run too far in both readings."""
+        """Reports a break of "dma-written-ahead", for which loads run too far in both orders."""
         for core, session in enumerate(sessions):
             first = core * self.placed.second_begin
-            found = broken_dma_written(session, self.placed, first)
-            if found and (found := broken_dma_written(session, self.as_written, first)):
+            found = broken_dma_written(session, self.as_written, first)
+            if found and broken_dma_written(session, self.placed, first):
                 session.broke("nisa.dma_copy", *found)
+
+    def _engines(self, chip: NeuronCore) -> list[Engines]:
+        """Returns new engines of each core."""
+        return [Engines(chip, self._banks[0])]
 
     @functools.cached_property
     def held(self) -> list[Held]:
@@ -73,21 +91,16 @@ class Schedule:
         return [Engines(chip, self._banks[0])]
 
     @functools.cached_property
-    def as_written(self) -> Placed:
-        """When each instruction runs if the compiler keeps program order."""
-        return self._written.place(self._chip, self._engines(self._chip))
-
-    @functools.cached_property
     def low_ns(self) -> float:
         """The total in ns by the cheapest reading of the records: ``NeuronCore.cheapest``."""
         chip = self._chip.cheapest
-        found = self._compiled.place(chip, self._engines(chip)).total_ns
+        found = self._chosen.place(chip, self._engines(chip)).total_ns
         return min(self.placed.total_ns, found) / UNEXPLAINED
 
     @functools.cached_property
     def high_ns(self) -> float:
         """The total in ns by the dearest reading of the records, and by the dearer order."""
         chip = self._chip.dearest
-        readings = (self._compiled, self._written)
+        readings = {self._chosen, self._written}
         found = [one.place(chip, self._engines(chip)).total_ns for one in readings]
         return max(self.placed.total_ns, *found) * UNEXPLAINED

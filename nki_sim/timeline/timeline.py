@@ -47,7 +47,8 @@ class Timeline(Recording):
         """Returns the numbers as types that JSON can hold. Times are modelled, in nanoseconds.
 
         The keys are the attributes of the timeline and these: ``written_ns``, ``order_costs`` and
-        ``on_scalar`` tell what the compiler's order changes, ``chips`` has the figures of the model, ``utilisation`` the fraction of the time for which each engine is busy, ``floors_ns``
+        ``on_scalar`` tell what the compiler's order changes, ``chips`` has the figures of the
+        model, ``utilisation`` the fraction of the time for which each engine is busy, ``floors_ns``
         the lower bounds, and ``critical_path`` the time of its events by line, engine and wait.
         """
         return summary(self)

@@ -189,7 +189,7 @@ class Storage:
         self.reads: dict[Any, tuple[NkiTensor, int, str]] = {}
         self.joints: list[Any] = []  # waits for many of them
         self.last_users: dict[str | int, int] = {}
-        # Of a tile in SBUF or PSUM: n where instruction n reads it, ~n where it writes it, in order.
+        # In order: n where instruction n reads it, ~n where instruction n writes it.
         self.accesses: list[int] = []
         self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
 
