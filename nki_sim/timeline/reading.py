@@ -277,10 +277,9 @@ class Reading:
     ) -> None:
         self.issues, self.cores, self.wait_kinds = issues, cores, wait_kinds
         self._joints = joints  # waits that instructions share
-        # One list, as a list for each instruction would be most of the objects that Python's
-        # garbage collector goes through.
-        self._waits = list(itertools.chain.from_iterable(waits))
-        self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
+        self._lists: list[list[Any]] | None = waits
+        self._waits: list[Any] = []
+        self._ends_of_waits: list[int] = []
 
     def place(self, chip: NeuronCore, engines: list[Engines]) -> Placed:
         """Returns when each instruction runs with the costs of ``chip`` and on new engines."""
@@ -291,11 +290,24 @@ class Reading:
                 if id(issue) not in new:
                     new[id(issue)] = priced(issue, chip)
             issues = [new[id(issue)] for issue in issues]
-        ends = self._ends_of_waits
-        waits = [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        waits = self._taken_waits()
         cores = [copy.copy(core) for core in self.cores]
         with _one_at_a_time if self._joints else nullcontext():  # joints belong to one placing
             return self._place(chip, issues, waits, cores, engines)
+
+    def _taken_waits(self) -> list[list[Any]]:
+        """Returns the waits of each instruction, and keeps them as one list from then on.
+
+        A list for each instruction would be most of the objects that Python's garbage collector
+        goes through.
+        """
+        if self._lists is not None:
+            waits, self._lists = self._lists, None
+            self._waits = list(itertools.chain.from_iterable(waits))
+            self._ends_of_waits = list(itertools.accumulate(map(len, waits)))
+            return waits
+        ends = self._ends_of_waits
+        return [self._waits[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def _place(
         self,
