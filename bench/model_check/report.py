@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.model_check.measurement import FITTED, HELD_OUT
+from bench.model_check.measurement import HELD_OUT
 from bench.model_check.modelled_labs import launch_us
 from bench.model_check.points import Point, seed_overhead
 from bench.model_check.published_measurements import ABOUT, LEFT_OUT
@@ -77,10 +78,17 @@ def count_within(ratios: list[float], factor: float) -> int:
 
 
 def ranges(points: list[Point]) -> str:
-    """Returns how many measured times of whole kernels lie between low and high, in words."""
-    whole = [point for point in whole_kernels_of(points) if point.measurement.use != FITTED]
+    """Returns how many measured times of whole kernels lie between low and high, in words.
+
+    They are points held out that have a range; the words have the median of high over low, too.
+    """
+    whole = [point for point in whole_kernels_of(held_out_of(points)) if point.low is not None]
     inside = sum(point.is_in_range for point in whole)
-    return f"of {len(whole)} times of whole kernels {inside} lie between the low and the high one"
+    width = statistics.median([point.high / point.low for point in whole if point.low])
+    return (
+        f"of {len(whole)} times of whole kernels {inside} lie between the low and the high one, "
+        f"whose ratio has the median {width:.2f}"
+    )
 
 
 def goal(points: list[Point]) -> str:

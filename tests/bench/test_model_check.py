@@ -475,11 +475,12 @@ def test_every_published_point_is_modelled_and_shown(points):
 @slow
 def test_ranges_contain_the_modelled_value_and_are_counted(points):
     assert all(p.low <= p.modelled <= p.high for p in points if p.low is not None)
-    whole = [p for p in points if p.measurement.is_whole_kernel and p.measurement.use != FITTED]
-    assert all(p.low is not None for p in whole)
+    held_out = [p for p in points if p.measurement.use == HELD_OUT]
+    whole = [p for p in held_out if p.measurement.is_whole_kernel and p.low is not None]
     inside = [p for p in whole if p.low <= p.measurement.value <= p.high]
     assert ranges(points).startswith(f"of {len(whole)} times of whole kernels {len(inside)} lie")
     assert len(inside) >= 0.8 * len(whole)
+    assert np.median([p.high / p.low for p in whole]) <= 2
 
 
 @slow
