@@ -212,7 +212,7 @@ class CompilerOrder:
                         joints.append(one)
                     else:
                         self._consider(one)
-            elif type(missing) is not Joint:
+            elif not isinstance(missing, Joint):
                 self._blocked.setdefault(missing if missing >= 0 else ~missing, []).append(joint)
             elif missing in self._watchers:
                 self._watchers[missing].append(joint)

@@ -74,10 +74,6 @@ class Schedule:
             if found and broken_dma_written(session, self.placed, first):
                 session.broke("nisa.dma_copy", *found)
 
-    def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of each core."""
-        return [Engines(chip, self._banks[0])]
-
     @functools.cached_property
     def held(self) -> list[Held]:
         """The memory of the tiles of each core."""
