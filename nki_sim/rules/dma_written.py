@@ -27,11 +27,10 @@ def broken_dma_written(
     """
     changes: list[tuple[float, int, Storage]] = []
     for storage in session.storages:
-        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.accesses
+        in_sbuf = storage.buffer is MemoryRegion.sbuf and storage.last_users
         if in_sbuf and storage.is_dma_written:
-            users = [first + (n if n >= 0 else ~n) for n in storage.accesses]
-            end = max([placed.end[n] for n in users])
-            changes.append((min([placed.start[n] for n in users]), storage.free_bytes, storage))
+            end = max(placed.end[first + n] for n in storage.last_users.values())
+            changes.append((placed.start[first + storage.first_use], storage.free_bytes, storage))
             changes.append((end, -storage.free_bytes, storage))
     live = peak = 0
     culprit = None

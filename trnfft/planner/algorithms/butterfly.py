@@ -45,7 +45,7 @@ class Butterfly(LengthAlgorithm):
         return (self.compensated,)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        passes = 38.0 if self.compensated else 5.8
+        passes = 36.0 if self.compensated else 5.8
         numbers = recipe.n * math.log2(recipe.n) * least_of(1.0, 1.0, rows)
         return passes * numbers / chip.vector_ghz
 

@@ -60,7 +60,7 @@ class RowConvolution(LengthAlgorithm):
         return held, kept
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return recipe.n * least_of(33.0, 18.5, rows) / chip.tensor_columns_per_ns
+        return recipe.n * least_of(31.5, 18.0, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)

@@ -41,7 +41,7 @@ class FoldedDft(LengthAlgorithm):
         return ()
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        columns = recipe.n**2 / PARTITIONS * least_of(3.2, 4.4, rows)
+        columns = recipe.n**2 / PARTITIONS * least_of(2.9, 4.3, rows)
         return columns / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:

@@ -58,7 +58,7 @@ class RealStockham(LengthAlgorithm):
         return self.make_tables(recipe.n, recipe.radices, inverse, scale)
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
-        return recipe.n * least_of(9.0, 7.5, rows) / chip.tensor_columns_per_ns
+        return recipe.n * least_of(8.8, 7.1, rows) / chip.tensor_columns_per_ns
 
     def error(self, recipe: Recipe) -> float:
         return accuracy.stages_error(recipe.radices)
