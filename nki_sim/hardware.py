@@ -18,6 +18,7 @@ Sources, as cited below:
   [cs149]           assignment 4 of Stanford's CS149, write-ups of 2024 (trn1) and 2025 (trn2)
   [nkibench]        zhang677/AccelOpt 47e29a7, NKIBench: kernels and profiles on trn1.32xlarge
   [asst4]           xaviergonzalez/asst4-trainium2 d155261, assignment 4 of CS149 on trn2
+  [autocomp]        ucb-bar/autocomp dd26a565, examples/trn-*: kernels and times on trn1.2xlarge
   [hw]              aws-samples/sample-spectral-dns-on-aws-neuron, docs/neuron-rules.md,
                     docs/results.md and kernels, measured on NeuronCore-v2
   [kiln]            foxl-ai/kiln, docs/neuron-notes.md and tools/probe_*.py: NKI 0.6 on trn1

@@ -203,5 +203,6 @@ PROBES = (
         arguments=strided,
         exact=exact_column,
         counts=(64, 256, 1024),
+        settles="whether such rows need a cost of their own in `hardware`",
     ),
 )

@@ -270,7 +270,7 @@ def test_two_programs_share_the_work(kernel):
     chip = hardware.TRN2
     with hardware.select(chip):
         one, two = [modelled(kernel, 2048, (16, 16, 64), degree).total_ns for degree in (1, 2)]
-    assert two < 1.05 * one * chip.dma_core_bytes_per_ns / chip.hbm_stack_bytes_per_ns
+    assert two < 1.1 * one * chip.dma_core_bytes_per_ns / chip.hbm_stack_bytes_per_ns
 
 
 @on_chips("shape", [(5, 3, 4, 16), (32, 4, 4, 64), (130, 3, 2, 129)], ("trn1", "trn2"))

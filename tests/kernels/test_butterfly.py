@@ -171,7 +171,7 @@ def test_modelled_time_is_bound_by_the_vector_engine(n, compensated, ratio):
 @pytest.mark.parametrize(("n", "compensated"), [(64, False), (4096, False)])
 def test_two_cores_take_half_the_time(n, compensated):
     alone, both = (priced(n, compensated, 2**21 // n, "trn2", cores) for cores in (1, 2))
-    assert both.total_ns <= 0.55 * alone.total_ns
+    assert both.total_ns <= 0.56 * alone.total_ns
 
 
 @sweeps.some(

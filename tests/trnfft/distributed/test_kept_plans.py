@@ -86,7 +86,7 @@ def with_other_settings(rank):
     """Checks results for each backend and precision, which change from call to call."""
     import trnfft
 
-    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(3))
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(3))
     given, wanted = placed(x, cases.mesh_of((2,)), 1), torch.fft.fft(x)
     for backend, precision in [("torch", "fast"), ("matmul", "fast"), ("nki-sim", "bf16")] * 2:
         with trnfft.backend(backend), trnfft.precision(precision):
