@@ -99,7 +99,7 @@ def workspace_bytes(found: Plan, batch: int | None = None) -> int:
         >>> from trnfft.planner.planner import plan_frames
         >>> from trnfft.planner.workspace import workspace_bytes
         >>> workspace_bytes(plan_frames(512, 128, batch=6000, bands=80, target="trn1"))
-        311808
+        427008
     """
     if not found.launches:
         return 0
