@@ -160,8 +160,8 @@ def _with_launches(timeline: Timeline) -> list[str]:
 
 def _orders(timeline: Timeline) -> list[str]:
     """Returns lines on what the compiler's order changes."""
-    total, written = timeline.total_ns, timeline.written_ns
-    orders = f"{time_range(total)}, as written {time_range(written)}"
+    written = timeline.written_ns
+    orders = f"{time_range(timeline.reordered_ns)}, as written {time_range(written)}"
     lines = [f"order    as the compiler may order it {orders}"]
     for one in timeline.order_costs[:_SHOWN]:
         first, second = one.first, one.second

@@ -171,6 +171,11 @@ class Recording:
         return sum([launch.schedule.as_written.total_ns for launch in self._launches])
 
     @property
+    def reordered_ns(self) -> float:
+        """The total in ns in the compiler's order, also where that is slower than as written."""
+        return sum([launch.schedule.reordered.total_ns for launch in self._launches])
+
+    @property
     def order_costs(self) -> list[OrderCost]:
         """Which pairs of lines make ``written_ns`` longer than ``total_ns``, dearest first."""
         return order_costs([launch.schedule for launch in self._launches])

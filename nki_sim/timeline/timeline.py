@@ -25,8 +25,8 @@ class Timeline(Recording):
     Bytes, descriptors and instructions are sums over both cores.
 
     Attributes:
-        total_ns: modelled time of all launches, in nanoseconds, in the order that the compiler may
-            choose. ``written_ns`` has the time in program order.
+        total_ns: modelled time of all launches, in nanoseconds, each in the faster of two orders:
+            ``written_ns`` has the time as written, ``reordered_ns`` as the compiler may order it.
         engine_busy_ns: for tensor, vector, scalar, gpsimd and dma, how long the engine was busy;
             the value of dma is that of the busiest of the 16 DMA engines.
         dma_bytes: bytes that DMA moves.
@@ -46,10 +46,11 @@ class Timeline(Recording):
     def summary(self) -> dict[str, Any]:
         """Returns the numbers as types that JSON can hold. Times are modelled, in nanoseconds.
 
-        The keys are the attributes of the timeline and these: ``written_ns``, ``order_costs`` and
-        ``on_scalar`` tell what the compiler's order changes, ``chips`` has the figures of the
-        model, ``utilisation`` the fraction of the time for which each engine is busy, ``floors_ns``
-        the lower bounds, and ``critical_path`` the time of its events by line, engine and wait.
+        The keys are the attributes of the timeline and these: ``written_ns``, ``reordered_ns``,
+        ``order_costs`` and ``on_scalar`` tell what the compiler's order changes, ``chips`` has the
+        figures of the model, ``utilisation`` the fraction of the time for which each engine is
+        busy, ``floors_ns`` the lower bounds, and ``critical_path`` the time of its events by line,
+        engine and wait.
         """
         return summary(self)
 

@@ -19,6 +19,7 @@ def summary(timeline: Recording) -> dict[str, Any]:
         "low_ns": timeline.low_ns,
         "high_ns": timeline.high_ns,
         "written_ns": timeline.written_ns,
+        "reordered_ns": timeline.reordered_ns,
         "order_costs": [
             {
                 **asdict(one),
