@@ -1,7 +1,7 @@
 """Software pipelining: what kernels issue, in the order that keeps the engines busy.
 
-Each engine runs its instructions in the order of the program, so that this order is all there is to
-decide. There are two levels.
+A kernel that is fast in the order of its program needs no compiler to mend that order
+(docs/timing_model.md: two orders). So the order is decided here, on two levels.
 
 A *task* is a generator with one yield: before it transposes, say, and after it the products that
 wait for the evacuation of the transposes. ``pipeline`` puts the first half of a task before the
