@@ -31,6 +31,7 @@ from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import note_accesses
 from nki_sim.running import is_strict
+from nki_sim.timeline.order_waits import share_memory
 from nki_sim.timeline.waits import NO_REORDER
 from nki_sim.views import shadow
 from nki_sim.views.register import Life
@@ -557,16 +558,8 @@ def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
 
 
 def _collide(a: Storage, b: Storage) -> bool:
-    assert a.address is not None and b.address is not None
-    return (
-        a.buffer is b.buffer
-        and a.first_use <= b.last_use
-        and b.first_use <= a.last_use
-        and a.start_partition < b.start_partition + b.shape[0]
-        and b.start_partition < a.start_partition + a.shape[0]
-        and a.address < b.address + b.free_bytes
-        and b.address < a.address + a.free_bytes
-    )
+    is_live = a.first_use <= b.last_use and b.first_use <= a.last_use
+    return is_live and share_memory(a, b)
 
 
 _by_time = operator.itemgetter(0, 1)

@@ -2,6 +2,7 @@
 
 Tiles are assigned memory in program order. A tile waits until the tiles whose memory it reuses are
 finished. The memory that was freed first is reused first, as by a compiler that rotates buffers.
+Where a kernel gives tiles their addresses, they also wait for earlier tiles at these addresses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from nki_sim.enums import MemoryRegion
 from nki_sim.hardware import NeuronCore
 
+from .order_waits import share_memory
 from .waits import REUSED
 
 
@@ -32,6 +34,21 @@ def add_memory_waits(session: Any) -> None:
         elif found := memory.take(size):
             session.note_waits(n, trace[n][1], REUSED)
             trace[n][1].extend(found)
+    _add_waits_at_addresses(session)
+
+
+def _add_waits_at_addresses(session: Any) -> None:
+    """Makes users of a tile wait for earlier tiles that the kernel has put at its addresses."""
+    placed = [one for one in session.storages if one.address is not None and one.last_users]
+    placed.sort(key=lambda one: one.first_use)
+    for i, tile in enumerate(placed):
+        ends = [~n for n in tile.last_users.values()]
+        for other in placed[i + 1 :]:
+            if share_memory(tile, other):
+                for n in {n if n >= 0 else ~n for n in other.accesses}:
+                    waits = session.trace[n][1]
+                    session.note_waits(n, waits, REUSED)
+                    waits.extend(ends)
 
 
 class _Memory:

@@ -108,6 +108,19 @@ def test_loads_run_ahead_as_far_as_sbuf_has_room():
     assert 2 * 4 * columns < held <= hardware.TRN1.sbuf_partition_bytes
 
 
+def test_tiles_at_one_address_are_used_one_after_the_other():
+    def kernel():
+        for _ in range(4):
+            a = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf, address=(0, 0))
+            nisa.memset(a, 0.0, engine=GPSIMD)
+            nisa.tensor_scalar(tile(512), a, nl.add, 1.0, engine=VECTOR)
+
+    with hardware.select(hardware.TRN2):
+        events = nki_sim.dry_run(kernel).events
+    for before, after in itertools.pairwise([events[n : n + 2] for n in range(0, 8, 2)]):
+        assert max(event.end_ns for event in before) <= after[0].start_ns + 1e-6
+
+
 # Engines.
 
 
