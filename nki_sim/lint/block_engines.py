@@ -17,7 +17,14 @@ _ENGINES = {"tensor": "TensorE", "scalar": "ScalarE", "vector": "VectorE", "gpsi
 
 def engines_of(body: list[ast.stmt], names: Names) -> set[str]:
     """Returns the engines of the calls of nki.isa in a block, as far as the source shows them."""
-    calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
+    calls: list[ast.Call] = []
+    nodes: list[ast.AST] = [*body]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Call):
+            calls.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):  # which may run elsewhere
+            nodes += ast.iter_child_nodes(node)
     return {engine for call in calls if (engine := _engine(call, names))}
 
 

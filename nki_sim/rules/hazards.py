@@ -117,7 +117,8 @@ def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool
         if whole or overlaps(other, t):
             if not has_joint and stream != own and m != n:
                 waits.append(~m)
-            if _covers(t, other):
+            # Of a stream there is the last read only, behind which reads of other parts may be.
+            if _covers(t, other) and not (whole and type(key) is str and not _is_all(t)):
                 covered.append(key)
     for key in covered:
         del reads[key]
@@ -131,6 +132,15 @@ def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
     if x[0] >= y[1] or y[0] >= x[1] or x[2] >= y[3] or y[2] >= x[3]:
         return False
     return not _interleaved(a, b)
+
+
+def _is_all(t: NkiTensor) -> bool:
+    """Returns whether a view is its whole tile."""
+    storage = t.storage
+    return t._layout.is_dense and (t._region or region(t)) == (
+        *(0, storage.free_bytes),
+        *(0, storage.shape[0]),
+    )
 
 
 def _covers(a: NkiTensor, b: NkiTensor) -> bool:

@@ -12,6 +12,7 @@ runs the instruction, whichever ends it first.
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import math
 from collections.abc import Sequence
@@ -21,10 +22,11 @@ from nki_sim.enums import ON_CHIP, MemoryRegion
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Joint, separate
 
+from .device_loops import loops_of_tiles
 from .engines import Engines
 from .order_memory import Memory, Tile
 from .order_waits import OrderWaits
-from .waits import REUSED
+from .waits import REUSED, circular
 
 _UNKNOWN = -1.0
 
@@ -58,12 +60,15 @@ class CompilerOrder:
     def __init__(self, session: Any) -> None:
         self.issues: list[Issue] = [issue for issue, _, _ in session.trace]
         self.order: list[int] = []
-        self.found = OrderWaits(session)
         count = len(self.issues)
-        self._by_place: Sequence[int] = session.order or range(count)
-        self._places: Sequence[int] = range(count)  # of the instructions in program order
+        # The instructions in program order, those between the marks of loops by themselves.
+        self._by_place: Sequence[int] = range(count)
+        self._places: Sequence[int] = range(count)
         if session.order is not None:
-            self._places = sorted(range(count), key=session.order.__getitem__)
+            ends = sorted(n for n, _ in session.loop_marks)
+            self._by_place = sorted(session.order, key=lambda n: bisect.bisect_right(ends, n))
+            self._places = sorted(range(count), key=self._by_place.__getitem__)
+        self.found = OrderWaits(session, self._places)
         self._over = [_UNKNOWN] * (2 * count)
         for joint in self.found.joints:
             joint.begin(self._over)
@@ -92,12 +97,14 @@ class CompilerOrder:
             MemoryRegion.sbuf: chip.sbuf_partition_bytes,
             MemoryRegion.psum: chip.psum_partition_bytes,
         }
-        places = None if session.order is None else self._places
+        holders = loops_of_tiles(session)
         held: dict[MemoryRegion, list[Tile]] = {memory: [] for memory in ON_CHIP}
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
                 users = list(dict.fromkeys([n if n >= 0 else ~n for n in storage.accesses]))
-                held[storage.buffer].append(Tile(storage, users, places))
+                loops = holders.get(storage, [])
+                tile = Tile(storage.held_bytes, users, self._places, loops)
+                held[storage.buffer].append(tile)
         self._memories: list[Memory] = []
         self._kept: list[Tile] = []  # tiles without users that a loop on the device holds
         self._tiles: list[tuple[Tile, ...]] = [()] * len(self.issues)
@@ -117,7 +124,10 @@ class CompilerOrder:
         over, latest, left = self._over, begin, end - first
         while left:
             start, queue = _earliest(queues)
+            if not queue.ready:
+                raise circular()
             _, n = heapq.heappop(queue.ready)
+            queue.free = start  # nothing can start there before
             if n in self._choices:
                 if over[n] >= 0:  # the other queue has run it
                     continue
@@ -258,7 +268,7 @@ class CompilerOrder:
             if is_behind or not memory.has_room(size, head, first):
                 heapq.heappush(memory.parked, (place, n))
                 return False
-        users: list[int] = []
+        users: list[Any] = []
         for tile in new:
             tile.is_allocated = True
             users += tile.memory.take(tile, head)
@@ -281,7 +291,7 @@ class CompilerOrder:
                 if tile.is_kept:
                     self._kept.append(tile)
                 else:
-                    tile.memory.release(tile)
+                    tile.memory.release(tile, self._ends(tile))
         over, by_place, head = self._over, self._by_place, self._head
         while head < len(by_place) and over[by_place[head]] >= 0:
             head += 1
@@ -298,7 +308,15 @@ class CompilerOrder:
         """Frees the tiles that loops on the device have held up to instruction ``end``."""
         for tile in [tile for tile in self._kept if tile.last < end]:
             self._kept.remove(tile)
-            tile.memory.release(tile)
+            tile.memory.release(tile, self._ends(tile))
+
+    def _ends(self, tile: Tile) -> list[Any]:
+        """Returns waits for the ends of a tile's users: of in-order streams the last one each."""
+        last: dict[Any, int] = {}
+        for n in sorted(tile.users, key=self._over.__getitem__):
+            issue = self.issues[n]
+            last[n if issue.engine == "dma" or issue.may_overtake else issue.stream] = n
+        return self.found.joined([~n for n in last.values()], self._over)
 
     def _wait_across_engines(self) -> None:
         """Adds waits where an instruction has left the stream that it had to follow."""

@@ -113,3 +113,12 @@ def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
         loop.hold_tiles()
         if is_recorded:
             session.loop_marks.append((loop.end, loop))
+
+
+def loops_of_tiles(session: Any) -> dict[Any, list[tuple[int, int]]]:
+    """Returns for tiles that loops hold from outside the first instruction and end of each loop."""
+    found: dict[Any, list[tuple[int, int]]] = {}
+    for loop in {loop for _, loop in session.loop_marks}:
+        for storage in loop.held:
+            found.setdefault(storage, []).append((loop.first, loop.end))
+    return found

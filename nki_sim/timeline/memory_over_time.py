@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from nki_sim.enums import ON_CHIP, MemoryRegion
 
+from .device_loops import loops_of_tiles
 from .placed import Placed
 
 if TYPE_CHECKING:
-    from nki_sim.views.tensor import Storage
+    pass
 
 
 Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
@@ -20,19 +21,13 @@ Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 # of the end of the last use. An object for each tile would be a burden.
 Held = dict[MemoryRegion, tuple[list[int], list[float], list[float]]]
 
-Span = tuple[int, int]  # the first instruction of a loop on the device, and the end
-
 
 class TileUses:
     """Which instructions use the tiles of a session, and the loops that hold these tiles."""
 
     def __init__(self, session: Any) -> None:
-        loops = {loop for _, loop in session.loop_marks}
-        holders: dict[Storage, list[Span]] = {}
-        for loop in loops:
-            for storage in loop.held:
-                holders.setdefault(storage, []).append((loop.first, loop.end))
-        self._tiles: list[tuple[MemoryRegion, int, list[int], list[Span]]] = [
+        holders = loops_of_tiles(session)
+        self._tiles: list[tuple[MemoryRegion, int, list[int], list[tuple[int, int]]]] = [
             (storage.buffer, storage.held_bytes, storage.accesses, holders.get(storage, []))
             for storage in session.storages
             if storage.buffer in ON_CHIP and storage.accesses

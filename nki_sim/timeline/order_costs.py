@@ -44,7 +44,8 @@ def order_costs(schedules: list[Schedule]) -> list[OrderCost]:
         if gain <= 0.0:
             continue
         costs = _inversions(schedule)
-        scale = min(1.0, gain / sum(costs.values())) if costs else 0.0
+        total = sum(costs.values())
+        scale = min(1.0, gain / total) if total else 0.0
         notes, issues = schedule.notes, schedule.as_written.issues
         for (first, second), ns in costs.items():
             lines = (notes[first].source(), notes[second].source()) if notes else (None, None)

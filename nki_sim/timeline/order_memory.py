@@ -27,23 +27,24 @@ class Tile:
         first, last: its first and its last use, as places in program order.
         is_allocated: whether it has its memory.
         is_kept: whether a loop on the device holds it until the loop ends.
+
+    The argument ``loops`` has the first instruction and the end of each loop that holds the tile.
     """
 
     __slots__ = ("memory", "size", "users", "left", "first", "last", "is_allocated", "is_kept")
 
-    def __init__(self, storage: Any, users: list[int], places: Sequence[int] | None) -> None:
+    def __init__(
+        self, size: int, users: list[int], places: Sequence[int], loops: list[tuple[int, int]]
+    ) -> None:
         self.memory: Memory
-        self.size = int(storage.held_bytes)
+        self.size = size
         self.users = users
         self.left = len(users)
-        if places is None:
-            self.first = min(storage.first_use, users[0])
-            self.last = max(storage.last_use, users[-1])
-        else:
-            self.first = min([places[n] for n in users])
-            self.last = max([places[n] for n in users])
+        used = [places[n] for n in users]
+        self.first = min([*used, *[first for first, _ in loops]])
+        self.last = max([*used, *[end - 1 for _, end in loops]])
         self.is_allocated = False
-        self.is_kept = places is None and self.last > users[-1]
+        self.is_kept = bool(loops)
 
 
 class Memory:
@@ -63,7 +64,7 @@ class Memory:
             change[tile.last + 1] -= tile.size
         self._held = np.cumsum(change)
         self._capacity = capacity
-        self._free: deque[tuple[int, list[int]]] = deque([(capacity, [])])
+        self._free: deque[tuple[int, list[Any]]] = deque([(capacity, [])])
         self.is_ample = sum([tile.size for tile in tiles]) <= capacity
         self.parked: list[tuple[int, int]] = []
         self.full_until = -1
@@ -78,7 +79,7 @@ class Memory:
         self.full_until = head + int(np.flatnonzero(held + size > self._capacity)[-1])
         return False
 
-    def take(self, tile: Tile, head: int) -> list[int]:
+    def take(self, tile: Tile, head: int) -> list[Any]:
         """Allocates a tile, and returns waits for the last users of its memory.
 
         The memory that was freed first is used first, as by a compiler that rotates buffers.
@@ -86,7 +87,7 @@ class Memory:
         if tile.first > head:
             self._held[head : tile.first] += tile.size
         size = tile.size
-        waits: list[int] = []
+        waits: list[Any] = []
         while size > 0 and self._free:
             available, users = self._free.popleft()
             waits += users
@@ -95,6 +96,6 @@ class Memory:
             size -= available
         return waits
 
-    def release(self, tile: Tile) -> None:
-        """Frees a tile, whose memory waits for its users."""
-        self._free.append((tile.size, [~m for m in tile.users]))
+    def release(self, tile: Tile, waits: list[Any]) -> None:
+        """Frees a tile, whose memory waits for the ends of its users."""
+        self._free.append((tile.size, waits))

@@ -5,7 +5,7 @@ In program order an instruction follows the instructions before it in its stream
 
 - a write of a tile waits for all reads of the tile before it, and follows the writes of its stream;
 - instructions that use state of their engine, such as accumulators, follow each other;
-- an instruction at which two programs meet stays in its place in its queue;
+- an instruction at which two programs meet stays in its place in its queue, and among all meetings;
 - the users of a tile wait for those of earlier tiles that the kernel has put at the same addresses.
 """
 
@@ -23,6 +23,8 @@ from nki_sim.views.tensor import Storage
 class OrderWaits:
     """The waits of a session's instructions, whatever the order of streams.
 
+    The argument ``places`` has the place of each instruction in program order.
+
     Attributes:
         waits: for each instruction the waits, as numbers or joints.
         follows: for an instruction the waits that are over if its stream keeps that order.
@@ -30,7 +32,7 @@ class OrderWaits:
         joints: the waits that instructions share.
     """
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, places: Sequence[int]) -> None:
         self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.trace]
         self.follows: dict[int, list[Any]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
@@ -38,7 +40,9 @@ class OrderWaits:
         self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
-                accesses = _in_order(storage.accesses, session.order)
+                accesses = storage.accesses
+                if session.order is not None:
+                    accesses = sorted(accesses, key=lambda n: places[n if n >= 0 else ~n])
                 if storage.is_tracked_whole:
                     self._add_waits_of(accesses)
                 else:
@@ -61,6 +65,7 @@ class OrderWaits:
             return
         last: dict[str, int] = {}  # the last such instruction of a queue
         met: dict[str, int] = {}
+        last_met = -1  # in any queue: both programs keep the order of all meetings
         since: dict[str, list[int]] = {}  # what a queue has run since it met the other program
         for n in order:
             issue = self._issues[n]
@@ -75,8 +80,10 @@ class OrderWaits:
                 self._follow(n, [~met[queue]])
             since.setdefault(queue, []).append(n)
             if issue.meets is not None:
-                self._follow(n, self._joined([~m for m in since[queue] if m != n]))
-                met[queue], since[queue] = n, []
+                self._follow(n, self.joined([~m for m in since[queue] if m != n]))
+                if last_met >= 0:
+                    self._follow(n, [~last_met])
+                met[queue], since[queue], last_met = n, [], n
 
     def _follow(self, n: int, waits: list[Any]) -> None:
         """Makes instruction ``n`` come after others of its stream."""
@@ -91,11 +98,15 @@ class OrderWaits:
         readers: list[int] = []
         before: dict[str, list[Any]] = {}
         written: dict[str, int] = {}
+        last = -1
         for access in accesses:
             if access >= 0:
                 readers.append(access)
                 continue
             n = ~access
+            if n == last:  # it writes two parts of the tile
+                continue
+            last = n
             stream = self._stream(n)
             others = [m for m in readers if m != n]
             if others:
@@ -120,7 +131,7 @@ class OrderWaits:
         for i, tile in enumerate(placed):
             later = [other for other in placed[i + 1 :] if share_memory(tile, other)]
             if later and tile.accesses:
-                ends = self._joined(list({~n if n >= 0 else n for n in tile.accesses}))
+                ends = self.joined(list({~n if n >= 0 else n for n in tile.accesses}))
                 for n in {n if n >= 0 else ~n for other in later for n in other.accesses}:
                     self.add(n, ends)
 
@@ -143,13 +154,14 @@ class OrderWaits:
         found: dict[str, list[int]] = {}
         for m in readers:
             found.setdefault(self._stream(m), []).append(~m)
-        return {stream: self._joined(waits) for stream, waits in found.items()}
+        return {stream: self.joined(waits) for stream, waits in found.items()}
 
-    def _joined(self, waits: list[int]) -> list[Any]:
-        """Returns waits, or a joint of them if they are many."""
+    def joined(self, waits: list[int], times: list[float] | None = None) -> list[Any]:
+        """Returns waits, or a joint of them if they are many; ``times`` are those it looks at."""
         if len(waits) <= FEW:
             return waits
         joint = Joint(None, waits)
+        joint.begin(times or [])
         self.joints.append(joint)
         return [joint]
 
@@ -164,12 +176,3 @@ def share_memory(a: Storage, b: Storage) -> bool:
         and a.address < b.address + b.free_bytes
         and b.address < a.address + a.free_bytes
     )
-
-
-def _in_order(accesses: list[int], order: list[int] | None) -> list[int]:
-    """Returns the accesses of a tile in the order in which its instructions would run."""
-    if order is None:
-        return accesses
-    wanted = {n if n >= 0 else ~n for n in accesses}
-    place = {n: number for number, n in enumerate(order) if n in wanted}
-    return sorted(accesses, key=lambda n: place[n if n >= 0 else ~n])

@@ -17,7 +17,6 @@ from operator import index
 from threading import Lock
 from typing import Any
 
-from nki_sim.errors import NkiValidationError
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.work import priced
@@ -28,7 +27,7 @@ from .device_loops import DeviceLoop
 from .engines import ENGINES, Engines
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed
-from .waits import LOOP, QUEUE, READ, WRITTEN, kind_at
+from .waits import LOOP, QUEUE, READ, WRITTEN, circular, kind_at
 
 
 @dataclass
@@ -236,12 +235,7 @@ class _Placing:
             if n in blocked:
                 coming += blocked.pop(n)
         if blocked:
-            raise NkiValidationError(
-                "schedule",
-                "the graph of waits",
-                "circular",
-                "the edges of depends_on and with_schedule must not form a cycle: remove an edge",
-            )
+            raise circular()
 
     def _queues(self, order: Sequence[int], core: Core) -> list[_Queue]:
         queues: dict[str, _Queue] = {}

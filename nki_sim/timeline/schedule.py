@@ -103,4 +103,4 @@ class Schedule:
         chip = self._chip.dearest
         readings = (self._compiled, self._written)
         found = [one.place(chip, self._engines(chip)).total_ns for one in readings]
-        return max(self.placed.total_ns, *found) * UNEXPLAINED
+        return max(self.as_written.total_ns, self.reordered.total_ns, *found) * UNEXPLAINED

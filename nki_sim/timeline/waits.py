@@ -6,6 +6,8 @@ on request.
 
 from __future__ import annotations
 
+from nki_sim.errors import NkiValidationError
+
 from .placed import Placed
 
 QUEUE = "queue"  # in the schedule: what its queue ran before
@@ -58,3 +60,13 @@ def kind_at(index: int, kinds: list[tuple[int, str]]) -> str:
     The waits for data come first. The other waits have the kind that was noted last before them.
     """
     return next((kind for first, kind in reversed(kinds) if index >= first), "")
+
+
+def circular() -> NkiValidationError:
+    """Returns the error of instructions that wait for each other."""
+    return NkiValidationError(
+        "schedule",
+        "the graph of waits",
+        "circular",
+        "the edges of depends_on and with_schedule must not form a cycle: remove an edge",
+    )
