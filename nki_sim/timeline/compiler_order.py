@@ -118,7 +118,8 @@ class CompilerOrder:
 
     def _run(self, first: int, end: int, begin: float) -> float:
         """Orders the instructions from ``first`` to ``end``, and returns when the last one ends."""
-        self._queues = queues = self._new_queues(first, end, begin)
+        self._begin = first
+        queues = self._new_queues(first, end, begin)
         for n in range(first, end):
             self._consider(n)
         over, latest, left = self._over, begin, end - first
@@ -288,7 +289,7 @@ class CompilerOrder:
         for tile in tiles:
             tile.left -= 1
             if not tile.left:
-                if tile.is_kept:
+                if tile.kept_until > self._begin:
                     self._kept.append(tile)
                 else:
                     tile.memory.release(tile, self._ends(tile))

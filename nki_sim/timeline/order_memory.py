@@ -26,12 +26,12 @@ class Tile:
         left: how many of them have not run.
         first, last: its first and its last use, as places in program order.
         is_allocated: whether it has its memory.
-        is_kept: whether a loop on the device holds it until the loop ends.
+        kept_until: the end of the last loop on the device that holds the tile, or 0.
 
     The argument ``loops`` has the first instruction and the end of each loop that holds the tile.
     """
 
-    __slots__ = ("memory", "size", "users", "left", "first", "last", "is_allocated", "is_kept")
+    __slots__ = ("memory", "size", "users", "left", "first", "last", "is_allocated", "kept_until")
 
     def __init__(
         self, size: int, users: list[int], places: Sequence[int], loops: list[tuple[int, int]]
@@ -44,7 +44,7 @@ class Tile:
         self.first = min([*used, *[first for first, _ in loops]])
         self.last = max([*used, *[end - 1 for _, end in loops]])
         self.is_allocated = False
-        self.is_kept = bool(loops)
+        self.kept_until = max([end for _, end in loops], default=0)
 
 
 class Memory:

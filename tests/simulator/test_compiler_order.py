@@ -311,3 +311,129 @@ def test_every_order_keeps_data_engines_and_memory(steps, columns, new, chip):
     assert max([0, *[banks for _, banks in found.psum_banks_over_time()]]) <= core.psum_banks
     orders = found.written_ns, found.reordered_ns
     assert found.low_ns <= found.total_ns == min(orders) <= max(orders) <= found.high_ns
+
+
+# Found by attacks.
+
+
+def test_an_instruction_may_write_two_parts_of_the_tile_that_it_reads():
+    def kernel():
+        t = tile(32)
+        nisa.memset(t, 1.0, engine=VECTOR)
+        nisa.activation_reduce(t[:, 0:8], nl.exp, t[:, 8:16], nl.add, t[:, 16:17])
+        nisa.tensor_scalar(t[:, 24:32], t[:, 24:32], nl.add, 1.0, engine=VECTOR)
+
+    events = nki_sim.dry_run(kernel).events
+    assert events[0].end_ns <= events[1].start_ns and events[1].end_ns <= events[2].start_ns
+
+
+def test_edges_against_the_dependencies_of_whole_tiles_are_an_error():
+    def kernel():
+        t, b, o = tile(8), tile(4), tile(4)
+        nisa.memset(t, 0.0, engine=VECTOR)
+        one = nisa.memset(b, 0.0, engine=GPSIMD)
+        nisa.tensor_copy(t[:, 4:8], b, engine=VECTOR)
+        last = nisa.tensor_copy(o, t[:, 0:4], engine=SCALAR)
+        one.depends_on(last)
+
+    with (
+        hardware.select(hardware.TRN2),
+        pytest.raises(nki_sim.NkiValidationError, match="the graph of waits is circular"),
+    ):
+        nki_sim.dry_run(kernel)
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_a_loop_holds_its_tiles_whatever_their_last_use(is_ordered):
+    def kernel():
+        held, o = tile(20000), tile()
+        nisa.memset(held, 0.0, engine=VECTOR)
+        one = nisa.memset(o, 0.0, engine=VECTOR)
+        two = nisa.memset(tile(), 0.0, engine=GPSIMD)
+        if is_ordered:
+            one.depends_on(two)
+
+        def body(i):
+            b = tile(20000)
+            nisa.memset(b, 0.0, engine=GPSIMD)
+            nisa.memset(b, 1.0, engine=GPSIMD)
+            nisa.memset(tile(25000), 0.0, engine=VECTOR)
+            nisa.activation(o, nl.copy, held[:, 0:8])  # the last instruction, which is repeated
+
+        nl.fori_loop(0, 10, body)
+
+    with hardware.select(hardware.TRN2):
+        found = nki_sim.dry_run(kernel)
+        limit = hardware.TRN2.sbuf_partition_bytes
+    assert max(value for _, value in found.sbuf_bytes_over_time()) <= limit
+    orders = [launch.schedule.reordered.total_ns for launch in found._launches]
+    assert min(orders) >= 0.99 * found.written_ns  # there is nothing to gain
+
+
+@nki.jit
+def crossing(x):
+    """Two exchanges whose instructions could be put in the other order on one of the cores."""
+    me = nl.program_id()
+    sent = [tile(512), tile(512)]
+    got = [tile(512), tile(512)]
+    late, other, out = tile(4096), tile(512), nl.ndarray(x.shape, x.dtype, nl.shared_hbm)
+    nisa.memset(sent[1], 1.0, engine=VECTOR)
+    if me == 1:
+        nisa.memset(late, 1.0, engine=VECTOR)
+        nisa.activation(sent[0], nl.copy, late[:, 0:512])
+    else:
+        nisa.memset(sent[0], 1.0, engine=VECTOR)
+    for pipe in range(2):
+        nisa.sendrecv(sent[pipe], got[pipe], 1 - me, 1 - me, pipe)
+        if pipe == me:
+            nisa.activation(other, nl.copy, got[pipe])
+    nisa.dma_copy(out.select(0, me), other)
+    return out
+
+
+def test_both_programs_meet_in_the_same_order():
+    with hardware.select(hardware.TRN2):
+        kernel = nki_sim.simulate(crossing).with_programs(2)
+        found = nki_sim.dry_run(kernel, ((2, 128, 512), "float32"))
+    meetings = [event for event in found.events if event.instruction == "nisa.sendrecv"]
+    first, second = meetings[:2], meetings[2:]
+    assert [a.number < b.number for a, b in (first, second)] == [True, True]
+    assert found.reordered_ns > 0
+
+
+def test_a_write_waits_for_reads_before_a_covering_write():
+    def kernel(x):
+        t, a, b = tile(8192), tile(8192), tile()
+        nisa.memset(t, 0.0, engine=VECTOR)
+        nisa.tensor_scalar(a, t, nl.add, 1.0, engine=VECTOR)  # reads all of the tile
+        nisa.tensor_copy(b, t[:, 0:8], engine=VECTOR)
+        nisa.memset(t[:, 0:8], 1.0, engine=VECTOR)
+        nisa.dma_copy(t[:, 4096:4104], x)
+
+    events = nki_sim.dry_run(kernel, ((128, 8), "float32")).events
+    assert events[1].end_ns <= events[4].start_ns
+
+
+@pytest.mark.lenient
+def test_memory_in_many_pieces_has_few_waits():
+    """One tile with many users leaves its memory to many small tiles."""
+
+    def effort(count):
+        def kernel(x):
+            big = tile(40000)
+            nisa.memset(big, 0.0, engine=VECTOR)
+            for n in range(count):
+                nisa.dma_copy(big[:, n : n + 1], x)
+            for _ in range(count):
+                small = tile(2000)
+                nisa.memset(small, 0.0, engine=VECTOR)
+                nisa.tensor_scalar(small, small, nl.add, 1.0, engine=VECTOR)
+
+        with hardware.select(hardware.TRN1), nki_sim.allow(*RULES):
+            found = nki_sim.dry_run(kernel, ((128, 1), "float32"))
+        schedule = found._launches[0].schedule
+        assert found.low_ns > 0
+        return len(schedule._compiled._waits) / found.event_count
+
+    few, many = effort(100), effort(800)
+    assert many < 1.5 * few + 2
