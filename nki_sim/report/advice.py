@@ -45,6 +45,9 @@ def advice(cause: str, timeline: Recording, chips: list[NeuronCore], events: lis
         "products of the same result in one bank.",
         causes.READERS: "Reads and writes of a tile wait for each other, even if they touch "
         "different parts. Declare a new tile in each iteration, or use two tiles in turns.",
+        causes.NO_REORDER: "The block is no way to keep the order of several engines, which wait "
+        "for each other in it. Leave instructions of one engine in the block, or name the few "
+        "dependencies that matter by depends_on.",
         causes.PORTS: _ports(chip),
         causes.BARRIER: "Give both cores the same amount of work, and let them wait for each "
         "other less often.",

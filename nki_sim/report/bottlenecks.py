@@ -167,6 +167,8 @@ def _held_back(after: Event) -> str:
         return causes.PSUM_REUSE if is_psum else causes.SBUF_REUSE
     if after.wait == waits.READ:
         return causes.READERS
+    if after.wait == waits.NO_REORDER:
+        return causes.NO_REORDER
     if after.wait in (waits.SBUF_PORT, waits.PSUM_PORT, waits.PSUM_BANK):
         return causes.PORTS
     return ""

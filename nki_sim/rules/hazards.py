@@ -136,11 +136,8 @@ def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
 
 def _is_all(t: NkiTensor) -> bool:
     """Returns whether a view is its whole tile."""
-    storage = t.storage
-    return t._layout.is_dense and (t._region or region(t)) == (
-        *(0, storage.free_bytes),
-        *(0, storage.shape[0]),
-    )
+    whole = 0, t.storage.free_bytes, 0, t.storage.shape[0]
+    return t._layout.is_dense and (t._region or region(t)) == whole
 
 
 def _covers(a: NkiTensor, b: NkiTensor) -> bool:

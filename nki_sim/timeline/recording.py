@@ -161,13 +161,13 @@ class Recording:
     def high_ns(self) -> float:
         """The total in ns, by the dearest reading of the records and in the dearer order.
 
-        The two orders are that of ``total_ns`` and that of ``written_ns``; see ``low_ns``.
+        The two orders are those of ``written_ns`` and ``reordered_ns``; see ``low_ns``.
         """
         return sum([launch.schedule.high_ns for launch in self._launches])
 
     @property
     def written_ns(self) -> float:
-        """The total in ns if the compiler keeps program order, as in ``no_reorder``."""
+        """The total in ns if the compiler keeps program order."""
         return sum([launch.schedule.as_written.total_ns for launch in self._launches])
 
     @property

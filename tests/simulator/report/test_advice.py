@@ -103,3 +103,24 @@ def test_instructions_of_few_elements(width, is_small):
     found = advice(by_columns, (128, 1024), "float32", "trn1", width)
     assert ("VectorE busy: fixed costs of small instructions" in found) is is_small
     assert ("VectorE busy" in found) is not is_small
+
+
+@nki.jit
+def ordered(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    with nl.no_reorder():
+        for _ in range(8):
+            one = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+            other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+            nisa.activation(dst=one, op=nl.exp, data=tile)
+            nisa.tensor_tensor(dst=other, data1=tile, data2=tile, op=nl.add)
+    nisa.dma_copy(dst=out, src=other)
+    return out
+
+
+def test_blocks_without_reordering_of_several_engines():
+    found = advice(ordered, (128, 512), "float32", "trn2")
+    text = found["A no_reorder block runs one instruction after the other"]
+    assert "no way to keep the order of several engines" in text and "depends_on" in text
