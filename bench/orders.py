@@ -1,8 +1,8 @@
 """The kernels of shipped plans in two orders: python -m bench.orders [--most 12]
 
 For each chip and each kind of problem the program prints how the modelled time of the kernels
-changes if the compiler orders the instructions, relative to their order as written. Then it lists
-the plans that become slower by most, and those that become faster by most.
+changes if the compiler orders the instructions, relative to their order as written, and the median
+of all. Then it lists the plans that become slower by most, and those that become faster by most.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ def show(found: list[Orders], most: int) -> None:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
         row = f"{len(ratios):4} plans  {mean:.3f}  {min(ratios):.3f} to {max(ratios):.3f}"
         print(f"{chip}  {kind:28} {row}")
+    ratios = [one.ratio for one in found]
+    near = sum(0.98 <= ratio <= 1.02 for ratio in ratios)
+    print(f"median {statistics.median(ratios):.3f}; {near} of {len(ratios)} within 2%")
     ordered = sorted(found, key=lambda one: -one.ratio)
     for heading, chosen in (("slower", ordered[:most]), ("faster", ordered[: -most - 1 : -1])):
         print(f"\n{heading} in the compiler's order: as written, reordered, ratio")
