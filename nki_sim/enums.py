@@ -32,6 +32,16 @@ class engine(Enum):
     sync = 6
 
 
+# In words, by the name in `engine`.
+ENGINE_NAMES = {
+    "tensor": "TensorE",
+    "vector": "VectorE",
+    "scalar": "ScalarE",
+    "gpsimd": "GpSimdE",
+    "sync": "SyncE",
+}
+
+
 @_plain
 class reduce_cmd(Enum):
     """Commands for the accumulator registers of an engine."""

@@ -127,7 +127,7 @@ def told(timeline: Timeline) -> str:
 
     if not timeline.launches:
         return "no kernel was launched in this thread; other threads and processes are not recorded"
-    summary = timeline.summary()
+    floors = timeline.floors_ns()
     total = timeline.total_ns
     kernels = list(dict.fromkeys(timeline.kernels))
     shown = ", ".join(kernels[:3]) + (", ..." if len(kernels) > 3 else "")
@@ -138,9 +138,9 @@ def told(timeline: Timeline) -> str:
         f"{shown}: {time_range(total, timeline.low_ns, timeline.high_ns)} modelled on "
         f"{timeline.where}, {timeline.instructions:,} instructions{launches}",
         *_with_launches(timeline),
-        "busy     " + ", ".join(_busy(summary, total)),
-        f"floors   HBM {_share(summary['floors_ns']['hbm'], total)}, Tensor engine "
-        f"{_share(summary['floors_ns']['tensor'], total)}",
+        "busy     " + ", ".join(_busy(timeline)),
+        f"floors   HBM {_share(floors['hbm'], total)}, Tensor engine "
+        f"{_share(floors['tensor'], total)}",
         *_orders(timeline),
         f"memory   SBUF {timeline.sbuf_peak_bytes:,} bytes a partition, PSUM "
         f"{_banks(timeline.psum_peak_banks)}, HBM {timeline.hbm_bytes:,} bytes moved",
@@ -181,8 +181,8 @@ def _banks(count: int) -> str:
     return f"{count} bank{'' if count == 1 else 's'}"
 
 
-def _busy(summary: dict[str, Any], total: float) -> list[str]:
-    busy = summary["engine_busy_ns"]
+def _busy(timeline: Timeline) -> list[str]:
+    busy, total = timeline.engine_busy_ns, timeline.total_ns
     shares = [(engine, ns / total) for engine, ns in busy.items() if ns]
     return [f"{name} {share:.0%}" if share >= 0.005 else f"{name} <1%" for name, share in shares]
 

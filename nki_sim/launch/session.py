@@ -31,7 +31,6 @@ from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
 from nki_sim.rules.hazards import note_accesses
 from nki_sim.running import is_strict
-from nki_sim.timeline.order_waits import share_memory
 from nki_sim.timeline.waits import NO_REORDER
 from nki_sim.views import shadow
 from nki_sim.views.register import Life
@@ -559,7 +558,7 @@ def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
 
 def _collide(a: Storage, b: Storage) -> bool:
     is_live = a.first_use <= b.last_use and b.first_use <= a.last_use
-    return is_live and share_memory(a, b)
+    return is_live and a.shares_memory(b)
 
 
 _by_time = operator.itemgetter(0, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from nki_sim.enums import ENGINE_NAMES
+
 from .names import Names
 
 _OF_NAMES = (
@@ -12,7 +14,6 @@ _OF_NAMES = (
     (("dma_",), "DMA"),
     (("iota", "core_barrier", "register_", "sendrecv"), ""),  # GpSimdE, SyncE, or both programs
 )
-_ENGINES = {"tensor": "TensorE", "scalar": "ScalarE", "vector": "VectorE", "gpsimd": "GpSimdE"}
 
 
 def engines_of(body: list[ast.stmt], names: Names) -> set[str]:
@@ -34,7 +35,7 @@ def _engine(call: ast.Call, names: Names) -> str:
         return ""
     named = [word.value for word in call.keywords if word.arg == "engine"]
     if named and not function.startswith("dma_"):
-        return _ENGINES.get(ast.unparse(named[0]).rpartition(".")[2], "")
+        return ENGINE_NAMES.get(ast.unparse(named[0]).rpartition(".")[2], "")
     for prefixes, engine in _OF_NAMES:
         if function.startswith(prefixes):
             return engine

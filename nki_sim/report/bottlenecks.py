@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from nki_sim.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
 from nki_sim.timeline import waits
 from nki_sim.timeline.critical_path import Share, critical_shares
@@ -150,7 +151,7 @@ def _of_engine(
     elif event.instruction == "nisa.core_barrier":
         yield causes.BARRIER, busy
     else:
-        name = causes.ENGINE_NAMES[event.engine]
+        name = ENGINE_NAMES[event.engine]
         is_small = duration < _small_ns(chip, event.engine)
         yield f"{name} {causes.COMPUTE}" + (f": {causes.SMALL}" if is_small else ""), busy
     rest = ns - busy

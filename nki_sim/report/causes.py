@@ -19,5 +19,3 @@ PORTS = "Engines take turns on a port or a PSUM bank"
 BARRIER = "The cores wait for each other"
 BRANCHES = "Branches of loops on the device"
 TABLES = "ScalarE loads tables of functions"
-
-ENGINE_NAMES = {"tensor": "TensorE", "vector": "VectorE", "scalar": "ScalarE", "gpsimd": "GpSimdE"}

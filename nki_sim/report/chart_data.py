@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from nki_sim.enums import ENGINE_NAMES
 from nki_sim.timeline.critical_path import critical_shares
 from nki_sim.timeline.engines import ENGINES
 from nki_sim.timeline.memory_over_time import Steps
-
-from .causes import ENGINE_NAMES
 
 if TYPE_CHECKING:
     from nki_sim.timeline.recording import Event, Recording

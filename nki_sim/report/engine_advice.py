@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nki_sim.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
-
-from . import causes
 
 if TYPE_CHECKING:
     from nki_sim.timeline.recording import Event, Recording
@@ -55,7 +54,7 @@ def engine_advice(timeline: Recording, chip: NeuronCore, events: list[Event]) ->
             "on elements take, so the model uses the cycles of VectorE."
         )
     return " ".join(found) or (
-        f"Only {causes.ENGINE_NAMES[events[0].engine]} has these instructions. Fewer elements, or "
+        f"Only {ENGINE_NAMES[events[0].engine]} has these instructions. Fewer elements, or "
         "fewer passes over them, make the kernel faster."
     )
 
@@ -93,7 +92,7 @@ def _others(timeline: Recording, chip: NeuronCore, events: list[Event]) -> list[
         names = [e.instruction for e in events if other != e.engine and _runs(chip, other, e)]
         if names:
             shown = " and ".join(name.removeprefix("nisa.") for name in dict.fromkeys(names))
-            found.append(f"{causes.ENGINE_NAMES[other]} could take some of {shown}")
+            found.append(f"{ENGINE_NAMES[other]} could take some of {shown}")
     return [f"{', '.join(found)}."] if found else []
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nki_sim.distributions import from_extra, version_text
+from nki_sim.enums import ENGINE_NAMES
 from nki_sim.measured_times import about
 from nki_sim.timeline.engines import ENGINES
-from nki_sim.timeline.timeline_summary import summary
 
-from . import causes
 from .bottlenecks import bottlenecks
 from .chart_data import chart_data, short_source
 from .html import environment, micro, script_json
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from nki_sim.timeline.recording import Recording
 
 _FOLDER = Path(__file__).parent
-_ENGINES = {**causes.ENGINE_NAMES, "dma": "DMA"}
+_ENGINES = {**ENGINE_NAMES, "dma": "DMA"}
 
 
 class Bar(NamedTuple):
@@ -86,9 +85,11 @@ def _environment() -> Any:
 
 
 def _engines(timeline: Recording) -> list[Bar]:
-    utilisation = summary(timeline)["utilisation"]
-    busy = timeline.engine_busy_ns
-    return [Bar(_ENGINES[name], name, busy[name], utilisation[name]) for name in ENGINES]
+    busy, total = timeline.engine_busy_ns, timeline.total_ns
+    return [
+        Bar(_ENGINES[name], name, busy[name], busy[name] / total if total else 0.0)
+        for name in ENGINES
+    ]
 
 
 def _floors(timeline: Recording) -> list[Bar]:

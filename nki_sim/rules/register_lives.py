@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki_sim import hardware
+from nki_sim.enums import ENGINE_NAMES
 from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue
 from nki_sim.running import Launch
@@ -19,13 +20,6 @@ from nki_sim.views.register import Life, RunTimeValue
 from nki_sim.views.tensor import NkiTensor
 
 _SEQUENCERS = {"dma sync": "sync", "dma scalar": "scalar"}  # by the queue of a copy
-_NAMES = {
-    "tensor": "TensorE",
-    "vector": "VectorE",
-    "scalar": "ScalarE",
-    "gpsimd": "GpSimdE",
-    "sync": "SyncE",
-}
 
 
 def note_addresses(session: Launch, issue: Issue, n: int, operands: Sequence[NkiTensor]) -> None:
@@ -58,7 +52,7 @@ def check(session: Launch) -> None:
     """Raises or warns if more registers of an engine are in use at once than it has."""
     if len(session.lives) * 2 <= hardware.REGISTERS:
         return
-    for engine, name in _NAMES.items():
+    for engine, name in ENGINE_NAMES.items():
         changes: list[tuple[int, int, int]] = []
         for life in session.lives:
             if engine in life.last and life.since is not None:

@@ -16,14 +16,15 @@ import bisect
 import heapq
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.enums import MemoryRegion
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Joint, separate
 
 from .device_loops import loops_of_tiles
 from .engines import Engines
+from .free_memory import partition_bytes
 from .order_memory import Memory, Tile
 from .order_waits import OrderWaits
 from .waits import REUSED, circular
@@ -92,18 +93,13 @@ class CompilerOrder:
 
     def _add_tiles(self, session: Any) -> None:
         """Notes the tiles of each instruction, where a memory is too small for all tiles."""
-        chip = session.chip
-        sizes = {
-            MemoryRegion.sbuf: chip.sbuf_partition_bytes,
-            MemoryRegion.psum: chip.psum_partition_bytes,
-        }
+        sizes = partition_bytes(session.chip)
         holders = loops_of_tiles(session)
-        held: dict[MemoryRegion, list[Tile]] = {memory: [] for memory in ON_CHIP}
+        held: dict[MemoryRegion, list[Tile]] = {memory: [] for memory in sizes}
         for storage in session.storages:
-            if storage.buffer in ON_CHIP and storage.accesses:
-                users = list(dict.fromkeys([n if n >= 0 else ~n for n in storage.accesses]))
+            if storage.buffer in held and storage.accesses:
                 loops = holders.get(storage, [])
-                tile = Tile(storage.held_bytes, users, self._places, loops)
+                tile = Tile(storage.held_bytes, storage.users(), self._places, loops)
                 held[storage.buffer].append(tile)
         self._memories: list[Memory] = []
         self._kept: list[Tile] = []  # tiles without users that a loop on the device holds
@@ -122,37 +118,33 @@ class CompilerOrder:
         queues = self._new_queues(first, end, begin)
         for n in range(first, end):
             self._consider(n)
-        over, latest, left = self._over, begin, end - first
+        over, issues, choices, blocked = self._over, self.issues, self._choices, self._blocked
+        latest, left = begin, end - first
         while left:
             start, queue = _earliest(queues)
             if not queue.ready:
                 raise circular()
             _, n = heapq.heappop(queue.ready)
             queue.free = start  # nothing can start there before
-            if n in self._choices:
+            if n in choices:
                 if over[n] >= 0:  # the other queue has run it
                     continue
                 queue, start = self._choose(n)
             tiles = self._tiles[n]
-            for tile in tiles:
-                if not tile.is_allocated:
-                    is_delayed = not self._allocate(n, start, queue)
-                    break
-            else:
-                is_delayed = False
-            if is_delayed:
+            new = [tile for tile in tiles if not tile.is_allocated]
+            if new and not self._allocate(n, new, start, queue):
                 continue
-            _, over[~n], over[n], queue.free, _, _ = queue.place(n, self.issues[n], start)
+            _, over[~n], over[n], queue.free, _, _ = queue.place(n, issues[n], start)
             if over[n] > latest:
                 latest = over[n]
             self.order.append(n)
             left -= 1
-            if n in self._blocked:
-                for m in self._blocked.pop(n):
-                    if type(m) is Joint:
-                        self._look(m)
+            if n in blocked:
+                for one in blocked.pop(n):
+                    if type(one) is Joint:
+                        self._look(one)
                     else:
-                        self._consider(m)
+                        self._consider(one)
             if self._memories:
                 self._leave(tiles)
         return latest
@@ -169,44 +161,48 @@ class CompilerOrder:
 
     def _consider(self, n: int) -> None:
         """Gives an instruction to its queue if all that it waits for has run."""
-        over, ready = self._over, 0.0
-        has_joints = self._has_joints
-        for m in reversed(self.found.waits[n]):  # most often the last one is over last
-            if has_joints and type(m) is Joint and not m.is_over:
-                self._block(n, m)
-                return
-            time = over[m]
-            if time > ready:
-                ready = time
-            elif time < 0:
-                self._block(n, m)
-                return
+        ready = self._over_at(n, self.found.waits[n])
+        if ready < 0:
+            return
         issue = self.issues[n]
-        for m in self.found.follows.get(n, ()):
-            if has_joints and type(m) is Joint and not m.is_over:
-                self._block(n, m)
+        if n in self.found.follows:
+            free = self._over_at(n, self.found.follows[n])
+            if free < 0:
                 return
-            time = over[m]
-            if time < 0:
-                self._block(n, m)
-                return
-            # TensorE loads a stationary operand while the pass before runs.
-            if time > ready and issue.engine != "tensor":
-                ready = time
+            if issue.engine != "tensor":  # which loads the next operand while a pass runs
+                ready = max(ready, free)
         if issue.on_scalar is not None:
             self._choices[n] = ready
             self._give(n, self._queue_of[issue.on_scalar.queue], ready)
         self._give(n, self._queue_of[issue.queue], ready)
 
-    def _block(self, n: int, wait: Any) -> None:
-        """Makes an instruction wait for what has no time yet."""
-        if type(wait) is not Joint:
-            self._blocked.setdefault(wait if wait >= 0 else ~wait, []).append(n)
-        elif wait in self._watchers:
-            self._watchers[wait].append(n)
-        else:
-            self._watchers[wait] = [n]
-            self._look(wait)
+    def _over_at(self, n: int, waits: list[Any]) -> float:
+        """Returns when waits of an instruction are over, or -1 if it is blocked until one runs."""
+        over, has_joints, ready = self._over, self._has_joints, 0.0
+        for m in reversed(waits):  # most often the last one is over last
+            if has_joints and type(m) is Joint and not m.is_over:
+                if self._watch(m, n):
+                    self._look(m)
+                return _UNKNOWN
+            time = over[m]
+            if time < 0:
+                self._blocked.setdefault(m if m >= 0 else ~m, []).append(n)
+                return _UNKNOWN
+            if time > ready:
+                ready = time
+        return ready
+
+    def _watch(self, wait: Any, one: Any) -> bool:
+        """Notes what waits for an instruction, or for a joint that nothing has waited for before.
+
+        Returns whether the wait is such a joint, which then has to be looked at.
+        """
+        if not isinstance(wait, Joint):
+            self._blocked.setdefault(wait if wait >= 0 else ~wait, []).append(one)
+            return False
+        is_new = wait not in self._watchers
+        self._watchers.setdefault(wait, []).append(one)
+        return is_new
 
     def _look(self, joint: Joint) -> None:
         """Finds what a joint still lacks. If that is nothing, its instructions go on.
@@ -223,13 +219,8 @@ class CompilerOrder:
                         joints.append(one)
                     else:
                         self._consider(one)
-            elif not isinstance(missing, Joint):
-                self._blocked.setdefault(missing if missing >= 0 else ~missing, []).append(joint)
-            elif missing in self._watchers:
-                self._watchers[missing].append(joint)
-            else:
-                self._watchers[missing] = [joint]
-                joints.append(missing)
+            elif self._watch(missing, joint):
+                joints.append(cast(Joint, missing))
 
     def _give(self, n: int, queue: _Queue, ready: float) -> None:
         """Adds an instruction to a queue, which can start it at ``ready``."""
@@ -253,12 +244,11 @@ class CompilerOrder:
         self._taken[n] = vector
         return vector, starts[0]
 
-    def _allocate(self, n: int, start: float, queue: _Queue) -> bool:
-        """Allocates the tiles of an instruction, and returns whether it can run at ``start``.
+    def _allocate(self, n: int, new: list[Tile], start: float, queue: _Queue) -> bool:
+        """Allocates new tiles of an instruction, and returns whether it can run at ``start``.
 
         Otherwise the instruction waits for room, or until the last users of its memory have ended.
         """
-        new = [tile for tile in self._tiles[n] if not tile.is_allocated]
         head, place = self._head, self._places[n]
         for memory in self._memories:
             tiles = [tile for tile in new if tile.memory is memory]

@@ -1,29 +1,24 @@
 """The waits of tiles that reuse the memory of earlier tiles.
 
 Tiles are assigned memory in program order. A tile waits until the tiles whose memory it reuses are
-finished. The memory that was freed first is reused first, as by a compiler that rotates buffers.
-Where a kernel gives tiles their addresses, they also wait for earlier tiles at these addresses.
+finished. Where a kernel gives tiles their addresses, they also wait for earlier tiles at these
+addresses, in whatever order the instructions run.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-from nki_sim.enums import MemoryRegion
-from nki_sim.hardware import NeuronCore
+from nki_sim.rules.accesses import FEW, Joint
 
-from .order_waits import share_memory
+from .free_memory import FreeMemory, partition_bytes
 from .waits import REUSED
 
 
 def add_memory_waits(session: Any) -> None:
     """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
-    chip: NeuronCore = session.chip
-    memories = {
-        MemoryRegion.sbuf: _Memory(chip.sbuf_partition_bytes),
-        MemoryRegion.psum: _Memory(chip.psum_partition_bytes),
-    }
+    sizes = partition_bytes(session.chip)
+    memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
     trace = session.trace
     for n, change, storage in session.lifetimes:
         if not storage.last_users:  # used in later iterations of a loop only
@@ -34,38 +29,19 @@ def add_memory_waits(session: Any) -> None:
         elif found := memory.take(size):
             session.note_waits(n, trace[n][1], REUSED)
             trace[n][1].extend(found)
-    _add_waits_at_addresses(session)
 
 
-def _add_waits_at_addresses(session: Any) -> None:
-    """Makes users of a tile wait for earlier tiles that the kernel has put at its addresses."""
-    placed = [one for one in session.storages if one.address is not None and one.last_users]
+def add_address_waits(session: Any) -> None:
+    """Makes users of a tile wait for all users of earlier tiles that lie at its addresses."""
+    placed = [one for one in session.storages if one.address is not None and one.accesses]
     placed.sort(key=lambda one: one.first_use)
     for i, tile in enumerate(placed):
-        ends = [~n for n in tile.last_users.values()]
+        ends: list[Any] = [~n for n in tile.users()]
+        if len(ends) > FEW:
+            ends = [Joint(None, ends)]
+            tile.joints.extend(ends)
         for other in placed[i + 1 :]:
-            if share_memory(tile, other):
-                for n in {n if n >= 0 else ~n for n in other.accesses}:
-                    waits = session.trace[n][1]
-                    session.note_waits(n, waits, REUSED)
-                    waits.extend(ends)
-
-
-class _Memory:
-    """The free memory of a partition in the order of release: (bytes, waits for its last users)."""
-
-    def __init__(self, size: int) -> None:
-        self.free: deque[tuple[int, list[int]]] = deque([(size, [])])
-
-    def take(self, size: int) -> list[int]:
-        waits: list[int] = []
-        while size > 0 and self.free:
-            available, users = self.free.popleft()
-            waits += users
-            if available > size:
-                self.free.appendleft((available - size, users))
-            size -= available
-        return waits
-
-    def release(self, size: int, users: list[int]) -> None:
-        self.free.append((size, users))
+            if tile.shares_memory(other):
+                for n in other.users():
+                    session.note_waits(n, session.trace[n][1], REUSED)
+                    session.trace[n][1].extend(ends)

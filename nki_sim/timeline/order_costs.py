@@ -35,8 +35,8 @@ class OrderCost:
 def order_costs(schedules: list[Schedule]) -> list[OrderCost]:
     """Returns the costs of all pairs of lines, the dearest first.
 
-    The costs of a launch add up to the difference of its two totals: as written, and as the
-    compiler may order it. A launch that is no slower as written has none.
+    The costs of a launch add up to at most the time that the compiler's order saves. A launch that
+    is no slower as written has none.
     """
     found: dict[tuple[SourceLine | None, SourceLine | None, tuple[str, str]], float] = {}
     for schedule in schedules:

@@ -9,11 +9,12 @@ for its own tiles. So the head can always run.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from .free_memory import FreeMemory
 
 
 class Tile:
@@ -64,7 +65,7 @@ class Memory:
             change[tile.last + 1] -= tile.size
         self._held = np.cumsum(change)
         self._capacity = capacity
-        self._free: deque[tuple[int, list[Any]]] = deque([(capacity, [])])
+        self._free = FreeMemory(capacity)
         self.is_ample = sum([tile.size for tile in tiles]) <= capacity
         self.parked: list[tuple[int, int]] = []
         self.full_until = -1
@@ -80,22 +81,11 @@ class Memory:
         return False
 
     def take(self, tile: Tile, head: int) -> list[Any]:
-        """Allocates a tile, and returns waits for the last users of its memory.
-
-        The memory that was freed first is used first, as by a compiler that rotates buffers.
-        """
+        """Allocates a tile, and returns waits for the last users of its memory."""
         if tile.first > head:
             self._held[head : tile.first] += tile.size
-        size = tile.size
-        waits: list[Any] = []
-        while size > 0 and self._free:
-            available, users = self._free.popleft()
-            waits += users
-            if available > size:
-                self._free.appendleft((available - size, users))
-            size -= available
-        return waits
+        return self._free.take(tile.size)
 
     def release(self, tile: Tile, waits: list[Any]) -> None:
         """Frees a tile, whose memory waits for the ends of its users."""
-        self._free.append((tile.size, waits))
+        self._free.release(tile.size, waits)

@@ -5,8 +5,7 @@ In program order an instruction follows the instructions before it in its stream
 
 - a write of a tile waits for all reads of the tile before it, and follows the writes of its stream;
 - instructions that use state of their engine, such as accumulators, follow each other;
-- an instruction at which two programs meet stays in its place in its queue, and among all meetings;
-- the users of a tile wait for those of earlier tiles that the kernel has put at the same addresses.
+- an instruction at which two programs meet stays in its place in its queue, and among all meetings.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 from nki_sim.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import FEW, Joint
-from nki_sim.views.tensor import Storage
 
 
 class OrderWaits:
@@ -40,16 +38,14 @@ class OrderWaits:
         self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
-                accesses = storage.accesses
-                if session.order is not None:
-                    accesses = sorted(accesses, key=lambda n: places[n if n >= 0 else ~n])
                 if storage.is_tracked_whole:
+                    accesses = storage.accesses
+                    if session.order is not None:
+                        accesses = sorted(accesses, key=lambda n: places[n if n >= 0 else ~n])
                     self._add_waits_of(accesses)
                 else:
-                    self._keep_streams(accesses)
+                    self._keep_streams(sorted(storage.users(), key=places.__getitem__))
         self._keep_in_turn(session.order or range(len(self._issues)))
-        placed = [one for one in session.storages if one.address is not None]
-        self._keep_addresses(sorted(placed, key=lambda one: one.first_use))
 
     def add(self, n: int, waits: list[Any], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
@@ -116,7 +112,7 @@ class OrderWaits:
                     self._follow(n, found)
                 else:
                     self.add(n, found)
-            if stream in written and written[stream] != n:
+            if stream in written:
                 self._follow(n, [~written[stream]])
             if readers:
                 written = {}
@@ -126,24 +122,15 @@ class OrderWaits:
                 written[stream] = n
             readers = []
 
-    def _keep_addresses(self, placed: list[Storage]) -> None:
-        """Makes the users of a tile wait for those of earlier tiles at the same addresses."""
-        for i, tile in enumerate(placed):
-            later = [other for other in placed[i + 1 :] if share_memory(tile, other)]
-            if later and tile.accesses:
-                ends = self.joined(list({~n if n >= 0 else n for n in tile.accesses}))
-                for n in {n if n >= 0 else ~n for other in later for n in other.accesses}:
-                    self.add(n, ends)
-
     def _stream(self, n: int) -> str:
         """Returns the in-order stream of an instruction, or "" for DMA."""
         issue = self._issues[n]
         return "" if issue.engine == "dma" else issue.stream
 
-    def _keep_streams(self, accesses: list[int]) -> None:
+    def _keep_streams(self, users: list[int]) -> None:
         """Keeps each stream's order in a tile whose parts are tracked by themselves."""
         last: dict[str, int] = {}
-        for n in dict.fromkeys([n if n >= 0 else ~n for n in accesses]):
+        for n in users:
             if stream := self._stream(n):
                 if stream in last:
                     self._follow(n, [~last[stream]])
@@ -164,15 +151,3 @@ class OrderWaits:
         joint.begin(times or [])
         self.joints.append(joint)
         return [joint]
-
-
-def share_memory(a: Storage, b: Storage) -> bool:
-    """Returns whether two tiles with addresses share memory."""
-    assert a.address is not None and b.address is not None
-    return (
-        a.buffer is b.buffer
-        and a.start_partition < b.start_partition + b.shape[0]
-        and b.start_partition < a.start_partition + a.shape[0]
-        and a.address < b.address + b.free_bytes
-        and b.address < a.address + a.free_bytes
-    )

@@ -17,7 +17,7 @@ from nki_sim.rules.accesses import separate
 from .engines import Engines, Place
 from .memory_over_time import TileUses
 from .reading import Core, Ordered, Reading
-from .schedule import Schedule, add_edges
+from .schedule import Schedule, add_waits
 
 _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
@@ -29,7 +29,7 @@ class PairSchedule(Schedule):
         first, second = pair.sessions
         split = len(first.trace)
         for session in pair.sessions:
-            add_edges(session)
+            add_waits(session)
         compiled = [Ordered.as_compiled(one) for one in pair.sessions]
         written = [Ordered.as_written(one) for one in pair.sessions]
         self.names = [name for session in pair.sessions for _, _, name in session.trace]

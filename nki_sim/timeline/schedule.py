@@ -17,17 +17,19 @@ from nki_sim.rules.dma_written import broken_dma_written
 
 from .engines import Engines
 from .memory_over_time import Held, TileUses
+from .memory_reuse import add_address_waits
 from .placed import Placed
 from .reading import Ordered, Reading
 from .waits import DEPENDS_ON
 
 
-def add_edges(session: Any) -> None:
-    """Adds the edges of depends_on and with_schedule to the waits of a launch's trace."""
+def add_waits(session: Any) -> None:
+    """Adds waits to a launch's trace that hold in every order: edges, and tiles at one address."""
     for n, m in session.extra_edges:
         waits = session.trace[n][1]
         session.note_waits(n, waits, DEPENDS_ON)
         waits.append(m)
+    add_address_waits(session)
 
 
 class Schedule:
@@ -46,7 +48,7 @@ class Schedule:
         self.notes = session.notes
         self.names = [name for _, _, name in session.trace]
         self._banks = [session.banks]
-        add_edges(session)
+        add_waits(session)
         compiled, written = Ordered.as_compiled(session), Ordered.as_written(session)
         self._decide(
             session.chip, compiled.end_ns, compiled.reading(session), written.reading(session)

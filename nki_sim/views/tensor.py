@@ -204,6 +204,21 @@ class Storage:
         self.data.view(self.fresh)[...] = dtypes.fresh_value(self.dtype)
         self.fresh = None
 
+    def users(self) -> list[int]:
+        """Returns the numbers of the instructions in ``accesses``, each once, in order."""
+        return list(dict.fromkeys([n if n >= 0 else ~n for n in self.accesses]))
+
+    def shares_memory(self, other: Storage) -> bool:
+        """Returns whether two tiles to which the kernel gives addresses share memory."""
+        assert self.address is not None and other.address is not None
+        return (
+            self.buffer is other.buffer
+            and self.start_partition < other.start_partition + other.shape[0]
+            and other.start_partition < self.start_partition + self.shape[0]
+            and self.address < other.address + other.free_bytes
+            and other.address < self.address + self.free_bytes
+        )
+
     def describe(self) -> str:
         """Returns a short text for messages."""
         label = f" {self.name!r}" if self.name else ""
