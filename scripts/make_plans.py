@@ -27,21 +27,22 @@ from typing import Any
 from nki_sim import hardware
 from nki_sim.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
-from trnfft.planner.plan import Plan
-from trnfft.planner.problem import (
+from trnfft.planner.kinds import (
     C2C,
     C2R,
-    CIRCULANT,
-    CIRCULANT_GRADIENTS,
-    CONVOLUTION,
-    FRAME_BANDS,
-    FRAME_POWERS,
-    FRAME_SPECTRA,
     R2C,
-    REAL_PLANES,
-    SPECTRAL_KINDS,
-    Problem,
+    BlockCirculant,
+    Convolution,
+    Frames,
+    Kind,
+    Part,
+    RealPlanes,
+    SpectralGradients,
+    SpectralLayer,
+    Transform,
 )
+from trnfft.planner.plan import Plan
+from trnfft.planner.problem import Problem
 
 FOLDER = Path(__file__).parent.parent / "plans"
 REASONS = "reasons.json"
@@ -84,12 +85,9 @@ FRAMES = ((400, 160, 80, 3000), (512, 128, 80, 6000), (1024, 256, 128, 3000))
 class Size:
     """A case without its chip: the fields of a `Problem` that say what is computed."""
 
-    kind: str
-    n: int
+    kind: Kind
     batch: int
     precision: str = "fast"
-    shape: tuple[int, ...] = ()
-    padded_from: tuple[int, ...] = ()
 
     def on(self, chip: str, cores: int) -> Problem:
         """Returns the problem on a chip with a number of cores."""
@@ -99,44 +97,47 @@ class Size:
 
 def sizes() -> dict[str, list[Size]]:
     """Returns the cases that are remembered for every chip and degree of LNC, by kind."""
-    complex_rows = [Size(C2C, n, batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
-    complex_rows += [Size(C2C, n, 1) for n in LONG]
-    complex_rows += [Size(C2C, n, batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)]
-    real = [Size(kind, n, batch) for n, batch in _lengths(REAL_LENGTHS) for kind in (R2C, C2R)]
+    complex_rows = [Size(Transform((n,)), batch) for n, batch in _lengths(sorted(POWERS + OTHERS))]
+    complex_rows += [Size(Transform((n,)), 1) for n in LONG]
+    complex_rows += [
+        Size(Transform((n,)), batch, "kahan") for n in POWERS[5:12] for batch in (1, 128)
+    ]
+    real = [
+        Size(Transform((n,), part=part), batch)
+        for n, batch in _lengths(REAL_LENGTHS)
+        for part in (R2C, C2R)
+    ]
     weights = [
-        _shaped(kind, weight, weight, batch)
+        Size(BlockCirculant(*weight, gradients), batch)
         for weight in WEIGHTS
         for batch in (32, 1024)
-        for kind in (CIRCULANT, CIRCULANT_GRADIENTS)
+        for gradients in (False, True)
     ]
     return {
         "complex": complex_rows,
         "real": real,
         "axes": list(_arrays((C2C,))),
         "real axes": list(_arrays((R2C, C2R))),
-        "convolution of rows": [Size(CONVOLUTION, n, batch) for n, batch in _lengths(ROWS)],
+        "convolution of rows": [Size(Convolution((n,)), batch) for n, batch in _lengths(ROWS)],
         "convolution of images": [
-            _shaped(CONVOLUTION, shape, image, batch) for shape, image in IMAGES for batch in (1, 4)
+            Size(Convolution(shape, image), batch) for shape, image in IMAGES for batch in (1, 4)
         ],
         "block circulant": weights,
         "spectral convolution": [
-            _shaped(kind, (n, n, *points), (n, n, *kept), batch)
+            Size(kind, batch)
             for n, points, kept, batch in LAYERS
-            for kind in SPECTRAL_KINDS
-        ],
-        "frames": [
-            _shaped(kind, sizes, sizes, batch)
-            for n, hop, bands, batch in FRAMES
-            for kind, sizes in (
-                (FRAME_SPECTRA, (n, hop)),
-                (FRAME_POWERS, (n, hop)),
-                (FRAME_BANDS, (n, hop, bands)),
+            for kind in (
+                SpectralLayer(n, n, points, kept),
+                SpectralLayer(n, n, points, kept, keeps_spectra=True),
+                SpectralGradients(n, n, points, kept),
             )
         ],
-        "real planes": [
-            _shaped(REAL_PLANES, (rows, columns), (rows, columns), batch)
-            for rows, columns, batch in PLANES
+        "frames": [
+            Size(kind, batch)
+            for n, hop, bands, batch in FRAMES
+            for kind in (Frames(n, hop, None), Frames(n, hop), Frames(n, hop, bands=bands))
         ],
+        "real planes": [Size(RealPlanes(rows, columns), batch) for rows, columns, batch in PLANES],
     }
 
 
@@ -147,17 +148,13 @@ def _lengths(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
                 yield n, batch
 
 
-def _arrays(kinds: tuple[str, ...]) -> Iterator[Size]:
+def _arrays(parts: tuple[Part, ...]) -> Iterator[Size]:
     for shape in SHAPES:
-        for kind in kinds:
+        for part in parts:
             for batch in (1, 8):
-                yield _shaped(kind, shape, shape, batch)
-    for kind in kinds:
-        yield _shaped(kind, (1024, 1024), (512, 1024), 1)
-
-
-def _shaped(kind: str, shape: tuple[int, ...], held: tuple[int, ...], batch: int) -> Size:
-    return Size(kind, math.prod(shape), batch, shape=shape, padded_from=held)
+                yield Size(Transform(shape, part=part), batch)
+    for part in parts:
+        yield Size(Transform((1024, 1024), (512, 1024), part), 1)
 
 
 def requests(chip: str) -> list[Problem]:

@@ -17,7 +17,7 @@ is never negative, so that no pixel gets darker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -121,8 +121,9 @@ def modelled(
         NotImplementedError: no kernel convolves such pictures in one launch.
     """
     from trnfft.planner import cost
+    from trnfft.planner.kinds import Convolution
     from trnfft.planner.lengths import plan_images
-    from trnfft.planner.planner import plan_convolution
+    from trnfft.planner.planner import plan_for
 
     size, is_mirrored = bloom_filter.size, bloom_filter.padding == "mirror"
     height, width = (
@@ -130,13 +131,11 @@ def modelled(
         for points, taps in zip(size, bloom_filter.psf_size, strict=True)
     )
     padded = plan_images(size, (height, width), target=chip.name)
-    kept = padded.padded_from
-    held = padded.shape if is_mirrored else kept  # mirror images are made before the launch
-    plan = plan_convolution(padded.shape, padded_from=held, target=chip.name, cores=cores)
-    rows, columns, back = plan.recipe.passes
-    passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
+    lengths, kept = padded.kind.lengths, padded.kind.held
+    held = lengths if is_mirrored else kept  # mirror images are made before the launch
+    plan = plan_for(Convolution(lengths, held, kept), target=chip.name, cores=cores)
     try:
-        price = cost.price(replace(plan.recipe, passes=passes), channels, chip, cores)
+        price = cost.price(plan.recipe, channels, chip, cores)
     except cost.CannotRun as error:
         raise NotImplementedError(str(error)) from error
     return Modelled(price.predicted_ns, chip.with_launches_ns(price.predicted_ns, price.launches))

@@ -183,7 +183,7 @@ def launched(recipe: Recipe, x: np.ndarray, cores: int) -> tuple[np.ndarray, np.
     """
     import nki_sim
     from trnfft.planner.algorithms import ALGORITHMS
-    from trnfft.planner.problem import R2C
+    from trnfft.planner.kinds import R2C
 
     algorithm = ALGORITHMS[recipe.algorithm]
     inputs = (x,) if algorithm.kind == R2C else (x, np.zeros_like(x))

@@ -28,7 +28,8 @@ import trnfft  # noqa: E402
 from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
 from nki_sim import hardware
-from trnfft.planner.planner import plan_frames, plan_spectral_convolution  # noqa: E402
+from trnfft.planner.kinds import Frames, SpectralGradients, SpectralLayer  # noqa: E402
+from trnfft.planner.planner import plan_for  # noqa: E402
 from trnfft.planner.separate import SEPARATE  # noqa: E402
 
 pytestmark = pytest.mark.weekly
@@ -224,20 +225,18 @@ def test_the_tables_of_layers():
         ((16, 16), (32, 32, 32), (16, 16, 8), 4),
     )
     rows = table_below(text, "The table has modelled times on one core, without launches: of the")
-    for (*sizes, batch), row in zip(layers, zip(rows[::2], rows[1::2], strict=True), strict=True):
-        for gradients in (False, True):
-            assert row[gradients][2:] == [
-                both_ways(
-                    plan_spectral_convolution(
-                        *sizes, batch=batch, gradients=gradients, target=chip, cores=1
-                    )
-                )
+    for (channels, lengths, kept, batch), row in zip(
+        layers, zip(rows[::2], rows[1::2], strict=True), strict=True
+    ):
+        for of_kind, record in zip(row, (SpectralLayer, SpectralGradients), strict=True):
+            kind = record(*channels, lengths, kept)
+            assert of_kind[2:] == [
+                both_ways(plan_for(kind, batch=batch, target=chip, cores=1))
                 for chip in hardware.NAMES
             ]
     rows = table_below(text, "The table has modelled times on one core, without launches, for 6000")
-    results = ({"power": None}, {}, {"bands": 80})
+    results = (Frames(512, 128, None), Frames(512, 128), Frames(512, 128, bands=80))
     for result, row in zip(results, rows, strict=True):
         assert row[1:] == [
-            both_ways(plan_frames(512, 128, batch=6000, target=chip, cores=1, **result))
-            for chip in hardware.NAMES
+            both_ways(plan_for(result, batch=6000, target=chip, cores=1)) for chip in hardware.NAMES
         ]

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import nki_sim
 from nki_kernels import launch
@@ -46,9 +47,11 @@ def recipes(algorithm):
         n = next(n for n in LENGTHS if not algorithm.why_not(n))
         return algorithm.recipes(n)[:1]
     found = []
-    for shape in (*SHAPES, *algorithm.samples[:1]):
+    sample = algorithm.samples[0]
+    shaped = [structs.replace(sample, lengths=shape) for shape in SHAPES if hasattr(sample, "data")]
+    for kind in (*shaped, sample):
         try:
-            found += algorithm.orders(shape, algorithm.held_in(shape))[:1]
+            found += algorithm.recipes_for(kind)[:1]
         except NotImplementedError:  # another number of axes, or another size
             continue
     return found

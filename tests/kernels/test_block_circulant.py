@@ -7,6 +7,7 @@ in loops over rows, blocks and slots. Rows must not mix, and wide layers must ne
 from __future__ import annotations
 
 import itertools
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -60,12 +61,15 @@ SHAPES = [  # rows, p, q, k
 
 
 @pytest.fixture
-def plan_block_circulant():
-    """The planner's function; it needs torch, the kernels do not."""
+def plan_for():
+    """Plans a weight; the planner needs torch, the kernels do not."""
     pytest.importorskip("torch")
-    from trnfft.planner import planner
+    from trnfft.planner.kinds import BlockCirculant
+    from trnfft.planner.planner import plan_for
 
-    return planner.plan_block_circulant
+    return lambda *weight, gradients=False, **options: plan_for(
+        BlockCirculant(*weight, gradients), **options
+    )
 
 
 def arguments(p, q, k, layout):
@@ -321,33 +325,35 @@ def test_spectra_are_those_of_numpy():
 
 
 @pytest.mark.parametrize("gradients", [False, True])
-def test_a_plan_shows_its_layout_and_its_price(gradients, plan_block_circulant):
-    plan = plan_block_circulant((64, 64, 64), batch=32, gradients=gradients, target="trn1")
-    assert plan.launches == 1 and plan.recipe.layout in layouts(64, 64, 64)
+def test_a_plan_shows_its_layout_and_its_price(gradients, plan_for):
+    plan = plan_for(64, 64, 64, gradients=gradients, batch=32, target="trn1")
+    assert plan.launches == 1 and astuple(plan.recipe.blocking) in layouts(64, 64, 64)
     assert "pieces: weight 2, input 4, output 4" in plan.tree()
     assert sum(candidate.predicted_ns is not None for candidate in plan.candidates) >= 4
     assert type(plan).from_json(plan.to_json()) == plan
 
 
-def test_a_price_is_the_time_of_the_kernel(plan_block_circulant):
-    plan = plan_block_circulant((4, 8, 16), batch=32, target="trn1")
+def test_a_price_is_the_time_of_the_kernel(plan_for):
+    plan = plan_for(4, 8, 16, batch=32, target="trn1")
     x, weight, bias = (((shape), "float32") for shape in ((32, 8, 16), (4, 8, 16), (1, 4, 16)))
     with hardware.select(hardware.TRN1):
-        rest = arguments(4, 8, 16, plan.recipe.layout)
+        rest = arguments(4, 8, 16, astuple(plan.recipe.blocking))
         timeline = nki_sim.dry_run(block_circulant, x, weight, bias, *rest)
     assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
 
 
-def test_few_blocks_share_products(plan_block_circulant):
-    plan = plan_block_circulant((4, 4, 64), batch=256, target="trn1")
-    assert plan.recipe.layout[0] == 16
-    alone = [c for c in plan.candidates if c.recipe.layout[0] == 1 and c.predicted_ns is not None]
+def test_few_blocks_share_products(plan_for):
+    plan = plan_for(4, 4, 64, batch=256, target="trn1")
+    assert plan.recipe.blocking.side == 16
+    alone = [
+        c for c in plan.candidates if c.recipe.blocking.side == 1 and c.predicted_ns is not None
+    ]
     assert min(c.predicted_ns for c in alone) > 1.1 * plan.predicted_ns
 
 
 @pytest.mark.parametrize("batch", [32, 2048])
-def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_block_circulant):
-    plan = plan_block_circulant((64, 64, 64), batch=batch, target="trn1")
+def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_for):
+    plan = plan_for(64, 64, 64, batch=batch, target="trn1")
     chip = hardware.TRN1
     cycles = 32 * 32 * chip.fp32_matmul_factor * max(batch, chip.matmul_min_cycles)
     dense = max(4 * 4096**2 / chip.dma_total_bytes_per_ns, cycles / chip.tensor_ghz)
@@ -360,16 +366,16 @@ def test_blocks_out_of_range_are_refused(k):
         block_circulant_tables(k)
 
 
-def test_rows_in_pieces_are_few(plan_block_circulant):
-    plan = plan_block_circulant((4, 4, 128), batch=64, target="trn1")
-    fates = {each.recipe.layout: each.rejected for each in plan.candidates}
+def test_rows_in_pieces_are_few(plan_for):
+    plan = plan_for(4, 4, 128, batch=64, target="trn1")
+    fates = {astuple(each.recipe.blocking): each.rejected for each in plan.candidates}
     assert "takes up to 32 rows, not 64" in fates[16, 4, 4, 4, 4]
     assert "takes up to" not in fates[16, 4, 2, 2, 2]
 
 
-def test_plans_that_do_not_exist(plan_block_circulant):
+def test_plans_that_do_not_exist(plan_for):
     with pytest.raises(NotImplementedError, match="blocks of up to 256"):
-        plan_block_circulant((2, 2, 257))
+        plan_for(2, 2, 257)
 
 
 def test_a_count_ends_where_it_is_full():

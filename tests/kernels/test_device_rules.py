@@ -32,7 +32,7 @@ def recipes(algorithm, places=(0, -1), lengths=LENGTHS):
     if not algorithm.takes_shapes:
         found = [algorithm.recipes(n) for n in lengths if not algorithm.why_not(n)]
     else:
-        found = [algorithm.orders(s, algorithm.held_in(s))[:1] for s in algorithm.samples]
+        found = [algorithm.recipes_for(kind)[:1] for kind in algorithm.samples]
     chosen = [recipe for each in found for recipe in {each[place] for place in places}]
     return [*chosen, *algorithm.short]
 
@@ -94,10 +94,7 @@ def test_loads_do_not_run_too_far_ahead(monkeypatch, name, place):
     algorithm = REGISTRY[name]
     size, batch = algorithm.ahead.size, algorithm.ahead.batch
     monkeypatch.setenv(hardware.TARGET_VARIABLE, algorithm.ahead.target)
-    if algorithm.takes_shapes:
-        found = algorithm.orders(size, algorithm.held_in(size))
-    else:
-        found = algorithm.recipes(size)
+    found = algorithm.recipes_for(size) if algorithm.takes_shapes else algorithm.recipes(size)
     for recipe in found[place : place + 1]:
         assert dry_run(algorithm, recipe, batch).launches == 1
 

@@ -18,7 +18,8 @@ from nki_kernels.real.real_stockham_tables import real_stockham_tables
 from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers, frame_spectra
 from nki_sim import hardware
 from tests.tolerances import contractions, near, sums, together, transforms
-from trnfft.planner.planner import plan_frames
+from trnfft.planner.kinds import Frames
+from trnfft.planner.planner import plan_for
 
 from .independence import BAD
 from .samples import RNG, real
@@ -141,7 +142,7 @@ def test_silence_has_absolute_values(bands):
 
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_a_mel_spectrogram_takes_less_time(chip):
-    plan = plan_frames(512, 128, batch=6000, bands=80, target=chip)
+    plan = plan_for(Frames(512, 128, bands=80), batch=6000, target=chip)
     separate = next(one for one in plan.candidates if one.recipe.algorithm == "separate_launches")
     assert plan.algorithm == "frame_bands"
     assert plan.predicted_ns < 0.75 * separate.predicted_ns

@@ -26,7 +26,8 @@ from nki_kernels.spectral.spectral_tables import kept_frequencies, spectral_spec
 from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import contractions, near, operands, together, transforms
-from trnfft.planner.planner import plan_spectral_convolution
+from trnfft.planner.kinds import SpectralGradients, SpectralLayer
+from trnfft.planner.planner import plan_for
 
 from .independence import check_rows_are_independent
 from .samples import real
@@ -339,7 +340,7 @@ GOALS = [
     ((16, 8), (16, 16, 16), (8, 8, 5), 4),
     ((64, 64), (1024,), (16,), 32),
 ]
-KINDS = {}, {"keeps": True}, {"gradients": True}
+KINDS = "", "keeps", "gradients"
 
 
 @pytest.mark.weekly
@@ -353,8 +354,10 @@ def test_less_time_than_transforms(chip, goal, kind):
     channels, lengths, counts, batch = goal
 
     def plan(cores, **options):
-        options |= {"batch": batch, "target": chip, "cores": cores, **kind}
-        return plan_spectral_convolution(channels, lengths, counts, **options)
+        layer = SpectralLayer(*channels, lengths, counts, keeps_spectra=kind == "keeps")
+        if kind == "gradients":
+            layer = SpectralGradients(*channels, lengths, counts)
+        return plan_for(layer, batch=batch, target=chip, cores=cores, **options)
 
     times = []
     for cores in range(1, hardware.chip(chip).programs_per_launch + 1):

@@ -8,11 +8,12 @@ import pytest
 import nki_sim
 import trnfft
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Recipe
 
 
 def error(name, n, radices=()):
-    return ALGORITHMS[name].error(Recipe(name, n, radices))
+    return ALGORITHMS[name].error(Recipe(name, Transform((n,)), radices))
 
 
 def test_one_product_is_a_random_walk_up_to_64_points():

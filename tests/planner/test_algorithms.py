@@ -1,5 +1,7 @@
 """Properties that all algorithms share: default arguments, and the shortest and longest lengths."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,8 @@ from nki_kernels.fft import four_step_tables
 from tests.registry import REGISTRY
 from trnfft.planner import planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from trnfft.planner.kinds import BlockCirculant, Convolution, Transform
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import Problem
 
 RESIDENT = [name for name in REGISTRY if name.startswith("resident")]
 
@@ -17,8 +19,7 @@ RESIDENT = [name for name in REGISTRY if name.startswith("resident")]
 def example(algorithm):
     """A recipe of an algorithm: a short one, of 64 points where it takes them."""
     if algorithm.takes_shapes:
-        shape = algorithm.samples[0]
-        return algorithm.orders(shape, algorithm.held_in(shape))[0]
+        return algorithm.recipes_for(algorithm.samples[0])[0]
     if algorithm.short:
         return algorithm.short[0]
     n = next(n for n in (64, *range(algorithm.shortest, 2**13)) if not algorithm.why_not(n))
@@ -53,8 +54,8 @@ def test_the_shortest_and_longest_lengths(name):
 
 
 def test_one_or_two_strided_stages():
-    assert STRIDED_STOCKHAM.recipes(2) == [Recipe("strided_stockham", 2, (2,))]
-    assert STRIDED_STOCKHAM.recipes(64) == [Recipe("strided_stockham", 64, (64,))]
+    assert STRIDED_STOCKHAM.recipes(2) == [Recipe("strided_stockham", Transform((2,)), (2,))]
+    assert STRIDED_STOCKHAM.recipes(64) == [Recipe("strided_stockham", Transform((64,)), (64,))]
     for n in (1, 67, 127):
         assert STRIDED_STOCKHAM.why_not(n) == "has no one or two radices up to 64"
 
@@ -105,33 +106,31 @@ def test_the_likeliest_recipes(name, n, radices):
     assert [(each.inner or each).radices for each in recipes] == radices
 
 
-def problem(**fields):
-    return Problem(**{"n": 64, "precision": "fast", "target": "trn1", "max_error": 1e-6, **fields})
-
-
-def test_an_algorithm_solves_problems_of_its_kind():
-    recipe = Recipe("dft_gemm", 64)
-    assert ALGORITHMS["dft_gemm"].solves(recipe, problem())
-    for other in (problem(kind="r2c"), problem(shape=(8, 8), padded_from=(8, 8)), problem(n=65)):
+def test_an_algorithm_solves_its_kind():
+    recipe = Recipe("dft_gemm", Transform((64,)))
+    assert ALGORITHMS["dft_gemm"].solves(recipe, Transform((64,)))
+    others = (Transform((64,), part="r2c"), Transform((8, 8)), Transform((65,)))
+    for other in (*others, Transform((64,), (60,)), Convolution((64,))):
         assert not ALGORITHMS["dft_gemm"].solves(recipe, other)
-    assert not ALGORITHMS["axes"].solves(recipe, problem())
+    assert not ALGORITHMS["axes"].solves(recipe, Transform((64,)))
 
 
 def test_shapes_of_kernels_inputs():
     half = (3, 5), (3, 5)
     for n in (8, 9):
-        assert ALGORITHMS["inverse_real_dft_gemm"].inputs(Recipe("", n), 3) == [*half]
-        assert ALGORITHMS["convolve_rows"].inputs(Recipe("", n), 3) == [(3, n), (1, 5), (1, 5)]
+        back, rows = Recipe("", Transform((n,), part="c2r")), Recipe("", Convolution((n,)))
+        assert ALGORITHMS["inverse_real_dft_gemm"].inputs(back, 3) == [*half]
+        assert ALGORITHMS["convolve_rows"].inputs(rows, 3) == [(3, n), (1, 5), (1, 5)]
     for filters, allowed in ((1, True), (3, True), (2, False)):  # for all rows, or for each
         shapes = [(3, 8), (filters, 5), (filters, 5)]
-        found = ALGORITHMS["convolve_rows"].inputs_beside(Recipe("", 8), shapes)
+        found = ALGORITHMS["convolve_rows"].inputs_beside(Recipe("", Convolution((8,))), shapes)
         assert (found == shapes) == allowed
-    cropped = Recipe("", 8, (2, 4), held=(6, 5))
+    cropped = Recipe("", Convolution((8,), (6,), (5,)), (2, 4))
     assert ALGORITHMS["convolve_rows"].inputs(cropped, 3) == [(3, 6), (1, 5), (1, 5)]
     assert ALGORITHMS["convolve_rows"].settings(cropped) == ((2, 4), 5)
     back = planner.plan(shape=(4, 6, 8), real=True, inverse=True, target="trn1").recipe
     assert ALGORITHMS["axes_to_real"].inputs(back, 2) == [(2, 4, 6, 5)] * 2
-    image = planner.plan_convolution((12, 14), padded_from=(7, 9), target="trn1").recipe
+    image = planner.plan_for(Convolution((12, 14), (7, 9)), target="trn1").recipe
     algorithm = ALGORITHMS["convolve_images"]
     assert algorithm.inputs(image, 3) == [(3, 7, 9), (1, 8, 12), (1, 8, 12)]
     shapes = [(3, 7, 9), (5, 8, 12), (5, 8, 12)]
@@ -139,12 +138,13 @@ def test_shapes_of_kernels_inputs():
 
 
 def test_a_layout_of_a_weight_takes_its_number_of_rows():
-    algorithm, weight = ALGORITHMS["block_circulant"], (4, 4, 128)
-    recipes = algorithm.orders(weight, weight)
-    limited = [each for each in recipes if block_circulant.most_rows(each.layout)]
+    algorithm = ALGORITHMS["block_circulant"]
+    recipes = algorithm.recipes_for(BlockCirculant(4, 4, 128))
+    layouts = {recipe: astuple(recipe.blocking) for recipe in recipes}
+    limited = [each for each in recipes if block_circulant.most_rows(layouts[each])]
     assert limited
     for recipe in limited:
-        most = block_circulant.most_rows(recipe.layout)
+        most = block_circulant.most_rows(layouts[recipe])
         assert algorithm.inputs(recipe, most)[0] == (most, 4, 128)
         with pytest.raises(ValueError, match=f"takes up to {most} rows, not {most + 1}$"):
             algorithm.inputs(recipe, most + 1)
@@ -152,29 +152,27 @@ def test_a_layout_of_a_weight_takes_its_number_of_rows():
 
 def test_shapes_that_are_refused_say_why():
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 1"):
-        ALGORITHMS["resident_planes"].orders((256,), (256,))
+        ALGORITHMS["resident_planes"].recipes_for(Transform((256,)))
     for name in RESIDENT:
-        shape = ALGORITHMS[name].samples[0]
+        shape = ALGORITHMS[name].samples[0].lengths
         with pytest.raises(NotImplementedError, match="takes no padding"):
-            ALGORITHMS[name].orders(shape, (1, *shape[1:]))
+            ALGORITHMS[name].recipes_for(Transform(shape, (1, *shape[1:])))
         with pytest.raises(NotImplementedError, match="takes (powers of two|axes of 64)"):
-            ALGORITHMS[name].orders((*shape[1:], 8), (*shape[1:], 8))
+            ALGORITHMS[name].recipes_for(Transform((*shape[1:], 8)))
     with pytest.raises(NotImplementedError, match="an image has 2 axes, not 3"):
-        planner.plan_convolution((8, 8, 8))
+        planner.plan_for(Convolution((8, 8, 8)))
     with pytest.raises(NotImplementedError, match="axis 0 of length 8194 has no two radices up to"):
-        planner.plan_convolution((8194, 8))
+        planner.plan_for(Convolution((8194, 8)))
     with pytest.raises(
         NotImplementedError,
         match="axis 1 of length 262: real_dft_gemm takes N <= 256; real_stockham has no two",
     ):
-        planner.plan_convolution((8, 262))
+        planner.plan_for(Convolution((8, 262)))
     with pytest.raises(NotImplementedError, match="axis 1 of length 8191: dft_gemm takes "):
         planner.plan(shape=(8, 8191))
-    with pytest.raises(NotImplementedError, match="a weight has 3 axes, not 2"):
-        planner.plan_block_circulant((8, 8))
     with pytest.raises(NotImplementedError, match="takes blocks of up to 256; use other"):
-        planner.plan_block_circulant((1, 1, 257))
-    assert planner.plan_block_circulant((1, 1, 256)).launches == 1
+        planner.plan_for(BlockCirculant(1, 1, 257))
+    assert planner.plan_for(BlockCirculant(1, 1, 256)).launches == 1
 
 
 def test_lengths_that_are_refused_say_why():
@@ -220,7 +218,7 @@ def test_lengths_that_are_refused_say_why():
 
 
 def test_input_of_other_shapes_is_named():
-    recipe = Recipe("dft_gemm", 8)
+    recipe = Recipe("dft_gemm", Transform((8,)))
     ALGORITHMS["dft_gemm"].check_inputs(recipe, [(3, 8), (3, 8)])
     with pytest.raises(ValueError, match=r"shapes \[\(3, 9\), \(3, 8\)\]; dft_gemm 8 needs \["):
         ALGORITHMS["dft_gemm"].check_inputs(recipe, [(3, 9), (3, 8)])

@@ -45,8 +45,7 @@ def problems(draw, most_points):
     cores = draw(st.integers(1, hardware.chip(chip).programs_per_launch))
     budget = accuracy.MAX_ERRORS["fast"]
     problem = Problem(
-        n=n,
-        kind=algorithm.kind,
+        kind=algorithm.rows(n),
         batch=batch,
         cores=cores,
         precision="fast",

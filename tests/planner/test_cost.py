@@ -16,6 +16,7 @@ from tests.sweeps import whole
 from trnfft.planner import cost, lengths, planner
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.kinds import BlockCirculant, Convolution, Transform
 from trnfft.planner.plan import Plan, Recipe
 from trnfft.planner.workspace import workspace_bytes
 
@@ -100,7 +101,7 @@ def test_both_degrees_have_plans_of_their_own():
 def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
     # Bodies of a few blocks, so that a batch that can be run is a loop.
     monkeypatch.setattr(launch, "BODY_INSTRUCTIONS", 200)
-    recipe, batch = Recipe("stockham", 256, (8, 32)), 2**13
+    recipe, batch = Recipe("stockham", Transform((256,)), (8, 32)), 2**13
     zeros = np.zeros((batch, 256), np.float32)
     arguments = ALGORITHMS["stockham"].arguments(recipe)
     with hardware.select(TRN2), nki_sim.record() as timeline:
@@ -113,7 +114,7 @@ def test_prices_of_loops_are_those_of_real_runs(cores, monkeypatch):
 @pytest.mark.weekly
 @pytest.mark.parametrize("cores", [1, whole(2)])
 def test_blocks_overlap_inside_of_an_iteration_alone(cores):
-    recipe = planner.plan_convolution((4096,), batch=512, target="trn2", cores=cores).recipe
+    recipe = planner.plan_for(Convolution((4096,)), batch=512, target="trn2", cores=cores).recipe
     short, long, longer = (
         cost.price(recipe, cores * rows, TRN2, cores) for rows in (512, 2**13, 2**14)
     )
@@ -137,7 +138,7 @@ def test_real_data_is_complex_data_where_that_is_cheaper(tmp_path, monkeypatch):
 
     monkeypatch.setattr(cost, "price", cheap)
     found = trnfft.plan(250, real=True, batch=256, target="trn2", cores=1)
-    assert (found.kind, found.algorithm, found.choice.rejected) == ("r2c", "dft_gemm", "")
+    assert (found.kind.name, found.algorithm, found.choice.rejected) == ("r2c", "dft_gemm", "")
     other = found.candidates[1]
     assert ALGORITHMS[other.recipe.algorithm].kind == "r2c"
     times = other.predicted_ns / found.predicted_ns
@@ -171,10 +172,10 @@ def test_degrees_that_no_launch_has(arguments, error, message):
 
 def test_convolutions_and_weights_have_degrees():
     with pytest.raises(ValueError, match="trn1 has degree 1 only"):
-        planner.plan_convolution((256,), target="trn1", cores=2)
+        planner.plan_for(Convolution((256,)), target="trn1", cores=2)
     with pytest.raises(ValueError, match="trn1 has degree 1 only"):
-        planner.plan_block_circulant((2, 2, 64), target="trn1", cores=2)
-    assert planner.plan_convolution((256,), target="trn2", cores=1).title.endswith("LNC=1")
+        planner.plan_for(BlockCirculant(2, 2, 64), target="trn1", cores=2)
+    assert planner.plan_for(Convolution((256,)), target="trn2", cores=1).title.endswith("LNC=1")
 
 
 # The degree by default
@@ -185,8 +186,8 @@ def degrees(target=None):
     return {
         trnfft.plan(64, target=target).cores,
         trnfft.plan(64, real=True, precision="double", target=target).cores,
-        planner.plan_convolution((256,), target=target).cores,
-        planner.plan_block_circulant((2, 2, 64), batch=32, gradients=True, target=target).cores,
+        planner.plan_for(Convolution((256,)), target=target).cores,
+        planner.plan_for(BlockCirculant(2, 2, 64, gradients=True), batch=32, target=target).cores,
     }
 
 

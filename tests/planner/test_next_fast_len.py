@@ -9,6 +9,7 @@ import trnfft
 from nki_sim import hardware
 from trnfft.planner import bounds, cost, lengths, planner
 from trnfft.planner.factorization import prime_factors, smooth_numbers
+from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Candidate, Plan, Recipe
 
 
@@ -59,9 +60,10 @@ def test_lengths_that_do_not_fit_are_left_out(monkeypatch):
     def plan(n, **options):
         if n != 70200:
             raise NotImplementedError
-        choice = Candidate(Recipe("four_step", n), 1.0)
+        kind = Transform((n,))
+        choice = Candidate(Recipe("four_step", kind), 1.0)
         settings = {"precision": "fast", "target": "trn1", "max_error": 1.0}
-        return Plan(n=n, candidates=(choice,), **settings)
+        return Plan(kind=kind, candidates=(choice,), **settings)
 
     monkeypatch.setattr(lengths, "plan", plan)
     monkeypatch.setattr(lengths, "_likeliest", lambda lengths: [70070, 70200, 70400])
@@ -122,7 +124,9 @@ def asked(monkeypatch):
     def plan(n, **options):
         found.append((n, options))
         settings = {"precision": "fast", "target": "trn1", "max_error": 1.0}
-        return Plan(n=n, candidates=(Candidate(Recipe("stockham", n), float(n)),), **settings)
+        kind = Transform((n,))
+        choice = Candidate(Recipe("stockham", kind), float(n))
+        return Plan(kind=kind, candidates=(choice,), **settings)
 
     monkeypatch.setattr(lengths, "plan", plan)
     lengths._next_fast_len.cache_clear()

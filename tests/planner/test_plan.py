@@ -3,19 +3,21 @@
 import dataclasses
 import json
 import textwrap
-from typing import get_args
 
 import pytest
 
 import trnfft
-from trnfft.planner import planner, problem, schema
+from trnfft.planner import planner
+from trnfft.planner.kinds import BlockCirculant, Transform
 from trnfft.planner.plan import Candidate, Plan, Recipe
 
-INNER = Recipe("stockham", 540, (10, 54))
-BLUESTEIN = Candidate(Recipe("bluestein", 257, inner=INNER), 17900.0, 2.9e-7, "tensor", 1)
-OTHER = Candidate(Recipe("dft_gemm", 257), rejected="takes N <= 256")
+INNER = Recipe("stockham", Transform((540,)), (10, 54))
+BLUESTEIN = Candidate(
+    Recipe("bluestein", Transform((257,)), inner=INNER), 17900.0, 2.9e-7, "tensor", 1
+)
+OTHER = Candidate(Recipe("dft_gemm", Transform((257,))), rejected="takes N <= 256")
 PLAN = Plan(
-    n=257,
+    kind=Transform((257,)),
     batch=4,
     inverse=True,
     precision="fast",
@@ -23,6 +25,7 @@ PLAN = Plan(
     max_error=1e-6,
     candidates=(BLUESTEIN, OTHER),
 )
+CHOICE = PLAN.to_dict()["candidates"][0]
 
 
 def test_attributes_are_those_of_the_choice():
@@ -37,7 +40,7 @@ def test_plans_are_immutable_and_hashable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         PLAN.n = 3
     assert len({PLAN, Plan.from_json(PLAN.to_json())}) == 1
-    assert PLAN.with_direction(False) != PLAN
+    assert PLAN.solving(PLAN.kind, False) != PLAN
 
 
 def test_every_launch_is_counted():
@@ -62,7 +65,7 @@ def test_the_degree_of_lnc_is_part_of_a_plan():
     assert two != PLAN and "trn2, LNC=2" in two.tree()
     assert json.loads(two.to_json())["cores"] == 2 and "cores" not in PLAN.to_dict()
     assert Plan.from_json(two.to_json()) == two
-    assert two.with_direction(False).cores == 2
+    assert two.solving(two.kind, False).cores == 2
 
 
 TREES = {
@@ -95,7 +98,7 @@ def test_trees_of_several_axes(name):
 
 
 def test_the_tree_of_a_block_circulant_product():
-    plan = planner.plan_block_circulant((2, 3, 8), batch=4, target="trn1")
+    plan = planner.plan_for(BlockCirculant(2, 3, 8), batch=4, target="trn1")
     assert plan.tree().splitlines()[3:] == [
         "└── block_circulant, blocks of 8",
         "    ├── frequencies that share a product: 1",
@@ -123,25 +126,33 @@ def test_recipes_travel_alone():
 
 def test_what_is_empty_is_left_out():
     assert set(PLAN.to_dict()) == {
-        *("n", "batch", "inverse", "precision", "target", "max_error", "candidates")
+        *("kind", "batch", "inverse", "precision", "target", "max_error", "candidates")
     }
-    assert set(OTHER.recipe.to_dict()) == {"algorithm", "n"}
+    assert set(OTHER.recipe.to_dict()) == {"algorithm", "kind"}
 
 
 @pytest.mark.parametrize(
     "change, message",
     [
         (
-            {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
+            {"candidates": [{**CHOICE, "rejected": "slow"}]},
             "^a plan's first candidate is its choice; this plan has none$",
         ),
-        ({"n": 256, "shape": [16, 16], "padded_from": [16, 17]}, r"\(16, 17\) is no part of shape"),
-        ({"shape": [16, 16], "padded_from": [16, 16]}, "has 256 points, not 257"),
+        (
+            {"kind": {"what": "transform", "lengths": [16, 16], "data": [16, 17]}},
+            r"'data' is \(16, 17\), allowed are 2 sizes up to \(16, 16\)",
+        ),
     ],
 )
 def test_messages_say_what_does_not_fit(change, message):
     with pytest.raises(ValueError, match=message):
         Plan.from_dict({**PLAN.to_dict(), **change})
+
+
+def test_a_recipe_alone_needs_its_kind():
+    alone = {name: value for name, value in OTHER.recipe.to_dict().items() if name != "kind"}
+    with pytest.raises(ValueError, match="the recipe of 'dft_gemm' has no kind"):
+        Recipe.from_dict(alone)
 
 
 def test_the_tree_of_a_convolution():
@@ -168,21 +179,29 @@ def test_a_choice_without_an_error_has_none():
 @pytest.mark.parametrize(
     "change",
     [
-        {"n": "257"},
-        {"n": True},
+        {"n": 257},
+        {"kind": 257},
+        {"kind": {"what": "transform", "lengths": ["257"]}},
+        {"kind": {"what": "transform", "lengths": [True]}},
+        {"kind": {"what": "transform", "lengths": []}},
         {"inverse": 0},
         {"candidates": []},
         {"candidates": [3]},
-        {"candidates": [BLUESTEIN.to_dict(), 3]},
-        {"candidates": [{**BLUESTEIN.to_dict(), "rejected": "slow"}]},
-        {"candidates": [{**BLUESTEIN.to_dict(), "radices": ["8"]}]},
-        {"candidates": [{**BLUESTEIN.to_dict(), "inner": BLUESTEIN.recipe.to_dict()}]},
-        {"candidates": [{**BLUESTEIN.to_dict(), "colour": "red"}]},
-        {"shape": [16, 16], "padded_from": [16, 16]},
-        {"n": 256, "shape": [16, 16], "padded_from": [16]},
-        {"n": 256, "shape": [16, 16], "padded_from": [16, 17]},
-        {"n": 2**70},
-        {"kind": "dct"},
+        {"candidates": [CHOICE, 3]},
+        {"candidates": [{**CHOICE, "rejected": "slow"}]},
+        {"candidates": [{**CHOICE, "radices": ["8"]}]},
+        {"candidates": [{**CHOICE, "inner": BLUESTEIN.recipe.to_dict()}]},
+        {"candidates": [{**CHOICE, "colour": "red"}]},
+        {"kind": {"what": "transform", "lengths": [16, 16], "data": [16]}},
+        {"kind": {"what": "transform", "lengths": [16, 16], "data": [16, 17]}},
+        {"kind": {"what": "transform", "lengths": [16], "colour": "red"}},
+        {"kind": {"what": "transform", "lengths": [2**70]}},
+        {"kind": {"what": "transform", "lengths": [16], "part": "dct"}},
+        {"kind": {"what": "dct", "lengths": [16]}},
+        {"kind": {"what": "frames", "n": 16, "hop": 4, "power": 3}},
+        {"kind": {"what": "frames", "n": 16, "hop": 4, "power": None, "bands": 4}},
+        {"kind": {"what": "block_circulant", "p": 1, "q": 0, "k": 8}},
+        {"kind": "c2c"},
         {"precision": "half"},
         {"max_error": 0},
         {"target": "trn9"},
@@ -199,7 +218,3 @@ def test_damaged_json_is_a_value_error(change):
         Plan.from_dict({**PLAN.to_dict(), **change})
     with pytest.raises(ValueError):
         Plan.from_dict({name: 1 for name in change})
-
-
-def test_plans_of_all_kinds_are_read_from_files():
-    assert set(get_args(schema.Kind)) == set(problem._TITLES)

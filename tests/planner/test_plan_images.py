@@ -6,6 +6,7 @@ import pytest
 
 from nki_kernels.convolution import image_convolution
 from trnfft.planner import lengths
+from trnfft.planner.kinds import Convolution
 from trnfft.planner.lengths import plan_images
 
 
@@ -13,18 +14,17 @@ from trnfft.planner.lengths import plan_images
 def priced(monkeypatch):
     """Prices by shape and data, in place of searches; the others take 1 ms. What was asked."""
     prices, asked = {}, []
-    plan = lengths.plan_convolution((12, 12), target="trn1")
+    plan = lengths.plan_for(Convolution((12, 12)), target="trn1")
 
-    def found(shape, *, padded_from, target):
-        asked.append((shape, padded_from, target))
-        price = prices.get((shape, padded_from), 1e6)
+    def found(kind, *, target):
+        asked.append((kind.lengths, kind.held, target))
+        price = prices.get((kind.lengths, kind.held), 1e6)
         if price is None:
             raise NotImplementedError
         choice = dataclasses.replace(plan.choice, predicted_ns=price)
-        sizes = dict(n=shape[0] * shape[1], shape=shape, padded_from=padded_from)
-        return dataclasses.replace(plan, candidates=(choice,), **sizes)
+        return dataclasses.replace(plan, candidates=(choice,), kind=kind)
 
-    monkeypatch.setattr(lengths, "plan_convolution", found)
+    monkeypatch.setattr(lengths, "plan_for", found)
     return prices, asked
 
 
@@ -95,16 +95,16 @@ def test_the_cheapest_is_taken(priced):
     shape = next(shape for shape, padded_from, _ in asked if padded_from == image)
     other = next(shape for shape, padded_from, _ in asked if padded_from == turned)
     prices[shape, image] = 5e5
-    assert plan_images(image, (110, 70)).shape == shape
+    assert plan_images(image, (110, 70)).kind.lengths == shape
     floor = plan_images(image, (110, 70)).dma_floor_ns
     prices[other, turned] = 5e5 - 1.5 * floor  # and transposing takes two floors
-    assert plan_images(image, (110, 70)).padded_from == image
+    assert plan_images(image, (110, 70)).kind.held == image
     prices[other, turned] = 5e5 + 0.5 - 2 * floor
-    assert plan_images(image, (110, 70)).padded_from == image
+    assert plan_images(image, (110, 70)).kind.held == image
     prices[other, turned] = 5e5 - 3 * floor
-    assert plan_images(image, (110, 70)).padded_from == turned
+    assert plan_images(image, (110, 70)).kind.held == turned
     prices[shape, image] = 0.0  # of no price: the last choice
-    assert plan_images(image, (110, 70)).padded_from == turned
+    assert plan_images(image, (110, 70)).kind.held == turned
 
 
 def test_what_no_kernel_takes_is_left_out(priced):
@@ -112,7 +112,7 @@ def test_what_no_kernel_takes_is_left_out(priced):
     plan_images((8, 9), (12, 14))
     for shape, padded_from, _ in asked[1:]:
         prices[shape, padded_from] = None
-    assert plan_images((8, 9), (12, 14)).shape == asked[0][0]
+    assert plan_images((8, 9), (12, 14)).kind.lengths == asked[0][0]
     prices[asked[0][:2]] = None
     with pytest.raises(
         NotImplementedError, match=r"images of \(8, 9\) padded to \(12, 14\): split"

@@ -16,12 +16,14 @@ from tests.sweeps import whole
 from tests.tolerances import near, relative_error
 from trnfft.planner import bounds, cost, planner
 from trnfft.planner.algorithms import ALGORITHMS, STRIDED_STOCKHAM
+from trnfft.planner.kinds import BlockCirculant, Convolution, Transform
 from trnfft.planner.plan import Plan, Recipe
 from trnfft.planner.problem import Problem
 
 
 def request(n, batch=1, precision="fast", target="trn1", max_error=1e-6):
-    return Problem(n=n, batch=batch, precision=precision, target=target, max_error=max_error)
+    kind = Transform((n,))
+    return Problem(kind=kind, batch=batch, precision=precision, target=target, max_error=max_error)
 
 
 LINES = [
@@ -114,7 +116,7 @@ def test_arguments_have_direction_and_scale(n, inverse):
 
 
 def test_prices_are_those_of_the_real_run():
-    recipe = Recipe("stockham", 256, (16, 16))
+    recipe = Recipe("stockham", Transform((256,)), (16, 16))
     zeros = np.zeros((3, 256), np.float32)
     arguments = ALGORITHMS["stockham"].arguments(recipe)
     with hardware.select(hardware.TRN2), nki_sim.record() as timeline:
@@ -166,7 +168,7 @@ def test_the_choice_is_the_cheapest_that_fits(n, batch):
 )
 def test_real_data_has_plans_of_its_own(n, inverse):
     plan = trnfft.plan(n, real=True, inverse=inverse, batch=2**17 // n)
-    assert plan.kind == ("c2r" if inverse else "r2c")
+    assert plan.kind.name == ("c2r" if inverse else "r2c")
     known = ("real_dft_gemm", "real_stockham", "real_four_step")
     assert plan.algorithm.removeprefix("inverse_") in known
     complex_plan = trnfft.plan(n, batch=2**17 // n)
@@ -192,7 +194,7 @@ def test_long_real_data_takes_less_than_complex_data(n, batch, inverse):
 def test_real_data_is_complex_data_where_no_kernel_fits(n):
     plan = trnfft.plan(n, real=True)
     assert plan.recipe == trnfft.plan(n).recipe
-    assert plan.kind == "r2c"
+    assert plan.kind.name == "r2c"
 
 
 @pytest.mark.parametrize("kind", ["c2c", "r2c", "c2r"])
@@ -219,7 +221,7 @@ def test_shapes_try_every_order_of_axes(shape, kind):
 )
 def test_what_fits_rests_in_sbuf(shape, kind, name):
     plan = trnfft.plan(shape=shape, real=kind == "r2c", cores=1, target="trn1")
-    assert plan.algorithm == name and plan.recipe.held == shape
+    assert plan.algorithm == name and plan.recipe.kind.lengths == shape
     assert plan.candidates[1].predicted_ns > plan.predicted_ns  # a pass for each axis
     assert Plan.from_json(plan.to_json()) == plan
     assert all(str(length) in plan.tree() for length in shape)
@@ -298,7 +300,7 @@ def test_prices_are_for_the_batch_asked_for():
 
 def test_a_row_more_than_whole_blocks_costs_a_block():
     """A cliff, which a price for the next power of two hides."""
-    recipe = Recipe("stockham", 1000, (40, 25))
+    recipe = Recipe("stockham", Transform((1000,)), (40, 25))
     prices = [cost.price(recipe, batch, hardware.TRN1) for batch in (512, 513, 1024)]
     whole, more, twice = [price.predicted_ns for price in prices]
     assert whole < 0.95 * more < 0.75 * twice
@@ -386,25 +388,25 @@ def test_lengths_that_are_too_long_for_the_seed_are_those_of_its_last_convolutio
 
 def test_one_transform_by_default():
     for gradients, kind in ((False, "block_circulant"), (True, "block_circulant_gradients")):
-        found = planner.plan_block_circulant((2, 3, 8), gradients=gradients, target="trn1")
-        assert (found.kind, found.batch) == (kind, 1)
+        found = planner.plan_for(BlockCirculant(2, 3, 8, gradients=gradients), target="trn1")
+        assert (found.kind.name, found.batch) == (kind, 1)
     assert trnfft.plan(64) == trnfft.plan(64, batch=1)
-    assert planner.plan_convolution((64,)) == planner.plan_convolution((64,), batch=1)
+    assert planner.plan_for(Convolution((64,))) == planner.plan_for(Convolution((64,)), batch=1)
 
 
 def test_images_without_padding_are_as_large_as_the_transform():
-    found = planner.plan_convolution((12, 12), target="trn1")
-    assert found.shape == found.padded_from == (12, 12)
+    found = planner.plan_for(Convolution((12, 12)), target="trn1")
+    assert found.kind.lengths == found.kind.held == (12, 12)
     assert Plan.from_json(found.to_json()) == found
-    assert found == planner.plan_convolution((12, 12), padded_from=(12, 12), target="trn1")
+    assert found == planner.plan_for(Convolution((12, 12), (12, 12)), target="trn1")
 
 
 def test_algorithms_of_another_kind_are_rejected_by_name():
     found = trnfft.plan(64, algorithms=["dft_gemm", "real_dft_gemm"], target="trn1")
     reasons = [(each.recipe, each.rejected) for each in found.candidates]
     assert reasons == [
-        (Recipe("dft_gemm", 64), ""),
-        (Recipe("real_dft_gemm", 64), "is r2c, this is c2c"),
+        (Recipe("dft_gemm", Transform((64,))), ""),
+        (Recipe("real_dft_gemm", Transform((64,))), "is r2c, this is c2c"),
     ]
 
 
@@ -496,9 +498,10 @@ def test_of_equal_prices_the_least_bound_decides_and_real_data_stay_real(priced)
     least = [bounds.least_ns(recipe, request(256)) for recipe in priced[0]]
     assert least == sorted(least) and found[0].recipe == priced[0][0]
     assert found[1].rejected == "takes as long"
-    whole = replace(request(94), kind="r2c", max_error=9e-7)  # no error of a mode: not remembered
+    real = Transform((94,), part="r2c")
+    whole = replace(request(94), kind=real, max_error=9e-7)  # no error of a mode: not remembered
     plan = planner.solved(whole)
-    as_complex = planner.search(replace(whole, kind="c2c"))
+    as_complex = planner.search(replace(whole, kind=Transform((94,))))
     assert (plan.algorithm, plan.candidates[1].recipe) == ("real_dft_gemm", as_complex.recipe)
     assert plan.candidates[2:] == planner.search(whole).candidates[1:]
 

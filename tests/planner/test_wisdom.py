@@ -13,7 +13,6 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import platformdirs
 import pytest
@@ -24,8 +23,9 @@ import make_plans
 import trnfft
 from nki_sim import hardware
 from tests.sweeps import whole
-from trnfft.planner import cost, planner, problem, schema, wisdom
+from trnfft.planner import cost, planner, wisdom
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds import BlockCirculant, Transform
 from trnfft.planner.plan import Plan, Recipe
 
 ROOT = Path(__file__).parent.parent.parent
@@ -69,12 +69,6 @@ def test_shipped_plans_are_those_wanted(chip):
         assert plan.predicted_ns >= plan.dma_floor_ns
 
 
-def test_every_kind_of_problem_is_allowed_in_files():
-    others = {problem.C2C, problem.R2C, problem.C2R, problem.CONVOLUTION}
-    others |= {problem.CIRCULANT, problem.CIRCULANT_GRADIENTS}
-    assert set(get_args(schema.Kind)) == {*others, *problem.FUSED_KINDS}
-
-
 SHORT = 2**18  # points of a problem whose dry run is short
 
 
@@ -87,7 +81,9 @@ def test_shipped_prices_are_fresh(chip, points):
     kinds = {}
     for request in make_plans.requests(chip):
         if request.n * request.batch <= points:
-            kinds.setdefault((request.kind, len(request.shape), request.cores), []).append(request)
+            kind = request.kind
+            key = kind.name, len(kind.sizes), kind.is_rows, request.cores
+            kinds.setdefault(key, []).append(request)
     for requests in kinds.values():
         for request in requests[start :: max(3, len(requests) // 2)]:
             plan = Plan.from_row(wisdom.shipped(chip)[wisdom.key_of(request)])
@@ -111,10 +107,10 @@ def test_shipped_candidates_are_the_likeliest_recipes_of_today(every):
     offered = {}  # by algorithm and sizes, which many requests have in common
 
     def recipes(algorithm, request):
-        key = (algorithm.name, request.n, request.shape, request.padded_from)
+        key = algorithm.name, request.kind
         if key not in offered:
             try:
-                offered[key] = algorithm.recipes_for(request)
+                offered[key] = algorithm.recipes_for(request.kind)
             except NotImplementedError:
                 offered[key] = []
         return offered[key]
@@ -238,8 +234,9 @@ REASONS = {
     "inner a string": "row 1 is not a plan: Expected `object | null`, got `str`",
 }
 WRONG_CHOICES = {  # of the length 2053, which Bluestein's convolution transforms by a longer one
-    "another length": {"algorithm": "four_step", "n": 2054, "radices": [26, 79], "inner": None},
-    "another recipe": {"algorithm": "four_step", "n": 2053, "radices": [26, 79], "inner": None},
+    "another length": {"kind": {"what": "transform", "lengths": [2054]}},
+    "another kind": {"kind": {"what": "frames", "n": 2053, "hop": 1}},
+    "another recipe": {"algorithm": "four_step", "radices": [26, 79], "inner": None},
     "inner too short": {"inner": {"algorithm": "stockham", "n": 4096, "radices": [64, 64]}},
     "inner much too short": {"inner": {"algorithm": "stockham", "n": 2048, "radices": [32, 64]}},
     "inner of two lengths": {"inner": {"algorithm": "stockham", "n": 4224, "radices": [22, 22]}},
@@ -250,7 +247,7 @@ WRONG_CHOICES = {  # of the length 2053, which Bluestein's convolution transform
     "no inner": {"inner": None},
     "unknown algorithm": {"algorithm": "quantum"},
     "passes": {"passes": [{"axis": 7, "recipe": {"algorithm": "dft_gemm", "n": 2053}, "kept": 1}]},
-    "held": {"held": [2053]},
+    "blocking": {"blocking": {"side": 1}},
     "less error": {"predicted_error": 1e-9},
     "no error": {"predicted_error": None},
     "no price": {"predicted_ns": None},
@@ -273,9 +270,9 @@ def test_a_choice_that_cannot_be_is_planned_anew(folder, name):
 
 
 WRONG_PLANS = [
-    {"n": 338},
-    {"n": "337"},
-    {"n": 337.0},
+    {"kind": {"what": "transform", "lengths": [338]}},
+    {"kind": {"what": "transform", "lengths": ["337"]}},
+    {"kind": {"what": "transform", "lengths": [337.0]}},
     {"batch": 3},
     {"inverse": True},
     {"precision": 5},
@@ -284,8 +281,9 @@ WRONG_PLANS = [
     {"max_error": 1.0},
     {"kind": "r2c"},
     {"kind": ["c2c"]},
-    {"shape": 337},
-    {"shape": [337], "padded_from": [300]},
+    {"kind": {"what": "transform", "lengths": [2053], "part": "r2c"}},
+    {"kind": {"what": "transform", "lengths": [2053], "data": [300]}},
+    {"n": 337},
     {"cores": True},
     {"candidates": []},
     {"candidates": {}},
@@ -309,7 +307,7 @@ def test_a_plan_of_another_problem_is_named(folder):
 
 def test_a_less_accurate_algorithm_is_no_choice(folder):
     row = trnfft.plan(94, target="trn1", cores=1).to_dict()
-    rough = Recipe("dft_gemm_bf16", 94)
+    rough = Recipe("dft_gemm_bf16", Transform((94,)))
     for error in (2.05e-3, 1e-7):
         choice = {**rough.to_dict(), "predicted_error": error}
         choice |= {"predicted_ns": 1.0, "bound": "tensor", "launches": 1, "rejected": ""}
@@ -319,7 +317,7 @@ def test_a_less_accurate_algorithm_is_no_choice(folder):
 
 
 def test_a_layout_is_tried_on_the_chip_and_the_degree_of_its_plan(folder, monkeypatch):
-    plan = planner.plan_block_circulant((2, 2, 8), batch=64, target="trn2", cores=2)
+    plan = planner.plan_for(BlockCirculant(2, 2, 8), batch=64, target="trn2", cores=2)
     wisdom.remember(plan)
     found, asked = cost.timeline, []
     monkeypatch.setattr(cost, "timeline", lambda *each: asked.append(each) or found(*each))
@@ -329,11 +327,11 @@ def test_a_layout_is_tried_on_the_chip_and_the_degree_of_its_plan(folder, monkey
 
 def test_a_layout_that_cannot_run_is_no_choice(folder):
     def find():
-        return planner.plan_block_circulant((4, 4, 64), batch=1024, target="trn1")
+        return planner.plan_for(BlockCirculant(4, 4, 64), batch=1024, target="trn1")
 
     row = find().to_dict()
     pieces = next(each for each in row["candidates"] if "takes up to" in each["rejected"])
-    write(changed(row, layout=pieces["layout"]))
+    write(changed(row, blocking=pieces["blocking"]))
     with pytest.warns(UserWarning, match="takes up to"):
         assert find().to_dict() == row
 
@@ -344,8 +342,8 @@ NO_ROWS = [
     b"3",
     b"\xff\xfe\x00",
     b"[" * 10**6,
-    b'{"n": ' + b"[" * 10**6 + b"}",
-    b'{"n": 1' + b"0" * 10**6 + b"}",
+    b'{"kind": ' + b"[" * 10**6 + b"}",
+    b'{"batch": 1' + b"0" * 10**6 + b"}",
     b'{"candidates": [' + b'{"inner": ' * 10**5 + b"}",
 ]
 
@@ -499,10 +497,10 @@ def test_what_examine_says(folder, monkeypatch):
 
 
 def test_a_shipped_file_of_another_format_is_damaged(folder, tmp_path, monkeypatch):
-    (tmp_path / "trn1.json").write_text('{"format": 2, "plans": []}')
+    (tmp_path / "trn1.json").write_text('{"format": 1, "plans": []}')
     monkeypatch.setattr(wisdom, "files", lambda package: tmp_path)
     (tmp_path / "plans").symlink_to(tmp_path)
-    expected = wisdom.Examined("damaged", reason="it has format 2, not 1")
+    expected = wisdom.Examined("damaged", reason="it has format 1, not 2")
     assert wisdom.examine("trn1")[0] == expected
 
 
@@ -743,6 +741,6 @@ def test_whatever_is_in_the_file_plans_are_right(folder, nothing_shipped, data):
     found = planner.plan(**arguments)
     algorithm = ALGORITHMS[found.algorithm]
     assert Plan.of(problem, found.candidates) == found
-    assert found.recipe in algorithm.recipes_for(replace(found, kind=algorithm.kind))
+    assert found.recipe in algorithm.recipes_for(found.recipe.kind)
     assert algorithm.stated_error(found.recipe) <= found.max_error
     assert wisdom.examine("trn1")[1].state == "in use"

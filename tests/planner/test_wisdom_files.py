@@ -119,7 +119,7 @@ def test_what_cannot_be_used_is_said_in_one_warning():
         {**row, "batch": 0},
         {**row, "max_error": 0.5},
         {**row, "candidates": [{**choice, "predicted_error": 1e-9}]},
-        {**row, "candidates": [{**choice, "n": 95}]},
+        {**row, "candidates": [{**choice, "kind": {"what": "transform", "lengths": [95]}}]},
         {**row, "candidates": [{**choice, "algorithm": "rm"}]},
         {**row, "colour": "red"},
         b"[" * 100_000,
@@ -149,7 +149,7 @@ def test_what_cannot_be_used_is_said_in_one_warning():
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (lambda header: {**header, "format": 2}, "it has format 2, not 1"),
+        (lambda header: {**header, "format": 1}, "it has format 1, not 2"),
         (lambda header: {**header, "fingerprint": "0" * 16}, "from version 0000000000000000"),
         (lambda header: {**header, "more": 1}, ": its first line is not that of a file of wisdom$"),
         (lambda header: b"\xff\xfe", "its first line is not that of a file of wisdom"),

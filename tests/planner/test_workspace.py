@@ -13,7 +13,8 @@ from nki_sim.launch.session import Session
 from trnfft import ComplexTensor
 from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images
 from trnfft.planner.algorithms import ALGORITHMS
-from trnfft.planner.planner import plan_real_planes, plan_spectral_convolution
+from trnfft.planner.kinds import RealPlanes, SpectralLayer
+from trnfft.planner.planner import plan_for
 from trnfft.planner.tables import arrays_of
 from trnfft.planner.workspace import workspace_bytes
 
@@ -79,7 +80,7 @@ def test_what_a_real_run_allocates(n_or_shape, batch, options, allocated):
     given, made = run(n_or_shape, batch, **options)
     (total,) = allocated
     plan = plan_of(n_or_shape, batch, options)
-    if ALGORITHMS[plan.algorithm].kind == plan.kind:
+    if ALGORITHMS[plan.algorithm].kind == plan.kind.name:
         expected = total - given - made
     else:  # the half spectrum is no tensor of the kernel
         expected = total - (made if plan.inverse else given)
@@ -104,7 +105,7 @@ def test_tables_and_scratch(n_or_shape, batch, options):
     elif plan.algorithm in (
         *("four_step", "dft_gemm", "folded_dft", "stockham", "bluestein", "real_stockham"),
     ):
-        complex_data = 3 * points if plan.kind != "c2c" and "real" not in plan.algorithm else 0
+        complex_data = 3 * points if plan.kind.name != "c2c" and "real" not in plan.algorithm else 0
         assert scratch - complex_data in (0, identity, identity // 2, 2 * identity)
     elif plan.recipe.passes:
         # Complex data or half spectra between passes, and tables of columns.
@@ -137,8 +138,8 @@ def test_layers(allocated):
     with trnfft.backend("nki-sim"), torch.no_grad():
         results = [call(x) for call, x in zip((layer, mixer), data, strict=True)]
     plans = (
-        plan_spectral_convolution((8, 6), (64,), (16,), batch=5),
-        plan_real_planes((66, 66)),
+        plan_for(SpectralLayer(8, 6, (64,), (16,)), batch=5),
+        plan_for(RealPlanes(66, 66)),
     )
     weights = 4 * 2 * 8 * 6 * 16, 0
     assert allocated == [
@@ -148,7 +149,7 @@ def test_layers(allocated):
 
 
 def test_separate_launches_need_what_their_largest_one_needs():
-    found = plan_spectral_convolution((2, 3), (512,), (257,), batch=4, target="trn1", cores=1)
+    found = plan_for(SpectralLayer(2, 3, (512,), (257,)), batch=4, target="trn1", cores=1)
     assert found.algorithm == "separate_launches"
     of_transforms = [
         trnfft.fft_workspace_bytes(512, real=True, inverse=i, batch=4 * c, target="trn1")

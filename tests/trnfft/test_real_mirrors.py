@@ -19,6 +19,7 @@ from tests.trnfft.samples import native, random, single
 from trnfft import config
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.kinds import Transform
 from trnfft.planner.problem import C2C, R2C
 
 SHORT = (*range(1, 13), 15, 16, 25, 45, 64)
@@ -207,9 +208,10 @@ def test_every_algorithm_for_rows(monkeypatch, name, longest, longest_of_all_rec
 @pytest.mark.parametrize("shapes", [TRIED_SHAPES, sweeps.whole([(64, 128, 64)])], ids=len)
 def test_every_algorithm_for_shapes(monkeypatch, name, shapes):
     tried = 0
+    algorithm = ALGORITHMS[name]
     for sizes in shapes:
         try:
-            recipes = ALGORITHMS[name].orders(sizes, sizes)
+            recipes = algorithm.recipes_for(Transform(sizes, part=algorithm.kind))
         except NotImplementedError:
             continue
         x = single(2, *sizes)

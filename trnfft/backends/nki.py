@@ -21,9 +21,9 @@ from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
 from trnfft.config import NEURON_DEVICES
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe
 from trnfft.planner.planner import plan
-from trnfft.planner.problem import C2C, C2R, R2C
 
 
 class Nki(Backend):

@@ -343,33 +343,7 @@ def in_us(ns: float) -> str:
 
 def work_of(one: Launches) -> str:
     """Returns the work of a launch and its algorithm, as text."""
-    from trnfft.planner.algorithms import ALGORITHMS
-    from trnfft.planner.problem import (
-        CIRCULANT,
-        CIRCULANT_GRADIENTS,
-        CONVOLUTION,
-        FRAME_KINDS,
-        REAL_PLANES,
-        SPECTRAL_KINDS,
-    )
-
-    kind = ALGORITHMS[one.algorithm].kind
-    size = " x ".join(map(str, one.points))
-    if kind in (CIRCULANT, CIRCULANT_GRADIENTS):
-        return f"{number_of(one.batch, 'row')}, weight {size}, {one.algorithm}"
-    if kind in SPECTRAL_KINDS:
-        return f"{number_of(one.batch, 'sample')} of {size} points, {one.algorithm}"
-    if kind in FRAME_KINDS:
-        return f"{number_of(one.batch, 'frame')} of {size} samples, {one.algorithm}"
-    if kind == REAL_PLANES:
-        return f"real part of {number_of(one.batch, 'transform')} of {size} points, {one.algorithm}"
-    what = number_of(one.batch, "convolution" if kind == CONVOLUTION else "transform")
-    return f"{what} of {size} points, {one.algorithm}"
-
-
-def number_of(count: int, what: str) -> str:
-    """Returns a number of things, as text: "1 row", "2 rows"."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{one.work}, {one.algorithm}"
 
 
 def totals(report: Report) -> list[str]:

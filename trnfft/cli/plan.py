@@ -255,7 +255,7 @@ def draw_prices(found: Plan) -> Figure:
     from matplotlib.figure import Figure
 
     from trnfft.planner import algorithms
-    from trnfft.planner.plan import C2C
+    from trnfft.planner.kinds import C2C
 
     ink = rcParams["text.color"]
     figure = Figure(figsize=(9, 6), layout="constrained")
@@ -281,7 +281,7 @@ def draw_prices(found: Plan) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("N")
     axes.set_ylabel("kernel (us), modelled")
-    data = "" if found.kind == C2C else ", real data"
+    data = "" if found.kind.name == C2C else ", real data"
     axes.set_title(f"Batch {found.batch} on {found.where}, precision {found.precision}{data}")
     axes.grid(alpha=0.3)
     axes.legend()
@@ -318,7 +318,7 @@ def price_of(candidate: Candidate, plan: Plan) -> float | None:
 
 def priced_lengths(found: Plan) -> list[Plan]:
     """Returns plans like `found` for all powers of two up to PLOTTED that a kernel transforms."""
-    from trnfft.planner.plan import C2C
+    from trnfft.planner.kinds import C2C
     from trnfft.planner.planner import plan as make_plan
 
     plans = []
@@ -327,7 +327,7 @@ def priced_lengths(found: Plan) -> list[Plan]:
             plans.append(
                 make_plan(
                     1 << exponent,
-                    real=found.kind != C2C,
+                    real=found.kind.name != C2C,
                     inverse=found.inverse,
                     batch=found.batch,
                     target=found.target,

@@ -245,9 +245,9 @@ class BloomFilter:
         from trnfft.planner.lengths import plan_images  # imported here: it loads the kernels
 
         plan = plan_images(self.size, (least[0], least[1]))
-        turned = plan.padded_from != self.size
+        turned = plan.kind.held != self.size
         self.order = "columns" if turned else "rows"
-        m, n = plan.shape
+        m, n = plan.kind.lengths
         self.padded_size = (n, m) if turned else (m, n)
 
     def _launched(self, x: torch.Tensor, strength: float) -> torch.Tensor:

@@ -228,7 +228,7 @@ def plan(
         1
     """
     from trnfft.distributed.prices import checked_launches
-    from trnfft.planner.problem import checked_shape
+    from trnfft.planner.kinds.kind import checked_shape
 
     sizes, mesh = checked_shape("shape", shape), checked_shape("mesh_shape", mesh_shape)
     check_flag("real", real)

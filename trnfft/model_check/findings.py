@@ -24,6 +24,7 @@ class Launches:
         batch: the number of transforms, convolutions or rows in one launch.
         recipe: the planner's choice, as text.
         algorithm: the name of the kernel's algorithm.
+        work: what one launch computes, in words.
         count: the number of launches.
         predicted_ns: the modelled time of one launch; None where the kernel has no price.
         hbm_bytes: the bytes that one launch moves from and to HBM; None likewise.
@@ -36,6 +37,7 @@ class Launches:
     batch: int
     recipe: str
     algorithm: str
+    work: str
     count: int
     predicted_ns: float | None
     hbm_bytes: int | None = None

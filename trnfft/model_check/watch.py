@@ -135,17 +135,18 @@ class Watch:
 
     # As the listener
 
-    def launched(self, recipe: Recipe, points: tuple[int, ...], batch: int, kind: str) -> None:
+    def launched(self, recipe: Recipe, batch: int, kind: str) -> None:
         here, inside = self._origin_of(kind)
         price = self._price(recipe, batch)
         launch = Launches(
             phase=self.phase,
             site=here.site,
             operation=here.name,
-            points=points,
+            points=recipe.kind.transformed,
             batch=batch,
             recipe=str(recipe),
             algorithm=recipe.algorithm,
+            work=recipe.kind.work(batch),
             count=1,
             predicted_ns=None if price is None else price.predicted_ns,
             hbm_bytes=None if price is None else price.hbm_bytes,

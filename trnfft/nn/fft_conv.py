@@ -151,7 +151,8 @@ class _FFTConv(nn.modules.conv._ConvNd):
 
         height, width = x.shape[-2:]
         plan = plan_images((height, width), (lengths[0], lengths[1]))
-        padded, is_turned = (plan.shape[0], plan.shape[1]), plan.padded_from != (height, width)
+        (m, n), is_turned = plan.kind.lengths, plan.kind.held != (height, width)
+        padded = m, n
         form = _of_turned_images if is_turned else _of_images
         sizes = padded[::-1] if is_turned else padded
         filters = self._spectrum(weight, sizes, x.dtype, form)

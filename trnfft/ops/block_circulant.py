@@ -14,8 +14,11 @@ A real matrix [rows, blocks k] has the spectra [blocks, 2, k // 2 + 1, rows]: fo
 real and the imaginary parts, frequency by frequency. Kernels pack them a little more closely.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.compiler import is_compiling
@@ -29,6 +32,10 @@ from trnfft.complex.tensor import is_transformed, not_vectorized
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft
+
+if TYPE_CHECKING:
+    from trnfft.planner.kinds import BlockCirculant
+    from trnfft.planner.plan import Recipe
 
 
 def block_circulant_product(
@@ -77,12 +84,23 @@ def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
     return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
 
 
-def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
-    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
+def _recipe(shape: tuple[int, ...], rows: int, gradients: bool) -> Recipe[BlockCirculant]:
+    """Returns the recipe of the product, or of its gradients.
 
+    Raises:
+        NotImplementedError: no kernel computes it.
+    """
+    from trnfft.planner.kinds import BlockCirculant  # here: only its users load the kernels
+    from trnfft.planner.planner import plan_for
+
+    p, q, k = shape
+    return plan_for(BlockCirculant(p, q, k, gradients), batch=rows).recipe
+
+
+def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
     try:
         for gradients in (False, True):
-            plan_block_circulant(shape, batch=rows, gradients=gradients)  # type: ignore[arg-type]
+            _recipe(shape, rows, gradients)
     except NotImplementedError:
         return False
     return True
@@ -93,11 +111,9 @@ def _block_circulant(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the product, and the spectra of x and of the weight as the kernel leaves them."""
-    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
-
     p, q, k = weight.shape
     row = x.new_zeros(p * k) if bias is None else bias
-    recipe = plan_block_circulant((p, q, k), batch=x.shape[0]).recipe
+    recipe = _recipe((p, q, k), x.shape[0], False)
     blocks, row = x.reshape(-1, q, k), row.reshape(1, p, k)
     y, of_x, of_w = named(backend).run(recipe, (blocks, weight, row))
     return y, of_x, of_w
@@ -108,10 +124,8 @@ def _block_circulant_gradients(
     grad: torch.Tensor, of_x: torch.Tensor, of_w: torch.Tensor, k: int, backend: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the gradients of x and of the weight, [p, q k], from the gradient of the product."""
-    from trnfft.planner.planner import plan_block_circulant  # here: only its users load the kernels
-
     shape = (grad.shape[1] // k, of_x.shape[0], k)
-    recipe = plan_block_circulant(shape, batch=grad.shape[0], gradients=True).recipe
+    recipe = _recipe(shape, grad.shape[0], True)
     blocks = grad.reshape(-1, shape[0], k)
     by_x, by_w = named(backend).run(recipe, (blocks, of_x, of_w))
     return by_x, by_w
@@ -272,3 +286,73 @@ def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:
 
 def _sum(x: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
     return y if x is None else x + y
+
+
+# What the kernels return, by products with their tables: `trnfft.ops.reference`.
+
+
+def reference(
+    recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
+) -> list[torch.Tensor]:
+    """Returns what the kernel of a recipe returns: see `trnfft.ops.reference`."""
+    return _gradients_of(x) if recipe.kind.gradients else _product_of(x)
+
+
+def _product_of(x: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Multiplies rows [B, q, k] by a weight [p, q, k] and adds a bias; returns spectra, too."""
+    rows, weight, bias = x
+    of_x, of_w = (_slots(matrix) for matrix in (rows, weight))
+    y = _blocks(_products("jsi,jsb->isb", of_w, of_x), bias.shape[-1]) + bias
+    return [y.flatten(1), *(_padded(part, bias.shape[-1]) for part in (of_x, of_w))]
+
+
+def _gradients_of(x: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the gradients of rows and weight from that of the result, [B, p, k]."""
+    grad, of_x, of_w = x
+    batch, p, k = grad.shape
+    of_x, of_w, of_grad = of_x[..., :batch], of_w[..., :p], _slots(grad)
+    by_x = _blocks(_products("jsi,isb->jsb", of_w, of_grad, True), k)
+    by_w = _blocks(_products("jsb,isb->jsi", of_x, of_grad, True), k)
+    return [by_x.flatten(1), by_w.flatten(1)]
+
+
+def _slots(matrix: torch.Tensor) -> torch.Tensor:
+    """Returns the spectra [blocks, (part, slot), rows] of a matrix [rows, blocks, k]."""
+    there, _ = _tables(matrix.shape[-1], matrix.device)
+    return (matrix @ there).permute(1, 2, 0)
+
+
+def _blocks(spectra: torch.Tensor, k: int) -> torch.Tensor:
+    """Computes the inverse of `_slots`."""
+    _, back = _tables(k, spectra.device)
+    return spectra.permute(2, 0, 1) @ back
+
+
+def _tables(k: int, device: torch.device) -> list[torch.Tensor]:
+    """Returns the kernels' matrices for one block, of which their tables hold several."""
+    from nki_kernels.convolution.block_circulant import (  # only its users load the kernels
+        block_circulant_tables,
+        spectra_shape,
+    )
+
+    there, back = block_circulant_tables(k)
+    height = spectra_shape(1, k, 1)[1]
+    return [torch.from_numpy(part).to(device) for part in (there[:k, :height], back[:height, :k])]
+
+
+def _products(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> torch.Tensor:
+    """Multiplies x, or its conjugate, by y; the parts of slot 0 are two real frequencies."""
+    (a, b), (c, d) = x.chunk(2, 1), y.chunk(2, 1)
+    ac, bd, ad, bc = (torch.einsum(sum, *pair) for pair in ((a, c), (b, d), (a, d), (b, c)))
+    real, imag = (ac + bd, ad - bc) if conj else (ac - bd, ad + bc)
+    parts = [torch.cat([ac[:, :1], real[:, 1:]], 1), torch.cat([bd[:, :1], imag[:, 1:]], 1)]
+    return torch.cat(parts, 1)
+
+
+def _padded(spectra: torch.Tensor, k: int) -> torch.Tensor:
+    """Returns the spectra with the gaps between rows that the kernels leave."""
+    from nki_kernels.convolution.block_circulant import spectra_shape
+
+    blocks, _, rows = spectra.shape
+    pitch = spectra_shape(blocks, k, rows)[2]
+    return torch.nn.functional.pad(spectra, (0, pitch - rows))

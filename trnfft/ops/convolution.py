@@ -8,16 +8,21 @@ with conj H, and with padding and cropping exchanged. The derivative of rows in 
 spectra. Images have no derivative in H, because filters of images are kept.
 """
 
-from dataclasses import replace
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trnfft import config
+from trnfft.backends.backend import Parts
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops.transforms import irfft, owned, rfft
+
+if TYPE_CHECKING:
+    from trnfft.planner.plan import Recipe
 
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
@@ -117,12 +122,38 @@ def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
     return made_of(ordered(h.real), ordered(h.imag), h)
 
 
+def reference(recipe: Recipe, x: Parts, inverse: bool, scale: float) -> list[torch.Tensor]:
+    """Returns what the kernel of a recipe returns, by torch.fft: see `trnfft.ops.reference`."""
+    return [_convolved_images(recipe, x) if recipe.passes else _convolved_rows(recipe, x)]
+
+
+def _convolved_rows(recipe: Recipe, x: Parts) -> torch.Tensor:
+    rows, real, imag = x
+    spectra = torch.fft.rfft(rows, recipe.n) * torch.complex(real, imag)
+    return torch.fft.irfft(spectra, recipe.n)[..., : recipe.kind.results[0]]
+
+
+def _convolved_images(recipe: Recipe, x: Parts) -> torch.Tensor:
+    """Convolves images [B, h, w]: image i by spectrum i modulo F of [F, N // 2 + 1, M]."""
+    images, *parts = x
+    size, (height, width) = recipe.kind.lengths, recipe.kind.results
+    # The columns of the spectra are in the order of `spectrum_for_images`.
+    first, second = recipe.passes[1].recipe.radices
+    real, imag = (
+        part.unflatten(-1, (first, second)).mT.flatten(-2).transpose(-2, -1) for part in parts
+    )
+    filters = torch.complex(real, imag)
+    spectra = torch.fft.rfft2(images, size).unflatten(0, (-1, len(filters))) * filters
+    return torch.fft.irfft2(spectra, size).flatten(0, 1)[..., :height, :width]
+
+
 @torch.library.custom_op("trnfft::convolve_rows", mutates_args=())
 def _convolve_rows(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
 ) -> torch.Tensor:
     """Computes `convolve_rows`."""
-    from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
+    from trnfft.planner.kinds import Convolution  # here: only its users load the kernels
+    from trnfft.planner.planner import plan_for
 
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
     rows = x.expand(*lead, -1).reshape(-1, x.shape[-1])
@@ -130,8 +161,8 @@ def _convolve_rows(
     if real.shape[:-1].numel() > 1:
         spectra = [part.expand(*lead, -1) for part in spectra]
     spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
-    recipe = plan_convolution((n,), batch=rows.shape[0]).recipe
-    recipe = replace(recipe, held=(x.shape[-1], kept))
+    kind = Convolution((n,), (x.shape[-1],), (kept,))
+    recipe = plan_for(kind, batch=rows.shape[0]).recipe
     (y,) = named(backend).run(recipe, (rows, *spectra))
     return owned(y.reshape(*lead, -1))
 
@@ -146,16 +177,13 @@ def _convolve_images(
     backend: str,
 ) -> torch.Tensor:
     """Computes `convolve_images`."""
-    from trnfft.planner.planner import plan_convolution  # here: only its users load the kernels
+    from trnfft.planner.kinds import Convolution  # here: only its users load the kernels
+    from trnfft.planner.planner import plan_for
 
     images = x.reshape(-1, *x.shape[-2:])
     spectra = [part.reshape(-1, *part.shape[-2:]) for part in (real, imag)]
-    m, n = padded
-    held = x.shape[-2], x.shape[-1]
-    plan = plan_convolution((m, n), padded_from=held)
-    rows, columns, back = plan.recipe.passes
-    passes = (rows, replace(columns, kept=kept[0]), replace(back, kept=kept[1]))
-    recipe = replace(plan.recipe, passes=passes)
+    kind = Convolution(tuple(padded), tuple(x.shape[-2:]), tuple(kept))
+    recipe = plan_for(kind).recipe
     (y,) = named(backend).run(recipe, (images, *spectra))
     return owned(y.reshape(*x.shape[:-2], *kept))
 

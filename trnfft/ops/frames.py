@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -37,6 +36,10 @@ from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.overlap import cut_frames, overlap_add
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
+
+if TYPE_CHECKING:
+    from trnfft.planner import kinds
+    from trnfft.planner.plan import Recipe
 
 
 class Frames(NamedTuple):
@@ -158,17 +161,22 @@ def by_spectra(spectra: torch.Tensor, bank: torch.Tensor | None, power: int) -> 
 
 def recipe_for(count: int, frames: Frames) -> Any:
     """Returns the recipe of the kernel for so many frames, or None where a transform is cheaper."""
-    from trnfft.planner.planner import plan_frames  # only its users load the kernels
+    from trnfft.planner.planner import plan_for  # only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
-    n, hop, power, bands = frames
     try:
-        plan = plan_frames(n, hop, batch=count, power=power or None, bands=bands)
+        plan = plan_for(_kind(frames), batch=count)
     except NotImplementedError:
         return None
-    if plan.algorithm == SEPARATE:
-        return None
-    return replace(plan.recipe, layout=(1,)) if power == 1 else plan.recipe
+    return None if plan.algorithm == SEPARATE else plan.recipe
+
+
+def _kind(frames: Frames) -> kinds.Frames:
+    """Returns the planner's record, of which Dynamo can make none."""
+    from trnfft.planner import kinds  # only its users load the planner
+
+    powers: tuple[kinds.Power | None, ...] = (None, 1, 2)
+    return kinds.Frames(frames.n, frames.hop, powers[frames.power], frames.bands)
 
 
 def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: int) -> Frames:
@@ -205,6 +213,19 @@ def _recipe(x: Sequence[int], frames: Frames) -> Any:
 
 
 # What a kernel reads and writes.
+
+
+def reference(
+    recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
+) -> list[torch.Tensor]:
+    """Returns what the kernel of a recipe returns, by torch.fft: see `trnfft.ops.reference`."""
+    n, power = recipe.kind.n, recipe.kind.power
+    blocks, hop = x[0].shape
+    frames = x[0].flatten().unfold(0, n, hop) * x[1]
+    spectra = scale * torch.fft.rfft(frames)
+    found = [spectra.real, spectra.imag] if power is None else [spectra.abs().pow(power)]
+    found = [torch.nn.functional.pad(y, (0, 0, 0, blocks - len(y))) for y in found]
+    return found if len(x) == 2 else [x[2].mT @ found[0].mT]
 
 
 def _operands(tensors: Sequence[torch.Tensor], hop: int) -> tuple[torch.Tensor, ...]:

@@ -173,7 +173,7 @@ def _call(kind: str, sizes: Any, inverse: bool, scale: float, *rest: Any) -> Cal
 
 
 def _tables(shapes: Any, call: Call, device: torch.device) -> Tensors:
-    from trnfft.backends.graph_nki import tables_of  # here, so that only its users load the kernels
+    from trnfft.ops.graph_nki import tables_of  # here, so that only its users load the kernels
 
     return lifted(tables_of(shapes, call, device))
 
@@ -239,7 +239,7 @@ def _body(kind: str) -> Any:
         precision: str,
         planned: bool,
     ) -> list[torch.Tensor]:
-        from trnfft.backends.graph_nki import GraphNki  # only its users load the kernels
+        from trnfft.ops.graph_nki import GraphNki  # only its users load the kernels
 
         call = _call(kind, sizes, inverse, scale, precision, planned)
         y = getattr(GraphNki(tables), kind)(tuple(parts), call)

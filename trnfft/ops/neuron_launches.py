@@ -94,7 +94,7 @@ def _launch(
 
 def _tables(text: str, shapes: Sequence[tuple[int, ...]], device: torch.device) -> Tensors:
     """Returns the tables of a step's launches, in the order of the launches, on the device."""
-    from trnfft.backends.graph_nki import Rehearsal  # here: only its users load the kernels
+    from trnfft.ops.graph_nki import Rehearsal  # here: only its users load the kernels
 
     backend = Rehearsal(device)
     Step.of(text).computed(backend, [torch.empty(shape, device="meta") for shape in shapes])
@@ -116,7 +116,7 @@ def _fused(
     forward: str,
     backward: str,
 ) -> list[torch.Tensor]:
-    from trnfft.backends.graph_nki import GraphNki  # here: only its users load the kernels
+    from trnfft.ops.graph_nki import GraphNki  # here: only its users load the kernels
 
     return Step.of(forward).computed(GraphNki(tables), tensors)
 

@@ -10,7 +10,8 @@ parts. Everywhere else Y is the real part of a complex transform. The operator i
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +20,9 @@ from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
 from trnfft.ops.transforms import c2c, owned
+
+if TYPE_CHECKING:
+    from trnfft.planner.plan import Recipe
 
 
 def takes(x: torch.Tensor) -> bool:
@@ -72,15 +76,23 @@ def _kernel_backend(x: torch.Tensor) -> str:
 
 def _recipe(x: torch.Tensor) -> Any:
     """Returns the recipe of the kernel, or None where a transform is cheaper."""
-    from trnfft.planner.planner import plan_real_planes  # only its users load the kernels
+    from trnfft.planner.kinds import RealPlanes  # only its users load the kernels
+    from trnfft.planner.planner import plan_for
     from trnfft.planner.separate import SEPARATE
 
     rows, columns = x.shape[-2:]
     try:
-        plan = plan_real_planes((rows, columns), batch=x.numel() // (rows * columns))
+        plan = plan_for(RealPlanes(rows, columns), batch=x.numel() // (rows * columns))
     except NotImplementedError:
         return None
     return None if plan.algorithm == SEPARATE else plan.recipe
+
+
+def reference(
+    recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
+) -> list[torch.Tensor]:
+    """Returns what the kernel of a recipe returns, by torch.fft: see `trnfft.ops.reference`."""
+    return [scale * torch.fft.fft2(x[0]).real]
 
 
 @torch.library.custom_op("trnfft::real_fft2", mutates_args=())

@@ -18,9 +18,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch.autograd import forward_ad
@@ -37,6 +36,9 @@ from trnfft.complex.tensor import keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
+
+if TYPE_CHECKING:
+    from trnfft.planner.plan import Recipe
 
 PRECISIONS = ("fast", "bf16", "bf16_refined")  # modes that kernels for whole layers have
 _BY_TRANSFORMS = "spectral_gradients_by_transforms"  # a step of graphs that is no kernel
@@ -115,12 +117,12 @@ def _step(
     """Returns the text of the step that computes a layer of these shapes, or "" for transforms."""
     if config.get_precision() not in PRECISIONS or backend_for(device) != "nki":
         return ""
-    recipe = _recipe(x, weight, "keeps" if keeps else "")
+    recipe = _recipe(x, weight, is_centered, "keeps" if keeps else "")
     if recipe is None:
         return ""
     from trnfft.ops.neuron_launches import Step  # here: it loads torch's compiler
 
-    return Step(_ordered(recipe, is_centered)).text()
+    return Step(recipe).text()
 
 
 @cache.constant_when_compiled
@@ -135,18 +137,19 @@ def _backward_step(
 
     inputs, outputs, *counts = weight
     if keeps:
-        recipe = _recipe(x, weight, "gradients")
+        recipe = _recipe(x, weight, is_centered, "gradients")
     else:
-        recipe = _recipe((x[0], outputs, *x[2:]), (outputs, inputs, *counts))
+        recipe = _recipe((x[0], outputs, *x[2:]), (outputs, inputs, *counts), is_centered)
     if recipe is None:
         if config.get_precision() != "fast":
             return ""
-        from trnfft.planner.plan import Recipe  # here: only its users load the planner
+        from trnfft.planner.kinds import SpectralGradients  # here: only its users load the planner
+        from trnfft.planner.plan import Recipe
 
         neuron_launches.SEVERAL[_BY_TRANSFORMS] = _gradients_by_launches
-        held = (inputs, outputs, *x[2:], *counts)
-        recipe = Recipe(_BY_TRANSFORMS, math.prod(x[2:]), held=held)
-    return neuron_launches.Step(_ordered(recipe, is_centered), inverse=not keeps).text()
+        layer = SpectralGradients(inputs, outputs, x[2:], tuple(counts), is_centered)
+        recipe = Recipe(_BY_TRANSFORMS, layer)
+    return neuron_launches.Step(recipe, inverse=not keeps).text()
 
 
 def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
@@ -157,26 +160,26 @@ def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
     if not named(name).has_kernels:
         return ""
     kinds: tuple[Kind, ...] = ("keeps", "gradients") if keeps else ("",)
-    recipes = [_recipe(tuple(x.shape), tuple(weight.shape), kind) for kind in kinds]
+    recipes = [_recipe(tuple(x.shape), tuple(weight.shape), False, kind) for kind in kinds]
     return "" if all(recipe is None for recipe in recipes) else name
 
 
-def _recipe(x: tuple[int, ...], weight: tuple[int, ...], kind: Kind = "") -> Any:
+def _recipe(
+    x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, kind: Kind = ""
+) -> Recipe | None:
     """Returns the recipe of the kernel for these shapes, or None where transforms are cheaper."""
-    from trnfft.planner.planner import plan_spectral_convolution  # only its users load the kernels
+    from trnfft.planner.kinds import SpectralGradients, SpectralLayer  # only users load kernels
+    from trnfft.planner.planner import plan_for
     from trnfft.planner.separate import SEPARATE
 
-    channels = weight[0], weight[1]
+    sizes = weight[0], weight[1], x[2:], weight[2:], is_centered
     try:
-        plan = plan_spectral_convolution(
-            channels,
-            x[2:],
-            weight[2:],
-            batch=x[0],
-            keeps=kind == "keeps",
-            gradients=kind == "gradients",
-            precision=config.get_precision(),
+        layer = (
+            SpectralGradients(*sizes)
+            if kind == "gradients"
+            else SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
         )
+        plan = plan_for(layer, batch=x[0], precision=config.get_precision())
     except NotImplementedError:
         return None
     return None if plan.algorithm == SEPARATE else plan.recipe
@@ -297,6 +300,28 @@ def _product_of_parts(sum: str, x: Parts, y: Parts) -> Parts:
     return bilinear_parts(partial(torch.einsum, sum), x, y)
 
 
+def reference(
+    recipe: Recipe, x: tuple[torch.Tensor, ...], inverse: bool, scale: float
+) -> list[torch.Tensor]:
+    """Returns what the kernel of a recipe returns, by torch.fft: see `trnfft.ops.reference`."""
+    layer = recipe.kind
+    is_gradient = len(x) == 4  # of which the kept spectra are one
+    is_centered = layer.negative_first
+    weight = Parts(*(part.unflatten(2, layer.kept) for part in x[-2:]))
+    if inverse or is_gradient:
+        weight = adjoint(weight)
+    dims = tuple(range(2, 2 + len(layer.lengths)))
+    spectrum = torch.fft.rfftn(x[0].unflatten(2, layer.lengths), dim=dims)
+    low = kept_of(spectrum, layer.kept, is_centered)
+    mixed = torch.einsum("bi...,io...->bo...", low, torch.complex(*weight))
+    mixed = spectrum_of(mixed, layer.lengths, is_centered)
+    y = torch.fft.irfftn(mixed, layer.lengths, dims).flatten(2)
+    if is_gradient:
+        parts = by_weight(low, x[1], layer.kept, layer.lengths)
+        return [y, *(part.flatten(2) for part in parts)]
+    return [y, by_frequency(low)] if layer.keeps_spectra else [y]
+
+
 # The operators.
 
 
@@ -312,13 +337,13 @@ def _convolution(
     """Computes `spectral_convolution`, or that with the adjoint weight; backend: "" to choose."""
     forward = real.transpose(0, 1) if is_adjoint else real
     backend = backend or _kernel_backend(x, forward, False)
-    recipe = _recipe(tuple(x.shape), tuple(forward.shape)) if backend else None
+    recipe = _recipe(tuple(x.shape), tuple(forward.shape), is_centered) if backend else None
     if recipe is None:
         weight = adjoint(Parts(real, imag)) if is_adjoint else Parts(real, imag)
         with autocast.switched_off(x.device):
             return owned(by_transforms(x, weight, is_centered)[0])
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
-    (y,) = named(backend).run(_ordered(recipe, is_centered), parts, is_adjoint)
+    (y,) = named(backend).run(recipe, parts, is_adjoint)
     return owned(y.reshape(x.shape[0], forward.shape[1], *x.shape[2:]))
 
 
@@ -328,13 +353,13 @@ def _kept(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the convolution, and the kept frequencies of x as [B, frequencies, part, Ci]."""
     backend = backend or _kernel_backend(x, real, True)
-    recipe = _recipe(tuple(x.shape), tuple(real.shape), "keeps") if backend else None
+    recipe = _recipe(tuple(x.shape), tuple(real.shape), is_centered, "keeps") if backend else None
     if recipe is None:
         with autocast.switched_off(x.device):
             y, low = by_transforms(x, Parts(real, imag), is_centered)
         return owned(y), by_frequency(low)
     parts = (x.flatten(2), real.flatten(2), imag.flatten(2))
-    y, spectra = named(backend).run(_ordered(recipe, is_centered), parts)
+    y, spectra = named(backend).run(recipe, parts)
     return owned(y.reshape(x.shape[0], real.shape[1], *x.shape[2:])), owned(spectra)
 
 
@@ -353,13 +378,13 @@ def _gradients(
     if not backend and config.get_precision() in PRECISIONS:
         backend = backend_for(grad.device)
         backend = backend if named(backend).has_kernels else ""
-    recipe = _recipe(x, tuple(real.shape), "gradients") if backend else None
+    recipe = _recipe(x, tuple(real.shape), is_centered, "gradients") if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
             found = gradients_by_transforms(grad, spectra, Parts(real, imag), is_centered)
         return tuple(owned(one) for one in found)  # type: ignore[return-value]
     parts = (grad.flatten(2), spectra, real.flatten(2), imag.flatten(2))
-    by_x, *by_weight = named(backend).run(_ordered(recipe, is_centered), parts)
+    by_x, *by_weight = named(backend).run(recipe, parts)
     dw = [owned(part.reshape(real.shape)) for part in by_weight]
     return owned(by_x.reshape(x)), dw[0], dw[1]
 
@@ -382,9 +407,8 @@ def _gradients_by_launches(
     Without spectra among the tensors, it returns the gradient of x alone.
     """
     grad, *kept, real, imag = tensors
-    _, outputs, *rest = recipe.held
-    axes = len(rest) // 2
-    lengths, counts, is_centered = tuple(rest[:axes]), rest[axes:], bool(recipe.layout)
+    layer = recipe.kind
+    lengths, counts, is_centered = layer.lengths, layer.kept, layer.negative_first
     weight = Parts(*(part.unflatten(2, counts) for part in (real, imag)))
     with autocast.switched_off(grad.device):
         forward = Call("r2c", False, lengths, precision="fast")
@@ -439,10 +463,6 @@ def _by_channels(spectra: torch.Tensor, counts: Sequence[int]) -> Parts:
 def _inverse_factors(like: torch.Tensor, lengths: tuple[int, ...], count: int) -> torch.Tensor:
     """Returns the factors of the inverse transform of real data, for the last axis [count]."""
     return interior(like, lengths[-1], 2.0)[:count] / math.prod(lengths)
-
-
-def _ordered(recipe: Any, is_centered: bool) -> Any:
-    return replace(recipe, layout=(1,)) if is_centered else recipe
 
 
 @_convolution.register_fake

@@ -17,9 +17,10 @@ from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.split_four_step import split_work
 from trnfft.planner.algorithms.stockham import stage_work
 from trnfft.planner.factorization import LARGEST_RADIX, radix_lists, smooth_numbers
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.kinds.kind import at_least_one
 from trnfft.planner.plan import Plan
-from trnfft.planner.planner import REMEMBERED, plan, plan_convolution
-from trnfft.planner.problem import at_least_one
+from trnfft.planner.planner import REMEMBERED, plan, plan_for
 
 MOST_POINTS = 2**62
 FAST_LENGTHS = 24  # smooth lengths that next_fast_len ranks; further ones are too long
@@ -124,10 +125,10 @@ def forget() -> None:
 
 def plan_images(
     image: tuple[int, int], least: tuple[int, int], *, target: str | None = None
-) -> Plan:
-    """Returns the cheapest `plan_convolution` for an image, padded to even sizes from `least` on.
+) -> Plan[Convolution]:
+    """Returns the cheapest plan to convolve an image, padded to even sizes from `least` on.
 
-    `padded_from` of the result is `image`, or `image` with its axes exchanged. The axes are
+    `kind.held` of the result is `image`, or `image` with its axes exchanged. The axes are
     exchanged where it is better to transform columns first, even if transposing the images and the
     results costs as much as reading and writing them. The first search for an image takes some
     seconds. All plans that it tries are remembered.
@@ -140,21 +141,21 @@ def plan_images(
     Raises:
         NotImplementedError: no kernel can compute the convolution.
     """
-    found: list[Plan] = []
+    found: list[Plan[Convolution]] = []
     for turned in (1, -1):
         (height, width), (rows, columns) = image[::turned], least[::turned]
         for m in _image_lengths(rows, _column_work):
             for n in _image_lengths(columns, _row_work):
                 with contextlib.suppress(NotImplementedError):
                     size = (height, width)
-                    found.append(plan_convolution((m, n), padded_from=size, target=target))
+                    found.append(plan_for(Convolution((m, n), size), target=target))
     if not found:
         raise NotImplementedError(
             f"no kernel convolves images of {image} padded to {least}: split them into tiles"
         )
 
-    def cost(plan: Plan) -> float:
-        transposing = 0.0 if plan.padded_from == image else 2 * plan.dma_floor_ns
+    def cost(plan: Plan[Convolution]) -> float:
+        transposing = 0.0 if plan.kind.held == image else 2 * plan.dma_floor_ns
         return (plan.predicted_ns or math.inf) + transposing
 
     return min(found, key=cost)

@@ -24,8 +24,8 @@ import numpy as np
 
 from trnfft.checks import shown
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds.kind import at_least_one
 from trnfft.planner.planner import LONGEST, plan
-from trnfft.planner.problem import at_least_one
 
 MOST_POSITIONS = 2**28  # 2 GiB of int64
 

@@ -2,48 +2,51 @@
 
 from __future__ import annotations
 
-import json
-import math
-from dataclasses import dataclass, replace
-from operator import gt
-from typing import Any
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Any, Generic
 
 import msgspec
 
+from nki_kernels.convolution.block_circulant import Layout as Blocking
 from nki_sim import hardware
 from nki_sim.measured_times import about, in_words
 from nki_sim.time_range import time_range
 from trnfft.planner import accuracy
-from trnfft.planner.problem import C2C, Problem, checked_cores
-from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow
+from trnfft.planner.kinds import K, Kind, Transform
+from trnfft.planner.problem import Problem, checked_cores
+from trnfft.planner.schema import CandidateRow, PassRow, PlanRow, RecipeRow, StepRow, as_json
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A way to compute a transform of length `n`, or of a shape with `n` points, without a price.
+class Recipe(Generic[K]):
+    """A way to compute what a kind says, without a price.
 
     Attributes:
         algorithm: name of the algorithm.
-        n: number of points.
+        kind: what it computes: a record of `trnfft.planner.kinds`.
         radices: radices of the stages, first to last.
         inner: the recipe of the transform from which this one is made, or None.
         passes: for a transform over several axes, a pass for each axis, first to last.
-        held: shape of the data without padding, or as the algorithm defines it.
-        layout: how a block circulant kernel fills the partitions.
+        blocking: how a block circulant kernel fills the partitions, or None.
 
     Examples:
+        >>> from trnfft.planner.kinds import Transform
         >>> from trnfft.planner.plan import Recipe
-        >>> print(Recipe("stockham", 1024, (32, 32)))
+        >>> print(Recipe("stockham", Transform((1024,)), (32, 32)))
         stockham 1024 = 32 x 32
     """
 
     algorithm: str
-    n: int
+    kind: K
     radices: tuple[int, ...] = ()
     inner: Recipe | None = None
     passes: tuple[Pass, ...] = ()
-    held: tuple[int, ...] = ()
-    layout: tuple[int, ...] = ()
+    blocking: Blocking | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of points, as `Problem.n`."""
+        return self.kind.points
 
     def __str__(self) -> str:
         if self.passes:
@@ -52,11 +55,13 @@ class Recipe:
             return f"{self.algorithm} {self.n} by {self.inner}"
         if self.radices:
             return f"{self.algorithm} {self.n} = {' x '.join(map(str, self.radices))}"
-        if self.layout:
-            return f"{self.algorithm} in the layout {self.layout}"
-        if self.held:
-            return f"{self.algorithm} {' x '.join(map(str, self.held))}"
-        return f"{self.algorithm} {self.n}"
+        if self.blocking is not None:
+            return f"{self.algorithm} in the layout {astuple(self.blocking)}"
+        return f"{self.algorithm} {self._sizes}"
+
+    @property
+    def _sizes(self) -> str:
+        return " x ".join(map(str, self.kind.numbers))
 
     def tree(self) -> list[str]:
         """Returns lines of text: this recipe, and below it the steps from which it is made."""
@@ -72,17 +77,16 @@ class Recipe:
             first, *rest = self.inner.tree()
             below = [f"└── two transforms: {first}", *("    " + line for line in rest)]
             return [f"{self.algorithm}, N = {self.n}", *below]
-        if self.layout:
-            side, tiles, *pieces = self.layout
-            names = zip(("weight", "input", "output"), pieces, strict=True)
+        if (blocking := self.blocking) is not None:
+            pieces = f"input {blocking.of_input}, output {blocking.of_output}"
             return [
-                f"{self.algorithm}, blocks of {self.held[-1]}",
-                f"├── frequencies that share a product: {side}",
-                f"├── up to {tiles} tiles of 128 rows transformed at once",
-                f"└── rows cut into pieces: {', '.join(f'{name} {n}' for name, n in names)}",
+                f"{self.algorithm}, blocks of {self.kind.sizes[-1]}",
+                f"├── frequencies that share a product: {blocking.side}",
+                f"├── up to {blocking.tiles} tiles of 128 rows transformed at once",
+                f"└── rows cut into pieces: weight {blocking.of_weight}, {pieces}",
             ]
-        if self.held:
-            return [f"{self.algorithm}, {' x '.join(map(str, self.held))} points"]
+        if not self.radices and not self.kind.is_rows:
+            return [f"{self.algorithm}, {self._sizes} points"]
         lines = [f"{self.algorithm}, N = {self.n}"]
         for index, radix in enumerate(self.radices, 1):
             branch = "└──" if index == len(self.radices) else "├──"
@@ -91,32 +95,49 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the recipe as JSON types, without empty fields."""
-        entry: dict[str, Any] = {"algorithm": self.algorithm, "n": self.n}
-        if self.radices:
-            entry["radices"] = list(self.radices)
-        if self.inner is not None:
-            entry["inner"] = self.inner.to_dict()
-        if self.passes:
-            entry["passes"] = [item.to_dict() for item in self.passes]
-        if self.held:
-            entry["held"] = list(self.held)
-        if self.layout:
-            entry["layout"] = list(self.layout)
-        return entry
+        return as_json(self.to_row())
 
-    @classmethod
-    def from_dict(cls, entry: Any) -> Recipe:
+    @staticmethod
+    def from_dict(entry: Any) -> Recipe:
         """Returns the recipe that `to_dict` wrote; ValueError where `entry` is something else."""
-        return cls.from_row(msgspec.convert(entry, RecipeRow))
+        return Recipe.from_row(msgspec.convert(entry, RecipeRow))
 
-    @classmethod
-    def from_row(cls, row: StepRow) -> Recipe:
-        """Returns the recipe in a row of a file."""
-        if not isinstance(row, RecipeRow):
-            return cls(row.algorithm, row.n, row.radices)
-        inner = None if row.inner is None else cls.from_row(row.inner)
-        passes = tuple(Pass(item.axis, cls.from_row(item.recipe), item.kept) for item in row.passes)
-        return cls(row.algorithm, row.n, row.radices, inner, passes, row.held, row.layout)
+    def to_row(self, known: Kind | None = None) -> RecipeRow:
+        """Returns the recipe as a row of a file, which leaves out the kind where it is `known`."""
+        return RecipeRow(
+            algorithm=self.algorithm,
+            kind=None if self.kind == known else self.kind,
+            radices=self.radices,
+            inner=None if self.inner is None else self.inner.to_step(),
+            passes=tuple(each.to_row() for each in self.passes),
+            blocking=self.blocking,
+        )
+
+    @staticmethod
+    def from_row(row: RecipeRow, known: Kind | None = None) -> Recipe:
+        """Returns the recipe in a row of a file, of the kind `known` where the row has none.
+
+        Raises:
+            ValueError: there is no kind.
+        """
+        kind = row.kind or known
+        if kind is None:
+            raise ValueError(f"the recipe of {row.algorithm!r} has no kind")
+        inner = None if row.inner is None else Recipe.from_step(row.inner)
+        passes = tuple(map(Pass.from_row, row.passes))
+        return Recipe(row.algorithm, kind, row.radices, inner, passes, row.blocking)
+
+    def to_step(self) -> StepRow:
+        """Returns a recipe for rows, which is part of another recipe, as a row of a file."""
+        assert isinstance(self.kind, Transform) and self.kind.is_rows
+        return StepRow(
+            algorithm=self.algorithm, n=self.n, part=self.kind.part, radices=self.radices
+        )
+
+    @staticmethod
+    def from_step(row: StepRow) -> Recipe[Transform]:
+        """Returns the recipe in such a row."""
+        return Recipe(row.algorithm, Transform((row.n,), part=row.part), row.radices)
 
 
 @dataclass(frozen=True)
@@ -136,13 +157,18 @@ class Pass:
     def __str__(self) -> str:
         return f"axis {self.axis}: {self.recipe}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the pass as JSON types."""
-        return {"axis": self.axis, "recipe": self.recipe.to_dict(), "kept": self.kept}
+    def to_row(self) -> PassRow:
+        """Returns the pass as a row of a file."""
+        return PassRow(axis=self.axis, recipe=self.recipe.to_step(), kept=self.kept)
+
+    @classmethod
+    def from_row(cls, row: PassRow) -> Pass:
+        """Returns the pass in a row of a file."""
+        return cls(row.axis, Recipe.from_step(row.recipe), row.kept)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Candidate(Generic[K]):
     """A recipe that the planner considered, with its price and the reason why it was rejected.
 
     Attributes:
@@ -160,7 +186,7 @@ class Candidate:
             records on which costs are based; None for candidates that are much dearer than others.
     """
 
-    recipe: Recipe
+    recipe: Recipe[K]
     predicted_ns: float | None = None
     predicted_error: float | None = None
     bound: str = ""
@@ -178,29 +204,21 @@ class Candidate:
         name, radices = self.recipe.algorithm, self.recipe.radices
         return accuracy.high_error(name, radices, self.predicted_error)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields of the recipe and of the candidate as JSON types."""
-        return {
-            **self.recipe.to_dict(),
-            "predicted_ns": self.predicted_ns,
-            **({} if self.low_ns is None else {"low_ns": self.low_ns, "high_ns": self.high_ns}),
-            "predicted_error": self.predicted_error,
-            "bound": self.bound,
-            "launches": self.launches,
-            "rejected": self.rejected,
-            **({} if self.least_ns is None else {"least_ns": self.least_ns}),
-        }
+    def to_row(self, known: Kind) -> CandidateRow:
+        """Returns the candidate as a row of a plan that solves the kind `known`."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        recipe = own.pop("recipe").to_row(known)
+        return CandidateRow(**msgspec.structs.asdict(recipe), **own)
 
     @classmethod
-    def from_row(cls, row: CandidateRow) -> Candidate:
-        """Returns the candidate in a row of a file."""
-        price = row.predicted_ns, row.predicted_error, row.bound, row.launches
-        bounds = row.least_ns, row.low_ns, row.high_ns
-        return cls(Recipe.from_row(row), *price, row.rejected, *bounds)
+    def from_row(cls, row: CandidateRow, known: Kind) -> Candidate:
+        """Returns the candidate in a row of a plan that solves the kind `known`."""
+        own = {field.name: getattr(row, field.name) for field in fields(cls)[1:]}
+        return cls(Recipe.from_row(row, known), **own)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Plan(Problem):
+class Plan(Problem[K]):
     """A problem, and all candidates that were considered to solve it, the choice first.
 
     `trnfft.plan` returns plans. The fields of the problem are those of
@@ -210,7 +228,7 @@ class Plan(Problem):
         candidates: the choice, then the other candidates by price, then those without a price.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Candidate[K], ...]
 
     @classmethod
     def of(cls, problem: Problem, candidates: tuple[Candidate, ...]) -> Plan:
@@ -220,15 +238,15 @@ class Plan(Problem):
     @property
     def problem(self) -> Problem:
         """What the plan solves, without candidates."""
-        return Problem(**{name: getattr(self, name) for name in Problem.__dataclass_fields__})
+        return Problem(**{field.name: getattr(self, field.name) for field in fields(Problem)})
 
     @property
-    def choice(self) -> Candidate:
+    def choice(self) -> Candidate[K]:
         """The candidate that was not rejected."""
         return self.candidates[0]
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> Recipe[K]:
         """The recipe to run."""
         return self.choice.recipe
 
@@ -306,9 +324,19 @@ class Plan(Problem):
         price = "on the host" if ns is None else f"{ns / 1e3:.4g} us modelled"
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
-    def with_direction(self, inverse: bool) -> Plan:
-        """Returns the plan for a direction. Both cost the same: only the tables differ."""
-        return replace(self, inverse=inverse)
+    def solving(self, kind: K, inverse: bool) -> Plan[K]:
+        """Returns the plan for a direction, and for a kind of the same price: only tables differ.
+
+        Args:
+            kind: a kind whose `priced` is that of this plan.
+            inverse: the direction.
+        """
+        if kind == self.kind:
+            return replace(self, inverse=inverse)
+        candidates = [
+            replace(each, recipe=replace(each.recipe, kind=kind)) for each in self.candidates
+        ]
+        return replace(self, kind=kind, inverse=inverse, candidates=tuple(candidates))
 
     def tree(self) -> str:
         """Returns readable text: the transform, its price, and its steps."""
@@ -328,21 +356,15 @@ class Plan(Problem):
         steps = [f"└── {first}", *("    " + line for line in rest)]
         return "\n".join([self.title, *price, *steps])
 
+    def to_row(self) -> PlanRow:
+        """Returns the plan as a row of a file."""
+        own = {field.name: getattr(self, field.name) for field in fields(Problem)}
+        candidates = tuple(candidate.to_row(self.kind) for candidate in self.candidates)
+        return PlanRow(**own, candidates=candidates)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the plan as JSON types."""
-        return {
-            "n": self.n,
-            "batch": self.batch,
-            "inverse": self.inverse,
-            "precision": self.precision,
-            "target": self.target,
-            "max_error": self.max_error,
-            **({} if self.kind == C2C else {"kind": self.kind}),
-            **({"shape": list(self.shape)} if self.shape else {}),
-            **({"padded_from": list(self.padded_from)} if self.padded_from else {}),
-            **({} if self.cores == 1 else {"cores": self.cores}),
-            "candidates": [candidate.to_dict() for candidate in self.candidates],
-        }
+        return as_json(self.to_row())
 
     @classmethod
     def from_dict(cls, entry: Any) -> Plan:
@@ -361,27 +383,14 @@ class Plan(Problem):
         chip = hardware.chip(row.target)
         if row.candidates[0].rejected:
             raise ValueError("a plan's first candidate is its choice; this plan has none")
-        if row.shape and math.prod(row.shape) != row.n:
-            raise ValueError(f"shape {row.shape} has {math.prod(row.shape)} points, not {row.n}")
-        if len(row.padded_from) != len(row.shape) or any(map(gt, row.padded_from, row.shape)):
-            raise ValueError(f"data of shape {row.padded_from} is no part of shape {row.shape}")
-        return cls(
-            n=row.n,
-            kind=row.kind,
-            shape=row.shape,
-            padded_from=row.padded_from,
-            batch=row.batch,
-            inverse=row.inverse,
-            precision=row.precision,
-            target=chip.name,
-            max_error=row.max_error,
-            cores=checked_cores(row.cores, chip),
-            candidates=tuple(map(Candidate.from_row, row.candidates)),
-        )
+        own = {field.name: getattr(row, field.name) for field in fields(Problem)}
+        own.update(target=chip.name, cores=checked_cores(row.cores, chip))
+        candidates = tuple(Candidate.from_row(each, row.kind) for each in row.candidates)
+        return cls(**own, candidates=candidates)
 
     def to_json(self) -> str:
         """Returns one line of JSON, from which `from_json` makes an equal plan."""
-        return json.dumps(self.to_dict())
+        return msgspec.json.encode(self.to_row()).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Plan:

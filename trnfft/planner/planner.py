@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import zip_longest
-from operator import gt
 
 from nki_sim import hardware
 from trnfft import cache, config
@@ -15,30 +14,10 @@ from trnfft.memory import return_freed_memory
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
+from trnfft.planner.kinds import C2C, C2R, R2C, K, Transform
+from trnfft.planner.kinds.kind import KindRecord, at_least_one
 from trnfft.planner.plan import Candidate, Plan, Recipe
-from trnfft.planner.problem import (
-    C2C,
-    C2R,
-    CIRCULANT,
-    CIRCULANT_GRADIENTS,
-    CONVOLUTION,
-    FRAME_BANDS,
-    FRAME_POWERS,
-    FRAME_SPECTRA,
-    FUSED_KINDS,
-    R2C,
-    REAL_PLANES,
-    SPECTRAL,
-    SPECTRAL_GRADIENTS,
-    SPECTRAL_KEPT,
-    Problem,
-    Sizes,
-    at_least_one,
-    checked_accuracy,
-    checked_launch,
-    checked_shape,
-    checked_sizes,
-)
+from trnfft.planner.problem import Problem, checked_accuracy, checked_launch, checked_transform
 from trnfft.planner.seed import SEED, seed_choice
 from trnfft.planner.separate import SEPARATE, separate_candidate
 
@@ -70,7 +49,7 @@ def plan(
     cores: int | None = None,
     max_error: float | None = None,
     algorithms: str | Iterable[str] | None = None,
-) -> Plan:
+) -> Plan[Transform]:
     """Returns the cheapest way within the error budget to transform a batch of rows or arrays.
 
     Nothing runs. Prices are times that the simulator models for one launch on one NeuronCore, or on
@@ -126,13 +105,11 @@ def plan(
     check_flag("real", real)
     check_flag("inverse", inverse)
     mode, budget = checked_accuracy(precision, dtype, max_error)
-    sizes = checked_sizes(n, shape, padded_from)
+    part = C2C if not real else C2R if inverse else R2C
+    kind = checked_transform(n, shape, padded_from, part)
     chip, degree = checked_launch(target, cores)
     problem = Problem(
-        n=sizes.n,
-        shape=sizes.shape,
-        padded_from=sizes.padded_from,
-        kind=C2C if not real else C2R if inverse else R2C,
+        kind=kind,
         batch=at_least_one("batch", batch),
         inverse=bool(inverse),
         precision=mode,
@@ -143,225 +120,64 @@ def plan(
     return solved(problem, _checked_names(algorithms))
 
 
-def plan_convolution(
-    shape: tuple[int, ...],
-    *,
-    padded_from: tuple[int, ...] | None = None,
-    batch: int = 1,
-    target: str | None = None,
-    cores: int | None = None,
-) -> Plan:
-    """Returns the way to convolve rows of shape (n,), or images padded to (m, n), in one launch.
-
-    The filter is given by its spectrum, which is the same for the batch. See `docs/convolution.md`.
-
-    Args:
-        shape: shape of the transforms.
-        padded_from: for images, the shape of the data and of the part of the result that is kept.
-            Default: `shape`.
-        batch, target, cores: as for `trnfft.plan`.
-
-    Returns:
-        A `trnfft.planner.plan.Plan`.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
-        NotImplementedError: no kernel can compute the convolution.
-
-    Examples:
-        >>> from trnfft.planner.planner import plan_convolution
-        >>> plan = plan_convolution((1024,), batch=128, target="trn1")
-        >>> plan.algorithm, plan.radices
-        ('convolve_rows', (32, 32))
-    """
-    sizes = checked_sizes(None, shape, padded_from)
-    return solved(_float32_problem(CONVOLUTION, sizes, batch, target, cores))
-
-
-def plan_block_circulant(
-    shape: tuple[int, int, int],
+def plan_for(
+    kind: K,
     *,
     batch: int = 1,
-    gradients: bool = False,
-    target: str | None = None,
-    cores: int | None = None,
-) -> Plan:
-    """Returns the way to multiply rows by a block circulant matrix in one launch.
-
-    See `docs/layers.md`.
-
-    Args:
-        shape: shape (p, q, k) of the weight.
-        batch: number of rows.
-        gradients: whether to plan the launch that computes the gradients instead.
-        target, cores: as for `trnfft.plan`.
-
-    Returns:
-        A `trnfft.planner.plan.Plan`.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
-        NotImplementedError: no kernel can compute the product.
-
-    Examples:
-        >>> from trnfft.planner.planner import plan_block_circulant
-        >>> plan = plan_block_circulant((4, 4, 64), batch=256, target="trn1")
-        >>> plan.algorithm, plan.launches
-        ('block_circulant', 1)
-    """
-    kind = CIRCULANT_GRADIENTS if gradients else CIRCULANT
-    sizes = checked_sizes(None, shape, None)
-    return solved(_float32_problem(kind, sizes, batch, target, cores))
-
-
-def plan_spectral_convolution(
-    channels: tuple[int, int],
-    lengths: tuple[int, ...],
-    modes: tuple[int, ...],
-    *,
-    batch: int = 1,
-    keeps: bool = False,
-    gradients: bool = False,
     precision: str = "fast",
     target: str | None = None,
     cores: int | None = None,
-) -> Plan:
-    """Returns the cheaper way to compute a Fourier layer: one launch, or separate launches.
+) -> Plan[K]:
+    """Returns the cheapest way to compute what a kind says: one launch, or separate launches.
 
-    See `docs/layers.md`.
-
-    Args:
-        channels: numbers of input and output channels.
-        lengths: points along each axis.
-        modes: frequencies that are kept along each axis, of both signs but along the last.
-        batch: number of samples.
-        keeps: whether the kept spectra are a result, too, as gradients need them.
-        gradients: whether to plan the launch that computes the gradients instead.
-        precision, target, cores: as for `trnfft.plan`. There is no kernel for "kahan" and "double".
-
-    Returns:
-        A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
-        separate launches are cheaper, with what torch moves between them.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range, or does not fit the
-            others.
-        NotImplementedError: no kernel can compute the layer, nor its transforms.
-
-    Examples:
-        >>> from trnfft.planner.planner import plan_spectral_convolution
-        >>> plan = plan_spectral_convolution((64, 64), (1024,), (16,), batch=32, target="trn1")
-        >>> plan.algorithm, plan.launches
-        ('spectral_convolution', 1)
-    """
-    check_flag("keeps", keeps)
-    check_flag("gradients", gradients)
-    kind = SPECTRAL_GRADIENTS if gradients else SPECTRAL_KEPT if keeps else SPECTRAL
-    pair = checked_shape("channels", channels)
-    if len(pair) != 2:
-        raise ValueError(f"argument 'channels' is {shown(channels)}, allowed are two numbers")
-    sizes, kept = checked_shape("lengths", lengths), checked_shape("modes", modes)
-    most = (*sizes[:-1], sizes[-1] // 2 + 1)
-    if len(kept) != len(sizes) or any(map(gt, kept, most)):
-        raise ValueError(
-            f"argument 'modes' is {shown(modes)}, allowed are {len(sizes)} numbers up to {most}"
-        )
-    shape = (*pair, *sizes)
-    given = Sizes(math.prod(shape), shape, (*pair, *kept))
-    mode, max_error = checked_accuracy(precision, "float32", None)
-    if max_error < accuracy.MAX_ERRORS["fast"]:
-        raise NotImplementedError(f"no kernel computes Fourier layers in the precision {mode!r}")
-    problem = _float32_problem(kind, given, batch, target, cores)
-    return solved(replace(problem, precision=mode, max_error=max_error))
-
-
-def plan_frames(
-    n: int,
-    hop: int,
-    *,
-    batch: int = 1,
-    power: int | None = 2,
-    bands: int | None = None,
-    target: str | None = None,
-    cores: int | None = None,
-) -> Plan:
-    """Returns the cheaper way to compute a spectrogram: one launch, or a transform of all frames.
-
-    See `docs/layers.md`.
+    `trnfft.plan` is the same for transforms. Separate launches, with what torch moves between them,
+    are a candidate for Fourier layers, frames and real planes. See `docs/layers.md` and
+    `docs/convolution.md`.
 
     Args:
-        n: length of a frame and of its transform.
-        hop: distance between the starts of two frames.
-        batch: number of frames, of all signals.
-        power: exponent of the absolute value, 1 or 2; None for the spectra themselves, as in a
-            short-time transform.
-        bands: number of bands in which powers are summed, as for a mel spectrogram. Default: none,
-            for the powers of all frequencies.
+        kind: a record of `trnfft.planner.kinds`: `Convolution`, `BlockCirculant`, `SpectralLayer`,
+            `SpectralGradients`, `Frames`, `RealPlanes`, or `Transform`.
+        batch: number of rows, images, samples, frames or planes.
+        precision: "fast", "bf16" or "bf16_refined". There is no kernel for the other modes.
         target, cores: as for `trnfft.plan`.
 
     Returns:
         A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
-        the transform alone is cheaper, with what torch moves before and after it.
+        separate launches are cheaper.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
-        NotImplementedError: no kernel transforms the length.
+        NotImplementedError: no kernel can compute it, nor its transforms.
 
     Examples:
-        >>> from trnfft.planner.planner import plan_frames
-        >>> plan_frames(512, 128, batch=6000, bands=80, target="trn1").algorithm
+        >>> from trnfft.planner.kinds import BlockCirculant, Convolution, Frames, SpectralLayer
+        >>> from trnfft.planner.planner import plan_for
+        >>> plan = plan_for(Convolution((1024,)), batch=128, target="trn1")
+        >>> plan.algorithm, plan.radices
+        ('convolve_rows', (32, 32))
+        >>> plan_for(BlockCirculant(4, 4, 64), batch=256, target="trn1").algorithm
+        'block_circulant'
+        >>> layer = SpectralLayer(64, 64, lengths=(1024,), kept=(16,))
+        >>> plan_for(layer, batch=32, target="trn1").launches
+        1
+        >>> plan_for(Frames(512, hop=128, bands=80), batch=6000, target="trn1").algorithm
         'frame_bands'
     """
-    sizes = (at_least_one("n", n), at_least_one("hop", hop))
-    if power not in (None, 1, 2) or isinstance(power, bool):
-        raise ValueError(f"argument 'power' is {shown(power)}, allowed are None, 1 and 2")
-    if power is None and bands is not None:
-        raise ValueError(
-            f"argument 'bands' is {shown(bands)}, allowed is None with argument 'power' None, "
-            f"because only powers are summed in bands"
-        )
-    kind = FRAME_SPECTRA if power is None else FRAME_POWERS
-    if bands is not None:
-        kind, sizes = FRAME_BANDS, (*sizes, at_least_one("bands", bands))  # type: ignore[assignment]
-    return solved(
-        _float32_problem(kind, Sizes(math.prod(sizes), sizes, sizes), batch, target, cores)
+    if not isinstance(kind, KindRecord):
+        raise TypeError(f"argument 'kind' is {shown(kind)}, allowed are records of planner.kinds")
+    mode, budget = checked_accuracy(precision, "float32", None)
+    if budget < accuracy.MAX_ERRORS["fast"] and not isinstance(kind, Transform):
+        raise NotImplementedError(f"no kernel computes a {kind.title} in the precision {mode!r}")
+    chip, degree = checked_launch(target, cores)
+    problem = Problem(
+        kind=kind,
+        batch=at_least_one("batch", batch),
+        precision=mode,
+        target=chip.name,
+        max_error=budget,
+        cores=degree,
     )
-
-
-def plan_real_planes(
-    shape: tuple[int, int],
-    *,
-    batch: int = 1,
-    target: str | None = None,
-    cores: int | None = None,
-) -> Plan:
-    """Returns the cheaper way to compute the real part of the transform of real planes.
-
-    This is one launch of a kernel of its own, or a transform to half spectra, which torch extends.
-    See `docs/layers.md`.
-
-    Args:
-        shape: rows and columns of a plane.
-        batch: number of planes.
-        target, cores: as for `trnfft.plan`.
-
-    Returns:
-        A `trnfft.planner.plan.Plan`. Its algorithm is `SEPARATE` of `trnfft.planner.separate` where
-        the transform is cheaper, with what torch moves after it.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range or is unknown.
-        NotImplementedError: no kernel transforms the planes.
-
-    Examples:
-        >>> from trnfft.planner.planner import plan_real_planes
-        >>> plan_real_planes((512, 768), target="trn1").algorithm
-        'real_planes'
-    """
-    sizes = checked_sizes(None, shape, None)
-    if len(sizes.shape) != 2:
-        raise ValueError(f"argument 'shape' is {shown(shape)}, allowed are two numbers")
-    return solved(_float32_problem(REAL_PLANES, sizes, batch, target, cores))
+    return solved(problem)
 
 
 def forget() -> None:
@@ -377,14 +193,15 @@ def solved(problem: Problem, names: Names = None) -> Plan:
     Raises:
         ValueError, NotImplementedError: as `search`.
     """
-    forward = replace(problem, inverse=False)
+    kind = problem.kind
+    forward = replace(problem, kind=kind.priced, inverse=False)
     if problem.precision == "double":
         found = _host_plan(forward)
-    elif problem.kind in (R2C, C2R) and not problem.shape and names is None:
+    elif kind.is_rows and kind.name in (R2C, C2R) and names is None:
         found = _real_plan(forward)
     else:
         found = _found(forward, names)
-    return found.with_direction(problem.inverse)
+    return found.solving(kind, problem.inverse)
 
 
 def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
@@ -407,31 +224,13 @@ def _checked_names(algorithms: str | Iterable[str] | None) -> Names:
     return names
 
 
-def _float32_problem(
-    kind: str, sizes: Sizes, batch: object, target: str | None, cores: object
-) -> Problem:
-    """Returns a problem of kernels for float32 data, in the mode "fast"."""
-    chip, degree = checked_launch(target, cores)
-    return Problem(
-        n=sizes.n,
-        shape=sizes.shape,
-        padded_from=sizes.padded_from,
-        kind=kind,
-        batch=at_least_one("batch", batch),
-        precision="fast",
-        target=chip.name,
-        max_error=accuracy.MAX_ERRORS["fast"],
-        cores=degree,
-    )
-
-
 def _real_plan(problem: Problem) -> Plan:
     """Returns the cheaper of a plan for real data and a plan for complex data with zeros.
 
     The cost of making zeros and of taking half of the result counts in the comparison, but is not
     part of the price.
     """
-    complex_plan = _found(replace(problem, kind=C2C), None)
+    complex_plan = _found(replace(problem, kind=Transform((problem.n,))), None)
     as_complex = replace(complex_plan, kind=problem.kind)
     try:
         real = _found(problem, None)
@@ -503,10 +302,10 @@ def _check_points(problem: Problem) -> None:
         raise NotImplementedError(
             f"argument 'batch' is {shown(problem.batch)}, which no memory holds; use a smaller one"
         )
-    if not problem.shape:
+    if problem.kind.is_rows:
         check_longest(problem.n)
-    elif problem.n > MOST_POINTS and problem.kind not in FUSED_KINDS:
-        shape = " x ".join(map(shown, problem.shape))
+    elif problem.n > MOST_POINTS and problem.kind.separate(problem.batch) is None:
+        shape = " x ".join(map(shown, problem.kind.sizes))
         raise NotImplementedError(
             f"shape {shape} has more than {MOST_POINTS} points, and no tensor on a chip more than "
             f"2 GiB: split it, or transform one axis after the other"
@@ -530,7 +329,8 @@ def _exact_candidates(problem: Problem) -> list[Candidate]:
 
 def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Recipe]]:
     """Returns candidates that cannot solve the problem, and the recipes of the others in turn."""
-    if problem.shape:
+    kind = problem.kind
+    if not kind.is_rows:
         return _recipes_for_shape(problem)
     if names == (SEED,):
         choice = seed_choice(problem)
@@ -539,15 +339,17 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
         names = (choice,)
     candidates, queues = [], []
     for algorithm in _asked(names):
-        if algorithm.kind != problem.kind:
+        if algorithm.kind != kind.name:
             if names is not None:
-                reason = f"is {algorithm.kind}, this is {problem.kind}"
-                candidates.append(Candidate(Recipe(algorithm.name, problem.n), rejected=reason))
+                reason = f"is {algorithm.kind}, this is {kind.name}"
+                candidates.append(Candidate(Recipe(algorithm.name, kind), rejected=reason))
             continue
         try:
-            queues.append(algorithm.recipes_for(problem))
+            if algorithm.takes_shapes:
+                raise NotImplementedError("takes shapes")
+            queues.append(algorithm.recipes_for(kind))
         except NotImplementedError as reason:
-            recipe = Recipe(algorithm.name, problem.n)
+            recipe = Recipe(algorithm.name, kind)
             candidates.append(Candidate(recipe, rejected=str(reason)))
     turns = zip_longest(*queues)
     return candidates, [recipe for turn in turns for recipe in turn if recipe is not None]
@@ -556,25 +358,25 @@ def _recipes(problem: Problem, names: Names) -> tuple[list[Candidate], list[Reci
 def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]:
     """Returns all recipes of the algorithms that accept shapes of this kind.
 
-    Where none does, a spectral convolution has a candidate without a price.
+    Where none does, a kind that separate launches compute has a candidate without a price.
 
     Raises:
         NotImplementedError: there are none. The message is that of the last algorithm, the most
             general one.
     """
     recipes: list[Recipe] = []
-    last, name = None, ""
+    kind, last, name = problem.kind, None, ""
     for algorithm in ALGORITHMS.values():
-        if algorithm.takes_shapes and algorithm.kind == problem.kind:
+        if algorithm.takes_shapes and algorithm.kind == kind.name:
             try:
-                recipes += algorithm.recipes_for(problem)
+                recipes += algorithm.recipes_for(kind)
             except NotImplementedError as reason:
                 last, name = reason, algorithm.name
-    if not recipes and problem.kind in FUSED_KINDS:
-        return [Candidate(Recipe(name, problem.n), rejected=str(last))], []
+    if not recipes and kind.separate(problem.batch) is not None:
+        return [Candidate(Recipe(name, kind), rejected=str(last))], []
     if not recipes:
         raise NotImplementedError(
-            f"no kernel transforms shape {problem.shape} in one launch: {last}; use other "
+            f"no kernel transforms shape {kind.sizes} in one launch: {last}; use other "
             f"sizes, or transform one axis after the other"
         )
     return [], recipes
@@ -604,7 +406,7 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     """
     errors = {recipe: _error(recipe, problem) for recipe in recipes}
     fitting = {recipe.algorithm for recipe in recipes if errors[recipe] <= problem.max_error}
-    is_long = len(problem.shape) >= MANY_AXES
+    is_long = len(problem.kind.sizes) >= MANY_AXES
     budget = MANY_AXES_INSTRUCTIONS if is_long else SEARCH_INSTRUCTIONS
     cheapest = min((one.predicted_ns or math.inf for one in known), default=math.inf)
     found: list[Candidate] = []
@@ -713,7 +515,8 @@ def _too_inaccurate(problem: Problem, closest: Recipe, error: float) -> str:
 
 
 def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
-    size = f"shape {problem.shape}" if problem.shape else f"N = {problem.n}"
+    kind = problem.kind
+    size = f"N = {problem.n}" if kind.is_rows else f"shape {kind.sizes}"
     first: dict[str, str] = {}  # one reason for each algorithm, whose recipes have similar ones
     for candidate in candidates:
         first.setdefault(candidate.recipe.algorithm, candidate.rejected)
@@ -732,6 +535,6 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
 
 def _host_plan(problem: Problem) -> Plan:
     """Returns the plan for float64 on the host, where the chip is not used."""
-    n = problem.n
-    choice = Candidate(Recipe(HOST, n), predicted_error=accuracy.double_error(n))
+    error = accuracy.double_error(problem.n)
+    choice = Candidate(Recipe(HOST, problem.kind), predicted_error=error)
     return Plan.of(problem, (choice,))

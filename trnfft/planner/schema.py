@@ -6,32 +6,25 @@ contains a row of its own kind, so that nothing nests more deeply than the class
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
-Count = Annotated[int, Meta(ge=1, le=2**62)]
-Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
+from nki_kernels.convolution.block_circulant import Layout as Blocking
+from trnfft.planner.kinds import Kind, Part
+from trnfft.planner.kinds.kind import Count, Counts
+
 Number = Annotated[int, Meta(ge=0, le=2**62)]
 Amount = Annotated[float, Meta(ge=0)]  # JSON has neither NaN nor infinity
 Name = Annotated[str, Meta(max_length=64)]
-Kind = Literal[
-    "c2c",
-    "r2c",
-    "c2r",
-    "convolution",
-    "block_circulant",
-    "block_circulant_gradients",
-    "spectral_convolution",
-    "spectral_convolution_kept",
-    "spectral_gradients",
-    "frame_spectra",
-    "frame_powers",
-    "frame_bands",
-    "real_planes",
-]
 Engine = Literal["", "dma", "tensor", "vector", "scalar", "gpsimd"]
 Precision = Literal["fast", "kahan", "double", "bf16", "bf16_refined"]
+
+
+def as_json(row: Struct) -> dict[str, Any]:
+    """Returns a row as JSON types."""
+    return msgspec.json.decode(msgspec.json.encode(row))  # type: ignore[no-any-return]
 
 
 class WisdomHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="wisdom"):
@@ -41,15 +34,20 @@ class WisdomHeader(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     fingerprint: Name
 
 
-class StepRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A transform of one length that is part of another recipe."""
+class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A row, or a part of one, in which fields with default values are left out."""
+
+
+class StepRow(Row, frozen=True, kw_only=True):
+    """A transform of rows of one length that is part of another recipe."""
 
     algorithm: Name
     n: Count
+    part: Part = "c2c"
     radices: Counts = ()
 
 
-class PassRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PassRow(Row, frozen=True, kw_only=True):
     """A `Pass` of a recipe."""
 
     axis: Number
@@ -57,16 +55,18 @@ class PassRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kept: Count
 
 
-class RecipeRow(StepRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Recipe`."""
+class RecipeRow(Row, frozen=True, kw_only=True):
+    """A `Recipe`; without a kind, its kind is that of the plan."""
 
+    algorithm: Name
+    kind: Kind | None = None
+    radices: Counts = ()
     inner: StepRow | None = None
     passes: Annotated[tuple[PassRow, ...], Meta(max_length=64)] = ()
-    held: Counts = ()
-    layout: Counts = ()
+    blocking: Blocking | None = None
 
 
-class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CandidateRow(RecipeRow, frozen=True, kw_only=True):
     """A `Candidate`: the fields of its recipe, and fields of its own."""
 
     predicted_ns: Amount | None
@@ -79,18 +79,15 @@ class CandidateRow(RecipeRow, frozen=True, kw_only=True, forbid_unknown_fields=T
     high_ns: Amount | None = None
 
 
-class PlanRow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlanRow(Row, frozen=True, kw_only=True):
     """A `Plan`: the fields of its problem, and its candidates."""
 
-    n: Count
+    kind: Kind
     batch: Count
     inverse: bool
     precision: Precision
     target: Name
     max_error: Annotated[float, Meta(gt=0)]
-    kind: Kind = "c2c"
-    shape: Counts = ()
-    padded_from: Counts = ()
     cores: Count = 1
     # printed by `trnfft plan --json`; it follows from other fields
     with_launches_ns: Amount | None = None

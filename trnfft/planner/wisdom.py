@@ -43,8 +43,9 @@ from nki_sim import hardware
 from trnfft.cache import after_fork, cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.plan import Plan
-from trnfft.planner.problem import CIRCULANT, CIRCULANT_GRADIENTS, FUSED_KINDS, Problem
+from trnfft.planner.problem import Problem
 from trnfft.planner.schema import PlanRow
 from trnfft.planner.separate import SEPARATE
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 PACKAGE = __name__.removesuffix(".planner.wisdom")  # trnfft, or a copy inside of another package
-FORMAT = 1  # of the shipped files
+FORMAT = 2  # of the shipped files
 FULL = 2**24  # size in bytes of a user's file beyond which the next plan starts another file
 EXAMINED = 500  # rows of a file that `examine` checks against their problems
 STALE_SECONDS = 3600.0  # age after which nobody writes a temporary file any more
@@ -84,8 +85,7 @@ after_fork(_after_fork)
 
 def key_of(problem: Problem | PlanRow) -> Key:
     """Returns the key under which a problem's plan is remembered in the file of its chip."""
-    size = (problem.n, problem.batch, problem.precision, problem.cores)
-    return *size, problem.kind, problem.shape, problem.padded_from
+    return problem.kind, problem.batch, problem.precision, problem.cores
 
 
 def recall(problem: Problem) -> Plan | None:
@@ -126,12 +126,13 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
             raise ValueError(f"{candidate.recipe.algorithm!r} is not an algorithm")
     choice = plan.choice
     if plan.algorithm == SEPARATE:
-        if plan.kind not in FUSED_KINDS or choice.launches < 1 or not choice.predicted_ns:
+        is_separate = plan.kind.separate(plan.batch) is not None
+        if not is_separate or choice.launches < 1 or not choice.predicted_ns:
             raise ValueError(f"{plan.recipe} does not solve {problem.title}")
         return plan
     algorithm = ALGORITHMS[plan.algorithm]
     is_launch = choice.launches == 1 and bool(choice.predicted_ns)
-    if not is_launch or not algorithm.solves(plan.recipe, problem):
+    if not is_launch or not algorithm.solves(plan.recipe, problem.kind):
         raise ValueError(f"{plan.recipe} does not solve {problem.title}")
     if choice.predicted_error != algorithm.stated_error(plan.recipe):
         raise ValueError(f"the error of {plan.recipe} is not {choice.predicted_error}")
@@ -146,7 +147,7 @@ def check_layout(plan: Plan) -> None:
     Raises:
         ValueError: the plan's layout does not accept its batch.
     """
-    if plan.kind not in (CIRCULANT, CIRCULANT_GRADIENTS):
+    if not isinstance(plan.kind, BlockCirculant):
         return
     try:
         cost.price(plan.recipe, plan.batch, hardware.chip(plan.target), plan.cores)
@@ -156,12 +157,11 @@ def check_layout(plan: Plan) -> None:
 
 def remember(plan: Plan) -> Plan:
     """Adds a plan to the user's file, if the file can be written, and returns the plan."""
-    entry = plan.to_dict()
+    text = msgspec.json.encode(plan.to_row())
     try:
-        msgspec.convert(entry, PlanRow)
+        row_of(text)
     except ValueError:  # for example a batch beyond any memory
         return plan
-    text = msgspec.json.encode(entry)
     with _lock:
         entries, key = _user_entries(plan.target), key_of(plan)
         entries.pop(key, None)
@@ -348,7 +348,7 @@ def _user_rows(path: Path) -> list[bytes]:
         ValueError, OSError: as for `rows_of`.
     """
     rows = rows_of(path, 2 * FULL)
-    return [row for row in rows if not (row.startswith(b'{"n":') and row[-1:] != b"}")]
+    return [row for row in rows if not (row.startswith(b'{"kind":') and row[-1:] != b"}")]
 
 
 def rows_of(path: Path, most: int) -> list[bytes]:

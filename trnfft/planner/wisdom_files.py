@@ -19,7 +19,7 @@ from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
 from trnfft.planner.schema import PlanRow, WisdomHeader
 
-FORMAT = 1
+FORMAT = 2
 MOST_BYTES = 2 * wisdom.FULL * len(hardware.NAMES)  # the size of all files of a user
 SHOWN = 3  # of the refused plans, a warning gives the reasons for so many
 
@@ -176,7 +176,7 @@ def _checked(text: bytes) -> Plan:
     row: PlanRow = wisdom.row_of(text)
     plan = Plan.from_row(row)
     problem = plan.problem
-    if plan.inverse or not plan.is_usual:
+    if plan.inverse or not plan.is_usual or plan.kind != plan.kind.priced:
         raise ValueError(f"no transform looks up a plan of {plan.title}")
     wisdom.believed(row, problem)
     wisdom.check_layout(plan)

@@ -10,9 +10,10 @@ from nki_sim import dtypes, hardware
 from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.kinds.kind import at_least_one, checked_shape
 from trnfft.planner.plan import Plan
-from trnfft.planner.planner import plan, plan_convolution, solved
-from trnfft.planner.problem import at_least_one, checked_shape
+from trnfft.planner.planner import plan, plan_for, solved
 from trnfft.planner.separate import SEPARATE, transforms
 
 MOST_BATCH = 2**62  # a larger batch has more bytes than any memory
@@ -70,7 +71,7 @@ def fft_workspace_bytes(
         )
     if convolution:
         shape: Any = (n_or_shape,) if is_length else n_or_shape
-        found = plan_convolution(shape, batch=batch, target=target)
+        found: Plan = plan_for(Convolution(shape), batch=batch, target=target)
     else:
         size: dict[str, Any] = {"n" if is_length else "shape": n_or_shape}
         found = plan(
@@ -96,9 +97,10 @@ def workspace_bytes(found: Plan, batch: int | None = None) -> int:
         NotImplementedError: no kernel takes so large a batch in one launch.
 
     Examples:
-        >>> from trnfft.planner.planner import plan_frames
+        >>> from trnfft.planner.kinds import Frames
+        >>> from trnfft.planner.planner import plan_for
         >>> from trnfft.planner.workspace import workspace_bytes
-        >>> workspace_bytes(plan_frames(512, 128, batch=6000, bands=80, target="trn1"))
+        >>> workspace_bytes(plan_for(Frames(512, 128, bands=80), batch=6000, target="trn1"))
         427008
     """
     if not found.launches:
@@ -116,7 +118,7 @@ def workspace_bytes(found: Plan, batch: int | None = None) -> int:
             f"argument 'batch' is {shown(batch)}, which no kernel transforms in one launch on "
             f"{found.where}: {reason}; use a smaller batch"
         ) from None
-    complex_bytes = 3 * 4 * batch * found.n if algorithm.kind != found.kind else 0
+    complex_bytes = 3 * 4 * batch * found.n if algorithm.kind != found.kind.name else 0
     return _nbytes(algorithm.specs(found.recipe)) + timeline.hbm_scratch_bytes + complex_bytes
 
 

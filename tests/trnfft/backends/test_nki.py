@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from trnfft.backends.choice import named
+from trnfft.planner.kinds import BlockCirculant, Convolution, Transform
 from trnfft.planner.plan import Recipe
-from trnfft.planner.planner import plan, plan_block_circulant, plan_convolution
+from trnfft.planner.planner import plan, plan_for
 
 N, BATCH = 12, 4
 
@@ -15,14 +16,20 @@ N, BATCH = 12, 4
 def recipes():
     """Of every kind of data, with shapes that the kernel takes and what is wrong with others."""
     images = [(2, 20, 12), (1, 7, 20), (1, 7, 20)]
-    blocks = plan_block_circulant((2, 3, 4), batch=BATCH)
+    blocks = plan_for(BlockCirculant(2, 3, 4), batch=BATCH)
     return {
         "complex": (plan(N, batch=BATCH).recipe, [(BATCH, N)] * 2),
-        "real": (Recipe("real_stockham", N, (3, 4)), [(BATCH, N)]),
-        "to real": (Recipe("inverse_real_dft_gemm", N), [(BATCH, N // 2 + 1)] * 2),
+        "real": (Recipe("real_stockham", Transform((N,), part="r2c"), (3, 4)), [(BATCH, N)]),
+        "to real": (
+            Recipe("inverse_real_dft_gemm", Transform((N,), part="c2r")),
+            [(BATCH, N // 2 + 1)] * 2,
+        ),
         "axes": (plan(shape=(6, 8), batch=BATCH).recipe, [(BATCH, 6, 8)] * 2),
-        "rows": (Recipe("convolve_rows", N, (3, 4)), [(BATCH, N), *[(1, N // 2 + 1)] * 2]),
-        "images": (plan_convolution((20, 12), padded_from=(20, 12)).recipe, images),
+        "rows": (
+            Recipe("convolve_rows", Convolution((N,)), (3, 4)),
+            [(BATCH, N), *[(1, N // 2 + 1)] * 2],
+        ),
+        "images": (plan_for(Convolution((20, 12), (20, 12))).recipe, images),
         "blocks": (blocks.recipe, [(BATCH, 3, 4), (2, 3, 4), (1, 2, 4)]),
     }
 

@@ -30,7 +30,8 @@ from trnfft.convolution import bloom
 from trnfft.model_check import NotAllowed, check_model
 from trnfft.model_check.stand_in import in_place_of
 from trnfft.ops.block_circulant import block_circulant_product
-from trnfft.planner.planner import plan_block_circulant
+from trnfft.planner.kinds import BlockCirculant
+from trnfft.planner.planner import plan_for
 
 PAGE = ROOT / "docs" / "check_model.md"
 IMPORTS = "import torch\nimport trnfft\nfrom torch import nn\n"
@@ -150,11 +151,7 @@ def test_launches_are_those_of_the_kernels(name, monkeypatch):
     launched, phase, original = [], "forward", Nki.run
 
     def noted(self, recipe, x, *rest):
-        batch = len(x[0])
-        if recipe.algorithm.startswith("frame_"):  # x has blocks of samples
-            n, hop, *_ = recipe.held
-            batch -= (n - 1) // hop
-        launched.append((phase, str(recipe), batch))
+        launched.append((phase, str(recipe), recipe.kind.batch_of(len(x[0]))))
         return original(self, recipe, x, *rest)
 
     monkeypatch.setattr(Nki, "run", noted)
@@ -179,7 +176,7 @@ def test_layers_are_named_by_line_or_by_module(run):
     )
     assert (
         report.predicted_ns()
-        == plan_block_circulant((4, 4, 16), batch=8, target="trn2").predicted_ns
+        == plan_for(BlockCirculant(4, 4, 16), batch=8, target="trn2").predicted_ns
     )
 
 

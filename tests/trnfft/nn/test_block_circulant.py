@@ -19,7 +19,8 @@ from tests.trnfft.samples import random, single
 from trnfft.nn import BlockCirculantLinear, convert_linear
 from trnfft.ops import block_circulant
 from trnfft.ops.block_circulant import block_circulant_product
-from trnfft.planner.planner import plan_block_circulant
+from trnfft.planner.kinds import BlockCirculant
+from trnfft.planner.planner import plan_for
 
 F64 = dict(dtype=torch.float64)
 
@@ -421,7 +422,7 @@ def test_launches_take_the_time_that_is_planned_for_the_rows(rows):
         with nki_sim.record() as backward:
             y.sum().backward()
     for gradients, timeline in ((False, forward), (True, backward)):
-        plan = plan_block_circulant((4, 4, 64), batch=rows, gradients=gradients)
+        plan = plan_for(BlockCirculant(4, 4, 64, gradients=gradients), batch=rows)
         assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
 
 

@@ -15,7 +15,8 @@ from trnfft.ops.convolution import (
     spectrum_for_images,
 )
 from trnfft.planner.accuracy import MAX_ERRORS
-from trnfft.planner.planner import plan_convolution
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.planner import plan_for
 
 from ..samples import single
 from .derivatives import all_near, gradients, in_double, second_derivatives
@@ -128,7 +129,7 @@ def test_rows_by_one_filter_take_the_time_that_is_planned(n):
     x, h = single(2, 2, n), trnfft.rfft(single(1, 1, n, seed=1))
     with nki_sim.record() as timeline:
         convolve_rows(x, h)
-    plan = plan_convolution((n,), batch=4)
+    plan = plan_for(Convolution((n,)), batch=4)
     assert plan.predicted_ns == pytest.approx(timeline.total_ns, abs=0.1)
 
 

@@ -17,6 +17,7 @@ from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import MelSpectrogram, Spectrogram
 from trnfft.ops.frames import frame_bands, frame_spectra
 from trnfft.planner import planner
+from trnfft.planner.kinds import Frames
 from trnfft.planner.separate import SEPARATE
 
 from .derivatives import (
@@ -245,7 +246,7 @@ def test_a_bad_signal_does_not_spoil_others(layer):
 
 
 def test_long_frames_are_transforms():
-    plan = planner.plan_frames(1 << 14, 1 << 12, batch=20, power=None, target="trn2")
+    plan = planner.plan_for(Frames(1 << 14, 1 << 12, power=None), batch=20, target="trn2")
     assert plan.algorithm == SEPARATE
     x = torch.randn(1, 1 << 15)
     with trnfft.backend("nki-sim"):
@@ -264,4 +265,4 @@ def test_long_frames_are_transforms():
 )
 def test_bad_arguments_of_a_plan(hop, options, message):
     with pytest.raises(ValueError, match=f"argument {message}"):
-        planner.plan_frames(64, hop, **options)
+        planner.plan_for(Frames(64, hop), **options)

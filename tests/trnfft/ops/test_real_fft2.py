@@ -15,6 +15,7 @@ from trnfft.nn import FNetMixer
 from trnfft.ops.real_fft2 import by_transform, real_fft2
 from trnfft.planner import planner
 from trnfft.planner.accuracy import MAX_ERRORS
+from trnfft.planner.kinds import RealPlanes
 from trnfft.planner.separate import SEPARATE
 
 from .derivatives import BACKENDS
@@ -161,7 +162,7 @@ def test_other_precisions_are_transforms(precision):
 
 
 def test_small_planes_are_transforms():
-    plan = planner.plan_real_planes((20, 30), batch=4, target="trn1")
+    plan = planner.plan_for(RealPlanes(20, 30), batch=4, target="trn1")
     assert plan.algorithm == SEPARATE and plan.launches == 1
     assert plan.candidates[1].rejected == "takes 66 rows or more"
     x = torch.randn(2, 6, 10)
@@ -171,18 +172,14 @@ def test_small_planes_are_transforms():
 
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_one_launch_takes_less_time(chip):
-    plan = planner.plan_real_planes((512, 768), target=chip)
+    plan = planner.plan_for(RealPlanes(512, 768), target=chip)
     separate = next(one for one in plan.candidates if one.recipe.algorithm == SEPARATE)
     assert plan.algorithm == "real_planes"
     assert plan.predicted_ns < 0.9 * separate.predicted_ns
 
 
 def test_arguments_of_the_plan():
-    plan = planner.plan_real_planes
-    for shape in ((8,), (8, 8, 8), (8, 0)):
-        with pytest.raises(ValueError, match="argument 'shape'"):
-            plan(shape)
-    with pytest.raises(TypeError, match="argument 'shape'"):
-        plan(8)
     with pytest.raises(ValueError, match="argument 'batch'"):
-        plan((8, 8), batch=0)
+        planner.plan_for(RealPlanes(8, 8), batch=0)
+    with pytest.raises(TypeError, match="argument 'kind' is .*, allowed are records of"):
+        planner.plan_for((8, 8))

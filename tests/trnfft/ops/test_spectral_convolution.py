@@ -18,6 +18,7 @@ from trnfft.nn import SpectralConv, SpectralConv1d, SpectralConv2d, SpectralConv
 from trnfft.ops.spectral_convolution import by_transforms, spectral_convolution
 from trnfft.planner import planner
 from trnfft.planner.accuracy import MAX_ERRORS
+from trnfft.planner.kinds import SpectralLayer
 from trnfft.planner.separate import SEPARATE
 
 from .derivatives import (
@@ -168,7 +169,7 @@ def test_second_derivatives(layer_and_input):
 
 def test_what_no_kernel_takes_are_transforms(monkeypatch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn1")
-    plan = planner.plan_spectral_convolution((64, 64), (1024,), (513,), batch=4, target="trn1")
+    plan = planner.plan_for(SpectralLayer(64, 64, (1024,), (513,)), batch=4, target="trn1")
     assert plan.algorithm == SEPARATE and plan.launches == 2
     assert plan.candidates[1].rejected.startswith("takes ")
     for lengths, reason in (
@@ -176,7 +177,7 @@ def test_what_no_kernel_takes_are_transforms(monkeypatch):
         ((4, 130, 4), "takes up to 128 points along three axes"),
     ):
         counts = (2,) * len(lengths)
-        plan = planner.plan_spectral_convolution((2, 2), lengths, counts, target="trn1")
+        plan = planner.plan_for(SpectralLayer(2, 2, lengths, counts), target="trn1")
         assert plan.algorithm == SEPARATE
         assert plan.candidates[1].rejected == reason
     layer, x = SpectralConv3d(2, 2, 1, 1, 2), torch.randn(1, 2, 4, 130, 4)
@@ -194,7 +195,7 @@ def test_other_precisions_are_transforms(precision):
     with trnfft.backend("torch"), torch.no_grad():
         near(y, double(layer)(x.double()), tolerance(x))
     with pytest.raises(NotImplementedError, match=f"precision '{precision}'"):
-        planner.plan_spectral_convolution((2, 3), (32,), (5,), precision=precision)
+        planner.plan_for(SpectralLayer(2, 3, (32,), (5,)), precision=precision)
 
 
 @sweeps.some(
@@ -214,18 +215,3 @@ def test_bfloat16_modes(name, precision):
     all_near(found, expected, MAX_ERRORS[precision])
     if precision == "bf16" and x.ndim < 5:  # along three axes, the kernel of "fast" is used
         assert relative_error(found[0], expected[0]) >= 1e-4
-
-
-def test_arguments_of_the_plan():
-    plan = planner.plan_spectral_convolution
-    for arguments, name in (
-        (((2,), (8,), (3,)), "channels"),
-        (((2, 0), (8,), (3,)), "channels"),
-        (((2, 2), (8,), (6,)), "modes"),
-        (((2, 2), (8, 8), (3,)), "modes"),
-        (((2, 2), (), (3,)), "lengths"),
-    ):
-        with pytest.raises(ValueError, match=f"argument '{name}'"):
-            plan(*arguments)
-    with pytest.raises(TypeError, match="argument 'keeps'"):
-        plan((2, 2), (8,), (3,), keeps=2)

@@ -29,15 +29,10 @@ from trnfft.planner.algorithms.spectral_convolution import SpectralConvolution
 from trnfft.planner.algorithms.split_four_step import SplitFourStep
 from trnfft.planner.algorithms.stockham import Stockham
 from trnfft.planner.algorithms.strided_stockham import StridedStockham
-from trnfft.planner.problem import (
-    C2C,
-    C2R,
-    CIRCULANT,
-    CIRCULANT_GRADIENTS,
-    FRAME_KINDS,
-    R2C,
-    SPECTRAL_KINDS,
-)
+from trnfft.planner.kinds import C2C, C2R, R2C
+from trnfft.planner.kinds.block_circulant import CIRCULANT, CIRCULANT_GRADIENTS
+from trnfft.planner.kinds.frames import FRAME_BANDS, FRAME_POWERS, FRAME_SPECTRA
+from trnfft.planner.kinds.spectral_layer import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
 
 DFT_GEMM = DftGemm()
 STOCKHAM = Stockham()
@@ -51,6 +46,8 @@ SPLIT_BLUESTEIN = SplitBluestein(SPLIT_FOUR_STEP)
 ROW_CONVOLUTION = RowConvolution(REAL_STOCKHAM)
 STRIDED_STOCKHAM = StridedStockham()
 _FORWARD_ROWS = (REAL_DFT_GEMM, REAL_STOCKHAM)
+_SPECTRAL = (SPECTRAL, SPECTRAL_KEPT, SPECTRAL_GRADIENTS)
+_FRAMES = (FRAME_SPECTRA, FRAME_POWERS, FRAME_BANDS)
 _INVERSE_ROWS = (INVERSE_REAL_DFT_GEMM, INVERSE_REAL_STOCKHAM)
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -78,9 +75,9 @@ ALGORITHMS: dict[str, Algorithm] = {
         ImageConvolution(_FORWARD_ROWS, STRIDED_STOCKHAM, _INVERSE_ROWS),
         BlockCirculant(CIRCULANT),
         BlockCirculant(CIRCULANT_GRADIENTS),
-        *(SpectralConvolution(kind, "bfloat16") for kind in SPECTRAL_KINDS),
-        *map(SpectralConvolution, SPECTRAL_KINDS),
-        *(Frames(kind, REAL_STOCKHAM) for kind in FRAME_KINDS),
+        *(SpectralConvolution(kind, "bfloat16") for kind in _SPECTRAL),
+        *map(SpectralConvolution, _SPECTRAL),
+        *(Frames(kind, REAL_STOCKHAM) for kind in _FRAMES),
         RealPlanes(),
         ResidentPlanes(),
         ResidentVolumes(C2C),

@@ -9,15 +9,15 @@ from typing import Any
 from nki_kernels import packing
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
+from trnfft.planner.kinds import C2C, C2R, R2C, Kind, Transform
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import C2C, C2R, R2C, Problem
 
 
 @dataclass(frozen=True)
 class Ahead:
     """A launch whose loads run far ahead of the instructions that read them."""
 
-    size: int | tuple[int, ...]  # a length, or a shape
+    size: int | Kind  # a length, or what the launch computes
     batch: int
     target: str
 
@@ -33,7 +33,7 @@ class Algorithm:
 
     name: str
     kernel: Any
-    kind = C2C  # kind of its data and its result
+    kind: str = C2C  # name of the kinds that it solves
     takes_shapes = False  # whether it takes shapes, of axes or of a weight, instead of a length
     lighter = ""  # name of an algorithm that does the same with less work, if its error allows
     has_stages = True  # whether products with DFT matrices of its radices, or of its length, do it
@@ -44,20 +44,20 @@ class Algorithm:
     ahead: Ahead  # a launch with loads far ahead, for which the simulator has a rule
     short: tuple[Recipe, ...] = ()  # shorter transforms than the planner would choose, for tests
 
-    def recipes_for(self, problem: Problem) -> list[Recipe]:
-        """Returns recipes for a problem of its kind, the likeliest first.
+    def recipes_for(self, kind: Any) -> list[Recipe]:
+        """Returns recipes for a record of its kind, the likeliest first.
 
         Raises:
-            NotImplementedError: the algorithm cannot solve the problem; the message says why.
+            NotImplementedError: the algorithm cannot compute it; the message says why.
         """
         raise NotImplementedError
 
-    def solves(self, recipe: Recipe, problem: Problem) -> bool:
-        """Returns whether a recipe, whatever its source, is one of its recipes for a problem."""
-        if self.kind != problem.kind or self.takes_shapes != bool(problem.shape):
+    def solves(self, recipe: Recipe, kind: Kind) -> bool:
+        """Returns whether a recipe, whatever its source, is one of its recipes for a kind."""
+        if self.kind != kind.name or self.takes_shapes == kind.is_rows:
             return False
         try:
-            return recipe in self.recipes_for(problem)
+            return recipe in self.recipes_for(kind)
         except NotImplementedError:
             return False
 
@@ -160,14 +160,22 @@ class LengthAlgorithm(Algorithm):
         """Returns the same for a length that is neither too short nor too long."""
         return ""
 
+    def recipe(self, n: int, radices: tuple[int, ...] = (), inner: Recipe | None = None) -> Recipe:
+        """Returns its recipe for length n with these radices, or this inner transform."""
+        return Recipe(self.name, self.rows(n), radices, inner)
+
+    def rows(self, n: int) -> Kind:
+        """Returns what it computes of rows of length n."""
+        return Transform((n,), part=self.kind)  # type: ignore[arg-type]  # a Part
+
     def recipes(self, n: int) -> list[Recipe]:
         """Returns recipes for a length that it can transform, the likeliest first."""
-        return [Recipe(self.name, n)]
+        return [self.recipe(n)]
 
-    def recipes_for(self, problem: Problem) -> list[Recipe]:
-        if reason := self.why_not(problem.n):
+    def recipes_for(self, kind: Kind) -> list[Recipe]:
+        if reason := self.why_not(kind.points):
             raise NotImplementedError(reason)
-        return self.recipes(problem.n)
+        return self.recipes(kind.points)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         if self.kind == R2C:
@@ -204,24 +212,7 @@ class ShapeAlgorithm(Algorithm):
     """An algorithm for shapes, of several axes or of a weight."""
 
     takes_shapes = True
-    samples: tuple[tuple[int, ...], ...]  # shapes for tests
-
-    def held_in(self, sample: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the part of a sample shape that holds data in tests: all of it."""
-        return sample
-
-    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """Returns recipes for a shape that holds data of the shape `held`; the rest is zeros.
-
-        Raises:
-            NotImplementedError: the algorithm cannot transform the shape; the message says why.
-        """
-        raise NotImplementedError
-
-    def recipes_for(self, problem: Problem) -> list[Recipe]:
-        if not problem.shape:
-            raise NotImplementedError("takes shapes")
-        return self.orders(problem.shape, problem.padded_from)
+    samples: tuple[Kind, ...]  # what tests compute
 
 
 class PassAlgorithm(ShapeAlgorithm):

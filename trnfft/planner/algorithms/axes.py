@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import islice, permutations
 from typing import Any
 
 from nki_kernels.nd import axes
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
+from trnfft.planner.kinds import C2C, C2R, R2C, Part, Transform
 from trnfft.planner.plan import Pass, Recipe
-from trnfft.planner.problem import C2C, C2R, R2C
 
 _NAMES = {C2C: "axes", R2C: "real_axes", C2R: "axes_to_real"}
 _AHEAD = {
-    C2C: Ahead((1024, 1024), 1, "trn1"),
-    R2C: Ahead((4096, 640), 1, "trn3"),
-    C2R: Ahead((4096, 640), 1, "trn1"),
+    C2C: Ahead(Transform((1024, 1024)), 1, "trn1"),
+    R2C: Ahead(Transform((4096, 640), part=R2C), 1, "trn3"),
+    C2R: Ahead(Transform((4096, 640), part=C2R), 1, "trn1"),
 }
 ORDERS = 24  # orders of axes that are tried for one shape: all orders of four axes
 _KERNELS = {
@@ -36,43 +35,44 @@ class Axes(PassAlgorithm):
     """
 
     title = "axis by axis"
-    samples = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
 
     def __init__(
-        self, kind: str, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
+        self, kind: Part, rows: Sequence[LengthAlgorithm], columns: LengthAlgorithm
     ) -> None:
         super().__init__((*rows, columns))
         self.kind, self.name, self.kernel = kind, _NAMES[kind], _KERNELS[kind]
         self.row_algorithms, self.columns = rows, columns
         self.ahead = _AHEAD[kind]
+        shapes = ((16, 16), (64, 64), (33, 100), (64, 200), (16, 300), (4, 64))
+        self.samples = tuple(Transform(shape, part=kind) for shape in shapes)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         if self.kind == R2C:
-            return [(batch, *recipe.held)]
-        sizes = list(recipe.held)
+            return [(batch, *recipe.kind.held)]
         if self.kind == C2R:
-            lengths = {item.axis: item.recipe.n for item in recipe.passes}
-            sizes = [lengths[axis] for axis in range(len(lengths))]
-            sizes[-1] = sizes[-1] // 2 + 1
-        return [(batch, *sizes)] * 2
+            *sizes, last = recipe.kind.lengths
+            return [(batch, *sizes, last // 2 + 1)] * 2
+        return [(batch, *recipe.kind.held)] * 2
 
-    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+    def recipes_for(self, kind: Transform) -> list[Recipe]:
         """Returns a recipe for every order of up to four axes; for more axes, for some orders."""
+        shape = kind.lengths
         last = len(shape) - 1
         first = range(last) if self.kind != C2C else range(last + 1)
         ways = [likeliest(axis, shape[axis], (self.columns,)) for axis in range(last)]
         ways.append(likeliest(last, shape[last], self.row_algorithms))
         found = []
         for order in islice(permutations(first), ORDERS):
-            whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[self.kind]
-            passes = tuple(Pass(axis, ways[axis], self._kept(axis, shape, held)) for axis in whole)
-            found.append(Recipe(self.name, math.prod(shape), passes=passes, held=held))
+            whole = {R2C: (last, *order), C2R: (*order, last), C2C: order}[kind.part]
+            passes = tuple(Pass(axis, ways[axis], self._kept(axis, kind)) for axis in whole)
+            found.append(Recipe(self.name, kind, passes=passes))
         return found
 
-    def _kept(self, axis: int, shape: tuple[int, ...], held: tuple[int, ...]) -> int:
+    def _kept(self, axis: int, kind: Transform) -> int:
         """Returns the outputs kept of an axis; an inverse to real data keeps those asked for."""
+        shape = kind.lengths
         if self.kind == C2R:
-            return held[axis]
+            return kind.held[axis]
         if self.kind == R2C and axis == len(shape) - 1:
             return shape[axis] // 2 + 1
         return shape[axis]

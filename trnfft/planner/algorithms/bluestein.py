@@ -45,10 +45,10 @@ class Bluestein(ChirpConvolution):
             for radices in radix_lists(m, work, CONVOLUTIONS, stage.MAX_RADIX)
         ]
         inner = [
-            Recipe(self.inner.name, math.prod(radices), radices)
+            self.inner.recipe(math.prod(radices), radices)
             for radices in sorted(lists, key=work)[:CONVOLUTIONS]
         ]
-        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+        return [self.recipe(n, inner=recipe) for recipe in inner]
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         columns = convolution_work(recipe.n, inner_of(recipe).radices) * least_of(2.3, 2.1, rows)

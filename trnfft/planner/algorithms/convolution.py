@@ -9,16 +9,13 @@ from nki_kernels.convolution import convolution
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.kinds.convolution import CONVOLUTION
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import CONVOLUTION
 
 
 class RowConvolution(LengthAlgorithm):
-    """Circular convolution of real rows, by the stages of another algorithm forward and inverse.
-
-    `held` of its recipes is empty, or has the numbers of a row without padding and the number of
-    results that are kept.
-    """
+    """Circular convolution of real rows, by the stages of another algorithm forward and inverse."""
 
     name = "convolve_rows"
     kernel = convolution.convolve_rows
@@ -33,7 +30,7 @@ class RowConvolution(LengthAlgorithm):
         return self.inner.why_not(n)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        return [(batch, self._held_and_kept(recipe)[0]), *[(1, recipe.n // 2 + 1)] * 2]
+        return [(batch, *recipe.kind.held), *[(1, recipe.n // 2 + 1)] * 2]
 
     def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
         batch, filters = shapes[0][0], shapes[1][0]
@@ -41,8 +38,11 @@ class RowConvolution(LengthAlgorithm):
         # One filter for all rows, or one for each.
         return [x, *((batch if filters == batch else 1, *part[1:]) for part in parts)]
 
+    def rows(self, n: int) -> Convolution:
+        return Convolution((n,))
+
     def recipes(self, n: int) -> list[Recipe]:
-        return [Recipe(self.name, n, recipe.radices) for recipe in self.inner.recipes(n)]
+        return [self.recipe(n, recipe.radices) for recipe in self.inner.recipes(n)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return convolution.convolution_specs(recipe.radices)
@@ -52,12 +52,7 @@ class RowConvolution(LengthAlgorithm):
         return convolution.convolution_tables(recipe.n, (first, second))
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        return recipe.radices, self._held_and_kept(recipe)[1]
-
-    @staticmethod
-    def _held_and_kept(recipe: Recipe) -> tuple[int, int]:
-        held, kept = recipe.held or (recipe.n, recipe.n)
-        return held, kept
+        return recipe.radices, *recipe.kind.results
 
     def least_ns(self, recipe: Recipe, rows: float, chip: NeuronCore) -> float:
         return recipe.n * least_of(31.5, 18.0, rows) / chip.tensor_columns_per_ns

@@ -41,7 +41,7 @@ class FourStep(LengthAlgorithm):
         few = radix_lists(n, latency, LONG_LISTS, stage.MAX_RADIX)
         lists = list(dict.fromkeys([*many, *few]))[:LONG_LISTS]
         return [
-            Recipe(self.name, n, radices)
+            self.recipe(n, radices)
             for radices in lists
             if n // radices[-1] <= four_step_tables.MAX_STATE
         ]

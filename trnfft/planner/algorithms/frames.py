@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from nki_kernels.real.real_stockham_tables import real_stockham_specs, real_stockham_tables
 from nki_kernels.spectral import frames
-from trnfft.planner import accuracy
+from trnfft.planner import accuracy, kinds
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, ShapeAlgorithm
+from trnfft.planner.kinds.frames import FRAME_BANDS, FRAME_SPECTRA, Power
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import FRAME_BANDS, FRAME_SPECTRA
 
 
 class Frames(ShapeAlgorithm):
     """Spectra of overlapping frames, their powers, or sums of powers in bands.
 
-    `held` of its recipes is (n, hop) or (n, hop, bands); its batch counts blocks of hop samples,
-    with each of which a frame begins. `layout` is (1,) for absolute values as powers, and else
-    empty, for their squares.
+    The kernel reads blocks of hop samples, with each of which a frame begins.
     """
 
     takes = "frames of lengths that real_stockham takes, up to 128 bands"
@@ -27,44 +24,39 @@ class Frames(ShapeAlgorithm):
         self.kind = self.name = kind
         self.kernel = getattr(frames, kind)
         self.inner = inner
-        bands = (16,) if kind == FRAME_BANDS else ()
-        self.samples = tuple((*sizes, *bands) for sizes in ((64, 16), (400, 160), (1024, 1024)))
-        self.ahead = Ahead((4096, 1024, *bands), 600, "trn1")
+        power: Power | None = None if kind == FRAME_SPECTRA else 2
+        bands = 16 if kind == FRAME_BANDS else None
+        sizes = ((64, 16), (400, 160), (1024, 1024), (4096, 1024))
+        *samples, longest = (kinds.Frames(n, hop, power, bands) for n, hop in sizes)
+        self.samples = tuple(samples)
+        self.ahead = Ahead(longest, 600, "trn1")
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
-        n, hop, *bands = recipe.held
-        blocks = batch + (n - 1) // hop
-        return [(blocks, hop), (1, n), *([(n // 2 + 1, *bands)] if bands else [])]
+        kind = recipe.kind
+        bank = [] if kind.bands is None else [(kind.bins, kind.bands)]
+        return [(kind.blocks(batch), kind.hop), (1, kind.n), *bank]
 
     def inputs_beside(self, recipe: Recipe, shapes: Any) -> Any:
-        n, hop, *_ = recipe.held
-        return self.inputs(recipe, shapes[0][0] - (n - 1) // hop)
+        return self.inputs(recipe, recipe.kind.batch_of(shapes[0][0]))
 
-    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
+    def recipes_for(self, kind: kinds.Frames) -> list[Recipe]:
         """Returns a recipe for each pair of radices."""
-        if len(shape) != (3 if self.kind == FRAME_BANDS else 2):
-            raise NotImplementedError(f"shape {shape} is none of frames")
-        if self.kind == FRAME_BANDS and shape[2] > frames.MAX_BANDS:
+        if (kind.bands or 0) > frames.MAX_BANDS:
             raise NotImplementedError(f"takes up to {frames.MAX_BANDS} bands")
-        if reason := self.inner.why_not(shape[0]):
+        if reason := self.inner.why_not(kind.n):
             raise NotImplementedError(reason)
-        total = math.prod(shape)
-        return [
-            Recipe(self.name, total, recipe.radices, held=shape)
-            for recipe in self.inner.recipes(shape[0])
-        ]
+        return [Recipe(self.name, kind, row.radices) for row in self.inner.recipes(kind.n)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return real_stockham_specs(recipe.radices)
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         first, second = recipe.radices
-        return real_stockham_tables(recipe.held[0], (first, second), inverse, scale)
+        return real_stockham_tables(recipe.kind.n, (first, second), inverse, scale)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
-        if self.kind == FRAME_SPECTRA:
-            return (recipe.radices,)
-        return recipe.radices, recipe.layout[0] if recipe.layout else 2
+        power = recipe.kind.power
+        return (recipe.radices,) if power is None else (recipe.radices, power)
 
     def error(self, recipe: Recipe) -> float:
         once = accuracy.stages_error(recipe.radices)
@@ -73,5 +65,4 @@ class Frames(ShapeAlgorithm):
         twice = 2 * once
         if self.kind != FRAME_BANDS:
             return twice
-        bins = recipe.held[0] // 2 + 1
-        return accuracy.root_of_squares(twice, accuracy.matrix_error(bins))
+        return accuracy.root_of_squares(twice, accuracy.matrix_error(recipe.kind.bins))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,9 @@ from nki_kernels.convolution import image_convolution
 from nki_kernels.nd.axes import PASS_NUMBERS
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, PassAlgorithm
 from trnfft.planner.algorithms.axes import likeliest
+from trnfft.planner.kinds import Convolution
+from trnfft.planner.kinds.convolution import CONVOLUTION
 from trnfft.planner.plan import Pass, Recipe
-from trnfft.planner.problem import CONVOLUTION
 
 
 class ImageConvolution(PassAlgorithm):
@@ -25,8 +25,8 @@ class ImageConvolution(PassAlgorithm):
     kind = CONVOLUTION
     name = "convolve_images"
     kernel = image_convolution.convolve_images
-    samples = ((12, 64), (64, 64), (256, 200), (600, 300))
-    ahead = Ahead((1024, 1024), 1, "trn1")
+    samples = tuple(map(Convolution, ((12, 64), (64, 64), (256, 200), (600, 300))))
+    ahead = Ahead(Convolution((1024, 1024)), 1, "trn1")
 
     def __init__(
         self,
@@ -39,25 +39,25 @@ class ImageConvolution(PassAlgorithm):
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         rows, columns = recipe.passes[0].recipe, recipe.passes[1].recipe
-        return [(batch, *recipe.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
+        return [(batch, *recipe.kind.held), *[(1, rows.n // 2 + 1, columns.n)] * 2]
 
     def inputs_beside(self, recipe: Recipe, shapes: Sequence[tuple[int, ...]]) -> Any:
         x, *parts = self.inputs(recipe, shapes[0][0])
         return [x, *((shapes[1][0], *part[1:]) for part in parts)]  # any number of filters
 
-    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        if len(shape) != 2:
-            raise NotImplementedError(f"an image has 2 axes, not {len(shape)}")
-        m, n = shape
+    def recipes_for(self, kind: Convolution) -> list[Recipe]:
+        if len(kind.lengths) != 2:
+            raise NotImplementedError(f"an image has 2 axes, not {len(kind.lengths)}")
+        m, n = kind.lengths
         radices = image_convolution.column_radices(m)
         if not radices:
             raise NotImplementedError(f"axis 0 of length {m} has no two radices up to 64")
         passes = (
             Pass(1, likeliest(1, n, self.forward), n // 2 + 1),
-            Pass(0, Recipe(self.columns.name, m, radices[0]), held[0]),
-            Pass(1, likeliest(1, n, self.inverse), held[1]),
+            Pass(0, self.columns.recipe(m, radices[0]), kind.held[0]),
+            Pass(1, likeliest(1, n, self.inverse), kind.held[1]),
         )
-        return [Recipe(self.name, math.prod(shape), passes=passes, held=held)]
+        return [Recipe(self.name, kind, passes=passes)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         rows, columns, back = (item.recipe for item in recipe.passes)
@@ -79,5 +79,5 @@ class ImageConvolution(PassAlgorithm):
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:
         rows, columns, _ = (item.recipe for item in recipe.passes)
         kind = PASS_NUMBERS[rows.algorithm]
-        kept = recipe.passes[1].kept, recipe.passes[2].kept
+        kept = recipe.kind.results
         return ((kind, rows.n, rows.radices, columns.n, columns.radices, *kept),)

@@ -20,6 +20,7 @@ from trnfft.planner.algorithms.four_step import (
     throughput,
 )
 from trnfft.planner.factorization import radix_lists
+from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Recipe
 
 SPLIT_SHORTEST = 2**15 + 1  # below, two transforms that SBUF holds are never slower
@@ -70,8 +71,8 @@ class LongBluestein(LongConvolution):
         ranked = sorted(lists, key=convolution_work)[: LONG_LISTS - 1]
         # the shortest list is among them
         found = list(dict.fromkeys([*ranked, *lists]))[:LONG_LISTS]
-        inner = [Recipe(self.inner.name, math.prod(radices), radices) for radices in found]
-        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+        inner = [self.inner.recipe(math.prod(radices), radices) for radices in found]
+        return [self.recipe(n, inner=recipe) for recipe in inner]
 
 
 def convolution_work(radices: tuple[int, ...]) -> float:
@@ -87,7 +88,13 @@ class SplitBluestein(LongConvolution):
     make_tables = staticmethod(split_bluestein.split_bluestein_tables)
     shortest, longest = SPLIT_SHORTEST, split_bluestein.MAX_SPLIT_CONVOLVED
     ahead = Ahead(300007, 1, "trn3")
-    short = (Recipe("split_bluestein", 601, inner=Recipe("split_four_step", 2730, (65, 3, 14))),)
+    short = (
+        Recipe(
+            "split_bluestein",
+            Transform((601,)),
+            inner=Recipe("split_four_step", Transform((2730,)), (65, 3, 14)),
+        ),
+    )
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return split_bluestein.split_bluestein_specs(recipe.n, inner_of(recipe).radices)
@@ -106,8 +113,8 @@ class SplitBluestein(LongConvolution):
                     lists = radix_lists(size, throughput, 1, PARTITIONS, spare=0)
                     found += [(split, *radices) for radices in lists]
         found = sorted(set(found), key=split_convolution_work)[:LONG_LISTS]
-        inner = [Recipe(self.inner.name, math.prod(radices), radices) for radices in found]
-        return [Recipe(self.name, n, inner=recipe) for recipe in inner]
+        inner = [self.inner.recipe(math.prod(radices), radices) for radices in found]
+        return [self.recipe(n, inner=recipe) for recipe in inner]
 
 
 def split_convolution_work(radices: tuple[int, ...]) -> float:

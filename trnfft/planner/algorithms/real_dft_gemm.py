@@ -8,8 +8,8 @@ from nki_kernels.fft import dft_gemm
 from nki_kernels.real import real_dft_gemm
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, OneMatrix
+from trnfft.planner.kinds import C2R, R2C
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import C2R, R2C
 
 
 class RealDftGemm(OneMatrix, LengthAlgorithm):

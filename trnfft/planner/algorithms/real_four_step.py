@@ -8,8 +8,8 @@ from nki_kernels.real import inverse_real_four_step, real_four_step, real_four_s
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
+from trnfft.planner.kinds import R2C
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import R2C
 
 SHORTEST = 4096  # below, real Stockham or, for few transforms, complex four-step is never slower
 LISTS = 3  # lists of radices for one length
@@ -37,7 +37,7 @@ class RealFourStep(LengthAlgorithm):
         return "" if self._radix_lists(n) else "has no two or three radices that the kernel takes"
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [Recipe(self.name, n, radices) for radices in self._radix_lists(n)[:LISTS]]
+        return [self.recipe(n, radices) for radices in self._radix_lists(n)[:LISTS]]
 
     def _radix_lists(self, n: int) -> list[tuple[int, ...]]:
         """Returns (R, C) or (R, L, C) with product n, lists with the least work first."""

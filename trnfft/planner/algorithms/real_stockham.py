@@ -8,8 +8,8 @@ from nki_kernels.real import real_stockham, real_stockham_tables
 from nki_sim.hardware import NeuronCore
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm, least_of
+from trnfft.planner.kinds import R2C
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import R2C
 
 REAL_PAIRS = 3  # pairs of radices for one length
 
@@ -49,7 +49,7 @@ class RealStockham(LengthAlgorithm):
         return sorted(fitting, key=rank)
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [Recipe(self.name, n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
+        return [self.recipe(n, radices) for radices in self._pairs(n)[:REAL_PAIRS]]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return self.make_specs(recipe.radices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,16 +15,17 @@ from nki_kernels.spectral import (
 from nki_kernels.spectral.layer import Layer
 from trnfft.planner import accuracy
 from trnfft.planner.algorithms.algorithm import Ahead, ShapeAlgorithm
+from trnfft.planner.kinds import SpectralGradients, SpectralLayer
+from trnfft.planner.kinds.spectral_layer import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import SPECTRAL, SPECTRAL_GRADIENTS, SPECTRAL_KEPT
+
+Spectral = SpectralLayer | SpectralGradients
 
 
 class SpectralConvolution(ShapeAlgorithm):
     """Spectral convolution of the channels of real data: a Fourier layer, or its gradients.
 
-    `held` of its recipes has the numbers of input and output channels, the lengths, and the kept
-    frequencies. `layout` is (1,) where negative frequencies come first in the weight. The inverse
-    direction is the convolution with the adjoint weight.
+    The inverse direction is the convolution with the adjoint weight.
     """
 
     has_stages = False
@@ -33,9 +33,13 @@ class SpectralConvolution(ShapeAlgorithm):
 
     def __init__(self, kind: str, dtype: str = "float32") -> None:
         self.kind, self.dtype = kind, dtype
-        samples = (3, 4, 24), (32, 32, 256), (2, 3, 12, 20), (16, 16, 16, 16)
-        # There is no kernel for three axes with bfloat16 operands.
-        self.samples = samples if dtype == "bfloat16" else (*samples, (2, 3, 6, 8, 12))
+        samples = [(3, 4, (24,)), (32, 32, (256,)), (2, 3, (12, 20)), (16, 16, (16, 16))]
+        if dtype != "bfloat16":  # there is no kernel for three axes with bfloat16 operands
+            samples.append((2, 3, (6, 8, 12)))
+        self.samples = tuple(
+            self._record(inputs, outputs, lengths, tuple(-(-n // 4) for n in lengths))
+            for inputs, outputs, lengths in samples
+        )
         self.name = kind if dtype == "float32" else f"{kind}_bf16"
         is_gradient = kind == SPECTRAL_GRADIENTS
         self.kernel = (
@@ -43,14 +47,21 @@ class SpectralConvolution(ShapeAlgorithm):
             if is_gradient
             else spectral_convolution.spectral_convolution
         )
-        self.ahead = Ahead((64, 64, 1024), 64, "trn1")
+        self.ahead = Ahead(self._record(64, 64, (1024,), (256,)), 64, "trn1")
+
+    def _record(
+        self, inputs: int, outputs: int, lengths: tuple[int, ...], kept: tuple[int, ...]
+    ) -> Spectral:
+        sizes = inputs, outputs, lengths, kept
+        if self.kind == SPECTRAL_GRADIENTS:
+            return SpectralGradients(*sizes)
+        return SpectralLayer(*sizes, keeps_spectra=self.kind == SPECTRAL_KEPT)
 
     @staticmethod
     def sizes(recipe: Recipe) -> Layer:
         """Returns the channels, the lengths and the kept frequencies."""
-        inputs, outputs, *rest = recipe.held
-        axes = len(rest) // 2
-        return Layer(inputs, outputs, tuple(rest[:axes]), tuple(rest[axes:]))
+        kind = recipe.kind
+        return Layer(kind.inputs, kind.outputs, kind.lengths, kind.kept)
 
     def inputs(self, recipe: Recipe, batch: int) -> list[tuple[int, ...]]:
         layer = self.sizes(recipe)
@@ -67,16 +78,10 @@ class SpectralConvolution(ShapeAlgorithm):
             return [found[0], shapes[-1], shapes[-1]]  # of the adjoint weight
         return found
 
-    def held_in(self, sample: tuple[int, ...]) -> tuple[int, ...]:
-        return (*sample[:2], *(-(-size // 4) for size in sample[2:]))
-
-    def orders(self, shape: tuple[int, ...], held: tuple[int, ...]) -> list[Recipe]:
-        """Returns the recipe for channels and lengths, of which the frequencies `held` are kept."""
-        if len(shape) not in (3, 4, 5) or len(held) != len(shape):
-            raise NotImplementedError(f"takes one to three axes, not {len(shape) - 2}")
-        lengths, counts = shape[2:], held[2:]
-        if held[:2] != shape[:2] or counts[-1] > lengths[-1] // 2 + 1:
-            raise NotImplementedError(f"shape {shape} has no frequencies {held}")
+    def recipes_for(self, kind: Spectral) -> list[Recipe]:
+        lengths, counts = kind.lengths, kind.kept
+        if len(lengths) not in (1, 2, 3):
+            raise NotImplementedError(f"takes one to three axes, not {len(lengths)}")
         if len(lengths) == 2:
             most = planes.MOST_SIGNED, planes.MOST_LAST
             if counts[0] > most[0] or counts[1] > most[1]:
@@ -90,7 +95,7 @@ class SpectralConvolution(ShapeAlgorithm):
                 raise NotImplementedError(
                     f"keeps up to {volumes.MOST_LAST} frequencies of the last of three axes"
                 )
-        return [Recipe(self.name, math.prod(shape), held=(*shape, *counts))]
+        return [Recipe(self.name, kind)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         layer = self.sizes(recipe)
@@ -98,7 +103,7 @@ class SpectralConvolution(ShapeAlgorithm):
 
     def tables(self, recipe: Recipe, inverse: bool = False, scale: float = 1.0) -> tuple[Any, ...]:
         layer, is_gradient = self.sizes(recipe), self.kind == SPECTRAL_GRADIENTS
-        options = bool(recipe.layout), scale, is_gradient, self.dtype
+        options = recipe.kind.negative_first, scale, is_gradient, self.dtype
         return spectral_tables.spectral_tables(layer.lengths, layer.counts, *options)
 
     def settings(self, recipe: Recipe, inverse: bool = False) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from trnfft.planner import accuracy, tables
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput
 from trnfft.planner.factorization import prime_factors, radix_lists
+from trnfft.planner.kinds import Transform
 from trnfft.planner.plan import Recipe
 
 SHORTEST = 2**19 + 1  # below, a transform that SBUF holds is never slower
@@ -28,8 +29,8 @@ class SplitFourStep(LengthAlgorithm):
     shortest, longest = SHORTEST, split_four_step.MAX_SPLIT_LENGTH
     ahead = Ahead(600000, 1, "trn3")
     short = (
-        Recipe("split_four_step", 4096, (16, 16, 16)),
-        Recipe("split_four_step", 11520, (6, 16, 3, 40)),
+        Recipe("split_four_step", Transform((4096,)), (16, 16, 16)),
+        Recipe("split_four_step", Transform((11520,)), (6, 16, 3, 40)),
     )
 
     def why_not_inside(self, n: int) -> str:
@@ -44,7 +45,7 @@ class SplitFourStep(LengthAlgorithm):
         return ""
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [Recipe(self.name, n, radices) for radices in likeliest_radices(n)]
+        return [self.recipe(n, radices) for radices in likeliest_radices(n)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return split_four_step.split_four_step_specs(recipe.radices)

@@ -33,7 +33,7 @@ class Stockham(MatrixAlgorithm):
 
     def recipes(self, n: int) -> list[Recipe]:
         lists = radix_lists(n, stage_work, RADIX_LISTS, stage.MAX_RADIX)
-        return [Recipe(self.name, n, radices) for radices in lists]
+        return [self.recipe(n, radices) for radices in lists]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return stockham.stockham_specs(recipe.radices, self.dtype, self.refined)

@@ -28,7 +28,7 @@ class StridedStockham(LengthAlgorithm):
         return list(strided_stockham.radix_pairs(n))
 
     def recipes(self, n: int) -> list[Recipe]:
-        return [Recipe(self.name, n, radices) for radices in self._lists(n)]
+        return [self.recipe(n, radices) for radices in self._lists(n)]
 
     def table_specs(self, recipe: Recipe) -> tuple[Any, ...]:
         return strided_stockham.strided_stockham_specs(recipe.radices)

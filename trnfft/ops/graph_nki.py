@@ -10,9 +10,9 @@ import torch
 
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.nki import Nki
+from trnfft.ops.reference import reference
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Recipe
-from trnfft.planner.problem import C2R, R2C
 
 
 def tables_of(
@@ -49,10 +49,7 @@ class GraphNki(Nki):
 
 
 class Rehearsal(Nki):
-    """Follows the kernels' steps on tensors without data, to find the tables that launches need.
-
-    Results of transforms have their shapes, those of other recipes have no meaning.
-    """
+    """Follows the kernels' steps on tensors without data, to find the tables that launches need."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__("nki")
@@ -64,12 +61,7 @@ class Rehearsal(Nki):
     ) -> list[torch.Tensor]:
         found = self._tables(recipe, inverse, scale, self.device)
         self.tables += [item for item in found if isinstance(item, torch.Tensor)]
-        kind, shape = ALGORITHMS[recipe.algorithm].kind, list(x[0].shape)
-        if kind == R2C:
-            shape[-1] = shape[-1] // 2 + 1
-        if kind == C2R:
-            shape[-1] = recipe.held[-1] if recipe.held else recipe.n
-        return [x[0].new_empty(shape)] * (1 if kind == C2R else 2)
+        return reference(recipe, x, inverse, scale)
 
     def _check(self, x: torch.Tensor) -> None:
         pass

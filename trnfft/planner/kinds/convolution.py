@@ -1,0 +1,54 @@
+"""The kind of convolutions of real rows or images with a filter, by the filter's spectrum."""
+
+from __future__ import annotations
+
+import math
+
+from trnfft.planner.kinds.kind import Counts, checked_shape, number_of
+from trnfft.planner.kinds.padded import Padded
+
+CONVOLUTION = "convolution"
+
+
+class Convolution(Padded, tag=CONVOLUTION, frozen=True):
+    """A circular convolution of real rows (n,), or of images padded to (m, n).
+
+    The filter is given by its spectrum, which is the same for the batch. See `docs/convolution.md`.
+
+    Attributes:
+        lengths: lengths of the transforms.
+        data: sizes of the data; () where they are `lengths`.
+        kept: sizes of the part of the result that is kept; () where they are those of the data.
+    """
+
+    kept: Counts = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kept != ():
+            self._check(kept=checked_shape)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The sizes of the part of the result that is kept."""
+        return self.kept or self.held
+
+    @property
+    def name(self) -> str:
+        return CONVOLUTION
+
+    @property
+    def title(self) -> str:
+        return "convolution of real data"
+
+    @property
+    def priced(self) -> Convolution:
+        data = self.data if len(self.lengths) > 1 else ()
+        return Convolution(self.lengths, data)
+
+    def work(self, batch: int) -> str:
+        size = " x ".join(map(str, self.lengths))
+        return f"{number_of(batch, 'convolution')} of {size} points"
+
+    def least_bytes(self, batch: int) -> int:
+        return batch * 4 * (math.prod(self.held) + math.prod(self.results))

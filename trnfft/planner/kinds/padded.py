@@ -1,0 +1,61 @@
+"""What transforms and convolutions share: lengths, and the sizes of data that zeros extend."""
+
+from __future__ import annotations
+
+from operator import gt
+
+from msgspec import structs
+
+from trnfft.checks import shown
+from trnfft.planner.kinds.kind import Counts, KindRecord, checked_shape
+
+
+class Padded(KindRecord, frozen=True):
+    """Rows or arrays of data that zeros at the end may extend.
+
+    Attributes:
+        lengths: the length along each transformed axis.
+        data: sizes of the data before zeros extend it to `lengths`; () where they are the same.
+    """
+
+    lengths: Counts
+    data: Counts = ()
+
+    def __post_init__(self) -> None:
+        self._check(lengths=checked_shape)
+        if self.data != ():
+            structs.force_setattr(self, "data", _checked_data(self.data, self.lengths))
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The sizes of the data, whether or not zeros extend it."""
+        return self.data or self.lengths
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.lengths
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return self.held
+
+    @property
+    def is_rows(self) -> bool:
+        return len(self.lengths) == 1 and not self.data
+
+    @property
+    def size(self) -> str:
+        if self.is_rows:
+            return f"N = {self.lengths[0]}"
+        size = " x ".join(map(str, self.lengths))
+        return f"{size} for {' x '.join(map(str, self.data))}" if self.data else size
+
+
+def _checked_data(data: object, lengths: tuple[int, ...]) -> tuple[int, ...]:
+    found = checked_shape("data", data)
+    if len(found) != len(lengths) or any(map(gt, found, lengths)):
+        raise ValueError(
+            f"argument 'data' is {shown(found)}, allowed are {len(lengths)} sizes up to "
+            f"{shown(lengths)}"
+        )
+    return () if found == lengths else found

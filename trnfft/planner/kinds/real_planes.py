@@ -1,0 +1,48 @@
+"""The kind of real planes, of whose transform only the real part is kept, as FNet mixes tokens.
+
+A separate launch transforms the planes to half spectra, which torch extends: one operation mirrors
+both parts of half a spectrum, one joins and copies a part.
+"""
+
+from __future__ import annotations
+
+from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one, number_of
+from trnfft.planner.kinds.transform import R2C, Transform
+
+REAL_PLANES = "real_planes"
+
+
+class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
+    """The real part of the transform of real planes. See `docs/layers.md`.
+
+    Attributes:
+        rows, columns: sizes of a plane.
+    """
+
+    rows: Count
+    columns: Count
+
+    def __post_init__(self) -> None:
+        self._check(rows=at_least_one, columns=at_least_one)
+
+    @property
+    def name(self) -> str:
+        return REAL_PLANES
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.rows, self.columns
+
+    @property
+    def title(self) -> str:
+        return "real part of the FFT of real data"
+
+    def work(self, batch: int) -> str:
+        return f"real part of {number_of(batch, 'transform')} of {self.size} points"
+
+    def least_bytes(self, batch: int) -> int:
+        return 8 * batch * self.points
+
+    def separate(self, batch: int) -> Separate:
+        planes = Launched(Transform(self.sizes, part=R2C), batch)
+        return Separate((planes,), 2, 4 * batch * self.points)

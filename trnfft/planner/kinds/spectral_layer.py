@@ -1,0 +1,187 @@
+"""The kinds of a neural operator's Fourier layer, and of its gradients.
+
+Separate launches of a layer are two transforms:
+
+    X = rfftn(x),  kept frequencies of X,  Y = mixed channels,  Y among zeros,  y = irfftn(Y)
+
+torch cuts the kept frequencies out of half a spectrum, multiplies and adds four products of real
+parts, and writes the result among zeros: two operations each that cut and spread, four products and
+two sums. Gradients are transforms of dy back and forth, the mixing by the adjoint weight, and the
+product of the kept spectra, which is four more products and two more sums.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import gt
+
+from msgspec import structs
+from typing_extensions import Self
+
+from trnfft.checks import shown
+from trnfft.planner import accuracy
+from trnfft.planner.kinds.kind import (
+    Count,
+    Counts,
+    KindRecord,
+    Launched,
+    Separate,
+    at_least_one,
+    checked_flag,
+    checked_shape,
+    number_of,
+)
+from trnfft.planner.kinds.transform import C2R, R2C, Transform
+
+SPECTRAL, SPECTRAL_KEPT = "spectral_convolution", "spectral_convolution_kept"
+SPECTRAL_GRADIENTS = "spectral_gradients"
+
+
+class _Spectral(KindRecord, frozen=True):
+    """What a layer and its gradients share.
+
+    Attributes:
+        inputs, outputs: numbers of channels.
+        lengths: points along each axis.
+        kept: frequencies that are kept along each axis, of both signs but along the last.
+        negative_first: whether negative frequencies come first in the weight. This changes tables,
+            but no price.
+    """
+
+    inputs: Count
+    outputs: Count
+    lengths: Counts
+    kept: Counts
+    negative_first: bool = False
+
+    def __post_init__(self) -> None:
+        self._check(inputs=at_least_one, outputs=at_least_one)
+        self._check(lengths=checked_shape, kept=checked_shape, negative_first=checked_flag)
+        most = (*self.lengths[:-1], self.lengths[-1] // 2 + 1)
+        if len(self.kept) != len(self.lengths) or any(map(gt, self.kept, most)):
+            raise ValueError(
+                f"argument 'kept' is {shown(self.kept)}, allowed are {len(self.lengths)} numbers "
+                f"up to {most}"
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.inputs, self.outputs, *self.lengths
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return *self.sizes, *self.kept
+
+    @property
+    def size(self) -> str:
+        points = f"{' x '.join(map(str, self.lengths))} points"
+        frequencies = f"{' x '.join(map(str, self.kept))} frequencies"
+        return f"{self.inputs} to {self.outputs} channels, {points}, {frequencies}"
+
+    @property
+    def priced(self) -> Self:
+        return structs.replace(self, negative_first=False) if self.negative_first else self
+
+    @property
+    def transformed(self) -> tuple[int, ...]:
+        return self.lengths
+
+    def work(self, batch: int) -> str:
+        size = " x ".join(map(str, self.lengths))
+        return f"{number_of(batch, 'sample')} of {size} points"
+
+    @property
+    def frequencies(self) -> int:
+        """How many frequencies of a channel are kept."""
+        return math.prod(self.kept)
+
+    @property
+    def _weight(self) -> int:
+        return self.inputs * self.outputs * self.frequencies
+
+    def _data(self, batch: int) -> int:
+        return batch * (self.inputs + self.outputs) * math.prod(self.lengths)
+
+    def _spectra(self, batch: int) -> int:
+        return batch * 2 * self.inputs * self.frequencies
+
+    def _launches(self, batch: int, first: int, last: int) -> tuple[Launched, ...]:
+        """Returns the transforms of `first` channels, and back those of `last` channels."""
+        return (
+            Launched(Transform(self.lengths, part=R2C), batch * first),
+            Launched(Transform(self.lengths, part=C2R), batch * last, inverse=True),
+        )
+
+    def _mixed(self, batch: int, first: int, last: int) -> int:
+        """Returns the numbers that torch moves between these transforms."""
+        half = math.prod(self.lengths[:-1]) * (self.lengths[-1] // 2 + 1)
+        x, y = batch * first * self.frequencies, batch * last * self.frequencies
+        cut, spread = 4 * x, 2 * (y + batch * last * half)
+        return cut + self._products(batch) + 6 * y + spread
+
+    def _products(self, batch: int) -> int:
+        return 4 * (batch * (self.inputs + self.outputs) * self.frequencies + self._weight)
+
+    @property
+    def _mixing_error(self) -> float:
+        return accuracy.matrix_error(2 * self.inputs)
+
+
+class SpectralLayer(_Spectral, tag=SPECTRAL, frozen=True):
+    """A Fourier layer: spectral convolution of the channels of real data. See `docs/layers.md`.
+
+    Attributes:
+        inputs, outputs: numbers of channels.
+        lengths: points along each axis.
+        kept: frequencies that are kept along each axis, of both signs but along the last.
+        negative_first: whether negative frequencies come first in the weight.
+        keeps_spectra: whether the kept spectra are a result, too, as gradients need them.
+    """
+
+    keeps_spectra: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check(keeps_spectra=checked_flag)
+
+    @property
+    def name(self) -> str:
+        return SPECTRAL_KEPT if self.keeps_spectra else SPECTRAL
+
+    @property
+    def title(self) -> str:
+        return f"spectral convolution{' that keeps spectra' if self.keeps_spectra else ''}"
+
+    def least_bytes(self, batch: int) -> int:
+        spectra = self._spectra(batch) if self.keeps_spectra else 0
+        return 4 * (self._data(batch) + spectra + 2 * self._weight)
+
+    def separate(self, batch: int) -> Separate:
+        way = self.inputs, self.outputs
+        numbers = self._mixed(batch, *way)
+        return Separate(self._launches(batch, *way), 10, numbers, self._mixing_error)
+
+
+class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
+    """The gradients of a Fourier layer, from that of its result and the kept spectra.
+
+    Attributes:
+        inputs, outputs, lengths, kept, negative_first: of the layer, see `SpectralLayer`.
+    """
+
+    @property
+    def name(self) -> str:
+        return SPECTRAL_GRADIENTS
+
+    @property
+    def title(self) -> str:
+        return "gradients of a spectral convolution"
+
+    def least_bytes(self, batch: int) -> int:
+        return 4 * (self._data(batch) + self._spectra(batch) + 4 * self._weight)
+
+    def separate(self, batch: int) -> Separate:
+        way = self.outputs, self.inputs
+        of_weight = self._products(batch) + 6 * self._weight
+        numbers = self._mixed(batch, *way) + of_weight
+        return Separate(self._launches(batch, *way), 16, numbers, self._mixing_error)

@@ -1,0 +1,48 @@
+"""The kind of transforms: of rows or of arrays, of complex data, or of or to real data."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from trnfft.planner.kinds.kind import number_of
+from trnfft.planner.kinds.padded import Padded
+
+Part = Literal["c2c", "r2c", "c2r"]
+C2C: Part = "c2c"
+R2C: Part = "r2c"
+C2R: Part = "c2r"
+_TITLES = {C2C: "FFT", R2C: "FFT of real data", C2R: "FFT to real data"}
+
+
+class Transform(Padded, tag="transform", frozen=True):
+    """A transform of rows or arrays.
+
+    Attributes:
+        lengths: the length along each transformed axis; for "c2r", of the result.
+        data: sizes of the data before zeros extend it to `lengths`; for "c2r", of the part of the
+            result that is kept. () where they are the same.
+        part: "c2c" for complex data, "r2c" for half spectra of real data, "c2r" for their inverse.
+    """
+
+    part: Part = C2C
+
+    @property
+    def name(self) -> str:
+        return self.part
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.part]
+
+    def work(self, batch: int) -> str:
+        size = " x ".join(map(str, self.lengths))
+        return f"{number_of(batch, 'transform')} of {size} points"
+
+    def least_bytes(self, batch: int) -> int:
+        numbers, last = math.prod(self.held), self.lengths[-1]
+        if self.part == C2C:
+            numbers *= 2
+        else:
+            last = last // 2 + 1
+        return batch * 4 * (numbers + 2 * math.prod(self.lengths[:-1]) * last)
