@@ -225,10 +225,9 @@ def test_the_tables_of_layers():
         ((16, 16), (32, 32, 32), (16, 16, 8), 4),
     )
     rows = table_below(text, "The table has modelled times on one core, without launches: of the")
-    for (channels, lengths, kept, batch), row in zip(
-        layers, zip(rows[::2], rows[1::2], strict=True), strict=True
-    ):
-        for of_kind, record in zip(row, (SpectralLayer, SpectralGradients), strict=True):
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    for (channels, lengths, kept, batch), pair in zip(layers, pairs, strict=True):
+        for of_kind, record in zip(pair, (SpectralLayer, SpectralGradients), strict=True):
             kind = record(*channels, lengths, kept)
             assert of_kind[2:] == [
                 both_ways(plan_for(kind, batch=batch, target=chip, cores=1))

@@ -19,8 +19,7 @@ from tests.trnfft.samples import native, random, single
 from trnfft import config
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
-from trnfft.planner.kinds import Transform
-from trnfft.planner.problem import C2C, R2C
+from trnfft.planner.kinds import C2C, R2C, Transform
 
 SHORT = (*range(1, 13), 15, 16, 25, 45, 64)
 OTHERS = tuple(n for n in range(1, 65) if n not in SHORT)

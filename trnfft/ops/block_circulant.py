@@ -31,10 +31,11 @@ from trnfft.complex.products import bilinear_parts
 from trnfft.complex.tensor import is_transformed, not_vectorized
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
+from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
+from trnfft.planner import kinds
 
 if TYPE_CHECKING:
-    from trnfft.planner.kinds import BlockCirculant
     from trnfft.planner.plan import Recipe
 
 
@@ -84,17 +85,16 @@ def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
     return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
 
 
-def _recipe(shape: tuple[int, ...], rows: int, gradients: bool) -> Recipe[BlockCirculant]:
+def _recipe(shape: tuple[int, ...], rows: int, gradients: bool) -> Recipe[kinds.BlockCirculant]:
     """Returns the recipe of the product, or of its gradients.
 
     Raises:
         NotImplementedError: no kernel computes it.
     """
-    from trnfft.planner.kinds import BlockCirculant  # here: only its users load the kernels
-    from trnfft.planner.planner import plan_for
+    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
 
     p, q, k = shape
-    return plan_for(BlockCirculant(p, q, k, gradients), batch=rows).recipe
+    return plan_for(kinds.BlockCirculant(p, q, k, gradients), batch=rows).recipe
 
 
 def _has_plan(rows: int, shape: tuple[int, ...]) -> bool:
@@ -291,6 +291,7 @@ def _sum(x: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
 # What the kernels return, by products with their tables: `trnfft.ops.reference`.
 
 
+@reference_of(kinds.BlockCirculant)
 def reference(
     recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
 ) -> list[torch.Tensor]:

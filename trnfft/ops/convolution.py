@@ -19,7 +19,9 @@ from trnfft.backends.backend import Parts
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
+from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
@@ -122,6 +124,7 @@ def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
     return made_of(ordered(h.real), ordered(h.imag), h)
 
 
+@reference_of(kinds.Convolution)
 def reference(recipe: Recipe, x: Parts, inverse: bool, scale: float) -> list[torch.Tensor]:
     """Returns what the kernel of a recipe returns, by torch.fft: see `trnfft.ops.reference`."""
     return [_convolved_images(recipe, x) if recipe.passes else _convolved_rows(recipe, x)]
@@ -152,8 +155,7 @@ def _convolve_rows(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, n: int, kept: int, backend: str
 ) -> torch.Tensor:
     """Computes `convolve_rows`."""
-    from trnfft.planner.kinds import Convolution  # here: only its users load the kernels
-    from trnfft.planner.planner import plan_for
+    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
 
     lead = torch.broadcast_shapes(x.shape[:-1], real.shape[:-1])
     rows = x.expand(*lead, -1).reshape(-1, x.shape[-1])
@@ -161,7 +163,7 @@ def _convolve_rows(
     if real.shape[:-1].numel() > 1:
         spectra = [part.expand(*lead, -1) for part in spectra]
     spectra = [part.reshape(-1, part.shape[-1]) for part in spectra]
-    kind = Convolution((n,), (x.shape[-1],), (kept,))
+    kind = kinds.Convolution((n,), (x.shape[-1],), (kept,))
     recipe = plan_for(kind, batch=rows.shape[0]).recipe
     (y,) = named(backend).run(recipe, (rows, *spectra))
     return owned(y.reshape(*lead, -1))
@@ -177,12 +179,11 @@ def _convolve_images(
     backend: str,
 ) -> torch.Tensor:
     """Computes `convolve_images`."""
-    from trnfft.planner.kinds import Convolution  # here: only its users load the kernels
-    from trnfft.planner.planner import plan_for
+    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
 
     images = x.reshape(-1, *x.shape[-2:])
     spectra = [part.reshape(-1, *part.shape[-2:]) for part in (real, imag)]
-    kind = Convolution(tuple(padded), tuple(x.shape[-2:]), tuple(kept))
+    kind = kinds.Convolution(tuple(padded), tuple(x.shape[-2:]), tuple(kept))
     recipe = plan_for(kind).recipe
     (y,) = named(backend).run(recipe, (images, *spectra))
     return owned(y.reshape(*x.shape[:-2], *kept))

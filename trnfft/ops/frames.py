@@ -35,10 +35,11 @@ from trnfft.complex.tensor import (
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.overlap import cut_frames, overlap_add
+from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
+from trnfft.planner import kinds
 
 if TYPE_CHECKING:
-    from trnfft.planner import kinds
     from trnfft.planner.plan import Recipe
 
 
@@ -173,8 +174,6 @@ def recipe_for(count: int, frames: Frames) -> Any:
 
 def _kind(frames: Frames) -> kinds.Frames:
     """Returns the planner's record, of which Dynamo can make none."""
-    from trnfft.planner import kinds  # only its users load the planner
-
     powers: tuple[kinds.Power | None, ...] = (None, 1, 2)
     return kinds.Frames(frames.n, frames.hop, powers[frames.power], frames.bands)
 
@@ -215,6 +214,7 @@ def _recipe(x: Sequence[int], frames: Frames) -> Any:
 # What a kernel reads and writes.
 
 
+@reference_of(kinds.Frames)
 def reference(
     recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
 ) -> list[torch.Tensor]:

@@ -19,7 +19,9 @@ from trnfft import config
 from trnfft.backends.choice import backend_for, named
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
+from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2c, owned
+from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
@@ -76,18 +78,18 @@ def _kernel_backend(x: torch.Tensor) -> str:
 
 def _recipe(x: torch.Tensor) -> Any:
     """Returns the recipe of the kernel, or None where a transform is cheaper."""
-    from trnfft.planner.kinds import RealPlanes  # only its users load the kernels
-    from trnfft.planner.planner import plan_for
+    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
     rows, columns = x.shape[-2:]
     try:
-        plan = plan_for(RealPlanes(rows, columns), batch=x.numel() // (rows * columns))
+        plan = plan_for(kinds.RealPlanes(rows, columns), batch=x.numel() // (rows * columns))
     except NotImplementedError:
         return None
     return None if plan.algorithm == SEPARATE else plan.recipe
 
 
+@reference_of(kinds.RealPlanes)
 def reference(
     recipe: Recipe, x: Sequence[torch.Tensor], inverse: bool, scale: float
 ) -> list[torch.Tensor]:

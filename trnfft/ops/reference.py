@@ -1,4 +1,4 @@
-"""What a launch returns, computed by torch: one function a kind, beside the operator of the kind.
+"""What a launch returns, computed by torch: one function a kind, in the file of its operator.
 
 Checks of models have these references in place of the kernels, graphs know the shapes of results by
 them on tensors without data, and tests compare kernels with them.
@@ -7,47 +7,30 @@ them on tensors without data, and tests compare kernels with them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.torch_native import TorchNative
-from trnfft.ops import (
-    block_circulant,
-    convolution,
-    frames,
-    real_fft2,
-    spectral_convolution,
-)
 from trnfft.planner import kinds
-from trnfft.planner.plan import Recipe
+
+if TYPE_CHECKING:
+    from trnfft.planner.plan import Recipe
+
+Reference = Callable[["Recipe", Parts, bool, float], list[torch.Tensor]]
+
+_references: dict[type[Any], Reference] = {}
 
 
-def _transform(recipe: Recipe, x: Parts, inverse: bool, scale: float) -> list[torch.Tensor]:
-    """Transforms data, to which zeros are added, or of whose result a part is kept."""
-    kind = recipe.kind
-    assert isinstance(kind, kinds.Transform)
-    if kind.data and kind.part != kinds.C2R:
-        missing = [n - m for n, m in zip(kind.lengths, kind.data, strict=True)]
-        zeros = [n for size in reversed(missing) for n in (0, size)]
-        x = tuple(torch.nn.functional.pad(part, zeros) for part in x)
-    call = Call(kind.part, inverse, kind.lengths, (), scale, "fast")
-    results = getattr(TorchNative(), kind.part)(x, call)
-    if kind.data and kind.part == kinds.C2R:
-        return [y[(..., *map(slice, kind.data))] for y in results]
-    return list(results)
+def reference_of(*records: type[Any]) -> Callable[[Reference], Reference]:
+    """Returns a decorator for the reference of kinds, which the file of their operator has."""
 
+    def register(function: Reference) -> Reference:
+        _references.update(dict.fromkeys(records, function))
+        return function
 
-_REFERENCES: dict[type[Any], Callable[..., list[torch.Tensor]]] = {
-    kinds.Transform: _transform,
-    kinds.Convolution: convolution.reference,
-    kinds.BlockCirculant: block_circulant.reference,
-    kinds.SpectralLayer: spectral_convolution.reference,
-    kinds.SpectralGradients: spectral_convolution.reference,
-    kinds.Frames: frames.reference,
-    kinds.RealPlanes: real_fft2.reference,
-}
+    return register
 
 
 def reference(
@@ -61,4 +44,19 @@ def reference(
         inverse: the direction; for a spectral convolution, whether the weight is the adjoint one.
         scale: a factor on transforms.
     """
-    return _REFERENCES[type(recipe.kind)](recipe, x, inverse, scale)
+    return _references[type(recipe.kind)](recipe, x, inverse, scale)
+
+
+@reference_of(kinds.Transform)
+def _transform(recipe: Recipe, x: Parts, inverse: bool, scale: float) -> list[torch.Tensor]:
+    """Transforms data, to which zeros are added, or of whose result a part is kept."""
+    kind = recipe.kind
+    if kind.data and kind.part != kinds.C2R:
+        missing = [n - m for n, m in zip(kind.lengths, kind.data, strict=True)]
+        zeros = [n for size in reversed(missing) for n in (0, size)]
+        x = tuple(torch.nn.functional.pad(part, zeros) for part in x)
+    call = Call(kind.part, inverse, kind.lengths, (), scale, "fast")
+    results = getattr(TorchNative(), kind.part)(x, call)
+    if kind.data and kind.part == kinds.C2R:
+        return [y[(..., *map(slice, kind.data))] for y in results]
+    return list(results)

@@ -35,7 +35,9 @@ from trnfft.complex.products import bilinear_parts
 from trnfft.complex.tensor import keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
+from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
+from trnfft.planner import kinds
 
 if TYPE_CHECKING:
     from trnfft.planner.plan import Recipe
@@ -143,11 +145,10 @@ def _backward_step(
     if recipe is None:
         if config.get_precision() != "fast":
             return ""
-        from trnfft.planner.kinds import SpectralGradients  # here: only its users load the planner
         from trnfft.planner.plan import Recipe
 
         neuron_launches.SEVERAL[_BY_TRANSFORMS] = _gradients_by_launches
-        layer = SpectralGradients(inputs, outputs, x[2:], tuple(counts), is_centered)
+        layer = kinds.SpectralGradients(inputs, outputs, x[2:], tuple(counts), is_centered)
         recipe = Recipe(_BY_TRANSFORMS, layer)
     return neuron_launches.Step(recipe, inverse=not keeps).text()
 
@@ -168,16 +169,15 @@ def _recipe(
     x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, kind: Kind = ""
 ) -> Recipe | None:
     """Returns the recipe of the kernel for these shapes, or None where transforms are cheaper."""
-    from trnfft.planner.kinds import SpectralGradients, SpectralLayer  # only users load kernels
-    from trnfft.planner.planner import plan_for
+    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
     from trnfft.planner.separate import SEPARATE
 
     sizes = weight[0], weight[1], x[2:], weight[2:], is_centered
     try:
         layer = (
-            SpectralGradients(*sizes)
+            kinds.SpectralGradients(*sizes)
             if kind == "gradients"
-            else SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
+            else kinds.SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
         )
         plan = plan_for(layer, batch=x[0], precision=config.get_precision())
     except NotImplementedError:
@@ -300,6 +300,7 @@ def _product_of_parts(sum: str, x: Parts, y: Parts) -> Parts:
     return bilinear_parts(partial(torch.einsum, sum), x, y)
 
 
+@reference_of(kinds.SpectralLayer, kinds.SpectralGradients)
 def reference(
     recipe: Recipe, x: tuple[torch.Tensor, ...], inverse: bool, scale: float
 ) -> list[torch.Tensor]:

@@ -265,4 +265,4 @@ def test_long_frames_are_transforms():
 )
 def test_bad_arguments_of_a_plan(hop, options, message):
     with pytest.raises(ValueError, match=f"argument {message}"):
-        planner.plan_for(Frames(64, hop), **options)
+        Frames(64, hop, **options)

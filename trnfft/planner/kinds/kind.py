@@ -11,14 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
 from trnfft.checks import check_flag, index, shown
-
-if TYPE_CHECKING:
-    from trnfft.planner.kinds.transform import Transform
 
 Count = Annotated[int, Meta(ge=1, le=2**62)]
 Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
@@ -28,7 +25,7 @@ Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]
 class Launched:
     """A transform that is a launch of its own, of `batch` rows or arrays."""
 
-    transform: Transform
+    transform: KindRecord
     batch: int
     inverse: bool = False
 
