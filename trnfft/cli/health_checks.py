@@ -289,6 +289,10 @@ def _of_auto(device: str) -> tuple[str, str]:
         return choose_backend(torch.device(DEVICES[device]))
 
 
+def _auto(device: str) -> str:
+    return ": ".join(_of_auto(device))
+
+
 # Plans
 
 
@@ -487,9 +491,7 @@ SECTIONS: dict[str, dict[str, Callable[[], str]]] = {
         "LNC": _degree,
         COMPILER_VARIABLE: _compiler_flags,
     },
-    'Backend "auto"': {
-        f"{name} tensors": lambda name=name: ": ".join(_of_auto(name)) for name in DEVICES
-    },
+    'Backend "auto"': {f"{name} tensors": partial(_auto, name) for name in DEVICES},
     "Remembered plans": {
         "your folder": _folder,
         **{chip: partial(_plans, chip) for chip in hardware.NAMES},
