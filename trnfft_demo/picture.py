@@ -57,13 +57,11 @@ class Picture:
         name: name of the file, or of the built-in picture.
         light: [C, H, W], with C = 1 for a grey picture; not multiplied by `alpha`.
         alpha: [H, W], from 0 (transparent) to 1; None where the file has no alpha channel.
-        is_clipped: whether the file (PNG, JPEG) has clipped light at white, which is 1.
     """
 
     name: str
     light: Pixels
     alpha: Pixels | None = None
-    is_clipped: bool = False
 
     def on_black(self) -> Pixels:
         """Returns the light [C, H, W] that is seen of the picture on a black ground."""
@@ -84,7 +82,7 @@ def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
     with reading(path, _READERS, PictureError) as file:
         light, alpha = _READERS[path.suffix.lower()](file)
         _check(light)
-    return Picture(name, light, alpha, is_clipped=path.suffix.lower() in _CLIPPED)
+    return Picture(name, light, alpha)
 
 
 def write_picture(light: Pixels, file: BinaryIO, out: Path, alpha: Pixels | None = None) -> None:
@@ -119,11 +117,6 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path, alpha: Pixels | None
     if alpha is not None:
         codes.append(np.rint(255 * alpha).astype(np.uint8))
     Image.fromarray(codes[0] if len(codes) == 1 else np.stack(codes, -1)).save(file, format="PNG")
-
-
-def keeps_alpha(out: Path) -> bool:
-    """Returns whether a file of this name is written with an alpha channel."""
-    return out.suffix.lower() == ".png"
 
 
 def check_writable(out: Path, channels: int) -> None:
@@ -350,5 +343,4 @@ _READERS = {
     ".exr": _read_light,
     ".hdr": _read_hdr,
 }
-_CLIPPED = (".png", ".jpg", ".jpeg")
 _LIBRARY_NAMES = {".exr": "OpenEXR", ".hdr": "Radiance"}

@@ -27,15 +27,14 @@ from trnfft.namesake import refuse_namesake
 COMMANDS = {
     "spectrum": "Shows one kernel launch on a simulated NeuronCore: the spectrum of a recording.",
     "plan": "Shows how the planner computes a transform, what that costs, and what it rejected.",
-    "bloom": "Adds the glow of its lights to a picture, by a convolution in linear light.",
     "doctor": "Checks what is installed, which backend runs and why, and says what to do.",
     "check": "Tests transforms over many devices here, and measures how long they take.",
     "check-model": "Tells which operations of a PyTorch model fail on Trainium, and how many "
     "launches it takes.",
 }
 
-# The commands whose modules are in trnfft_demo. Nothing else of that package is known here.
-OF_DEMO = ("spectrum", "bloom")
+# The command whose module is in trnfft_demo. Nothing else of that package is known here.
+OF_DEMO = ("spectrum",)
 
 
 class LazyCommand(TyperCommand):
