@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated, Any, NoReturn
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from trnfft.distributed.check.self_test import Report, Result
 
 POINTS = 1 << 20
 NPROC = 4
@@ -57,13 +61,13 @@ def check(
         return
     found = reports[0]
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(asdict(found), indent=1))
     else:
         Console().print(screen(found))
-    _end(0 if found["verdict"] == "ok" else 1)
+    _end(0 if found.verdict == "ok" else 1)
 
 
-def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
+def _reports(nproc: int | None, device: str, points: int) -> list[Report] | None:
     """Returns the reports of all processes; None in all processes but the first."""
     from trnfft.distributed.check import processes, self_test
 
@@ -94,22 +98,20 @@ def _end(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def screen(found: dict[str, Any]) -> Group:
-    """Returns the report of `self_test.run` as tables and sentences."""
-    hosts, results = found["hosts"], list(enumerate(found["results"], 1))
-    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
+def screen(found: Report) -> Group:
+    """Returns the report as tables and sentences."""
+    results = list(enumerate(found.results, 1))
+    where = found.hosts[0] if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
     heading = (
-        f"trnfft {found['version']}: {found['processes']} processes on {where}, device "
-        f"{found['device']}, group {found['group']}, backend {found['backend']}, precision "
-        f"{found['precision']}"
+        f"trnfft {found.version}: {found.processes} processes on {where}, device {found.device}, "
+        f"group {found.group}, backend {found.backend}, precision {found.precision}"
     )
     problems = [
-        Text(f"{number} {one['function']}: {one['problem']}", "red")
+        Text(f"{number} {one.function}: {one.problem}", "red")
         for number, one in results
-        if one["status"] != "ok"
+        if one.status != "ok"
     ]
     columns = ("", "", "transform", "of", "processes", "split along")
-    shares = list(found["shares"])
     parts: list[RenderableType] = [
         escape(heading),
         "",
@@ -119,67 +121,66 @@ def screen(found: dict[str, Any]) -> Group:
         "Times measured here:",
         _table(
             ("", "transform"),
-            ("ms", *shares, "ratio", "MB", "GB/s"),
-            [_times(number, one, shares) for number, one in results if one["seconds"] is not None],
+            ("ms", *found.shares, "ratio", "MB", "GB/s"),
+            [_times(number, one) for number, one in results if one.seconds is not None],
         ),
     ]
-    if found["links"]:
-        rows = [_link(one) for one in found["links"]]
+    if found.links:
+        rows = [(one.name, *_of_link(one.seconds, one.bytes)) for one in found.links]
         table = _table(("",), ("ms", "MB", "GB/s"), rows)
         parts += ["", "An all-to-all alone, measured here:", table]
     return Group(*parts, "", *_verdict(found))
 
 
-def _result(number: int, one: dict[str, Any]) -> tuple[str, ...]:
+def _result(number: int, one: Result) -> tuple[str, ...]:
     """Returns the row of a transform: its sizes, how it is split, and whether it is right."""
-    sizes = (" x ".join(map(str, one[key])) for key in ("shape", "mesh"))
-    before, after = (",".join(map(str, one[key])) for key in ("split", "out"))
+    sizes = (" x ".join(map(str, sizes)) for sizes in (one.shape, one.mesh))
+    before, after = (",".join(map(str, dims)) for dims in (one.split, one.out))
     split = before if before == after else f"{before} to {after}"
-    status = f"[{COLORS[one['status']]}]{one['status']}"
-    return (status, str(number), one["function"], *sizes, split, _number(one["error"], ".1e"))
+    status = f"[{COLORS[one.status]}]{one.status}"
+    return (status, str(number), one.function, *sizes, split, _number(one.error, ".1e"))
 
 
-def _times(number: int, one: dict[str, Any], shares: list[str]) -> tuple[str, ...]:
+def _times(number: int, one: Result) -> tuple[str, ...]:
     """Returns the row of a transform, by its number: its time and what that is spent on."""
     return (
         str(number),
-        one["function"],
-        f"{1e3 * one['seconds']:.1f}",
-        *(f"{one['shares'][kind]:.0%}" for kind in shares),
-        _number(one["compute_to_exchange"], ".1f"),
-        f"{sum(one['sent'].values()) / 1e6:.2f}",
-        _number(one["bytes_per_second"], ".2f", 1e9),
+        one.function,
+        _number(one.seconds, ".1f", 1e-3),
+        *(f"{share:.0%}" for share in (one.shares or {}).values()),
+        _number(one.compute_to_exchange, ".1f"),
+        _number(sum((one.sent or {}).values()), ".2f", 1e6),
+        _number(one.bytes_per_second, ".2f", 1e9),
     )
 
 
-def _link(one: dict[str, Any]) -> tuple[str, ...]:
-    """Returns the row of a kind of link: the time of an exchange over it."""
-    rate = one["bytes"] / one["seconds"] / 1e9
-    return (one["name"], f"{1e3 * one['seconds']:.1f}", f"{one['bytes'] / 1e6:.2f}", f"{rate:.2f}")
+def _of_link(seconds: float, sent: int) -> tuple[str, ...]:
+    rate = _number(sent / seconds, ".2f", 1e9)
+    return (_number(seconds, ".1f", 1e-3), _number(sent, ".2f", 1e6), rate)
 
 
 def _number(value: float | None, form: str, unit: float = 1.0) -> str:
     return "" if value is None else format(value / unit, form)
 
 
-def _verdict(found: dict[str, Any]) -> list[str]:
+def _verdict(found: Report) -> list[str]:
     """Returns sentences: what the columns mean, and what the results come to."""
     said = [
         "Column ms is the time of the slowest process, in the fastest of a few rounds. The next "
         "columns are the shares of that time, as the mean of all processes; ratio is all other "
         "time over that of the exchanges. MB and GB/s are what one process sends."
     ]
-    per_host, cores = -(-found["processes"] // len(found["hosts"])), found["cores"]
-    if found["device"] == "cpu" and per_host > cores:
+    per_host, cores = -(-found.processes // len(found.hosts)), found.cores
+    if found.device == "cpu" and per_host > cores:
         said.append(
             f"[yellow]{per_host} processes share {cores} cores here. They wait for each other, and "
             f"the waiting counts as exchange."
         )
-    if found["shares"]:
-        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found["shares"].items())
+    if found.shares:
+        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found.shares.items())
         said.append(f"The time of all transforms together: {spent}.")
-    statuses = [one["status"] for one in found["results"]]
-    if found["verdict"] == "ok":
+    statuses = [one.status for one in found.results]
+    if found.verdict == "ok":
         said.append(f"[green]All {len(statuses)} results are right, and placed as asked for.")
     else:
         others = len(statuses) - statuses.count("ok")

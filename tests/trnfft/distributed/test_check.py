@@ -110,11 +110,11 @@ def test_devices_that_are_not_here():
 
 def test_wrong_numbers_of_one_process():
     for report in processes.started(sabotage.with_wrong_numbers, 2, "cpu"):
-        assert report["verdict"] == "wrong"
-        for one in report["results"]:
-            is_wrong = one["function"] == "irfftn"
-            assert one["status"] == ("wrong" if is_wrong else "ok")
-            assert ("error" in one["problem"]) == is_wrong
+        assert report.verdict == "wrong"
+        for one in report.results:
+            is_wrong = one.function == "irfftn"
+            assert one.status == ("wrong" if is_wrong else "ok")
+            assert ("error" in one.problem) == is_wrong
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ have a time limit, after which they raise an error, too.
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -23,19 +23,18 @@ LIMIT = 60.0  # seconds that processes wait for each other
 COMPILING_LIMIT = 1800.0  # the same where kernels may have to be compiled first
 _GRACE = 3.0  # seconds for which a process that fails stays
 
-# a function of the device and further arguments, which returns JSON types
-Work = Callable[..., Any]
+T = TypeVar("T")
 
 
 class Failure(Exception):
     """Why there are no reports of all processes, in a sentence."""
 
 
-def started(work: Work, count: int, device: str, *arguments: object) -> list[Any]:
+def started(work: Callable[..., T], count: int, device: str, *arguments: object) -> list[T]:
     """Returns what `count` processes on this computer return, in their order.
 
     Args:
-        work: a function of a module.
+        work: a function of a module, of the device and further arguments.
         count: the number of processes, which share the cores of the CPU.
         device: the type of their device.
         arguments: arguments of `work`, after the device.
@@ -63,7 +62,7 @@ def started(work: Work, count: int, device: str, *arguments: object) -> list[Any
             process.join()
     if not store.check(["reports"]):
         raise Failure("rank 0: no report")
-    return list(json.loads(store.get("reports")))
+    return list(pickle.loads(store.get("reports")))
 
 
 def is_launched() -> bool:
@@ -71,7 +70,7 @@ def is_launched() -> bool:
     return dist.is_torchelastic_launched() or {"RANK", "WORLD_SIZE"} <= os.environ.keys()
 
 
-def together(work: Work, device: str, *arguments: object) -> list[Any] | None:
+def together(work: Callable[..., T], device: str, *arguments: object) -> list[T] | None:
     """Returns what the processes of torchrun return, on the first of them, and None on the others.
 
     All processes call this function.
@@ -133,7 +132,12 @@ def _start_method(device: str) -> str:
 
 
 def _serve(
-    rank: int, count: int, port: int, work: Work, device: str, arguments: tuple[object, ...]
+    rank: int,
+    count: int,
+    port: int,
+    work: Callable[..., object],
+    device: str,
+    arguments: tuple[object, ...],
 ) -> None:
     """Runs a process of `started`: the first one stores what all of them return."""
     torch.set_num_threads(max(1, cores() // count))
@@ -151,14 +155,15 @@ def _serve(
         store.set(f"error/{rank}", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error
     if reports is not None:
-        store.set("reports", json.dumps(reports))
+        store.set("reports", pickle.dumps(reports))  # type: ignore[arg-type]
 
 
-def _gathered(work: Work, device: str, arguments: tuple[object, ...]) -> list[Any] | None:
+def _gathered(work: Callable[..., T], device: str, arguments: tuple[object, ...]) -> list[T] | None:
     """Does the work; returns what all processes return, on the first of them."""
     try:
-        reports = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
-        dist.gather_object(work(device, *arguments), reports)
+        own = work(device, *arguments)
+        reports = [own] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object(own, reports)
     except Exception:
         time.sleep(_GRACE)
         raise

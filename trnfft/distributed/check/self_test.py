@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,12 +21,13 @@ from nki_sim import hardware
 from trnfft import config
 from trnfft.backends.choice import choose_backend
 from trnfft.complex.dtensor import Kind, distributed
-from trnfft.complex.tensor import ComplexTensor, parts_of
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import functions
 from trnfft.distributed.check import known, processes
 from trnfft.distributed.check.stopwatch import COPIES, EXCHANGE, TRANSFORMS, Stopwatch, synchronizer
 from trnfft.distributed.convolution import convolve
 from trnfft.distributed.layout import Box, layout_of
+from trnfft.distributed.transforms import dtensors_of
 from trnfft.planner.accuracy import MAX_ERRORS
 
 ROUNDS = 3  # rounds, of which the fastest counts
@@ -113,6 +114,47 @@ class Result(Case):
     bytes_per_second: float | None = None
 
 
+@dataclass(frozen=True)
+class Link:
+    """A link: bytes that each process sends to all that it reaches by the link, and seconds."""
+
+    name: str
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all processes have found together.
+
+    Attributes:
+        verdict: "ok", "wrong" or "refused".
+        version: of trnfft.
+        processes: their number.
+        hosts: the names of their computers.
+        cores, threads: those that the first process may use.
+        device: the type of their devices.
+        group: the backend of torch.distributed.
+        backend, precision: those of trnfft.
+        results, links: in the order in which they were measured.
+        shares: shares of the time of all transforms together by kind; {} if none was done.
+    """
+
+    verdict: str
+    version: str
+    processes: int
+    hosts: list[str]
+    cores: int
+    threads: int
+    device: str
+    group: str
+    backend: str
+    precision: str
+    results: list[Result]
+    shares: dict[str, float]
+    links: list[Link]
+
+
 @dataclass
 class Part:
     """What one process finds of a transform.
@@ -157,8 +199,8 @@ def cases(count: int, points: int) -> Iterator[Case]:
             yield Case(function, sizes, (a, b), (0, 1), (0, 1))
 
 
-def run(device: str, points: int) -> dict[str, Any]:
-    """Returns what all processes have found, as JSON types: a verdict, each case, each link.
+def run(device: str, points: int) -> Report:
+    """Returns what all processes have found.
 
     Args:
         device: the type of their device, for which torch.distributed is initialised.
@@ -173,26 +215,25 @@ def run(device: str, points: int) -> dict[str, Any]:
         ]
         links = [_link(name, device, places) for name in _links(places)]
     statuses = [one.status for one in results]
-    return {
-        "verdict": next((status for status in (WRONG, REFUSED) if status in statuses), OK),
-        "version": trnfft.__version__,
-        "processes": count,
-        "hosts": sorted({place.host for place in places}),
-        "cores": processes.cores(),
-        "threads": torch.get_num_threads(),
-        "device": device,
-        "group": processes.backend_of(device),
-        "backend": choose_backend(torch.device(device))[0],
-        "precision": config.get_precision(),
-        "results": [asdict(one) for one in results],
-        "shares": _shares(results),
-        "links": links,
-    }
+    return Report(
+        verdict=next((status for status in (WRONG, REFUSED) if status in statuses), OK),
+        version=trnfft.__version__,
+        processes=count,
+        hosts=sorted({place.host for place in places}),
+        cores=processes.cores(),
+        threads=torch.get_num_threads(),
+        device=device,
+        group=processes.backend_of(device),
+        backend=choose_backend(torch.device(device))[0],
+        precision=config.get_precision(),
+        results=results,
+        shares=_shares(results),
+        links=links,
+    )
 
 
 def _of_all(found: T) -> list[T]:
-    """Returns what each process has found."""
-    every: list[Any] = [None] * dist.get_world_size()
+    every = [found] * dist.get_world_size()
     dist.all_gather_object(every, found)
     return every
 
@@ -252,7 +293,7 @@ def _measured(case: Case, device: str, places: list[Place]) -> Part:
 
 def _compared(case: Case, y: torch.Tensor) -> Part:
     """Compares a result with the exact one."""
-    parts: tuple[Any, ...] = parts_of(y) if isinstance(y, ComplexTensor) else (y,)
+    parts = dtensors_of(y)
     first = parts[0]
     if tuple(first.shape) != case.shape_of(True) or first.placements != _placements(case.out):
         return Part(problem=f"shape {tuple(first.shape)}, placements {first.placements}")
@@ -302,7 +343,6 @@ def _result(case: Case, found: list[Part]) -> Result:
 
 
 def _shares(results: list[Result]) -> dict[str, float]:
-    """Returns the shares of the time of all transforms together by kind; {} if none was done."""
     timed = [(one.seconds, one.shares) for one in results if one.seconds and one.shares]
     total = sum(seconds for seconds, _ in timed)
     kinds = KINDS if timed else ()
@@ -311,8 +351,8 @@ def _shares(results: list[Result]) -> dict[str, float]:
     }
 
 
-def _link(name: str, device: str, places: list[Place]) -> dict[str, Any]:
-    """Returns the bytes that a process sends over a link, and the seconds of the slowest one."""
+def _link(name: str, device: str, places: list[Place]) -> Link:
+    """Returns a link with the most bytes and the seconds of the slowest process."""
     ranks = range(len(places))
     is_joined = [[a != b and _between(places[a], places[b]) == name for b in ranks] for a in ranks]
     piece = LINK_BYTES // 4 // max(map(sum, is_joined))
@@ -326,7 +366,7 @@ def _link(name: str, device: str, places: list[Place]) -> dict[str, Any]:
         synchronize()
         seconds.append(time.perf_counter() - start)
     sent, slowest = map(max, zip(*_of_all((4 * sum(splits), min(seconds[1:]))), strict=True))
-    return {"name": name, "bytes": sent, "seconds": slowest}
+    return Link(name, sent, slowest)
 
 
 def _places(device: str) -> list[Place]:
@@ -340,13 +380,11 @@ def _places(device: str) -> list[Place]:
 
 
 def _links(places: Sequence[Place]) -> list[str]:
-    """Returns the links that join any two processes."""
     found = {_between(a, b) for i, a in enumerate(places) for b in places[:i]}
     return [name for name in (CHIP, HOST, NETWORK) if name in found]
 
 
 def _between(a: Place, b: Place) -> str:
-    """Returns the link that joins two processes."""
     if a.host != b.host:
         return NETWORK
     return CHIP if a.chip == b.chip else HOST
@@ -362,7 +400,7 @@ def _box(shape: Sequence[int], split: Sequence[int], mesh: DeviceMesh) -> Box:
 
 
 def _factors(count: int) -> tuple[int, int]:
-    """Returns two numbers with this product, as close to each other as possible."""
+    # As close to each other as possible.
     first = next(d for d in range(math.isqrt(count), 0, -1) if count % d == 0)
     return first, count // first
 
