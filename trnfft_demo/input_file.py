@@ -59,8 +59,7 @@ def reading(
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Opens a file as `open` does, but does not wait for the writer of a FIFO."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # does not wait for a FIFO's writer
 
 
 def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> np.ndarray:

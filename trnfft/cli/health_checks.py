@@ -162,7 +162,7 @@ def _placeholder(version: str, install: str) -> Unwell:
 
 
 def _to_install(how: str) -> str:
-    """Returns advice to install something: commands, or a sentence with commands."""
+    # `how` is commands, or a sentence with commands.
     return f"To install it: {how}" if how.startswith("pip ") else how[0].upper() + how[1:]
 
 
@@ -263,10 +263,9 @@ def _degree() -> str:
 
 
 def _chip() -> hardware.NeuronCore | None:
-    """Returns the chip; None where the environment names one that does not exist."""
     with contextlib.suppress(ValueError):
         return hardware.current()
-    return None
+    return None  # where the environment names a chip that does not exist
 
 
 def _compiler_flags() -> str:
@@ -284,7 +283,6 @@ def _compiler_flags() -> str:
 
 
 def _of_auto(device: str) -> tuple[str, str]:
-    """Returns the backend that "auto" chooses for tensors on a kind of device, and why."""
     with config.backend("auto"):
         return choose_backend(torch.device(DEVICES[device]))
 
