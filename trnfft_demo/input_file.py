@@ -85,11 +85,7 @@ def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> 
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Returns the shape, whether the first axis varies fastest, and the dtype.
-
-    Raises:
-        Exception: whatever NumPy's parser raises of a broken header.
-    """
+    """Returns the shape, whether the first axis varies fastest, and the dtype."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote
         version = np.lib.format.read_magic(file)

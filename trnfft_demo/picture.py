@@ -69,11 +69,7 @@ class Picture:
 
 
 def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
-    """Returns the picture in a file, or without a file a portrait that matplotlib ships.
-
-    Raises:
-        PictureError: the file holds no usable picture.
-    """
+    """Returns the picture in a file, or without a file a portrait that matplotlib ships."""
     if path is None:
         path, name = _portrait(), "Grace Hopper from matplotlib"
     else:
@@ -262,11 +258,7 @@ def _incomplete(name: str, get_error: Callable[[], str]) -> str:
 
 
 def _channels(spec: Any) -> list[int]:
-    """Returns the channels to read, given the header.
-
-    Raises:
-        PictureError: the picture cannot be used.
-    """
+    """Returns the channels to read, given the header."""
     if spec.deep:
         raise PictureError("it is deep, allowed are pictures with one number a pixel")
     width, height, names = spec.width, spec.height, spec.channelnames

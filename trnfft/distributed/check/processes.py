@@ -8,6 +8,7 @@ have a time limit, after which they raise an error, too.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import time
@@ -47,6 +48,8 @@ def started(work: Callable[..., T], count: int, device: str, *arguments: object)
     context = mp.start_processes(  # type: ignore[attr-defined]
         _serve, given, count, join=False, daemon=True, start_method=_start_method(device)
     )
+    # Its warnings name the processes that it ends after a failure, whose reason is raised below.
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     try:
         while not context.join():
             pass
