@@ -50,7 +50,9 @@ class LazyCommand(TyperCommand):
         function = getattr(import_module(f"{package}.{name}"), name)
         own = typer.Typer(add_completion=False)
         own.command(self.name, help=paragraphs(function.__doc__))(with_package(function))
-        return typer.main.get_command(own)  # type: ignore[return-value]
+        command = typer.main.get_command(own)
+        assert isinstance(command, TyperCommand)
+        return command
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         return self.load().make_context(*arguments, **options)
@@ -62,7 +64,7 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, line in COMMANDS.items():
-            self.add_command(LazyCommand(name, line))  # type: ignore[arg-type]
+            self.add_command(LazyCommand(name, line))
 
 
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True)
