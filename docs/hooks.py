@@ -11,6 +11,7 @@ Lines of a page that begin with two colons are replaced:
     ::index                     the names that each page of the reference documents
     ::rules NAME                a table of the lint's rules of a kind, such as RULES or CONTESTED
     ::readme                    README.md below its title; links lead to pages of this site
+    ::changelog                 CHANGELOG.md, likewise with its title
 
 Two forms of GitHub become those of mkdocs: "> [!WARNING]", and the ends "#gh-light-mode-only" and
 "#gh-dark-mode-only" of the addresses of pictures.
@@ -114,7 +115,8 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
         r"^::kernels$": lambda match: _kernels(),
         r"^::algorithms$": lambda match: algorithms(),
         r"^::index$": lambda match: _index(),
-        r"^::readme$": lambda match: _readme(),
+        r"^::readme$": lambda match: _of_root("README.md").removeprefix("# trnfft\n"),
+        r"^::changelog$": lambda match: _of_root("CHANGELOG.md"),
         r"^::rules (\w+)$": lambda match: _rules(match[1]),
         r"^> \[!WARNING\]\n> \*\*(.+)\.\*\* ((?:.+\n(?:> )?)+)": _warning,
         r"#gh-(light|dark)-mode-only\)": lambda match: f"#only-{match[1]})",
@@ -283,10 +285,11 @@ def _rules(kind: str) -> str:
     return "\n".join(rows)
 
 
-def _readme() -> str:
-    text = (ROOT / "README.md").read_text("utf-8").replace('"docs/', '"')
-    text = text.removeprefix("# trnfft\n")
+def _of_root(name: str) -> str:
+    """Returns a page of the root of the repository, whose links lead to pages of this site."""
+    text = (ROOT / name).read_text("utf-8").replace('"docs/', '"')
     pages = {
+        "README.md#limits": "index.md#limits",
         "examples/README.md": "gallery.md#what-the-examples-draw",
         "CONTRIBUTING.md": "contributing.md",
         "CHANGELOG.md": "changelog.md",

@@ -1,15 +1,17 @@
 """Bloom: the glow and the rays around bright lights, as a camera sees a city at night.
 
 A lens spreads the light of every pixel by its point spread function (PSF). The result is a
-convolution in linear light, in which a lamp may be a thousand times brighter than a wall. The
-script makes the picture itself: sky, moon, houses with lit windows, lamps along the water, and
-their reflection in the water.
+convolution in linear light, in which a lamp may be a thousand times brighter than a wall. Without a
+file the script makes the picture itself: sky, moon, houses with lit windows, lamps along the water,
+and their reflection in the water.
 
-Needs:   pip install ".[demo]"
+Needs:   pip install ".[demo]" (".[demo,hdr]" for pictures of OpenEXR and Radiance)
 Run:     python examples/bloom.py
          python examples/bloom.py --strength 0.6 --blades 5 --out glow.png
+         python examples/bloom.py night.exr --out glow.exr    # also .npy and .hdr
 Prints:  the brightest pixel before and after, and the share of light that stays in the picture.
-Writes:  a picture, bloom.png: without bloom on the left, with bloom on the right.
+Writes:  a picture, bloom.png: without bloom on the left, with bloom on the right. A file of linear
+         light, such as glow.exr, has the picture with bloom only.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import torch
 from PIL import Image
 
 import trnfft
+from trnfft_demo.picture import read_picture, write_picture
 
 HEIGHT, WIDTH, SHORE = 280, 400, 205  # pixels; the water begins at row SHORE
 MOON, BEACON = (9.0, 8.5, 7.0), (60.0, 5.0, 3.0)  # red, green, blue
@@ -27,21 +30,32 @@ WARM, COLD = (1.0, 0.62, 0.28), (0.7, 0.85, 1.0)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Bloom of a city at night.")
+    parser.add_argument("file", nargs="?", type=Path, help="picture of 1 or 3 channels")
     parser.add_argument("--strength", type=float, default=0.35, help="0 to 1; default: 0.35")
     parser.add_argument("--blades", type=int, default=6, help="blades of the aperture; default: 6")
-    parser.add_argument("--out", type=Path, default=Path("bloom.png"), help="PNG to write")
+    parser.add_argument("--out", type=Path, default=Path("bloom.png"), help="file to write")
     arguments = parser.parse_args()
 
-    light = city_at_night()
+    light = read(arguments.file) if arguments.file else city_at_night()
     psf = trnfft.point_spread_functions.star(255, arguments.blades)
     bloomed = trnfft.bloom(light, psf, strength=arguments.strength)
 
-    print(f"picture     {WIDTH} x {HEIGHT} pixels, a PSF of {psf.shape[1]} x {psf.shape[0]}")
+    height, width = light.shape[-2:]
+    print(f"picture     {width} x {height} pixels, a PSF of {psf.shape[1]} x {psf.shape[0]}")
     print(f"brightest   {light.max():.1f} without bloom, {bloomed.max():.1f} with it")
     print(f"light       {bloomed.sum() / light.sum():.1%} of it stays in the picture")
-    white = torch.full((3, HEIGHT, 6), 100.0)
-    save(torch.cat([light, white, bloomed], -1), arguments.out)
+    if arguments.out.suffix == ".png":
+        white = torch.full((3, height, 6), 100.0)
+        save(torch.cat([light, white, bloomed], -1), arguments.out)
+    else:
+        with open(arguments.out, "wb") as file:
+            write_picture(bloomed.numpy(), file, arguments.out)
     print(f"wrote       {arguments.out}")
+
+
+def read(file: Path) -> torch.Tensor:
+    """Returns the linear light of a picture [3, H, W]; what is transparent is black."""
+    return torch.from_numpy(read_picture(file).on_black()).expand(3, -1, -1)
 
 
 def city_at_night() -> torch.Tensor:

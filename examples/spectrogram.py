@@ -6,36 +6,36 @@ PyWavelets, which has three heart beats, and the hum of the mains as a line at 6
 
 Needs:   pip install ".[demo]"
 Run:     python examples/spectrogram.py
-         python examples/spectrogram.py speech.wav --frame 512 --out speech.png
+         python examples/spectrogram.py speech.wav --frame 512 --out speech.png    # or .npy, .csv
          python examples/spectrogram.py --backend nki-sim    # the NKI kernels, in the simulator
 Prints:  the size of the spectrogram, and the error of the recording that `istft` restores.
 Writes:  a picture, spectrogram.png.
 """
 
 import argparse
-import wave
 from pathlib import Path
 
 import numpy as np
-import pywt.data
 import torch
 from matplotlib.figure import Figure
 
 import trnfft
+from trnfft_demo.recording import read_recording
 
-ECG_RATE = 360  # Hz; PyWavelets does not document the rate; this one puts the hum at 60 Hz
 RANGE_DB = 60  # magnitudes that are weaker than the strongest by more are black
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Spectrogram of a recording.")
-    parser.add_argument("file", nargs="?", type=Path, help="WAV file of 16 bits; default: an ECG")
+    parser.add_argument("file", nargs="?", type=Path, help="recording; default: an ECG")
     parser.add_argument("--frame", type=int, default=96, help="samples of a frame; default: 96")
     parser.add_argument("--backend", default="auto", help="auto, torch, matmul or nki-sim")
     parser.add_argument("--out", type=Path, default=Path("spectrogram.png"), help="PNG to write")
     arguments = parser.parse_args()
 
-    samples, rate = read_wav(arguments.file) if arguments.file else electrocardiogram()
+    recording = read_recording(arguments.file)
+    samples = torch.from_numpy(recording.samples - recording.samples.mean()).float()
+    rate = recording.sample_rate or 1.0
     frame = arguments.frame
     n_fft = 4 * frame  # zeros around every frame make the steps between frequencies smaller
     hop = max(1, frame // 16)
@@ -46,7 +46,7 @@ def main() -> None:
     error = (restored - samples).norm() / samples.norm()
 
     frequencies, frames = spectrum.shape
-    print(f"recording     {len(samples)} samples at {rate} Hz: {len(samples) / rate:.2f} s")
+    print(f"recording     {len(samples)} samples at {rate:g} Hz: {len(samples) / rate:.2f} s")
     print(f"spectrogram   {frequencies} frequencies x {frames} frames of {frame} samples")
     print(f"steps         {rate / n_fft:.2f} Hz in frequency, {1000 * hop / rate:.1f} ms in time")
     print(f"istft         restores the recording with a relative L2 error of {error:.0e}")
@@ -54,26 +54,7 @@ def main() -> None:
     print(f"wrote         {arguments.out}")
 
 
-def electrocardiogram() -> tuple[torch.Tensor, int]:
-    """Returns 1024 samples without their mean, and the sampling rate."""
-    samples = torch.from_numpy(pywt.data.ecg()).float()
-    return samples - samples.mean(), ECG_RATE
-
-
-def read_wav(path: Path) -> tuple[torch.Tensor, int]:
-    """Returns the first channel, between -1 and 1, and the sampling rate."""
-    with wave.open(str(path)) as file:
-        if file.getsampwidth() != 2:
-            raise SystemExit(
-                f"{path} has {8 * file.getsampwidth()} bits a sample, allowed are 16; "
-                "convert the file to 16 bits"
-            )
-        data = np.frombuffer(file.readframes(file.getnframes()), "<i2")
-        first = data[:: file.getnchannels()].astype(np.float32) / 2**15
-        return torch.from_numpy(first), file.getframerate()
-
-
-def draw(samples: torch.Tensor, magnitude: torch.Tensor, rate: int, hop: int, out: Path) -> None:
+def draw(samples: torch.Tensor, magnitude: torch.Tensor, rate: float, hop: int, out: Path) -> None:
     """Draws the recording, and below it the magnitudes [F, T] relative to the strongest, in dB."""
     level = 20 * torch.log10(magnitude / magnitude.max() + 1e-9)
     frequencies, frames = magnitude.shape

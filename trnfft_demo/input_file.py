@@ -59,8 +59,7 @@ def reading(
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Opens a file as `open` does, but does not wait for the writer of a FIFO."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # does not wait for a FIFO's writer
 
 
 def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> np.ndarray:
@@ -86,11 +85,7 @@ def read_real_array(file: BinaryIO, most: int, error_type: type[ValueError]) -> 
 
 
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Returns the shape, whether the first axis varies fastest, and the dtype.
-
-    Raises:
-        Exception: whatever NumPy's parser raises of a broken header.
-    """
+    """Returns the shape, whether the first axis varies fastest, and the dtype."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote
         version = np.lib.format.read_magic(file)

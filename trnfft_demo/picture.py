@@ -57,13 +57,11 @@ class Picture:
         name: name of the file, or of the built-in picture.
         light: [C, H, W], with C = 1 for a grey picture; not multiplied by `alpha`.
         alpha: [H, W], from 0 (transparent) to 1; None where the file has no alpha channel.
-        is_clipped: whether the file (PNG, JPEG) has clipped light at white, which is 1.
     """
 
     name: str
     light: Pixels
     alpha: Pixels | None = None
-    is_clipped: bool = False
 
     def on_black(self) -> Pixels:
         """Returns the light [C, H, W] that is seen of the picture on a black ground."""
@@ -71,11 +69,7 @@ class Picture:
 
 
 def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
-    """Returns the picture in a file, or without a file a portrait that matplotlib ships.
-
-    Raises:
-        PictureError: the file holds no usable picture.
-    """
+    """Returns the picture in a file, or without a file a portrait that matplotlib ships."""
     if path is None:
         path, name = _portrait(), "Grace Hopper from matplotlib"
     else:
@@ -84,7 +78,7 @@ def read_picture(path: str | os.PathLike[str] | None = None) -> Picture:
     with reading(path, _READERS, PictureError) as file:
         light, alpha = _READERS[path.suffix.lower()](file)
         _check(light)
-    return Picture(name, light, alpha, is_clipped=path.suffix.lower() in _CLIPPED)
+    return Picture(name, light, alpha)
 
 
 def write_picture(light: Pixels, file: BinaryIO, out: Path, alpha: Pixels | None = None) -> None:
@@ -119,11 +113,6 @@ def write_picture(light: Pixels, file: BinaryIO, out: Path, alpha: Pixels | None
     if alpha is not None:
         codes.append(np.rint(255 * alpha).astype(np.uint8))
     Image.fromarray(codes[0] if len(codes) == 1 else np.stack(codes, -1)).save(file, format="PNG")
-
-
-def keeps_alpha(out: Path) -> bool:
-    """Returns whether a file of this name is written with an alpha channel."""
-    return out.suffix.lower() == ".png"
 
 
 def check_writable(out: Path, channels: int) -> None:
@@ -269,11 +258,7 @@ def _incomplete(name: str, get_error: Callable[[], str]) -> str:
 
 
 def _channels(spec: Any) -> list[int]:
-    """Returns the channels to read, given the header.
-
-    Raises:
-        PictureError: the picture cannot be used.
-    """
+    """Returns the channels to read, given the header."""
     if spec.deep:
         raise PictureError("it is deep, allowed are pictures with one number a pixel")
     width, height, names = spec.width, spec.height, spec.channelnames
@@ -350,5 +335,4 @@ _READERS = {
     ".exr": _read_light,
     ".hdr": _read_hdr,
 }
-_CLIPPED = (".png", ".jpg", ".jpeg")
 _LIBRARY_NAMES = {".exr": "OpenEXR", ".hdr": "Radiance"}

@@ -64,9 +64,6 @@ def read_recording(
         path: name of the file.
         column: which column of a .csv file holds the samples: its name in the first line or its
             number, from 1 on. It is needed where the file has several columns.
-
-    Raises:
-        RecordingError: the file holds no usable recording.
     """
     if path is None:
         return _electrocardiogram()

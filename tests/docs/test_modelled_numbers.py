@@ -7,13 +7,11 @@ themselves, which test_examples.py runs, compare figures in prose.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 
 import numpy as np
 import pytest
 
-from tests import sweeps
 from tests.docs.pages import ROOT
 from tests.sweeps import whole
 from tests.tolerances import holds, relative_error
@@ -71,12 +69,6 @@ def test_pages_agree_on_the_radices_of_1000_points():
     assert plans["128"].algorithm != plans["8"].algorithm
     stages = re.findall(r"stage \d: radix (\d+)", page("planner.md").split("batch 128")[1])
     assert tuple(map(int, stages[:2])) == plans["128"].radices
-
-
-def in_numbers(text: str) -> list[int]:
-    """Returns the integers of a text, where 2^20 is one of them."""
-    found = re.findall(r"(\d+)(?:\^(\d+))?", text)
-    return [int(base) ** int(exponent or 1) for base, exponent in found]
 
 
 def stated_times_of_block_circulant_layers() -> dict[int, list[str]]:
@@ -160,35 +152,6 @@ def test_errors_of_cosine_and_sine_transforms(lengths, backend):
         errors_of_rfft.append(relative_error(half, np.fft.rfft(exact)))
     holds(max(errors), quoted)
     holds(max(errors_of_rfft), quoted)
-
-
-def newest_times() -> dict[str, str]:
-    """Returns the transforms of the newest changes with their times, of a version to come."""
-    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    newest = re.split(r"^## (?=\d)", text, flags=re.MULTILINE)[0]
-    if "| transform | before | now |" not in newest:
-        return {}
-    return {name: now for name, _, now, _ in table_below(newest, "- Kernels take less time.")}
-
-
-@sweeps.some("name", newest_times(), [name for name in newest_times() if name == "1024 x 1024"])
-def test_times_in_the_newest_changes(name):
-    """Of kernels on one core of trn1 and of trn2."""
-    sizes, _, batch = name.partition(", batch ")
-    shape = tuple(in_numbers(sizes))
-    size = {"n": shape[0]} if len(shape) == 1 else {"shape": shape}
-    found = []
-    for chip in ("trn1", "trn2"):
-        plan = trnfft.plan(
-            **size,
-            batch=int(batch or 1 << round(math.log2(2**20 / math.prod(shape)))),
-            real="real" in sizes,
-            inverse="to real" in sizes,
-            target=chip,
-            cores=1,
-        )
-        found.append(f"{plan.predicted_ns / 1e3:.0f}")
-    assert newest_times()[name] == " / ".join(found)
 
 
 @pytest.mark.sweep

@@ -18,8 +18,10 @@ for needed in ("matplotlib", "PIL", "pywt", "torch"):
     if importlib.util.find_spec(needed) is None:
         pytest.skip(f"the examples need {needed}", allow_module_level=True)
 
+import torch  # noqa: E402
 from PIL import Image  # noqa: E402
 
+import trnfft  # noqa: E402
 from tests import programs, sweeps  # noqa: E402
 from tests.tolerances import near, sums, together, transforms  # noqa: E402
 from trnfft.planner.accuracy import MAX_ERRORS  # noqa: E402
@@ -225,6 +227,17 @@ def test_bloom(run, tmp_path):
     assert 1 < after < before
     assert 95 < percentages(printed)[0] <= 100
     assert_picture_as_shown(tmp_path / "bloom.png")
+
+
+@pytest.mark.sweep
+def test_bloom_of_a_file(run, tmp_path):
+    light = np.random.default_rng(1).random((20, 30, 3), np.float32) ** 8
+    np.save(tmp_path / "night.npy", light)
+    assert "30 x 20 pixels" in run("bloom", tmp_path, "night.npy", "--out", "glow.npy")
+    psf = trnfft.point_spread_functions.star(255, 6)
+    wanted = trnfft.bloom(torch.from_numpy(light).movedim(-1, 0), psf, strength=0.35)
+    found = np.load(tmp_path / "glow.npy")
+    near(found, wanted.movedim(0, -1), transforms((20 + 254, 30 + 254), 2))
 
 
 def test_own_kernel(run, tmp_path):

@@ -1,10 +1,13 @@
-"""The command with hostile options and changed files gives a result, or one message."""
+"""The command with hostile options and changed files gives a result, or one message.
+
+So does the reader of pictures.
+"""
 
 import pytest
 from hypothesis import strategies as st
 
 from tests.fuzz.child import RIGHT, Child
-from tests.fuzz.command import Run, judge, pictures, recordings
+from tests.fuzz.command import Run, judge, judge_picture, pictures, recordings
 from tests.fuzz.mutation import changed_bytes
 from tests.fuzz.survey import Survey
 
@@ -68,10 +71,6 @@ WORDS = (
 )
 OPTIONS = {
     "spectrum": ("--out", "--frame", "--column", "--target", "--lnc"),
-    "bloom": (
-        "--psf", "--size", "--strength", "--highlights", "--exposure", "--padding", "--target",
-        "--lnc", "--out",
-    ),
     "plan": (
         "--shape", "--real", "--inverse", "--padded-from", "--batch", "--target", "--lnc",
         "--precision", "--all", "--perfetto", "--plot",
@@ -82,7 +81,7 @@ OPTIONS = {
 @st.composite
 def runs(draw, command):
     """Draws a command with a file, which is changed in most runs, and up to three options."""
-    files = recordings() if command == "spectrum" else pictures()
+    files = recordings()
     names = sorted(files)
     name = draw(st.sampled_from(names))
     if draw(st.booleans()):
@@ -91,8 +90,6 @@ def runs(draw, command):
         command,
         name if command != "plan" else draw(st.sampled_from(("64", "97", *WORDS))),
     ]
-    if command == "bloom" and draw(st.booleans()):
-        return Run((command, name, "--psf", "a.npy", "--out", "out.npy"), tuple(files.items()))
     for option in draw(st.lists(st.sampled_from(OPTIONS[command]), max_size=3)):
         arguments += [option, draw(st.sampled_from(WORDS))]
     return Run(tuple(arguments), tuple(files.items()))
@@ -103,5 +100,20 @@ def test_the_command_ends_with_a_result_or_one_message(command):
     with Child(judge) as child:
         survey = Survey(child)
         survey.run(runs(command))
+    assert survey.verdicts[RIGHT] > 0, str(survey)
+    assert not survey.findings, str(survey)
+
+
+@st.composite
+def changed_pictures(draw):
+    """Draws a picture, which is changed in most runs: its name and its content."""
+    name, content = draw(st.sampled_from(sorted(pictures().items())))
+    return name, changed_bytes(draw, content) if draw(st.booleans()) else content
+
+
+def test_a_picture_is_read_or_refused():
+    with Child(judge_picture) as child:
+        survey = Survey(child)
+        survey.run(changed_pictures())
     assert survey.verdicts[RIGHT] > 0, str(survey)
     assert not survey.findings, str(survey)

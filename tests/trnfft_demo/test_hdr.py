@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 import struct
 import subprocess
 import sys
@@ -10,10 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from tests.tolerances import near, sums
-from trnfft import cli
 from trnfft_demo import picture
 from trnfft_demo.picture import PictureError, check_writable, read_picture, write_picture
 
@@ -341,23 +337,3 @@ def test_a_full_disk(monkeypatch, suffix):
     monkeypatch.setattr(OpenImageIO.ImageOutput, "write_image", fail)
     with pytest.raises(OSError):
         write_picture(light(), io.BytesIO(), Path(f"a{suffix}"))
-
-
-@both
-def test_bloom_with_exposure(tmp_path, monkeypatch, suffix):
-    monkeypatch.chdir(tmp_path)
-    source, same, darker = (Path(f"{name}{suffix}") for name in ("a", "same", "darker"))
-    written(light(1), source)
-
-    def bloom(*arguments):
-        result = CliRunner().invoke(cli.app, ["bloom", str(source), *map(str, arguments)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    assert "exposure" not in bloom("--out", same)
-    assert re.search("exposure .* -3 stops", bloom("--exposure", "-3", "--out", darker))
-    before, after = (read_picture(name).light for name in (same, darker))
-    near(after, before / 8, sums(1, "float32" if suffix == ".exr" else "bfloat16"))
-    assert before.max() > 1
-    bloom("--exposure", "-3", "--out", "darker.png")
-    assert read_picture("darker.png").light.shape == (len(before), 12, 9)

@@ -99,13 +99,6 @@ def test_alpha_of_grey_and_of_palettes(tmp_path):
     np.testing.assert_array_equal(picture.alpha, [[0, 0]])
 
 
-def test_which_files_have_clipped_light(tmp_path):
-    np.save(tmp_path / "a.npy", np.ones((2, 2)))
-    assert not read_picture(tmp_path / "a.npy").is_clipped
-    for name in ("a.png", "a.JPG"):
-        assert read_picture(save(tmp_path / name, [[1, 2]])).is_clipped
-
-
 def test_palette_and_jpeg(tmp_path):
     image = Image.new("RGB", (8, 8), (255, 0, 0))
     image.convert("P").save(tmp_path / "a.png")

@@ -27,15 +27,14 @@ from trnfft.namesake import refuse_namesake
 COMMANDS = {
     "spectrum": "Shows one kernel launch on a simulated NeuronCore: the spectrum of a recording.",
     "plan": "Shows how the planner computes a transform, what that costs, and what it rejected.",
-    "bloom": "Adds the glow of its lights to a picture, by a convolution in linear light.",
     "doctor": "Checks what is installed, which backend runs and why, and says what to do.",
     "check": "Tests transforms over many devices here, and measures how long they take.",
     "check-model": "Tells which operations of a PyTorch model fail on Trainium, and how many "
     "launches it takes.",
 }
 
-# The commands whose modules are in trnfft_demo. Nothing else of that package is known here.
-OF_DEMO = ("spectrum", "bloom")
+# The command whose module is in trnfft_demo. Nothing else of that package is known here.
+OF_DEMO = ("spectrum",)
 
 
 class LazyCommand(TyperCommand):
@@ -51,7 +50,9 @@ class LazyCommand(TyperCommand):
         function = getattr(import_module(f"{package}.{name}"), name)
         own = typer.Typer(add_completion=False)
         own.command(self.name, help=paragraphs(function.__doc__))(with_package(function))
-        return typer.main.get_command(own)  # type: ignore[return-value]
+        command = typer.main.get_command(own)
+        assert isinstance(command, TyperCommand)
+        return command
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         return self.load().make_context(*arguments, **options)
@@ -63,7 +64,7 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, line in COMMANDS.items():
-            self.add_command(LazyCommand(name, line))  # type: ignore[arg-type]
+            self.add_command(LazyCommand(name, line))
 
 
 app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True)

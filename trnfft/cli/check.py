@@ -6,13 +6,16 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from trnfft.distributed.check.self_test import Report, Result
 
 POINTS = 1 << 20
 NPROC = 4
@@ -47,21 +50,24 @@ def check(
 
     try:
         reports = _reports(nproc, device, points)
-    except (ValueError, processes.Failure) as error:
+    except ValueError as error:
         if os.environ.get("RANK", "0") == "0":
             typer.echo(str(error), err=True)
-        _end(2 if isinstance(error, ValueError) else 1)
+        _end(2)
+    except processes.Failure as error:
+        typer.echo(str(error), err=True)
+        _end(1)
     if reports is None:
         return
-    found = report(reports, device)
+    found = reports[0]
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(json.dumps(asdict(found), indent=1))
     else:
         Console().print(screen(found))
-    _end(0 if found["verdict"] == "ok" else 1)
+    _end(0 if found.verdict == "ok" else 1)
 
 
-def _reports(nproc: int | None, device: str, points: int) -> list[Any] | None:
+def _reports(nproc: int | None, device: str, points: int) -> list[Report] | None:
     """Returns the reports of all processes; None in all processes but the first."""
     from trnfft.distributed.check import processes, self_test
 
@@ -92,129 +98,89 @@ def _end(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def report(reports: list[dict[str, Any]], device: str) -> dict[str, Any]:
-    """Returns the verdict ("ok", "wrong" or "refused") and all results, as JSON types."""
-    import trnfft
-    from trnfft.distributed.check import summary
-    from trnfft.distributed.check.processes import backend_of
-
-    results, links = summary.results_of(reports), summary.links_of(reports)
-    statuses = [one.status for one in results]
-    first = reports[0]
-    return {
-        "verdict": next((s for s in (summary.WRONG, summary.REFUSED) if s in statuses), "ok"),
-        "version": trnfft.__version__,
-        "processes": len(reports),
-        "hosts": sorted({one["host"] for one in reports}),
-        "cores": first["cores"],
-        "threads": first["threads"],
-        "device": device,
-        "group": backend_of(device),
-        "backend": first["backend"],
-        "precision": first["precision"],
-        "results": [
-            asdict(one)
-            | {
-                "compute_to_exchange": one.compute_to_exchange,
-                "bytes_per_second": one.bytes_per_second,
-            }
-            for one in results
-        ],
-        "shares": summary.shares_of(results),
-        "links": [asdict(one) for one in links],
-    }
-
-
-def screen(found: dict[str, Any]) -> Group:
+def screen(found: Report) -> Group:
     """Returns the report as tables and sentences."""
+    results = list(enumerate(found.results, 1))
+    where = found.hosts[0] if len(found.hosts) == 1 else f"{len(found.hosts)} hosts"
+    heading = (
+        f"trnfft {found.version}: {found.processes} processes on {where}, device {found.device}, "
+        f"group {found.group}, backend {found.backend}, precision {found.precision}"
+    )
     problems = [
-        Text(f"{number} {one['function']}: {one['problem']}", "red")
-        for number, one in enumerate(found["results"], 1)
-        if one["status"] != "ok"
+        Text(f"{number} {one.function}: {one.problem}", "red")
+        for number, one in results
+        if one.status != "ok"
     ]
-    parts: list[Any] = [
-        _heading(found),
+    columns = ("", "", "transform", "of", "processes", "split along")
+    parts: list[RenderableType] = [
+        escape(heading),
         "",
-        _results(found["results"]),
+        _table(columns, ("error",), [_result(number, one) for number, one in results]),
         *problems,
         "",
         "Times measured here:",
-        _times(found),
+        _table(
+            ("", "transform"),
+            ("ms", *found.shares, "ratio", "MB", "GB/s"),
+            [_times(number, one) for number, one in results if one.seconds is not None],
+        ),
     ]
-    if found["links"]:
-        parts += ["", "An all-to-all alone, measured here:", _links(found["links"])]
+    if found.links:
+        rows = [(one.name, *_of_link(one.seconds, one.bytes)) for one in found.links]
+        table = _table(("",), ("ms", "MB", "GB/s"), rows)
+        parts += ["", "An all-to-all alone, measured here:", table]
     return Group(*parts, "", *_verdict(found))
 
 
-def _heading(found: dict[str, Any]) -> str:
-    hosts = found["hosts"]
-    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts"
-    return escape(
-        f"trnfft {found['version']}: {found['processes']} processes on {where}, device "
-        f"{found['device']}, group {found['group']}, backend {found['backend']}, precision "
-        f"{found['precision']}"
+def _result(number: int, one: Result) -> tuple[str, ...]:
+    """Returns the row of a transform: its sizes, how it is split, and whether it is right."""
+    sizes = (" x ".join(map(str, sizes)) for sizes in (one.shape, one.mesh))
+    before, after = (",".join(map(str, dims)) for dims in (one.split, one.out))
+    split = before if before == after else f"{before} to {after}"
+    status = f"[{COLORS[one.status]}]{one.status}"
+    return (status, str(number), one.function, *sizes, split, _number(one.error, ".1e"))
+
+
+def _times(number: int, one: Result) -> tuple[str, ...]:
+    """Returns the row of a transform, by its number: its time and what that is spent on."""
+    return (
+        str(number),
+        one.function,
+        _number(one.seconds, ".1f", 1e-3),
+        *(f"{share:.0%}" for share in (one.shares or {}).values()),
+        _number(one.compute_to_exchange, ".1f"),
+        _number(sum((one.sent or {}).values()), ".2f", 1e6),
+        _number(one.bytes_per_second, ".2f", 1e9),
     )
 
 
-def _results(results: list[dict[str, Any]]) -> Table:
-    """Returns a row for each transform: its sizes, how it is split, and whether it is right."""
-    table = _table(("", "", "transform", "of", "processes", "split along"), ("error",))
-    for number, one in enumerate(results, 1):
-        error = "" if one["error"] is None else f"{one['error']:.1e}"
-        status = f"[{COLORS[one['status']]}]{one['status']}"
-        sizes = (_sizes(one["shape"]), _sizes(one["mesh"]))
-        table.add_row(status, str(number), one["function"], *sizes, _split(one), error)
-    return table
+def _of_link(seconds: float, sent: int) -> tuple[str, ...]:
+    rate = _number(sent / seconds, ".2f", 1e9)
+    return (_number(seconds, ".1f", 1e-3), _number(sent, ".2f", 1e6), rate)
 
 
-def _times(found: dict[str, Any]) -> Table:
-    """Returns a row for each transform, by its number: its time and what that is spent on."""
-    shares = list(found["shares"])
-    table = _table(("", "transform"), ("ms", *shares, "ratio", "MB", "GB/s"))
-    for number, one in enumerate(found["results"], 1):
-        if one["seconds"] is None:
-            continue
-        ratio, rate = one["compute_to_exchange"], one["bytes_per_second"]
-        table.add_row(
-            str(number),
-            one["function"],
-            f"{1e3 * one['seconds']:.1f}",
-            *(f"{one['shares'][kind]:.0%}" for kind in shares),
-            "" if ratio is None else f"{ratio:.1f}",
-            f"{sum(one['sent'].values()) / 1e6:.2f}",
-            "" if rate is None else f"{rate / 1e9:.2f}",
-        )
-    return table
+def _number(value: float | None, form: str, unit: float = 1.0) -> str:
+    return "" if value is None else format(value / unit, form)
 
 
-def _links(links: list[dict[str, Any]]) -> Table:
-    """Returns a row for each kind of link: the time of an exchange over it."""
-    table = _table(("",), ("ms", "MB", "GB/s"))
-    for one in links:
-        rate = one["bytes"] / one["seconds"] / 1e9
-        row = (f"{1e3 * one['seconds']:.1f}", f"{one['bytes'] / 1e6:.2f}", f"{rate:.2f}")
-        table.add_row(one["name"], *row)
-    return table
-
-
-def _verdict(found: dict[str, Any]) -> list[str]:
+def _verdict(found: Report) -> list[str]:
     """Returns sentences: what the columns mean, and what the results come to."""
     said = [
         "Column ms is the time of the slowest process, in the fastest of a few rounds. The next "
         "columns are the shares of that time, as the mean of all processes; ratio is all other "
         "time over that of the exchanges. MB and GB/s are what one process sends."
     ]
-    per_host, cores = -(-found["processes"] // len(found["hosts"])), found["cores"]
-    if found["device"] == "cpu" and per_host > cores:
+    per_host, cores = -(-found.processes // len(found.hosts)), found.cores
+    if found.device == "cpu" and per_host > cores:
         said.append(
             f"[yellow]{per_host} processes share {cores} cores here. They wait for each other, and "
             f"the waiting counts as exchange."
         )
-    if found["shares"]:
-        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found["shares"].items())
+    if found.shares:
+        spent = ", ".join(f"{kind} {share:.0%}" for kind, share in found.shares.items())
         said.append(f"The time of all transforms together: {spent}.")
-    statuses = [one["status"] for one in found["results"]]
-    if found["verdict"] == "ok":
+    statuses = [one.status for one in found.results]
+    if found.verdict == "ok":
         said.append(f"[green]All {len(statuses)} results are right, and placed as asked for.")
     else:
         others = len(statuses) - statuses.count("ok")
@@ -222,20 +188,12 @@ def _verdict(found: dict[str, Any]) -> list[str]:
     return said
 
 
-def _table(words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+def _table(words: tuple[str, ...], numbers: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
-
-
-def _split(one: dict[str, Any]) -> str:
-    """Returns the dimensions that are split, and those of the result where these differ."""
-    before, after = (",".join(map(str, one[key])) for key in ("split", "out"))
-    return before if before == after else f"{before} to {after}"
-
-
-def _sizes(sizes: list[int]) -> str:
-    return " x ".join(map(str, sizes))

@@ -13,7 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +24,11 @@ from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.printable import printable
 
 if TYPE_CHECKING:
+    import torch
+
     from trnfft.model_check import Finding, Launches, Report
+
+    Inputs = Sequence[object] | Mapping[str, object]
 
 WIDTH = 80  # columns of the output, on any terminal
 REAL_DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -88,7 +93,7 @@ class BadModel(Exception):
 # Where the model comes from
 
 
-def loaded(spec: str) -> Callable[..., Any]:
+def loaded(spec: str) -> Callable[..., object]:
     """Returns the function, or the model, that MODULE:FUNCTION names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name.isidentifier():
@@ -99,7 +104,7 @@ def loaded(spec: str) -> Callable[..., Any]:
     is_file = place.endswith(".py") or os.sep in place
     module = module_of_file(Path(place)) if is_file else module_by_name(place)
     try:
-        found = getattr(module, name)
+        found: object = getattr(module, name)
     except AttributeError:
         names = [key for key, value in vars(module).items() if is_builder(module, key, value)]
         has = f"its functions are {', '.join(names)}" if names else "it has no function"
@@ -109,16 +114,16 @@ def loaded(spec: str) -> Callable[..., Any]:
             f"{name!r} in {place} is of type {type(found).__name__}, allowed are a function that "
             f"returns (model, inputs), and a model"
         )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def is_builder(module: Any, name: str, value: Any) -> bool:
+def is_builder(module: ModuleType, name: str, value: object) -> bool:
     """Returns whether a name of a module is a public function or class of its own."""
     is_own = getattr(value, "__module__", None) == module.__name__
     return callable(value) and is_own and not name.startswith("_")
 
 
-def module_of_file(path: Path) -> Any:
+def module_of_file(path: Path) -> ModuleType:
     """Imports a file, with its folder first on the path, as when Python runs the file."""
     if not path.is_file():
         raise BadModel(f"there is no file {path}; name a Python file, my_model.py:build")
@@ -137,7 +142,7 @@ def module_of_file(path: Path) -> Any:
     return module
 
 
-def module_by_name(name: str) -> Any:
+def module_by_name(name: str) -> ModuleType:
     """Imports a module from the working folder or from an installed package."""
     sys.path.insert(0, str(Path.cwd()))
     with as_bad_model(f"the module {name} cannot be imported"):
@@ -190,13 +195,16 @@ def parse_input(text: str) -> tuple[tuple[int, ...], str]:
 
 
 def build(
-    function: Callable[..., Any], spec: str, given: list[tuple[tuple[int, ...], str]], device: str
-) -> tuple[Callable[..., Any], Any]:
+    function: Callable[..., object],
+    spec: str,
+    given: list[tuple[tuple[int, ...], str]],
+    device: str,
+) -> tuple[Callable[..., object], Inputs]:
     """Returns the model and its inputs: a tuple, or a dictionary of arguments by name."""
     import torch
 
     name = spec.rpartition(":")[2]
-    made: Any = function
+    made: object = function
     if not isinstance(function, torch.nn.Module):
         where = torch.device("meta") if device == "meta" else nullcontext()
         with as_bad_model(f"{name}() fails{on_meta(device)}"), where:
@@ -233,7 +241,7 @@ def on_meta(device: str) -> str:
     return " on device meta, where no tensor has data (try --device cpu)" * (device == "meta")
 
 
-def tensor_of(shape: tuple[int, ...], dtype: str, device: str) -> Any:
+def tensor_of(shape: tuple[int, ...], dtype: str, device: str) -> torch.Tensor:
     """Returns random numbers, the same in each run; zeros for integers, which may be indices."""
     import torch
 
@@ -247,8 +255,8 @@ def tensor_of(shape: tuple[int, ...], dtype: str, device: str) -> Any:
 
 
 def run(
-    model: Callable[..., Any],
-    inputs: Any,
+    model: Callable[..., object],
+    inputs: Inputs,
     backward: bool,
     device: str,
     target: str | None,

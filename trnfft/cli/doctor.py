@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +16,6 @@ from rich.table import Table
 if TYPE_CHECKING:
     from trnfft.cli.health_checks import Check
 
-NEURON = "NeuronCore"  # title of the section of what kernels on a NeuronCore need
 COLORS = {"ok": "green", "note": "yellow", "broken": "bold red"}
 NO_KERNELS = "cannot run kernels"
 EXIT_STATUSES = {"ok": 0, "broken": 1, NO_KERNELS: 3}  # by verdict; 2 is for wrong arguments
@@ -31,70 +30,48 @@ def doctor(
     Exit status: 0 where nothing is broken, 1 where something is, 3 on a computer with NeuronCores
     where no kernel can run.
     """
-    from trnfft.cli.health_checks import neuron_machine
+    from trnfft.cli import health_checks  # here, as it loads torch
 
-    sections, machine = examine(), neuron_machine()
-    verdict = verdict_of(sections, machine)
+    found = Diagnosis(health_checks.examine(), health_checks.neuron_machine())
     if as_json:
-        typer.echo(json.dumps(report(sections, machine), indent=1))
+        sections = {title: list(map(asdict, checks)) for title, checks in found.sections.items()}
+        typer.echo(json.dumps({"verdict": found.verdict, "sections": sections}, indent=1))
     else:
         console = Console()
-        console.print(screen(sections))
+        console.print(screen(found.sections))
         console.print()
-        console.print("\n".join(advice_lines(sections, machine)), markup=False, soft_wrap=True)
-        console.print("\n".join(last_lines(sections, machine)), markup=False, highlight=False)
-    raise typer.Exit(EXIT_STATUSES[verdict])
+        console.print("\n".join(advice_lines(found)), markup=False, soft_wrap=True)
+        console.print("\n".join(last_lines(found)), markup=False, highlight=False)
+    raise typer.Exit(EXIT_STATUSES[found.verdict])
 
 
-def examine() -> dict[str, list[Check]]:
-    """Returns all checks, by the title of their section.
+@dataclass(frozen=True)
+class Diagnosis:
+    """All checks by the title of their section, and what shows that there are NeuronCores here."""
 
-    A computer without NeuronCores does not miss what a NeuronCore needs: those checks are notes.
-    """
-    from trnfft.cli import health_checks
-    from trnfft.cli.health_checks import BROKEN, NOTE
+    sections: dict[str, list[Check]]
+    machine: str
 
-    neuron = health_checks.neuron_checks()
-    if not health_checks.neuron_machine():
-        neuron = [replace(one, status=NOTE) if one.status == BROKEN else one for one in neuron]
-    return {
-        "Packages": health_checks.package_checks(),
-        "Settings": health_checks.setting_checks(),
-        'Backend "auto"': health_checks.backend_checks(),
-        "Remembered plans": health_checks.wisdom_checks(),
-        "Self-tests": health_checks.self_tests(),
-        NEURON: neuron,
-    }
+    @property
+    def broken(self) -> list[str]:
+        """Returns the names of all broken checks, each once."""
+        checks = [check for section in self.sections.values() for check in section]
+        return list(dict.fromkeys(check.name for check in checks if check.status == "broken"))
 
+    @property
+    def missing(self) -> list[str]:
+        """Returns the broken checks without which no kernel runs on the NeuronCores here."""
+        from trnfft.cli.health_checks import NEURON, TOOLS
 
-def verdict_of(sections: dict[str, list[Check]], machine: str) -> str:
-    """Returns "ok", "broken", or NO_KERNELS on a computer with NeuronCores."""
-    if machine and missing_for_kernels(sections):
-        return NO_KERNELS
-    return "broken" if broken(sections) else "ok"
+        needed = [check for check in self.sections[NEURON] if check.name not in TOOLS]
+        return [check.name for check in needed if self.machine and check.status == "broken"]
 
-
-def broken(sections: dict[str, list[Check]]) -> list[str]:
-    """Returns the names of all broken checks, each once."""
-    return list(
-        dict.fromkeys(
-            check.name for checks in sections.values() for check in checks if is_broken(check)
-        )
-    )
-
-
-def missing_for_kernels(sections: dict[str, list[Check]]) -> list[str]:
-    """Returns the names of the broken checks without which no kernel runs on a NeuronCore."""
-    from trnfft.cli.health_checks import TOOLS
-
-    return [
-        check.name for check in sections[NEURON] if is_broken(check) and check.name not in TOOLS
-    ]
-
-
-def is_broken(check: Check) -> bool:
-    """Returns whether a check is broken."""
-    return check.status == "broken"
+    @property
+    def verdict(self) -> str:
+        """Returns "ok", "broken", or NO_KERNELS on a computer with NeuronCores."""
+        if self.missing:
+            return NO_KERNELS
+        return "broken" if self.broken else "ok"
 
 
 def screen(sections: dict[str, list[Check]]) -> Table:
@@ -111,29 +88,27 @@ def screen(sections: dict[str, list[Check]]) -> Table:
     return table
 
 
-def advice_lines(sections: dict[str, list[Check]], machine: str) -> list[str]:
+def advice_lines(found: Diagnosis) -> list[str]:
     """Returns what to do about every check that is not ok; those with the same advice together."""
-    names: dict[str, list[str]] = {}
-    statuses: dict[str, str] = {}
-    for checks in sections.values():
+    same: dict[str, list[Check]] = {}
+    for checks in found.sections.values():
         for check in checks:
-            if check.status == "ok":
-                continue
-            names.setdefault(check.advice, [])
-            if check.name not in names[check.advice]:
-                names[check.advice].append(check.name)
-            if is_broken(check) or check.advice not in statuses:
-                statuses[check.advice] = check.status
-    lines = ["What to do"] if names else []
-    if names and not machine:
+            if check.status != "ok":
+                same.setdefault(check.advice, []).append(check)
+    if not same:
+        return []
+    lines = ["What to do"]
+    if not found.machine:
         lines += textwrap.wrap(
             "Notes name what is absent. This computer has no NeuronCore, as far as its instance "
             "type and its devices tell, and trnfft works here without what the notes name.",
             WIDTH,
         )
-    for advice, about in names.items():
-        lines += [f"{statuses[advice]:<5} {', '.join(about)}", *wrapped(advice)]
-    return [*lines, ""] if lines else []
+    for advice, checks in same.items():
+        names = ", ".join(dict.fromkeys(check.name for check in checks))
+        is_broken = any(check.status == "broken" for check in checks)
+        lines += [f"{'broken' if is_broken else 'note':<5} {names}", *wrapped(advice)]
+    return [*lines, ""]
 
 
 def wrapped(advice: str) -> list[str]:
@@ -154,27 +129,16 @@ def wrapped(advice: str) -> list[str]:
     return lines
 
 
-def last_lines(sections: dict[str, list[Check]], machine: str) -> list[str]:
+def last_lines(found: Diagnosis) -> list[str]:
     """Returns the verdict in sentences."""
-    verdict, others = verdict_of(sections, machine), broken(sections)
-    if verdict == NO_KERNELS:
-        missing = missing_for_kernels(sections)
-        others = [name for name in others if name not in missing]
+    others = [name for name in found.broken if name not in found.missing]
+    if found.missing:
         lines = [
-            f"No kernel can run on the NeuronCores of this computer ({machine}), because of: "
-            f"{', '.join(missing)}."
+            f"No kernel can run on the NeuronCores of this computer ({found.machine}), because of: "
+            f"{', '.join(found.missing)}."
         ]
         return lines + ([f"Also broken: {', '.join(others)}."] if others else [])
-    if verdict == "broken":
+    if others:
         return [f"Broken: {', '.join(others)}."]
-    if machine:
-        return [f"Nothing is broken, and kernels have what they need on this computer ({machine})."]
-    return ["Nothing is broken."]
-
-
-def report(sections: dict[str, list[Check]], machine: str) -> dict[str, Any]:
-    """Returns the verdict and the checks of each section, as JSON types."""
-    return {
-        "verdict": verdict_of(sections, machine),
-        "sections": {title: list(map(asdict, checks)) for title, checks in sections.items()},
-    }
+    what = f", and kernels have what they need on this computer ({found.machine})"
+    return [f"Nothing is broken{what if found.machine else ''}."]

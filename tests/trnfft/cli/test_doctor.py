@@ -150,7 +150,7 @@ def test_every_note_and_every_broken_thing_comes_with_advice(install, monkeypatc
     assert sum(line.startswith("broken") for line in lines[: lines.index("What to do")]) == 6
     assert file.is_dir()
     advice = advice_in(result.stdout)
-    for checks in doctor.examine().values():
+    for checks in health_checks.examine().values():
         for check in checks:
             if check.status == "ok":
                 continue
@@ -179,7 +179,7 @@ def test_as_json_it_says_the_same(monkeypatch):
     result = run("--json")
     assert result.exit_code == run().exit_code == 1
     found = json.loads(result.stdout)
-    sections = doctor.examine()
+    sections = health_checks.examine()
     assert found["verdict"] == "broken" and result.stderr == ""
     assert list(found["sections"]) == list(sections)
     for title, checks in sections.items():
@@ -197,7 +197,7 @@ def test_as_json_it_says_the_same(monkeypatch):
 
 
 def test_it_writes_nothing(tmp_path):
-    doctor.examine()
+    health_checks.examine()
     assert not (tmp_path / "cache").exists()
 
 
@@ -205,7 +205,7 @@ def test_it_writes_nothing(tmp_path):
 
 
 def test_what_is_absent_is_a_note():
-    checks = by_name(health_checks.package_checks())
+    checks = by_name(health_checks.checks("Packages"))
     for name in ("torch_xla", "torch-neuronx", "libtorch_neuronx_lite", "neuronx-cc", "nki"):
         assert checks[name].status == "note" and "not installed" in checks[name].detail
     assert "simulator" in checks["nki"].detail
@@ -220,7 +220,7 @@ def test_what_is_absent_is_a_note():
 )
 def test_torch_xla_that_cannot_be_imported_is_broken(install, body, reason):
     install("torch_xla", "2.9.0", body)
-    check = by_name(health_checks.package_checks())["torch_xla"]
+    check = by_name(health_checks.checks("Packages"))["torch_xla"]
     assert check.status == "broken" and check.advice
     assert check.detail.startswith("2.9.0 cannot be imported") and reason in check.detail
 
@@ -236,15 +236,15 @@ def test_torch_xla_that_cannot_be_imported_is_broken(install, body, reason):
 )
 def test_packages_of_torch_and_what_each_is_good_for(install, name, version, use):
     install(name, version)
-    check = by_name(health_checks.package_checks())[name]
+    check = by_name(health_checks.checks("Packages"))[name]
     assert check.status == "ok"
     assert check.detail.startswith(f"{version}: ") and use in check.detail
 
 
 def test_the_simulator_beside_the_library_has_the_same_files(install):
-    assert "nki-sim" not in by_name(health_checks.package_checks())
+    assert "nki-sim" not in by_name(health_checks.checks("Packages"))
     install("nki-sim", "0.1.0")
-    check = by_name(health_checks.package_checks())["nki-sim"]
+    check = by_name(health_checks.checks("Packages"))["nki-sim"]
     assert (check.status, check.detail) == (
         "broken",
         "installed beside trnfft-nki, which has the same files",
@@ -252,16 +252,12 @@ def test_the_simulator_beside_the_library_has_the_same_files(install):
     assert "pip uninstall nki-sim trnfft-nki" in check.advice
 
 
-def test_a_compiler_that_works(install):
-    install("neuronxcc", "0")  # the module of the compiler
-    install("neuronx-cc", "2.27.5334.0")
-    check = by_name(health_checks.package_checks())["neuronx-cc"]
-    assert (check.status, check.detail) == ("ok", "2.27.5334.0")
-
-
 def test_a_compiler_without_its_module_is_broken(install):
     install("neuronx-cc", "2.27.5334.0")
-    assert by_name(health_checks.package_checks())["neuronx-cc"].status == "broken"
+    assert by_name(health_checks.checks("Packages"))["neuronx-cc"].status == "broken"
+    install("neuronxcc", "0")  # the module of the compiler
+    check = by_name(health_checks.checks("Packages"))["neuronx-cc"]
+    assert (check.status, check.detail) == ("ok", "2.27.5334.0")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +275,7 @@ def test_states_of_nki(install, monkeypatch, version, state, in_use, status, par
     install("nki", version)
     monkeypatch.setattr(health_checks, "find_nki", lambda: FoundNki(state, error="no libnrt"))
     monkeypatch.setattr(config, "has_nki", lambda: in_use)
-    check = by_name(health_checks.package_checks())["nki"]
+    check = by_name(health_checks.checks("Packages"))["nki"]
     assert check.status == status and part in check.detail
     assert status == "ok" or check.advice
 
@@ -292,7 +288,7 @@ def test_settings_in_force(monkeypatch):
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "gen3")
     monkeypatch.setenv(health_checks.COMPILER_VARIABLE, "-O2")
     with trnfft.precision("kahan"):
-        checks = by_name(health_checks.setting_checks())
+        checks = by_name(health_checks.checks("Settings"))
     assert {check.status for check in checks.values()} == {"ok"}
     assert checks["backend"].detail == "matmul, as TRNFFT_BACKEND says"
     assert checks["precision"].detail == "kahan"
@@ -300,18 +296,18 @@ def test_settings_in_force(monkeypatch):
     assert checks["LNC"].detail == "2 (the default of trn2)"
     assert checks["NEURON_CC_FLAGS"].detail == "-O2"
     with trnfft.backend("torch"):
-        assert by_name(health_checks.setting_checks())["backend"].detail == "torch"
+        assert by_name(health_checks.checks("Settings"))["backend"].detail == "torch"
 
 
 def test_a_degree_of_lnc_that_no_launch_can_have_is_broken(monkeypatch):
     monkeypatch.setenv(hardware.LNC_VARIABLE, "2")
-    check = by_name(health_checks.setting_checks())["LNC"]
+    check = by_name(health_checks.checks("Settings"))["LNC"]
     assert check.status == "broken" and hardware.LNC_VARIABLE in check.advice
     with pytest.raises(ValueError) as error:
         hardware.degree()
     assert check.detail == str(error.value)
     monkeypatch.setenv(hardware.TARGET_VARIABLE, "trn2")
-    check = by_name(health_checks.setting_checks())["LNC"]
+    check = by_name(health_checks.checks("Settings"))["LNC"]
     assert (check.status, check.detail) == ("ok", "2 (NEURON_LOGICAL_NC_CONFIG)")
 
 
@@ -328,7 +324,7 @@ def test_a_degree_of_lnc_that_no_launch_can_have_is_broken(monkeypatch):
 )
 def test_flags_of_the_compiler_that_cast_are_a_note(monkeypatch, flags, status):
     monkeypatch.setenv(health_checks.COMPILER_VARIABLE, flags)
-    check = by_name(health_checks.setting_checks())["NEURON_CC_FLAGS"]
+    check = by_name(health_checks.checks("Settings"))["NEURON_CC_FLAGS"]
     assert check.status == status and (flags or "not set") in check.detail
     assert ("bfloat16" in check.detail) == (status == "note")
 
@@ -336,7 +332,7 @@ def test_flags_of_the_compiler_that_cast_are_a_note(monkeypatch, flags, status):
 @pytest.mark.skipif(config.has_nki(), reason="the real nki is here")
 def test_asking_for_nki_without_it_is_broken(monkeypatch):
     monkeypatch.setattr(config, "FROM_ENVIRONMENT", "nki")
-    check = by_name(health_checks.setting_checks())["backend"]
+    check = by_name(health_checks.checks("Settings"))["backend"]
     assert check.status == "broken" and "TRNFFT_BACKEND is 'nki'" in check.detail
 
 
@@ -345,7 +341,7 @@ def test_what_auto_takes_and_why(monkeypatch, has_nki, name):
     monkeypatch.setattr(config, "has_nki", lambda: has_nki)
     monkeypatch.setattr(torch_neuron, "has_launches", lambda: True)
     with trnfft.backend("nki-sim"):  # not what is asked
-        checks = by_name(health_checks.backend_checks())
+        checks = by_name(health_checks.checks('Backend "auto"'))
     assert checks["cpu tensors"].detail == "torch: the device has complex dtypes"
     for device in ("xla", "neuron"):
         detail = checks[f"{device} tensors"].detail
@@ -361,14 +357,14 @@ def test_plans_in_use_of_others_and_unknown():
         trnfft.plan(94, target=chip)
     other = wisdom.user_file("trn2")
     other.rename(other.with_name("plans-trn2-another.jsonl"))
-    checks = by_name(health_checks.wisdom_checks())
+    checks = by_name(health_checks.checks("Remembered plans"))
     assert checks["trn1"].status == "ok" and checks["trn1"].detail.endswith("yours: 1")
     assert checks["trn2"].status == "ok" and checks["trn2"].detail.endswith("yours: 0")
     shipped = json.loads((files("trnfft") / "plans" / "trn1.json").read_text())["plans"]
     assert f"shipped: {len(shipped)};" in checks["trn1"].detail
     own = wisdom.user_file("trn1")
     own.write_text(own.read_text().replace('"candidates"', '"others"'))
-    check = by_name(health_checks.wisdom_checks())["trn1"]
+    check = by_name(health_checks.checks("Remembered plans"))["trn1"]
     assert check.status == "note" and "1 unknown" in check.detail and str(own) in check.advice
 
 
@@ -379,7 +375,7 @@ def test_hostile_rows_are_a_note(text):
     trnfft.plan(94, target="trn1")
     own = wisdom.user_file("trn1")
     own.write_text(own.read_text() + text + "\n")
-    check = by_name(health_checks.wisdom_checks())["trn1"]
+    check = by_name(health_checks.checks("Remembered plans"))["trn1"]
     assert check.status == "note" and "yours: 2 (1 unknown)" in check.detail
 
 
@@ -388,14 +384,14 @@ def test_what_is_no_file_of_plans_is_broken(make):
     own = wisdom.user_file("trn1")
     own.parent.mkdir()
     make(own)
-    check = by_name(health_checks.wisdom_checks())["trn1"]
+    check = by_name(health_checks.checks("Remembered plans"))["trn1"]
     assert check.status == "broken" and str(own) in check.advice
 
 
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / "file"))
-    check = by_name(health_checks.wisdom_checks())["your folder"]
+    check = by_name(health_checks.checks("Remembered plans"))["your folder"]
     assert check.status == "note" and "not writable" in check.detail
 
 
@@ -403,7 +399,7 @@ def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
     (tmp_path / "plans.json").write_text('{"format": 1, "plans": 3}')
     monkeypatch.setattr(wisdom, "_shipped_file", lambda chip: tmp_path / "plans.json")
     for chip in ("trn1", "trn2", "trn3"):
-        check = by_name(health_checks.wisdom_checks())[chip]
+        check = by_name(health_checks.checks("Remembered plans"))[chip]
         assert check.status == "broken" and "Install trnfft-nki again" in check.advice
 
 
@@ -413,7 +409,7 @@ def test_damaged_shipped_plans_are_broken(tmp_path, monkeypatch):
 def test_self_tests_pass_on_every_chip(monkeypatch):
     for chip in ("trn1", "trn2", "trn3"):
         monkeypatch.setenv(hardware.TARGET_VARIABLE, chip)
-        checks = health_checks.self_tests()
+        checks = health_checks.checks("Self-tests")
         assert [check.status for check in checks] == ["ok"] * 3
         assert sum(f"us, modelled on {chip}" in check.detail for check in checks) == 2
 
@@ -422,7 +418,7 @@ def test_a_wrong_kernel_fails_its_self_test_alone(monkeypatch):
     right = health_checks.dft_gemm_matrix
     monkeypatch.setattr(health_checks, "dft_gemm_matrix", lambda *given: right(*given) * 1.001)
     monkeypatch.setattr(health_checks, "stockham_tables", lambda *given: 1 / 0)
-    gemm, stockham, matmul = health_checks.self_tests()
+    gemm, stockham, matmul = health_checks.checks("Self-tests")
     assert gemm.status == "broken" and "error 1.0e-03" in gemm.detail and gemm.advice
     assert stockham.status == "broken" and "ZeroDivisionError" in stockham.detail
     assert matmul.status == "ok"
@@ -438,7 +434,7 @@ def test_without_a_driver_all_is_missing_and_a_note_on_the_screen(monkeypatch, t
     assert checks.pop("target variable").status == "note"
     assert {check.status for check in checks.values()} == {"broken"}
     assert all(check.advice for check in checks.values())
-    assert {check.status for check in doctor.examine()["NeuronCore"]} == {"note"}
+    assert {check.status for check in health_checks.examine()["NeuronCore"]} == {"note"}
 
 
 def test_a_machine_that_is_ready(neuron_machine):
@@ -448,6 +444,10 @@ def test_a_machine_that_is_ready(neuron_machine):
     assert checks["neuron-ls"].detail == str(neuron_machine / "bin" / "neuron-ls")
     assert checks["neuron-explorer"].detail == str(neuron_machine / "bin" / "neuron-explorer")
     assert checks["device of torch"].detail == "by torch_xla"
+    result = run()
+    assert result.exit_code == 0, result.output
+    said = "Nothing is broken, and kernels have what they need on this computer"
+    assert f"{said} (it has 2 Neuron devices)." in " ".join(result.stdout.split())
 
 
 def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_machine, monkeypatch):
@@ -462,13 +462,6 @@ def test_without_the_target_variable_it_explains_what_a_launch_costs(neuron_mach
         result = run()
         assert result.exit_code == 0, result.output
         assert advice_in(result.stdout)["target variable"] == check.advice.split()
-
-
-def test_a_machine_that_is_ready_says_so(neuron_machine):
-    result = run()
-    assert result.exit_code == 0, result.output
-    said = "Nothing is broken, and kernels have what they need on this computer"
-    assert f"{said} (it has 2 Neuron devices)." in " ".join(result.stdout.split())
 
 
 def without_nki(monkeypatch, tmp_path):
@@ -528,6 +521,7 @@ def test_what_else_is_broken_is_said_too(neuron_machine, monkeypatch):
     result = run()
     assert result.exit_code == 3
     assert result.stdout.splitlines()[-1] == "Also broken: backend."
+    assert ADVICE in by_name(health_checks.examine()["NeuronCore"])["nki"].advice
 
 
 def test_without_tools_kernels_run(neuron_machine):
@@ -547,11 +541,6 @@ def test_instances_with_neuroncores(tmp_path, instance, is_neuron):
         f"its instance type is {instance}" if is_neuron else ""
     )
     assert run().exit_code == (3 if is_neuron else 0)
-
-
-def test_without_nki_there_is_advice(neuron_machine, monkeypatch):
-    without_nki(monkeypatch, neuron_machine)
-    assert ADVICE in by_name(doctor.examine()["NeuronCore"])["nki"].advice
 
 
 def test_the_pages_have_the_commands_of_the_doctor():

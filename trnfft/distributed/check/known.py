@@ -66,7 +66,7 @@ def convolved(shape: Sequence[int], box: Box) -> torch.Tensor:
 
 
 def _start(n: int, dim: int) -> int:
-    """Returns where the chirp of a dimension starts, which differs between dimensions."""
+    # Another one along each dimension, or else their chirps would be alike.
     return n // 3 + 5 * dim + 1
 
 
@@ -85,18 +85,16 @@ def _spectrum(n: int, dim: int, interval: Interval, sign: int) -> torch.Tensor:
 
 
 def _square(j: torch.Tensor, modulus: int) -> torch.Tensor:
-    """Returns j * j modulo a number up to 2^41, for |j| up to 2^41, whose squares have 82 bits."""
+    # The modulus and |j| are up to 2^41, so that squares have 82 bits.
     j = j.abs()
     high, low = j >> 20, j & ((1 << 20) - 1)
     return ((j * high % modulus << 20) + j * low) % modulus
 
 
 def _turned(numerators: torch.Tensor, n: int) -> torch.Tensor:
-    """Returns exp(pi i numerator / n)."""
     angles = math.pi * (numerators % (2 * n)).double() / n
     return torch.polar(torch.ones_like(angles), angles)
 
 
 def _product(lines: list[torch.Tensor]) -> torch.Tensor:
-    """Returns the outer product, one dimension for each line."""
     return functools.reduce(lambda x, line: x[..., None] * line, lines)

@@ -1,54 +1,41 @@
 """Processes that do the same work together, and what each returns, or why one of them did not.
 
-Each process tells one store what has become of it: a report, or an error. So the first failure is
-known even where the other processes only see that they are alone, and nobody waits for a process
-that has died: all exchanges have a time limit, after which they raise an error, too.
+torch.multiprocessing or torchrun starts them, sees how the first of them fails, and then ends the
+others. A process that fails stays for some seconds: so the others do not fail because of it, and
+the reason that is known is the first one. Nobody waits for a process that has died: all exchanges
+have a time limit, after which they raise an error, too.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import multiprocessing
+import logging
 import os
-import signal
-import threading
+import pickle
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
-from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 
 LIMIT = 60.0  # seconds that processes wait for each other
 COMPILING_LIMIT = 1800.0  # the same where kernels may have to be compiled first
-_GRACE = 3.0  # seconds in which other processes report, after the first error
-_PAUSE = 0.05  # seconds between looks at the store
+_GRACE = 3.0  # seconds for which a process that fails stays
 
-# a function of the device and further arguments, which returns JSON types
-Work = Callable[..., Any]
+T = TypeVar("T")
 
 
 class Failure(Exception):
-    """Why there are no reports of all processes, in sentences."""
+    """Why there are no reports of all processes, in a sentence."""
 
 
-class Member(NamedTuple):
-    """A process, and where the store is."""
-
-    rank: int
-    size: int  # processes of the world
-    host: str
-    port: int
-
-
-def started(work: Work, count: int, device: str, *arguments: Any) -> list[Any]:
+def started(work: Callable[..., T], count: int, device: str, *arguments: object) -> list[T]:
     """Returns what `count` processes on this computer return, in their order.
 
     Args:
-        work: a function of a module.
+        work: a function of a module, of the device and further arguments.
         count: the number of processes, which share the cores of the CPU.
         device: the type of their device.
         arguments: arguments of `work`, after the device.
@@ -56,24 +43,29 @@ def started(work: Work, count: int, device: str, *arguments: Any) -> list[Any]:
     Raises:
         Failure: a process has failed.
     """
-    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    context = _context(device)
-    found = [
-        context.Process(
-            target=_serve,
-            args=(Member(rank, count, "127.0.0.1", server.port), work, device, arguments),
-            daemon=True,
-        )
-        for rank in range(count)
-    ]
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    given = (count, store.port, work, device, arguments)
+    context = mp.start_processes(  # type: ignore[attr-defined]
+        _serve, given, count, join=False, daemon=True, start_method=_start_method(device)
+    )
+    # Its warnings name the processes that it ends after a failure, whose reason is raised below.
+    logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.ERROR)
     try:
-        for process in found:
-            process.start()
-        return _collected(_words(server), count, device, lambda: _ended(found))
+        while not context.join():
+            pass
+    except mp.ProcessExitedException as error:
+        rank, key = error.error_index, f"error/{error.error_index}"
+        if store.check([key]):
+            raise Failure(f"rank {rank}: {store.get(key).decode()}") from error
+        how = error.signal_name or f"exit code {error.exit_code}"
+        raise Failure(f"rank {rank} has died: {how}") from error
     finally:
-        for process in found:
+        for process in context.processes:
             process.kill()
             process.join()
+    if not store.check(["reports"]):
+        raise Failure("rank 0: no report")
+    return list(pickle.loads(store.get("reports")))
 
 
 def is_launched() -> bool:
@@ -81,34 +73,23 @@ def is_launched() -> bool:
     return dist.is_torchelastic_launched() or {"RANK", "WORLD_SIZE"} <= os.environ.keys()
 
 
-def together(work: Work, device: str, *arguments: Any) -> list[Any] | None:
+def together(work: Callable[..., T], device: str, *arguments: object) -> list[T] | None:
     """Returns what the processes of torchrun return, on the first of them, and None on the others.
 
-    All processes call this function. If they fail, processes other than the first end here.
+    All processes call this function.
 
     Raises:
-        Failure: on the first process, where a process has failed.
+        Failure: the processes did not meet, or this one has failed.
         ValueError: there is no such device, or the environment does not say where to meet.
     """
     try:
         dist.init_process_group(backend_of(device), timeout=_limit(device))
     except RuntimeError as error:
         raise Failure(f"the processes did not meet: {error}") from error
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    member = Member(dist.get_rank(), dist.get_world_size(), host, port)
-    if member.rank:
-        _report(member, work, device, arguments)
-        return None
-    signal.signal(signal.SIGTERM, _terminated)
-    thread = threading.Thread(target=_report, args=(member, work, device, arguments), daemon=True)
-    thread.start()  # so that this thread can pass on what the others have told
-    return _collected(_words(_client(member, device)), member.size, device, dict)
-
-
-def _terminated(*_: Any) -> None:
-    raise Failure(
-        "another process has failed or died, and the launcher ends all of them: see its report"
-    )
+    try:
+        return _gathered(work, device, arguments)
+    except Exception as error:
+        raise Failure(f"rank {dist.get_rank()}: {type(error).__name__}: {error}") from error
 
 
 def backend_of(device: str) -> str:
@@ -145,130 +126,52 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _context(device: str) -> Any:
+def _start_method(device: str) -> str:
     """Returns how processes start: forked by one that has imported torch, if devices allow it."""
-    if device != "cpu" or "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "trnfft.distributed"])
-    return context
+    if device != "cpu" or "forkserver" not in mp.get_all_start_methods():
+        return "spawn"
+    mp.get_context("forkserver").set_forkserver_preload([__name__, "trnfft.distributed"])
+    return "forkserver"
 
 
-def _serve(member: Member, work: Work, device: str, arguments: tuple[Any, ...]) -> None:
-    """Runs a process of `started`."""
-    # the process that has started it handles the interrupt
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    torch.set_num_threads(max(1, cores() // member.size))
-    _report(member, work, device, arguments, is_started=True)
-
-
-def _report(
-    member: Member, work: Work, device: str, arguments: tuple[Any, ...], is_started: bool = False
+def _serve(
+    rank: int,
+    count: int,
+    port: int,
+    work: Callable[..., object],
+    device: str,
+    arguments: tuple[object, ...],
 ) -> None:
-    """Does the work and tells the store what has become of it; an error ends this process."""
-    client = _client(member, device)
-    words = _words(client)
+    """Runs a process of `started`: the first one stores what all of them return."""
+    torch.set_num_threads(max(1, cores() // count))
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=_limit(device))
     try:
-        if is_started:
-            dist.init_process_group(
-                backend_of(device),
-                store=dist.PrefixStore("group", client),
-                rank=member.rank,
-                world_size=member.size,
-                timeout=_limit(device),
-            )
-        report = json.dumps(work(device, *arguments))
+        dist.init_process_group(
+            backend_of(device),
+            store=dist.PrefixStore("group", store),
+            rank=rank,
+            world_size=count,
+            timeout=_limit(device),
+        )
+        reports = _gathered(work, device, arguments)
     except Exception as error:
-        words.set(f"error/{member.rank}", f"{type(error).__name__}: {error}")
-        words.add("errors", 1)
-        if member.rank or is_started:
-            # a process that ends takes the others with it, before they can report
-            time.sleep(2 * _GRACE)
-            os._exit(1)
-        return
-    words.set(f"report/{member.rank}", report)
-    words.add("reports", 1)
-    if is_started:
-        with contextlib.suppress(RuntimeError):
-            # until this process is ended, or the process with the store is gone
-            client.wait(["never"])
+        store.set(f"error/{rank}", f"{type(error).__name__}: {error}")
+        raise SystemExit(1) from error
+    if reports is not None:
+        store.set("reports", pickle.dumps(reports))  # type: ignore[arg-type]
 
 
-def _client(member: Member, device: str) -> dist.TCPStore:
-    return dist.TCPStore(member.host, member.port, is_master=False, timeout=_limit(device))
-
-
-def _words(store: dist.Store) -> dist.PrefixStore:
-    return dist.PrefixStore("trnfft", store)
+def _gathered(work: Callable[..., T], device: str, arguments: tuple[object, ...]) -> list[T] | None:
+    """Does the work; returns what all processes return, on the first of them."""
+    try:
+        own = work(device, *arguments)
+        reports = [own] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object(own, reports)
+    except Exception:
+        time.sleep(_GRACE)
+        raise
+    return reports
 
 
 def _limit(device: str) -> timedelta:
     return timedelta(seconds=LIMIT if device == "cpu" else COMPILING_LIMIT)
-
-
-def _collected(
-    words: dist.Store, count: int, device: str, ended: Callable[[], dict[int, str]]
-) -> list[Any]:
-    """Returns the reports of all processes, as they come.
-
-    Raises:
-        Failure: a process has failed, ended or come to a halt.
-    """
-    since = time.monotonic()
-    before = 0
-    while (told := words.add("reports", 0)) < count:
-        if words.add("errors", 0) or ended():
-            raise Failure(_reasons(words, count, ended))
-        if told > before:
-            before, since = told, time.monotonic()
-        elif told and time.monotonic() - since > _limit(device).total_seconds():
-            raise Failure(_reasons(words, count, ended))
-        time.sleep(_PAUSE)
-    return [json.loads(words.get(f"report/{rank}")) for rank in range(count)]
-
-
-def _reasons(words: dist.Store, count: int, ended: Callable[[], dict[int, str]]) -> str:
-    """Returns what is known of processes that failed, and of those that are silent alone."""
-    start = time.monotonic()
-    known: dict[int, str] = {}
-    while time.monotonic() - start < _GRACE and len(known) < count:
-        known = {
-            rank: words.get(f"error/{rank}").decode()
-            for rank in range(count)
-            if words.check([f"error/{rank}"])
-        }
-        time.sleep(_PAUSE)
-    dead = {rank: how for rank, how in ended().items() if rank not in known}
-    if dead:
-        return "\n".join(f"rank {rank} has died: {how}" for rank, how in dead.items())
-    by_text: dict[str, list[int]] = {}
-    for rank, text in known.items():
-        by_text.setdefault(text, []).append(rank)
-    lines = [f"rank {_listed(ranks)}: {text}" for text, ranks in by_text.items()]
-    told = {rank for rank in range(count) if words.check([f"report/{rank}"])}
-    silent = set(range(count)) - told - known.keys()
-    if not known or len(silent) < len(known):  # otherwise they wait for the one that failed
-        lines += [f"rank {_listed(silent)}: no report"] * bool(silent)
-    return "\n".join(lines)
-
-
-def _listed(ranks: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(ranks)))
-
-
-def _ended(processes: list[BaseProcess]) -> dict[int, str]:
-    """Returns how processes ended, for those that did."""
-    return {
-        rank: _end(process.exitcode)
-        for rank, process in enumerate(processes)
-        if process.exitcode is not None
-    }
-
-
-def _end(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"

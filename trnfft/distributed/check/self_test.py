@@ -7,8 +7,8 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,23 +21,30 @@ from nki_sim import hardware
 from trnfft import config
 from trnfft.backends.choice import choose_backend
 from trnfft.complex.dtensor import Kind, distributed
-from trnfft.complex.tensor import ComplexTensor, parts_of
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import functions
 from trnfft.distributed.check import known, processes
-from trnfft.distributed.check.stopwatch import Stopwatch, synchronizer
+from trnfft.distributed.check.stopwatch import COPIES, EXCHANGE, TRANSFORMS, Stopwatch, synchronizer
 from trnfft.distributed.convolution import convolve
 from trnfft.distributed.layout import Box, layout_of
+from trnfft.distributed.transforms import dtensors_of
+from trnfft.planner.accuracy import MAX_ERRORS
 
 ROUNDS = 3  # rounds, of which the fastest counts
 LINK_BYTES = 1 << 23  # bytes that each process sends at a time
 UNEVEN = (66, 50, 36)  # sizes that few numbers of processes divide
 CHIP, HOST, NETWORK = "inside a chip", "inside a host", "between hosts"
+OK, WRONG, REFUSED = "ok", "wrong", "refused"
+OTHER = "other"
+KINDS = (TRANSFORMS, EXCHANGE, COPIES, OTHER)
+ROUNDING = 1e-7  # relative rounding error of float32
+
+T = TypeVar("T")
 
 
 class Place(NamedTuple):
     """The place of a process: the name of its computer, and the number of its chip there."""
 
-    rank: int
     host: str
     chip: int
 
@@ -61,19 +68,112 @@ class Case:
     out: tuple[int, ...]
 
     @property
-    def is_real(self) -> bool:
-        return self.function in ("rfftn", "irfftn", "convolve")
-
-    @property
     def is_inverse(self) -> bool:
         return self.function in ("ifftn", "irfftn")
 
-    @property
-    def half(self) -> tuple[int, ...]:
-        """Returns the sizes of the spectrum."""
-        if self.function in ("rfftn", "irfftn"):
+    def shape_of(self, is_result: bool) -> tuple[int, ...]:
+        """Returns the shape of the result, or of the input."""
+        is_spectrum = is_result != self.is_inverse
+        if self.function in ("rfftn", "irfftn") and is_spectrum:
             return (*self.shape[:-1], self.shape[-1] // 2 + 1)
         return self.shape
+
+    def numbers(self, is_result: bool, mesh: DeviceMesh) -> torch.Tensor:
+        """Returns what this process has of the exact result, or of the input."""
+        shape, split = self.shape_of(is_result), self.out if is_result else self.split
+        box = _box(shape, split, mesh)
+        is_real = self.function in ("rfftn", "irfftn", "convolve")
+        if is_result and self.function == "convolve":
+            return known.convolved(shape, box)
+        of_spectrum = is_result != self.is_inverse
+        return (known.spectrum if of_spectrum else known.signal)(self.shape, box, is_real)
+
+
+@dataclass(frozen=True)
+class Result(Case):
+    """A transform by all processes.
+
+    Attributes:
+        status: "ok", "wrong", or "refused" where the backend cannot do it.
+        error: relative L2 error, or None where nothing could be compared.
+        problem: what else is wrong, or why it is refused.
+        seconds: time of the process that took the longest, in the fastest round.
+        shares: shares of the time by kind, the mean of all processes.
+        sent: bytes that a process sends over each link, the most of all processes.
+        compute_to_exchange: time of everything but exchanges, divided by the time of exchanges.
+        bytes_per_second: rate at which a process sends while it exchanges.
+    """
+
+    status: str
+    error: float | None = None
+    problem: str = ""
+    seconds: float | None = None
+    shares: dict[str, float] | None = None
+    sent: dict[str, int] | None = None
+    compute_to_exchange: float | None = None
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link: bytes that each process sends to all that it reaches by the link, and seconds."""
+
+    name: str
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all processes have found together.
+
+    Attributes:
+        verdict: "ok", "wrong" or "refused".
+        version: of trnfft.
+        processes: their number.
+        hosts: the names of their computers.
+        cores, threads: those that the first process may use.
+        device: the type of their devices.
+        group: the backend of torch.distributed.
+        backend, precision: those of trnfft.
+        results, links: in the order in which they were measured.
+        shares: shares of the time of all transforms together by kind; {} if none was done.
+    """
+
+    verdict: str
+    version: str
+    processes: int
+    hosts: list[str]
+    cores: int
+    threads: int
+    device: str
+    group: str
+    backend: str
+    precision: str
+    results: list[Result]
+    shares: dict[str, float]
+    links: list[Link]
+
+
+@dataclass
+class Part:
+    """What one process finds of a transform.
+
+    Attributes:
+        refused: why the backend cannot do it.
+        problem: what is wrong apart from numbers.
+        difference: the sum of squares of this process's errors.
+        norm: the sum of squares of its exact numbers.
+        rounds: seconds of each round, in all and by kind.
+        sent: bytes that it sends over each link.
+    """
+
+    refused: str = ""
+    problem: str = ""
+    difference: float = 0.0
+    norm: float = 0.0
+    rounds: list[dict[str, float]] = field(default_factory=list)
+    sent: Counter[str] = field(default_factory=Counter)
 
 
 def cases(count: int, points: int) -> Iterator[Case]:
@@ -95,37 +195,50 @@ def cases(count: int, points: int) -> Iterator[Case]:
     yield Case("convolve", sizes, line, (0,), (0,))
     yield Case("fftn", UNEVEN, line, (0,), (0,))
     if a > 1:
-        yield Case("fftn", sizes, (a, b), (0, 1), (0, 1))
-        yield Case("rfftn", sizes, (a, b), (0, 1), (0, 1))
-        yield Case("irfftn", sizes, (a, b), (0, 1), (0, 1))
+        for function in ("fftn", "rfftn", "irfftn"):
+            yield Case(function, sizes, (a, b), (0, 1), (0, 1))
 
 
-def run(device: str, points: int) -> dict[str, Any]:
-    """Returns what this process has found: about itself, each case and each link.
+def run(device: str, points: int) -> Report:
+    """Returns what all processes have found.
 
     Args:
-        device: the type of its device, for which torch.distributed is initialised.
+        device: the type of their device, for which torch.distributed is initialised.
         points: about the number of points of each process.
     """
-    rank, count = dist.get_rank(), dist.get_world_size()
+    count = dist.get_world_size()
     init_device_mesh(device, (count,))  # this gives each process of a host a device of its own
     places = _places(device)
     with torch.no_grad():
-        found = [_tried(case, device, places) for case in cases(count, points)]
-        links = {name: _link(name, device, places) for name in _links(places)}
-    return {
-        "rank": rank,
-        "host": places[rank].host,
-        "cores": processes.cores(),
-        "threads": torch.get_num_threads(),
-        "backend": choose_backend(torch.device(device))[0],
-        "precision": config.get_precision(),
-        "cases": found,
-        "links": links,
-    }
+        results = [
+            _result(case, _of_all(_tried(case, device, places))) for case in cases(count, points)
+        ]
+        links = [_link(name, device, places) for name in _links(places)]
+    statuses = [one.status for one in results]
+    return Report(
+        verdict=next((status for status in (WRONG, REFUSED) if status in statuses), OK),
+        version=trnfft.__version__,
+        processes=count,
+        hosts=sorted({place.host for place in places}),
+        cores=processes.cores(),
+        threads=torch.get_num_threads(),
+        device=device,
+        group=processes.backend_of(device),
+        backend=choose_backend(torch.device(device))[0],
+        precision=config.get_precision(),
+        results=results,
+        shares=_shares(results),
+        links=links,
+    )
 
 
-def transform(case: Case, x: Any) -> Any:
+def _of_all(found: T) -> list[T]:
+    every = [found] * dist.get_world_size()
+    dist.all_gather_object(every, found)
+    return every
+
+
+def transform(case: Case, x: torch.Tensor) -> torch.Tensor:
     """Calls the case's function on a DTensor."""
     if case.function == "fft":
         return trnfft.fft(x)
@@ -137,30 +250,25 @@ def transform(case: Case, x: Any) -> Any:
     return function(x, sizes, out_placements=_placements(case.out))
 
 
-def given(case: Case, device: str) -> Any:
+def given(case: Case, device: str) -> torch.Tensor:
     """Returns the argument of the case's function: a DTensor, or a ComplexTensor of two."""
     mesh = init_device_mesh(device, case.mesh)
-    shape = case.half if case.is_inverse else case.shape
-    box = _box(shape, case.split, mesh)
-    if case.is_inverse:
-        numbers = known.spectrum(case.shape, box, case.is_real)
-    else:
-        numbers = known.signal(case.shape, box, case.is_real)
+    numbers = case.numbers(False, mesh)
     parts = [numbers.real, numbers.imag] if numbers.is_complex() else [numbers]
-    kind = Kind.in_rows(mesh, _placements(case.split), shape)
+    kind = Kind.in_rows(mesh, _placements(case.split), case.shape_of(False))
     made = [distributed(part.float().contiguous().to(device), kind) for part in parts]
     return ComplexTensor(*made) if len(made) == 2 else made[0]
 
 
-def _tried(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
-    """Returns what is found of a case; errors have its name.
+def _tried(case: Case, device: str, places: list[Place]) -> Part:
+    """Returns what this process finds of a case; errors have its name.
 
     A transform that no process can do is not an error.
     """
     try:
-        return asdict(case) | _measured(case, device, places)
+        return _measured(case, device, places)
     except NotImplementedError as error:
-        return asdict(case) | {"refused": str(error)}
+        return Part(refused=str(error))
     except Exception as error:
         sizes = " x ".join(map(str, case.shape))
         raise RuntimeError(
@@ -168,55 +276,85 @@ def _tried(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
         ) from error
 
 
-def _measured(case: Case, device: str, places: list[Place]) -> dict[str, Any]:
-    """Returns squares of the error and of the result, times by round, and bytes over each link."""
+def _measured(case: Case, device: str, places: list[Place]) -> Part:
     x = given(case, device)
-    difference, norm, problem = _compared(case, transform(case, x))
-    rounds = []
+    part = _compared(case, transform(case, x))
     for _ in range(ROUNDS):
         dist.barrier()
         with Stopwatch(device) as watch:
             start = time.perf_counter()
             transform(case, x)
             seconds = time.perf_counter() - start
-        rounds.append({"seconds": seconds, **watch.seconds})
-    sent: Counter[str] = Counter()
+        part.rounds.append({"seconds": seconds, **watch.seconds})
     for rank, count in watch.sent.items():
-        sent[_between(places[dist.get_rank()], places[rank])] += count
-    return {
-        "difference": difference,
-        "norm": norm,
-        "problem": problem,
-        "rounds": rounds,
-        "sent": dict(sent),
-    }
+        part.sent[_between(places[dist.get_rank()], places[rank])] += count
+    return part
 
 
-def _compared(case: Case, y: Any) -> tuple[float, float, str]:
-    """Returns sums of squares of this process's errors and numbers, and any other problem."""
-    parts: tuple[Any, ...] = parts_of(y) if isinstance(y, ComplexTensor) else (y,)
-    part = parts[0]
-    shape = case.shape if case.is_inverse or case.function == "convolve" else case.half
-    if tuple(part.shape) != shape or tuple(part.placements) != _placements(case.out):
-        problem = f"shape {tuple(part.shape)}, placements {part.placements}"
-        return 0.0, 0.0, problem
-    box = _box(shape, case.out, part.device_mesh)
-    if case.function == "convolve":
-        wanted = known.convolved(shape, box)
-    elif case.is_inverse:
-        wanted = known.signal(case.shape, box, case.is_real)
-    else:
-        wanted = known.spectrum(case.shape, box, case.is_real)
+def _compared(case: Case, y: torch.Tensor) -> Part:
+    """Compares a result with the exact one."""
+    parts = dtensors_of(y)
+    first = parts[0]
+    if tuple(first.shape) != case.shape_of(True) or first.placements != _placements(case.out):
+        return Part(problem=f"shape {tuple(first.shape)}, placements {first.placements}")
+    wanted = case.numbers(True, first.device_mesh)
     local = [one.to_local().cpu().double() for one in parts]
     own = torch.complex(*local) if len(local) == 2 else local[0]
     if own.shape != wanted.shape:
-        return 0.0, 0.0, f"a shard of shape {tuple(own.shape)} where {tuple(wanted.shape)} belongs"
-    return ((own - wanted).abs() ** 2).sum().item(), (wanted.abs() ** 2).sum().item(), ""
+        return Part(
+            problem=f"a shard of shape {tuple(own.shape)} where {tuple(wanted.shape)} belongs"
+        )
+    difference, norm = (own - wanted).abs().square().sum(), wanted.abs().square().sum()
+    return Part(difference=difference.item(), norm=norm.item())
 
 
-def _link(name: str, device: str, places: list[Place]) -> dict[str, float]:
-    """Returns the bytes that this process sends over a link, and the seconds that this takes."""
-    is_joined = [[a != b and _between(a, b) == name for b in places] for a in places]
+def _result(case: Case, found: list[Part]) -> Result:
+    """Returns the result of a transform, from what every process found."""
+    names = asdict(case)
+    if refused := next((one.refused for one in found if one.refused), ""):
+        return Result(**names, status=REFUSED, problem=refused)
+    allowed = 4 * max(MAX_ERRORS[config.get_precision()], ROUNDING)
+    problem = next((one.problem for one in found if one.problem), "")
+    error = None
+    if not problem:
+        error = math.sqrt(sum(one.difference for one in found) / sum(one.norm for one in found))
+        if not error <= allowed:  # also NaN
+            problem = f"error {error:.1e}, allowed {allowed:.0e}"
+    fastest = min(
+        zip(*(one.rounds for one in found), strict=True),
+        key=lambda each: max(one["seconds"] for one in each),
+    )
+    seconds, total = (of(one["seconds"] for one in fastest) for of in (max, sum))
+    shares = {kind: sum(one[kind] for one in fastest) / total for kind in KINDS[:-1]}
+    exchange = shares[EXCHANGE]
+    links = {link for one in found for link in one.sent}
+    sent = {link: max(one.sent[link] for one in found) for link in links}
+    return Result(
+        **names,
+        status=WRONG if problem else OK,
+        error=error,
+        problem=problem,
+        seconds=seconds,
+        shares=shares | {OTHER: 1 - sum(shares.values())},
+        sent=sent,
+        compute_to_exchange=(1 - exchange) / exchange if exchange else None,
+        bytes_per_second=sum(sent.values()) / (exchange * seconds) if sent else None,
+    )
+
+
+def _shares(results: list[Result]) -> dict[str, float]:
+    timed = [(one.seconds, one.shares) for one in results if one.seconds and one.shares]
+    total = sum(seconds for seconds, _ in timed)
+    kinds = KINDS if timed else ()
+    return {
+        kind: sum(seconds * shares[kind] for seconds, shares in timed) / total for kind in kinds
+    }
+
+
+def _link(name: str, device: str, places: list[Place]) -> Link:
+    """Returns a link with the most bytes and the seconds of the slowest process."""
+    ranks = range(len(places))
+    is_joined = [[a != b and _between(places[a], places[b]) == name for b in ranks] for a in ranks]
     piece = LINK_BYTES // 4 // max(map(sum, is_joined))
     splits = [piece * joined for joined in is_joined[dist.get_rank()]]
     x = torch.zeros(sum(splits), device=device)
@@ -227,30 +365,26 @@ def _link(name: str, device: str, places: list[Place]) -> dict[str, float]:
         dist.all_to_all_single(received, x, splits, splits)
         synchronize()
         seconds.append(time.perf_counter() - start)
-    return {"bytes": 4 * sum(splits), "seconds": min(seconds[1:])}
+    sent, slowest = map(max, zip(*_of_all((4 * sum(splits), min(seconds[1:]))), strict=True))
+    return Link(name, sent, slowest)
 
 
 def _places(device: str) -> list[Place]:
     """Returns the place of each process."""
-    hosts: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(hosts, socket.gethostname())
+    hosts = _of_all(socket.gethostname())
     per_chip = 1
     if device == "neuron":
         chip = hardware.current()
         per_chip = chip.cores_per_chip // hardware.degree(chip)
-    return [
-        Place(rank, host, hosts[:rank].count(host) // per_chip) for rank, host in enumerate(hosts)
-    ]
+    return [Place(host, hosts[:rank].count(host) // per_chip) for rank, host in enumerate(hosts)]
 
 
 def _links(places: Sequence[Place]) -> list[str]:
-    """Returns the links that join any two processes."""
-    found = {_between(a, b) for a in places for b in places if a != b}
+    found = {_between(a, b) for i, a in enumerate(places) for b in places[:i]}
     return [name for name in (CHIP, HOST, NETWORK) if name in found]
 
 
 def _between(a: Place, b: Place) -> str:
-    """Returns the link that joins two processes."""
     if a.host != b.host:
         return NETWORK
     return CHIP if a.chip == b.chip else HOST
@@ -261,13 +395,12 @@ def _placements(dims: Sequence[int]) -> tuple[Placement, ...]:
 
 
 def _box(shape: Sequence[int], split: Sequence[int], mesh: DeviceMesh) -> Box:
-    """Returns what this process has of a tensor."""
     layout = layout_of("split", _placements(split), tuple(mesh.shape), shape)
     return layout.box(shape, mesh.get_coordinate() or ())
 
 
 def _factors(count: int) -> tuple[int, int]:
-    """Returns two numbers with this product, as close to each other as possible."""
+    # As close to each other as possible.
     first = next(d for d in range(math.isqrt(count), 0, -1) if count % d == 0)
     return first, count // first
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,8 +18,6 @@ TRANSFORMS, EXCHANGE, COPIES = "transforms", "exchange", "copies"
 
 # The last two join and split complex numbers, for backends that have them.
 _COPYING = ("copy_", "clone", "_to_copy", "complex", "unbind_copy")
-
-_functional: Any = torch.ops._c10d_functional
 
 
 class Stopwatch(TorchDispatchMode):
@@ -38,8 +37,12 @@ class Stopwatch(TorchDispatchMode):
         self._synchronize = synchronizer(device)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> object:
         if any(issubclass(kind, FakeTensor) for kind in types):  # torch asks for a DTensor's shape
             return func(*args, **(kwargs or {}))
         if types:  # operators of DTensors and ComplexTensors come back as operators of their parts
@@ -50,11 +53,11 @@ class Stopwatch(TorchDispatchMode):
         kind = _kind(func)
         if kind:
             self.seconds[kind] += time.perf_counter() - start
-        if func is _functional.all_to_all_single.default:
+        if func is torch.ops._c10d_functional.all_to_all_single.default:
             self._count(*args)
         return result
 
-    def _count(self, x: torch.Tensor, received: Any, sent: list[int], group: Any) -> None:
+    def _count(self, x: torch.Tensor, received: list[int], sent: list[int], group: Any) -> None:
         found = _resolve_process_group(group)
         row = x[0].numel() * x.element_size() if x.shape[0] else 0
         for rank, count in zip(dist.get_process_group_ranks(found), sent, strict=True):
@@ -73,7 +76,7 @@ def synchronizer(device: str) -> Callable[[], None]:
     return getattr(torch, device).synchronize  # type: ignore[no-any-return]
 
 
-def _kind(func: Any) -> str:
+def _kind(func: OpOverload) -> str:
     namespace, name = func.namespace, func.__name__.split(".")[0]
     if "c10d" in namespace:
         return EXCHANGE
