@@ -133,7 +133,7 @@ def test_a_process_that_fails(how, text, capfd):
 @pytest.mark.slow
 def test_by_torchrun():
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    module = ["-m", "trnfft.distributed.check", "--points", "64"]
+    module = ["-m", "trnfft", "check", "--points", "64"]
     done = subprocess.run([*command, *module, "--json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] == "ok"
