@@ -50,7 +50,6 @@ def _counted(tables: Any) -> int:
 
 
 def _is_elsewhere(tables: Any) -> bool:
-    """Returns whether tables are on a device that is not the host."""
     if isinstance(tables, (list, tuple)):
         return any(map(_is_elsewhere, tables))
     return isinstance(tables, torch.Tensor) and tables.device.type != "cpu"

@@ -175,7 +175,6 @@ def _rows(parts: Parts) -> list[torch.Tensor]:
 
 
 def _radices(n: int) -> tuple[tuple[int, ...], int]:
-    """Returns the radices of the plan for length n, and the length that they transform."""
     from trnfft.planner import order  # here, so that only its users load the planner
 
     return order.stages(n)
@@ -196,7 +195,6 @@ def _even_last(radices: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _with_real_mirrors(half: Parts, call: Call) -> Parts:
-    """Returns a half spectrum that is real where it has to be."""
     if _is_real_at_mirrors(call):
         return half
     return with_real_mirrors(half, call.sizes, call.inverse)
@@ -398,14 +396,12 @@ class _Contracted(torch.autograd.Function):
 def _multiply(
     x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *, dim: int = 0
 ) -> torch.Tensor:
-    """Returns the complex product of x, with parts along `dim`, and a factor that broadcasts."""
     return torch.stack(_product(x.unbind(dim), real, imag), dim)
 
 
 def _product(
     parts: Sequence[torch.Tensor], real: torch.Tensor, imag: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Returns the parts of the complex product of two parts and a factor that broadcasts."""
     a, b = parts
     return [a * real - b * imag, a * imag + b * real]
 

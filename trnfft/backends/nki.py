@@ -119,7 +119,6 @@ class Nki(Backend):
         return tuple(part * call.scale for part in parts)
 
     def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
-        """Returns the kernel's arguments after its input, with arrays as tensors on the device."""
         arguments = ALGORITHMS[recipe.algorithm].arguments
         return uploaded(device, None, arguments, recipe, inverse, scale)
 

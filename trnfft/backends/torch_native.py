@@ -133,5 +133,4 @@ def split_fresh(y: torch.Tensor) -> torch.Tensor:
 
 
 def _scaled(y: torch.Tensor, real: float, imag: float, device: torch.device) -> Parts:
-    """Returns the parts of `y`, each times its factor, on the device."""
     return (y.real * real).to(device), (y.imag * imag).to(device)

@@ -135,7 +135,6 @@ class Report:
         return "\n".join([*lines, f"with the time of eager launches, about {with_launches}"])
 
     def _line(self, count: int, ns: float, phase: str, one: Launches | None = None) -> str:
-        """Returns a number of launches, their time and their traffic, as text."""
         nbytes = self.hbm_bytes(phase) if one is None else one.count * (one.hbm_bytes or 0)
         launches = "launch" if count == 1 else "launches"
         return f"{count} {launches}, {ns / 1e3:.1f} us, {nbytes / 1e6:.2f} MB of HBM"
@@ -169,7 +168,6 @@ class Report:
 
 
 def _entry(one: Launches | Finding) -> dict[str, Any]:
-    """Returns the fields, with the file, line and module of the site among them."""
     site = one.site
     fields = {name: value for name, value in vars(one).items() if name != "site"}
     return {"file": site.file, "line": site.line, "module": site.module, **fields}

@@ -214,7 +214,6 @@ def _unpatched() -> Iterator[None]:
 
 
 def _start(count: int) -> None:
-    """Calls `start` as often as the number says, or `stop` for a negative one."""
     for _ in range(abs(count)):
         patch.patch_torch().start() if count > 0 else patch.patch_torch().stop()
 

@@ -284,7 +284,6 @@ class _Functions(TorchFunctionMode):
             self._note_array(Origin(here.site, "ComplexTensor.numpy"))
 
     def _note_array(self, here: Origin) -> None:
-        """Notes an array of NumPy, unless a call of `cpu` on the same line was noted."""
         found = self.watch.fallbacks
         if not any((one.site, one.message) == (here.site, _READS) for one in found):
             self.watch.note(found, here, _MAKES_AN_ARRAY)

@@ -280,7 +280,6 @@ def _mixed(sum: str, x: torch.Tensor, y: torch.Tensor, conj: bool = False) -> to
 
 
 def _derivative_of_spectra(grad: torch.Tensor, k: int) -> torch.Tensor:
-    """Returns the gradient of `spectra_of`'s input, for second derivatives."""
     return matrix_of(grad * (k * interior(grad, k, 0.5))[:, None], k)
 
 
@@ -324,7 +323,6 @@ def _slots(matrix: torch.Tensor) -> torch.Tensor:
 
 
 def _blocks(spectra: torch.Tensor, k: int) -> torch.Tensor:
-    """Computes the inverse of `_slots`."""
     _, back = _tables(k, spectra.device)
     return spectra.permute(2, 0, 1) @ back
 

@@ -185,14 +185,12 @@ def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: in
 
 
 def _spectra(x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0) -> torch.Tensor:
-    """Computes `frame_spectra` by a transform of frames."""
     if scale != 1.0:
         window = window * scale
     return rfft(cut_frames(x, window.shape[0], hop) * window)
 
 
 def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Returns whether autograd follows one of the tensors."""
     return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 

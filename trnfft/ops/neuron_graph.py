@@ -168,7 +168,6 @@ def _precision(device: torch.device) -> str:
 
 
 def _call(kind: str, sizes: Any, inverse: bool, scale: float, *rest: Any) -> Call:
-    """Returns a transform of split parts."""
     return Call(kind, inverse, tuple(sizes), (), scale, *rest)
 
 

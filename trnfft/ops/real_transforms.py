@@ -140,7 +140,6 @@ def _odd_images(x: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def _sines(spectrum: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
-    """Returns part and sign of i^count times the spectrum of data odd along `count` dimensions."""
     part = spectrum.imag if count % 2 else spectrum.real
     return part, 1 if count % 4 in (0, 3) else -1
 
@@ -256,7 +255,6 @@ def _signed(odd: torch.Tensor, asked: RealTransform) -> torch.Tensor:
 
 
 def _edges(n: int, others: int) -> list[np.ndarray]:
-    """Returns the factors of input and result of an orthogonal DCT-I."""
     before = np.ones(n)
     before[[0, -1]] = SQRT2
     return _shaped([before, 1 / before], others)
@@ -270,7 +268,6 @@ def _twiddles(n: int, count: int, others: int, scale: float, first: float) -> li
 
 
 def _halves(n: int, others: int, scale: float) -> list[np.ndarray]:
-    """Returns the parts of conj t, and of conj t times 2 scale."""
     angles = np.pi / (8 * n) * (8 * np.arange(n // 2) + 1)
     parts = [np.cos(angles), np.sin(angles)]
     return _shaped(parts + [2 * scale * part for part in parts], others)

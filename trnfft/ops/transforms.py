@@ -269,7 +269,6 @@ def _takes_whole(backend: Backend | None, x: torch.Tensor, call: Call) -> bool:
 
 
 def _given_sizes(call: Call) -> tuple[int, ...]:
-    """Returns the sizes of the dimensions before the transform."""
     if call.kind != "c2r":
         return call.sizes
     return (*call.sizes[:-1], call.sizes[-1] // 2 + 1)

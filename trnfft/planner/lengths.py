@@ -162,7 +162,6 @@ def plan_images(
 
 
 def _image_lengths(least: int, work: Callable[[int], float]) -> list[int]:
-    """Returns the even lengths from `least` on that make the least work for a kernel."""
     most = min(least + least // 8 + 16, real_stockham.MAX_LENGTH + 1)
     lengths = range(least + least % 2, most, 2)
     return sorted(lengths, key=work)[:IMAGE_LENGTHS]
@@ -183,5 +182,4 @@ def _row_work(n: int) -> float:
 
 
 def _second_radix(n: int) -> int:
-    """Returns the largest second radix among real Stockham's likeliest recipes."""
     return max(recipe.radices[-1] for recipe in REAL_STOCKHAM.recipes(n))

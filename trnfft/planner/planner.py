@@ -438,13 +438,11 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
 
 
 def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
-    """Returns the candidate with the reason why it was not priced."""
     ratio = (candidate.least_ns or math.inf) / cheapest
     return replace(candidate, rejected=f"takes {ratio:.3g} times as long or more")
 
 
 def _by_least_time(recipes: list[Recipe], problem: Problem) -> list[tuple[float, Recipe]]:
-    """Returns the recipes ordered by lower bounds of their times, with the bounds. Stable."""
     found = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
     return sorted(found, key=lambda pair: pair[0])
 
@@ -534,7 +532,6 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
 
 
 def _host_plan(problem: Problem) -> Plan:
-    """Returns the plan for float64 on the host, where the chip is not used."""
     error = accuracy.double_error(problem.n)
     choice = Candidate(Recipe(HOST, problem.kind), predicted_error=error)
     return Plan.of(problem, (choice,))

@@ -46,7 +46,6 @@ def separate_candidate(problem: Problem, solve: Solve) -> list[Candidate]:
 
 
 def _times(plan: Plan) -> tuple[float, float, float]:
-    """Returns the modelled time of a plan, and those by the cheapest and the dearest reading."""
     ns = plan.predicted_ns or 0.0
     return ns, plan.low_ns or ns, plan.high_ns or ns
 

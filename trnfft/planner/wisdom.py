@@ -313,7 +313,6 @@ def _user_entries(chip: str) -> dict[Key, bytes]:
 
 
 def _last(texts: dict[Key, bytes]) -> dict[Key, bytes]:
-    """Returns the last rows, as many as memory keeps, packed."""
     return {key: _packed(text) for key, text in list(texts.items())[-KEPT:]}
 
 

@@ -1,4 +1,4 @@
-"""A self-test of distributed transforms, of which `trnfft check` prints a table: see trnfft.cli.check.
+"""A self-test of distributed transforms; `trnfft check` prints its report: see trnfft.cli.check.
 
     processes    starts processes, or takes those of torchrun, and reports what becomes of them
     known        signals whose spectra are known: every process has its part of both

@@ -60,6 +60,5 @@ class BlockCirculant(ShapeAlgorithm):
 
 
 def _layout(recipe: Recipe) -> tuple[int, ...]:
-    """Returns how the kernel fills the partitions, in the form of its argument."""
     assert recipe.blocking is not None
     return astuple(recipe.blocking)
