@@ -3,7 +3,8 @@
     bench.run              measures time and error of every operation; writes JSON
     bench.accuracy         measures errors over N in every precision mode; writes JSON
     bench.parity           compares results of a backend with those of the simulator; writes JSON
-    bench.compare          shows these files side by side: tables and plots
+    bench.compare          shows these files side by side, as tables
+    bench.page             shows them as one HTML page with charts
     bench.block_circulant  models times, memory and accuracy of block circulant layers
     bench.probes           asks a chip open questions, and says what the answers would change
     bench.model_check      compares published measurements of Trainium with the simulator's times

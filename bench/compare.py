@@ -1,8 +1,8 @@
-"""Results side by side: python -m bench.compare A.json [B.json ...] --out plots/
+"""Results side by side: python -m bench.compare A.json [B.json ...]
 
-Prints tables of times, errors and differences, case by case, and draws time and error against N
-beside the figures that the seed article published. A case that a file lacks is shown as missing,
-with the reason if the file has one. Needs `pip install ".[bench,demo]"`.
+Prints tables of times, errors and differences, case by case, also of files for several chips. A
+case that a file lacks is shown as missing, with the reason if the file has one. `bench.page` draws
+time and error against N.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench import plots, program
+from bench import program
+from bench.files import File, labelled
 from bench.results import Key, Missing, ResultsError, Row, load
-from bench.seed_article import figures as seed_figures
 from nki_sim.measured_times import about
-from trnfft.cli import output_file
 
 
 class Reasons:
@@ -41,7 +40,7 @@ class Reasons:
         return [f"({number}) {reason}" for reason, number in self.numbers.items()]
 
 
-def keys_of(files: Sequence[plots.File]) -> list[Key]:
+def keys_of(files: Sequence[File]) -> list[Key]:
     """Every case of any file, in the order of the first file that has it."""
     found: dict[Key, None] = {}
     for file in files:
@@ -52,9 +51,9 @@ def keys_of(files: Sequence[plots.File]) -> list[Key]:
 
 def table_of(
     title: str,
-    files: Sequence[plots.File],
-    columns: Callable[[Sequence[plots.File]], list[str]],
-    cells: Callable[[Sequence[plots.File], list[Row | None], list[str]], list[str]],
+    files: Sequence[File],
+    columns: Callable[[Sequence[File]], list[str]],
+    cells: Callable[[Sequence[File], list[Row | None], list[str]], list[str]],
     reasons: Reasons,
 ) -> Table:
     """A line for each case. `cells` takes each file's row, and what stands in for a missing one."""
@@ -78,7 +77,7 @@ def table_of(
     return table
 
 
-def time_columns(files: Sequence[plots.File]) -> list[str]:
+def time_columns(files: Sequence[File]) -> list[str]:
     ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
     times = [f"{file.name} ({file.results.where}), us" for file in files]
     over = [f"{file.name} over floor" for file in files if has_floors(file)]
@@ -86,12 +85,12 @@ def time_columns(files: Sequence[plots.File]) -> list[str]:
     return [*times, *launched, *ratios, *over, "DMA floor, us"]
 
 
-def has_floors(file: plots.File) -> bool:
+def has_floors(file: File) -> bool:
     """Whether times of a kernel alone are in it, which its DMA floor is a part of."""
     return any(row.kernel_us and row.dma_floor_us for row in file.rows.values())
 
 
-def has_launches(file: plots.File) -> bool:
+def has_launches(file: File) -> bool:
     """Whether times in it are modelled, without launches."""
     return any(row.with_launches_us for row in file.rows.values())
 
@@ -101,7 +100,7 @@ def shown_ratio(ratio: float) -> str:
     return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
 
 
-def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list[str]) -> list[str]:
+def time_cells(files: Sequence[File], rows: list[Row | None], absent: list[str]) -> list[str]:
     """Times with what they are, ratios to the first file and of a kernel's to its floor."""
     times = [row.time_us if row is not None else None for row in rows]
     shown = [
@@ -125,15 +124,13 @@ def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list
     return [*shown, *launched, *ratios, *over, f"{floors[0]:.3g}" if floors else ""]
 
 
-def error_columns(files: Sequence[plots.File]) -> list[str]:
+def error_columns(files: Sequence[File]) -> list[str]:
     return [
         f"{file.name}: {name}" for file in files for name in ("forward", "and back", "predicted")
     ]
 
 
-def error_cells(
-    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
-) -> list[str]:
+def error_cells(files: Sequence[File], rows: list[Row | None], absent: list[str]) -> list[str]:
     cells: list[str] = []
     for row, instead in zip(rows, absent, strict=True):
         if row is None:
@@ -144,13 +141,11 @@ def error_cells(
     return cells
 
 
-def parity_columns(files: Sequence[plots.File]) -> list[str]:
+def parity_columns(files: Sequence[File]) -> list[str]:
     return [f"{file.name}: {name}" for file in files for name in ("difference", "allowed")]
 
 
-def parity_cells(
-    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
-) -> list[str]:
+def parity_cells(files: Sequence[File], rows: list[Row | None], absent: list[str]) -> list[str]:
     cells: list[str] = []
     for row, instead in zip(rows, absent, strict=True):
         values = (None, None) if row is None else (row.relative_difference, row.tolerance)
@@ -166,11 +161,10 @@ TABLES = (
 )
 
 
-def show(files: Sequence[plots.File], console: Console) -> None:
+def show(files: Sequence[File], console: Console) -> None:
     """Prints what each file is, the tables that there is something for, and footnotes."""
     for file in files:
         console.print(escape(f"{file.label}: {file.description}"), highlight=False, soft_wrap=True)
-    console.print(f"seed: {seed_figures.SOURCE}", highlight=False, soft_wrap=True)
     reasons = Reasons()
     for programs, title, columns, cells in TABLES:
         for one in programs:  # a table each, as their cases are not the same
@@ -183,22 +177,13 @@ def show(files: Sequence[plots.File], console: Console) -> None:
 
 def main(
     names: Annotated[list[Path], typer.Argument(metavar="FILE", help="Results, as JSON.")],
-    out: Annotated[Path, typer.Option(help="Folder for the plots.")] = Path("plots"),
 ) -> None:
-    """Compare results: tables, and PNG plots of time and error against N."""
+    """Compare results in tables."""
     try:
-        files = plots.labelled([(name, load(name)) for name in names])
+        files = labelled([(name, load(name)) for name in names])
     except ResultsError as error:
         program.stop(str(error), 2)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        program.stop(f"cannot make the folder {out}: {error.strerror or error}", 2)
     show(files, Console())
-    if any(plots.times_of(file) for file in files):
-        output_file.save_picture(lambda: plots.draw_times(files), out / "time.png")
-    if any(plots.errors_of(file) for file in files):
-        output_file.save_picture(lambda: plots.draw_errors(files), out / "error.png")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Kernels that Autocomp timed on trn1, rebuilt with the structure of their sources.
 
 Loops, tiles, dtypes, buffers and copies are those of the sources, and an engine is named where a
-source names it; the code is written for this project. `autocomp_records` has the times. Where a
+source names it; the code is written for this project. `autocomp` has the times. Where a
 source assigns the result of an instruction or a load to a part of a tile, the instruction writes
 the part itself. Accumulators in PSUM need no zeros, because the first product overwrites its bank.
 """

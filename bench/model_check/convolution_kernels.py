@@ -1,7 +1,7 @@
 """A transpose and a convolution of a course's assignment, rebuilt with the structure of their code.
 
 The course is CS149 of Stanford, as in `vector_add_kernels`. Loops, tiles and copies are those of a
-public solution, which names no engine; the code is written for this project. `convolution_records`
+public solution, which names no engine; the code is written for this project. `convolution`
 has the times. The convolution was compiled without DGE, so that the host has written its
 descriptors.
 """
@@ -43,7 +43,7 @@ def convolve(images, filters, bias):
     I and O are multiples of 128; the bias is [O]. A row of the output is a sum of products of
     transposed filters, which stay in SBUF, with rows of an image. A row of an image is loaded again
     for every row and every 128 channels of the output that need it. Each load has a tile of its
-    own; `convolution_records` says why.
+    own; `convolution` says why.
     """
     (batch, _, height, width), (channels, _, taps, across) = images.shape, filters.shape
     rows, columns = height - taps + 1, width - across + 1

@@ -1,6 +1,6 @@
 """Small kernels that others timed on NeuronCores, rebuilt with the original shapes and order.
 
-`device_records` has the measured times with their sources, `modelled_records` the modelled times.
+`device` has the measured times with their sources, and says how they are modelled.
 As in `published_kernels`, the code is written for this project; loads, computation and reuse of
 data follow the original probes.
 """

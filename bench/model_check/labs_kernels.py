@@ -1,7 +1,7 @@
 """Whole kernels of trainium-agent-labs, timed on trn2, rebuilt with the structure of their sources.
 
 Tiles, loops, dtypes, engines and queues are those of the sources; the code is written for this
-project. `labs_records` has the times. The tiled matrix product of the labs is the one of
+project. `labs` has the times. The tiled matrix product of the labs is the one of
 `published_kernels`.
 """
 

@@ -1,6 +1,6 @@
 """Whole kernels of NKIBench, timed on trn1, rebuilt with the structure of their sources.
 
-`nkibench_records` has the times and the sources. Loops, tiles, copies and the order of instructions
+`nkibench` has the times and the sources. Loops, tiles, copies and the order of instructions
 are those of the sources; the code is written for this project. The sources name no engine, so that
 the simulator chooses. All tensors are float32.
 """

@@ -1,8 +1,8 @@
 """Kernels whose times on hardware are published, rebuilt from their descriptions.
 
-`published_measurements` has the published times with their sources, `modelled_measurements` the
-modelled times. The code is written for this project. The order of loops, the sizes of tiles, and
-repeated loads follow the descriptions; nothing is tuned.
+`documentation` has the published times with their sources, and says how they are modelled. The code
+is written for this project. The order of loops, the sizes of tiles, and repeated loads follow the
+descriptions; nothing is tuned.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The course is CS149 of Stanford. Its assignment 4 has two kernels: one adds chunks of ``rows``
 numbers, one number a partition, and the other adds tiles [128, columns] that follow each other in
-HBM. `small_copies_records` has the times.
+HBM. `small_copies` has the times.
 """
 
 from __future__ import annotations

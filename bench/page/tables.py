@@ -8,9 +8,9 @@ from itertools import groupby
 from statistics import median
 
 from bench.compare import Reasons, keys_of, shown_ratio
+from bench.files import File
 from bench.page.contents import Contents
 from bench.parity import differs
-from bench.plots import File
 from bench.program import title_of
 from bench.results import Key, Row
 from nki_sim.measured_times import about
