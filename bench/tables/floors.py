@@ -1,6 +1,6 @@
 """Modelled times on one core relative to the floor of their DMA traffic, with their components.
 
-Run: python -m bench.floors [trn1 trn2 trn3] [--only "1024"]
+Run: python -m bench.tables floors [trn1 trn2 trn3] [--only "1024"]
 
 A launch transforms about 2^20 points, or one transform if it is longer. The floor is the time to
 read the input and to write the result once, at the chip's documented DMA rate
@@ -13,19 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from rich.console import Console
-from rich.table import Table
-
-from bench import program
+from bench.tables.planned import POINTS, markdown, size
 from nki_sim import hardware
 from nki_sim.measured_times import about
 from trnfft.planner import cost
 from trnfft.planner.planner import plan
-
-POINTS = 2**20
 
 
 @dataclass(frozen=True)
@@ -47,7 +41,7 @@ class Case:
     @property
     def title(self) -> str:
         kind = "real " if self.real else ""
-        return f"{kind}{' x '.join(map(str, self.shape))}, batch {self.count}"
+        return f"{kind}{size(self.shape, self.count)}"
 
     @property
     def points(self) -> int:
@@ -116,49 +110,39 @@ def measured(case: Case, target: str) -> Measured:
     )
 
 
-app = typer.Typer(add_completion=False)
+HEADINGS = (
+    "transforms, batch",
+    "algorithm",
+    "kernel us",
+    "with a launch, about",
+    "over floor",
+    "goal",
+    "HBM MB",
+    "tensor us",
+    "instructions",
+    "bound",
+)
 
 
-@app.command()
-def main(
-    targets: program.TargetsArgument = None,
-    only: Annotated[str, typer.Option(help="Run only cases whose titles contain this.")] = "",
-) -> None:
-    """Print a table for each chip."""
-    console = Console(width=140)
-    cases = [case for case in CASES if only in case.title]
-    if not cases:
-        titles = "; ".join(case.title for case in CASES)
-        program.stop(f"argument '--only' is {only!r}, which is part of none of: {titles}", 2)
-    for target in targets or hardware.NAMES:
-        console.print(_table(target, cases))
-
-
-def _table(target: str, cases: list[Case]) -> Table:
-    table = Table(title=f"modelled on one core of {target}")
-    for heading in ("transforms", "algorithm"):
-        table.add_column(heading)
-    headings = ("kernel us", "with a launch, about", "over floor", "goal", "HBM MB", "tensor us")
-    for heading in (*headings, "instructions", "bound"):
-        table.add_column(heading, justify="right")
+def table(target: str, cases: tuple[Case, ...] = CASES) -> str:
+    """Returns the table of a chip, on one core."""
+    rows = []
     for case in cases:
         found = measured(case, target)
         goal = case.goals[hardware.NAMES.index(target)] if case.goals else None
         star = "*" if goal is not None and found.ratio > goal else ""
-        table.add_row(
-            case.title,
-            found.algorithm,
-            f"{found.modelled_us:.1f}",
-            about(found.with_launches_ns),
-            f"{found.ratio:.2f}{star}",
-            "" if goal is None else f"{goal:g}",
-            f"{found.hbm_megabytes:.1f}",
-            f"{found.tensor_us:.1f}",
-            str(found.instructions),
-            found.bound,
+        rows.append(
+            [
+                case.title,
+                found.algorithm,
+                f"{found.modelled_us:.1f}",
+                about(found.with_launches_ns),
+                f"{found.ratio:.2f}{star}",
+                "" if goal is None else f"{goal:g}",
+                f"{found.hbm_megabytes:.1f}",
+                f"{found.tensor_us:.1f}",
+                str(found.instructions),
+                found.bound,
+            ]
         )
-    return table
-
-
-if __name__ == "__main__":
-    app()
+    return markdown(HEADINGS, rows)

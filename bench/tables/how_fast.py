@@ -1,6 +1,6 @@
 """The tables of docs/how_fast.md: kernels on the chip, calls with a launch, the CPU and a GPU.
 
-Run: OMP_NUM_THREADS=1 python -m bench.host_and_chip. It prints six tables in Markdown:
+Run: OMP_NUM_THREADS=1 python -m bench.tables how-fast. There are six tables:
 
 kernels   modelled times of kernels on each chip for about 2^20 points, and their ratio to the DMA
           floor, which is the time that DMA needs to read and write every point once
@@ -22,14 +22,15 @@ Sources, as cited below:
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from bench import prices
+from bench.calls import Way, shortest_us
 from bench.environment import cpu_name
-from bench.prices import ns_of, planned_rows
+from bench.tables.planned import POINTS, markdown, ns_of, planned, planned_rows, size
 from nki_sim import hardware
 from nki_sim.measured_times import about
 
@@ -37,11 +38,8 @@ SHAPES = ((256,), (1024,), (4096,), (65536,), (2**20,), (1024, 1024))
 CALLS = ((1024, 1), (1024, 128), (1024, 1024), (65536, 1), (65536, 16), (2**20, 1))  # N, rows
 LENGTHS = (1024, 4096, 65536)  # of the table `rows`
 MOST_ROWS = 15  # as a power of two
-POINTS = 2**20
 BYTES_OF_A_POINT = 16  # a complex64 is read, and one is written
 CALLS_ON = "trn2"
-ROUNDS = 20
-SECONDS = 0.01  # that a round lasts at least
 
 
 @dataclass(frozen=True)
@@ -74,15 +72,15 @@ def kernels() -> str:
     """Returns the table of kernels on three chips."""
     rows = []
     for shape in SHAPES:
-        plans = [prices.planned(shape, chip) for chip in hardware.NAMES]
-        cells = [_size(shape, plans[0].batch)]
+        plans = [planned(shape, chip) for chip in hardware.NAMES]
+        cells = [size(shape, plans[0].batch)]
         for one in plans:
             cells += [_us(ns_of(one)), f"{ns_of(one) / one.dma_floor_ns:.1f}"]
         rows.append(cells)
     headings = ["N, rows"]
     for one in plans:
         headings += [f"{one.where}: kernel, modelled", "ratio to the DMA floor"]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def calls() -> str:
@@ -93,7 +91,7 @@ def calls() -> str:
         kernel, (eager, compiled) = ns_of(one), _launches(CALLS_ON)
         times = (about(kernel + eager), about(kernel + compiled))
         share = f"{kernel / (kernel + eager):.0%}"
-        rows.append([_size((n,), batch), _us(kernel), *times, share])
+        rows.append([size((n,), batch), _us(kernel), *times, share])
     headings = [
         "N, rows",
         f"{one.where}: kernel, modelled",
@@ -101,7 +99,7 @@ def calls() -> str:
         "in a compiled graph of its own, about",
         "share of the kernel, eager",
     ]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def rows_of_a_launch() -> str:
@@ -111,7 +109,7 @@ def rows_of_a_launch() -> str:
     for chip in hardware.NAMES:
         launch = about(hardware.chip(chip).launches.eager.about_ns)
         headings.append(f"{planned_rows(LENGTHS[0], 1, chip).where}: launch {launch}")
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def least_rows(n: int, chip: str) -> int:
@@ -140,7 +138,7 @@ def floors() -> str:
     for memory in MEMORIES:
         floor = POINTS * BYTES_OF_A_POINT / memory.bytes_per_ns
         rows.append([memory.name, _rate(memory.bytes_per_ns), "the maker's documents", _us(floor)])
-    return _table(["memory of", "bandwidth", "by", "floor of 2^20 points, computed"], rows)
+    return markdown(["memory of", "bandwidth", "by", "floor of 2^20 points, computed"], rows)
 
 
 def gpu() -> str:
@@ -150,7 +148,7 @@ def gpu() -> str:
         one = planned_rows(n, batch, CALLS_ON)
         call = about(ns_of(one) + _launches(CALLS_ON)[0])
         times = [_us(1e3 * us) for us in (alone, copied)]
-        rows.append([_size((n,), batch), *times, _us(ns_of(one)), call])
+        rows.append([size((n,), batch), *times, _us(ns_of(one)), call])
     headings = [
         "N, rows",
         "cuFFT on a GeForce RTX 3080, measured by others",
@@ -158,7 +156,7 @@ def gpu() -> str:
         f"{one.where}: kernel, modelled",
         "with a launch in eager mode, about",
     ]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def host() -> str:
@@ -167,30 +165,22 @@ def host() -> str:
     for n, batch in CALLS:
         one = planned_rows(n, batch, CALLS_ON)
         call = about(ns_of(one) + _launches(CALLS_ON)[0])
-        measured = about(1e9 * measured_seconds(n, batch))
-        rows.append([_size((n,), batch), measured, _us(ns_of(one)), call])
+        measured = about(measured_ns(n, batch))
+        rows.append([size((n,), batch), measured, _us(ns_of(one)), call])
     headings = [
         "N, rows",
         f"torch.fft.fft on {cpu_name()}, {_threads()}, torch {torch.__version__}, measured",
         f"{one.where}: kernel, modelled",
         "with a launch in eager mode, about",
     ]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
-def measured_seconds(n: int, batch: int, rounds: int = ROUNDS) -> float:
-    """Returns the seconds of a call of torch.fft.fft of complex64 [batch, n]: the best round's."""
+def measured_ns(n: int, batch: int) -> float:
+    """Returns the nanoseconds of a call of torch.fft.fft of complex64 [batch, n]."""
     x = torch.randn(batch, n, dtype=torch.complex64)
-    start = time.perf_counter()
-    torch.fft.fft(x)
-    repeats = max(1, round(SECONDS / (time.perf_counter() - start)))
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            torch.fft.fft(x)
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return best
+    (us,) = shortest_us((Way("torch", partial(torch.fft.fft, x)),))
+    return 1e3 * us
 
 
 def _launches(chip: str) -> tuple[float, float]:
@@ -198,10 +188,6 @@ def _launches(chip: str) -> tuple[float, float]:
     launches = hardware.chip(chip).launches
     assert launches.compiled is not None
     return launches.eager.about_ns, launches.compiled.about_ns
-
-
-def _size(shape: tuple[int, ...], batch: int) -> str:
-    return f"{' x '.join(map(str, shape))}, {batch}"
 
 
 def _us(ns: float) -> str:
@@ -217,11 +203,6 @@ def _threads() -> str:
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _table(headings: list[str], rows: list[list[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 TABLES = {
     "kernels": kernels,
     "calls": calls,
@@ -232,11 +213,7 @@ TABLES = {
 }
 
 
-def main() -> None:
-    """Prints all tables."""
+def tables() -> Iterator[str]:
+    """Yields all tables, with their names."""
     for name, table in TABLES.items():
-        print(f"{name}\n\n{table()}\n", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        yield f"{name}\n\n{table()}"
