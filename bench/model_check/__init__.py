@@ -2,7 +2,7 @@
 
 A figure is one record (`measured.Measured`): its source, its chip, its value, how it is modelled,
 and what it was used for. The records stand beside the functions that model them, in one module for
-each origin; a module of kernels beside it has the kernels, rebuilt:
+each origin; a module of kernels beside it has the kernels, rebuilt from the parts in `tiles`:
 
     documentation    AWS's documentation, and two of Autocomp: published_kernels
     device           small kernels that others timed: device_kernels

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, load, load_by, part
+from bench.model_check.tiles import TILE, copied, load, load_by, part, transposed
 from nki_kernels.isa import nisa, nki, nl
 
 HOST = nisa.dge_mode.none  # who writes the descriptors of the convolution
@@ -23,17 +23,13 @@ def transpose_tiles(x):
     for m in range(x.shape[0] // TILE):
         for n in range(x.shape[1] // TILE):
             rows, columns = part(m, TILE), part(n, TILE)
-            nisa.dma_copy(dst=out[columns, rows], src=transposed(load(x[rows, columns])))
+            nisa.dma_copy(dst=out[columns, rows], src=turned(load(x[rows, columns])))
     return out
 
 
-def transposed(tile: Any) -> Any:
-    """Returns a new SBUF tile with the transpose of an SBUF tile [128, 128]."""
-    bank = nl.ndarray((TILE, TILE), dtype=tile.dtype, buffer=nl.psum)
-    nisa.nc_transpose(dst=bank, data=tile)
-    turned = nl.ndarray((TILE, TILE), dtype=tile.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=turned, src=bank)
-    return turned
+def turned(tile: Any) -> Any:
+    """Returns a new SBUF tile with the transpose of an SBUF tile."""
+    return copied(transposed(tile), tile.dtype)
 
 
 @nki.jit
@@ -72,7 +68,7 @@ def load_filters(filters: Any) -> Any:
             for y in range(taps[0]):
                 for x in range(taps[1]):
                     tap = weights[:, :, o, i, y, x]
-                    nisa.tensor_copy(dst=tap, src=transposed(tap))
+                    nisa.tensor_copy(dst=tap, src=turned(tap))
     return weights
 
 

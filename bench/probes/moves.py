@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.device_kernels import load, stored
+from bench.model_check.tiles import load, stored
 from nki_kernels.isa import nisa, nl
 
 __all__ = ["combined", "copied", "evacuated", "load", "product", "stored"]
