@@ -1,13 +1,15 @@
-"""Files of results with their names and labels, and the rows of them that are drawn."""
+"""Files of results side by side: their names and labels, their cases, and the rows to draw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from bench.cases.case import KERNEL_BACKENDS
+from bench.program import title_of
 from bench.results import Key, Missing, Results, Row
 
 MANY_POINTS = 2**19  # from this many on a batch counts as large
@@ -96,3 +98,81 @@ def origin(file: File, row: Row) -> str:
         return "on the host"
     names = {"nki-sim": "simulated", "nki": "measured on the chip"}
     return names.get(file.results.backend, f"{file.results.backend} on the host")
+
+
+class Reasons:
+    """Reasons why rows are missing, numbered."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def cell(self, missing: Missing | None) -> str:
+        """What a table shows in place of a row."""
+        if missing is None:
+            return "missing"
+        number = self.numbers.setdefault(missing.reason, len(self.numbers) + 1)
+        return f"{'failed' if missing.is_failure else 'missing'} ({number})"
+
+    def lines(self) -> list[str]:
+        """The footnotes."""
+        return [f"({number}) {reason}" for reason, number in self.numbers.items()]
+
+
+def keys_of(files: Sequence[File]) -> list[Key]:
+    """Every case of any file, in the order of the first file that has it."""
+    found: dict[Key, None] = {}
+    for file in files:
+        found.update(dict.fromkeys([*file.rows, *file.missing]))
+    order = {operation: index for index, operation in enumerate(dict.fromkeys(k[0] for k in found))}
+    return sorted(found, key=lambda key: order[key[0]])
+
+
+@dataclass(frozen=True)
+class Section:
+    """The lines of one operation. The first cell of a line is its case."""
+
+    title: str
+    lines: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with the names of its columns."""
+
+    columns: list[str]
+    sections: list[Section]
+
+
+def sections_of(
+    files: Sequence[File],
+    cells: Callable[[list[Row | None], list[str]], list[str]],
+    reasons: Reasons,
+) -> list[Section]:
+    """Returns a line for every case of any file, operation by operation.
+
+    cells: makes a line from the row of each file and from what stands in for a missing one.
+    """
+    found = []
+    for operation, keys in groupby(keys_of(files), key=lambda key: key[0]):
+        lines = []
+        for key in keys:
+            rows = [file.rows.get(key) for file in files]
+            absent = [
+                "" if key in file.rows else reasons.cell(file.missing.get(key)) for file in files
+            ]
+            lines.append([case_of(files, key), *cells(rows, absent)])
+        found.append(Section(operation, lines))
+    return found
+
+
+def case_of(files: Sequence[File], key: Key) -> str:
+    """Returns a case in words."""
+    for file in files:
+        if (asked := file.rows.get(key) or file.missing.get(key)) is not None:
+            return title_of(asked)
+    raise KeyError(key)
+
+
+def shown_ratio(ratio: float) -> str:
+    """Three digits, or all that an integer has."""
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.compare import Reasons
+from bench.files import Reasons
 from bench.page import charts, contents, tables
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware, report

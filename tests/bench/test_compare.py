@@ -62,7 +62,7 @@ def test_times_and_ratios(invoke, write):
     assert result.exit_code == 0, result.output
     cells = line_with(result.stdout, "fft 256", "80.0 modelled").split("│")
     assert [cell.strip() for cell in cells[1:-1]] == [
-        *("fft 256", "4096", "80.0 modelled", "100.0 measured", "1.25", "4", "4", "20")
+        *("fft 256, batch 4096", "80.0 modelled", "100.0 measured", "1.25", "4", "4", "20")
     ]
     assert "2e-07" in line_with(result.stdout, "fft 256", "3e-07")
 
@@ -98,7 +98,7 @@ def test_batches_and_precisions_are_cases_of_their_own(invoke, write):
     result = invoke(first, write("second", "nki-sim", others))
     assert "missing" in line_with(result.stdout, "fft 256", "8.0 modelled")
     assert "missing" in line_with(result.stdout, "fft 256", "9.0 modelled")
-    assert "missing" in line_with(result.stdout, "fft 256, kahan", "7.0 modelled")
+    assert "missing" in line_with(result.stdout, "fft 256, batch 1, kahan", "7.0 modelled")
 
 
 def test_parity(invoke, write):
