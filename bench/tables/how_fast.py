@@ -87,19 +87,25 @@ def calls() -> str:
     """Returns the table of calls on trn2."""
     rows = []
     for n, batch in CALLS:
-        one = planned_rows(n, batch, CALLS_ON)
-        kernel, (eager, compiled) = ns_of(one), _launches(CALLS_ON)
-        times = (about(kernel + eager), about(kernel + compiled))
+        kernel, (eager, compiled) = ns_of(planned_rows(n, batch, CALLS_ON)), _launches(CALLS_ON)
         share = f"{kernel / (kernel + eager):.0%}"
-        rows.append([size((n,), batch), _us(kernel), *times, share])
-    headings = [
-        "N, rows",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-        "in a compiled graph of its own, about",
-        "share of the kernel, eager",
-    ]
-    return markdown(headings, rows)
+        rows.append([*_of_call(n, batch), about(kernel + compiled), share])
+    more = "in a compiled graph of its own, about", "share of the kernel, eager"
+    return markdown([*_headings(), *more], rows)
+
+
+def _of_call(n: int, batch: int, *between: str) -> list[str]:
+    """Returns size, kernel and eager call on trn2, with other cells behind the size."""
+    kernel = ns_of(planned_rows(n, batch, CALLS_ON))
+    call = about(kernel + _launches(CALLS_ON)[0])
+    return [size((n,), batch), *between, _us(kernel), call]
+
+
+def _headings(*between: str) -> list[str]:
+    """Returns the headings of `_of_call`."""
+    where = planned_rows(*CALLS[0], CALLS_ON).where
+    kernel = f"{where}: kernel, modelled"
+    return ["N, rows", *between, kernel, "with a launch in eager mode, about"]
 
 
 def rows_of_a_launch() -> str:
@@ -143,37 +149,22 @@ def floors() -> str:
 
 def gpu() -> str:
     """Returns the table of cuFFT on a GPU, which others measured, beside calls on trn2."""
-    rows = []
-    for (n, batch), (alone, copied) in CUFFT_US.items():
-        one = planned_rows(n, batch, CALLS_ON)
-        call = about(ns_of(one) + _launches(CALLS_ON)[0])
-        times = [_us(1e3 * us) for us in (alone, copied)]
-        rows.append([size((n,), batch), *times, _us(ns_of(one)), call])
-    headings = [
-        "N, rows",
+    rows = [
+        _of_call(n, batch, *(_us(1e3 * us) for us in times))
+        for (n, batch), times in CUFFT_US.items()
+    ]
+    headings = _headings(
         "cuFFT on a GeForce RTX 3080, measured by others",
         "with copies from the host and back, measured by others",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-    ]
+    )
     return markdown(headings, rows)
 
 
 def host() -> str:
     """Returns the table of torch.fft.fft on this CPU, with a heading that names the CPU."""
-    rows = []
-    for n, batch in CALLS:
-        one = planned_rows(n, batch, CALLS_ON)
-        call = about(ns_of(one) + _launches(CALLS_ON)[0])
-        measured = about(measured_ns(n, batch))
-        rows.append([size((n,), batch), measured, _us(ns_of(one)), call])
-    headings = [
-        "N, rows",
-        f"torch.fft.fft on {cpu_name()}, {_threads()}, torch {torch.__version__}, measured",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-    ]
-    return markdown(headings, rows)
+    rows = [_of_call(n, batch, about(measured_ns(n, batch))) for n, batch in CALLS]
+    where = f"{cpu_name()}, {_threads()}, torch {torch.__version__}"
+    return markdown(_headings(f"torch.fft.fft on {where}, measured"), rows)
 
 
 def measured_ns(n: int, batch: int) -> float:
