@@ -18,7 +18,9 @@ from typing import Any
 from bench.tables.planned import POINTS, markdown, size
 from nki_sim import hardware
 from nki_sim.measured_times import about
+from nki_sim.timeline.timeline import Timeline
 from trnfft.planner import cost
+from trnfft.planner.plan import Plan
 from trnfft.planner.planner import plan
 
 
@@ -78,36 +80,31 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The modelled costs of a case on a chip; the fields are the columns of the table."""
-
-    algorithm: str
-    modelled_us: float
-    with_launches_ns: float
-    ratio: float
-    hbm_megabytes: float
-    tensor_us: float
-    instructions: int
-    bound: str
-
-
-def measured(case: Case, target: str) -> Measured:
-    """Runs the planner's choice for one core dry, and returns its costs."""
+def priced(case: Case, target: str) -> tuple[Plan, Timeline]:
+    """Returns the planner's choice for one core, and a dry run of it."""
     found = plan(**case.asked(), target=target, cores=1)
-    timeline = cost.timeline(found.recipe, case.count, hardware.chip(target))
+    return found, cost.timeline(found.recipe, case.count, hardware.chip(target))
+
+
+def row(case: Case, target: str) -> list[str]:
+    """Returns the row of a case on a chip, in the order of HEADINGS."""
+    found, timeline = priced(case, target)
     busy = timeline.engine_busy_ns
-    radices = " ".join(map(str, found.radices)) if found.radices else ""
-    return Measured(
-        f"{found.algorithm} {radices}".strip(),
-        timeline.total_ns / 1e3,
-        timeline.with_launches_ns,
-        timeline.total_ns / found.dma_floor_ns,
-        timeline.hbm_bytes / 1e6,
-        busy["tensor"] / 1e3,
-        timeline.instructions,
+    ratio = timeline.total_ns / found.dma_floor_ns
+    goal = case.goals[hardware.NAMES.index(target)] if case.goals else None
+    star = "*" if goal is not None and ratio > goal else ""
+    return [
+        case.title,
+        " ".join([found.algorithm, *map(str, found.radices or ())]),
+        f"{timeline.total_ns / 1e3:.1f}",
+        about(timeline.with_launches_ns),
+        f"{ratio:.2f}{star}",
+        "" if goal is None else f"{goal:g}",
+        f"{timeline.hbm_bytes / 1e6:.1f}",
+        f"{busy['tensor'] / 1e3:.1f}",
+        str(timeline.instructions),
         max(busy, key=lambda engine: busy[engine]),
-    )
+    ]
 
 
 HEADINGS = (
@@ -126,23 +123,4 @@ HEADINGS = (
 
 def table(target: str, cases: tuple[Case, ...] = CASES) -> str:
     """Returns the table of a chip, on one core."""
-    rows = []
-    for case in cases:
-        found = measured(case, target)
-        goal = case.goals[hardware.NAMES.index(target)] if case.goals else None
-        star = "*" if goal is not None and found.ratio > goal else ""
-        rows.append(
-            [
-                case.title,
-                found.algorithm,
-                f"{found.modelled_us:.1f}",
-                about(found.with_launches_ns),
-                f"{found.ratio:.2f}{star}",
-                "" if goal is None else f"{goal:g}",
-                f"{found.hbm_megabytes:.1f}",
-                f"{found.tensor_us:.1f}",
-                str(found.instructions),
-                found.bound,
-            ]
-        )
-    return markdown(HEADINGS, rows)
+    return markdown(HEADINGS, [row(case, target) for case in cases])
