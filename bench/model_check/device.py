@@ -120,7 +120,6 @@ def wide_us() -> Value:
 
 
 def _at_rate(size: int, gigabytes_per_second: float) -> float:
-    """Returns the microseconds that ``size`` bytes need at a rate."""
     return size / gigabytes_per_second / 1e3
 
 

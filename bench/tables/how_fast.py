@@ -175,7 +175,7 @@ def measured_ns(n: int, batch: int) -> float:
 
 
 def _launches(chip: str) -> tuple[float, float]:
-    """What others measured for a launch in eager mode and for one of a compiled graph."""
+    # In eager mode, and of a compiled graph.
     launches = hardware.chip(chip).launches
     assert launches.compiled is not None
     return launches.eager.about_ns, launches.compiled.about_ns

@@ -25,10 +25,7 @@ _ATTENTION = "nkilib.core.attention"
 
 
 def _scaled(heads: int, queries: int, dtype: Any) -> np.ndarray:
-    """Returns queries of a width of 128, divided by its square root.
-
-    Most variants of attention accept no other scale.
-    """
+    # Most variants of attention accept no other scale than the root of the width, 128.
     return (normal(heads, queries, 128) * np.float32(128**-0.5)).astype(dtype)
 
 

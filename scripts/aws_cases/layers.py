@@ -34,7 +34,7 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 def _small(*shape: int, seed: int) -> np.ndarray:
-    """Returns weights of a layer, divided by about the root of the width that they add up."""
+    # Weights are divided by about the root of the width that they add up.
     return (normal(*shape, seed=seed) * shape[-2] ** -0.5).astype(BFLOAT16)
 
 

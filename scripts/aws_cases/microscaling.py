@@ -201,7 +201,7 @@ def dequantised(result: Any) -> tuple[np.ndarray, ...]:
 
 
 def _first_sum(result: Any) -> tuple[np.ndarray, ...]:
-    """Returns the first of (2, tokens, width), which holds the sum, without the padding token."""
+    # The first of (2, tokens, width) holds the sum; the last token is padding.
     return (wide(result[0] if np.ndim(result) == 3 else result)[:256],)
 
 

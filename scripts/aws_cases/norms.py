@@ -65,7 +65,7 @@ def _quantised(by_row: bool) -> Build:
 
 
 def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Returns the values of rows of 8-bit numbers, whose last four bytes are the row's scale."""
+    # The last four bytes of a row of 8-bit numbers are its scale.
     scales = np.ascontiguousarray(result[..., -4:]).view(np.float32)
     return (wide(result[..., :-4]) * scales,)
 
