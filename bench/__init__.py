@@ -3,12 +3,14 @@
     bench.run              measures time and error of every operation; writes JSON
     bench.accuracy         measures errors over N in every precision mode; writes JSON
     bench.parity           compares results of a backend with those of the simulator; writes JSON
-    bench.compare          shows these files side by side: tables and plots
+    bench.compare          shows these files side by side, as tables
+    bench.page             shows them as one HTML page with charts
+    bench.tables           prints tables of modelled times, as the pages have them
+    bench.calls            measures calls on this CPU, by subject
     bench.block_circulant  models times, memory and accuracy of block circulant layers
     bench.probes           asks a chip open questions, and says what the answers would change
     bench.model_check      compares published measurements of Trainium with the simulator's times
 
-The cases of the first three programs are in the folder `cases`. The files test_*_bench.py run under
-pytest: `pytest bench --benchmark-only` runs all of them, and `pytest FILE -s` shows the tables that
-some of them print.
+The cases of the first three programs are in the folder `cases`. docs/benchmarks.md lists all
+programs.
 """

@@ -1,204 +1,110 @@
-"""Results side by side: python -m bench.compare A.json [B.json ...] --out plots/
+"""Results side by side: python -m bench.compare A.json [B.json ...]
 
-Prints tables of times, errors and differences, case by case, and draws time and error against N
-beside the figures that the seed article published. A case that a file lacks is shown as missing,
-with the reason if the file has one. Needs `pip install ".[bench,demo]"`.
+Prints tables of times, errors and differences, case by case, also of files for several chips. A
+case that a file lacks is shown as missing, with the reason if the file has one. `bench.page` draws
+time and error against N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import rich.table
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from bench import plots, program
-from bench.results import Key, Missing, ResultsError, Row, load
-from bench.seed_article import figures as seed_figures
+from bench import program
+from bench.files import File, Reasons, Table, labelled, sections_of, shown_ratio
+from bench.page.contents import Contents
+from bench.page.tables import errors, parity
+from bench.results import ResultsError, Row, load
 from nki_sim.measured_times import about
-from trnfft.cli import output_file
 
 
-class Reasons:
-    """Reasons why rows are missing, numbered."""
+def times(contents: Contents, reasons: Reasons) -> Table:
+    """Returns the table of times with what they are, and their ratios to those of the first file.
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
+    Times of kernels alone also have a ratio to their DMA floor, and modelled ones stand beside the
+    time with launches.
+    """
+    files = contents.files
+    floors = [any(row.kernel_us and row.dma_floor_us for row in f.rows.values()) for f in files]
+    launches = [any(row.with_launches_us for row in file.rows.values()) for file in files]
+    columns = [f"{file.name} ({file.results.where}), us" for file in files]
+    columns += [
+        f"{f.name} with a launch, about" for f, has in zip(files, launches, strict=True) if has
+    ]
+    columns += [f"{file.name} / {files[0].name}" for file in files[1:]]
+    columns += [f"{f.name} over floor" for f, has in zip(files, floors, strict=True) if has]
 
-    def cell(self, missing: Missing | None) -> str:
-        """What a table shows in place of a row."""
-        if missing is None:
-            return "missing"
-        number = self.numbers.setdefault(missing.reason, len(self.numbers) + 1)
-        return f"{'failed' if missing.is_failure else 'missing'} ({number})"
-
-    def lines(self) -> list[str]:
-        """The footnotes."""
-        return [f"({number}) {reason}" for reason, number in self.numbers.items()]
-
-
-def keys_of(files: Sequence[plots.File]) -> list[Key]:
-    """Every case of any file, in the order of the first file that has it."""
-    found: dict[Key, None] = {}
-    for file in files:
-        found.update(dict.fromkeys([*file.rows, *file.missing]))
-    order = {operation: index for index, operation in enumerate(dict.fromkeys(k[0] for k in found))}
-    return sorted(found, key=lambda key: order[key[0]])
-
-
-def table_of(
-    title: str,
-    files: Sequence[plots.File],
-    columns: Callable[[Sequence[plots.File]], list[str]],
-    cells: Callable[[Sequence[plots.File], list[Row | None], list[str]], list[str]],
-    reasons: Reasons,
-) -> Table:
-    """A line for each case. `cells` takes each file's row, and what stands in for a missing one."""
-    table = Table(title=title)
-    table.add_column("case", overflow="fold")
-    table.add_column("batch", justify="right")
-    for column in columns(files):
-        table.add_column(column, justify="right", overflow="fold")
-    keys = keys_of(files)
-    for index, key in enumerate(keys):
-        rows = [file.rows.get(key) for file in files]
-        absent = [
-            reasons.cell(file.missing.get(key)) if key not in file.rows else "" for file in files
+    def cells(rows: list[Row | None], absent: list[str]) -> list[str]:
+        found = [row.time_us if row else None for row in rows]
+        line = [
+            instead
+            if row is None or row.time_us is None
+            else f"{row.time_us:,.1f} {row.time_source}"
+            for row, instead in zip(rows, absent, strict=True)
         ]
-        operation, case, algorithm, _, batch, precision = key
-        name = case + (f" by {algorithm}" if algorithm else "")
-        name += "" if precision == "fast" else f", {precision}"
-        table.add_row(escape(name), str(batch), *map(escape, cells(files, rows, absent)))
-        if index + 1 < len(keys) and keys[index + 1][0] != operation:
-            table.add_section()
-    return table
+        for row, has in zip(rows, launches, strict=True):
+            if has:
+                launched = row.with_launches_us if row else None
+                line.append(about(1e3 * launched) if launched else "")
+        line += [shown_ratio(time / found[0]) if time and found[0] else "" for time in found[1:]]
+        for row, has in zip(rows, floors, strict=True):
+            if has:
+                kernel, floor = (row.kernel_us, row.dma_floor_us) if row else (None, None)
+                line.append(shown_ratio(kernel / floor) if kernel and floor else "")
+        known = [row.dma_floor_us for row in rows if row and row.dma_floor_us is not None]
+        return [*line, f"{known[0]:.3g}" if known else ""]
 
-
-def time_columns(files: Sequence[plots.File]) -> list[str]:
-    ratios = [f"{file.name} / {files[0].name}" for file in files[1:]]
-    times = [f"{file.name} ({file.results.where}), us" for file in files]
-    over = [f"{file.name} over floor" for file in files if has_floors(file)]
-    launched = [f"{file.name} with a launch, about" for file in files if has_launches(file)]
-    return [*times, *launched, *ratios, *over, "DMA floor, us"]
-
-
-def has_floors(file: plots.File) -> bool:
-    """Whether times of a kernel alone are in it, which its DMA floor is a part of."""
-    return any(row.kernel_us and row.dma_floor_us for row in file.rows.values())
-
-
-def has_launches(file: plots.File) -> bool:
-    """Whether times in it are modelled, without launches."""
-    return any(row.with_launches_us for row in file.rows.values())
-
-
-def shown_ratio(ratio: float) -> str:
-    """Three digits, or all that an integer has."""
-    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
-
-
-def time_cells(files: Sequence[plots.File], rows: list[Row | None], absent: list[str]) -> list[str]:
-    """Times with what they are, ratios to the first file and of a kernel's to its floor."""
-    times = [row.time_us if row is not None else None for row in rows]
-    shown = [
-        instead if row is None or row.time_us is None else f"{row.time_us:,.1f} {row.time_source}"
-        for row, instead in zip(rows, absent, strict=True)
-    ]
-    launched = [
-        about(1e3 * row.with_launches_us) if row is not None and row.with_launches_us else ""
-        for file, row in zip(files, rows, strict=True)
-        if has_launches(file)
-    ]
-    ratios = [shown_ratio(time / times[0]) if time and times[0] else "" for time in times[1:]]
-    floors = [row.dma_floor_us for row in rows if row is not None and row.dma_floor_us is not None]
-    over = [
-        shown_ratio(row.kernel_us / row.dma_floor_us)
-        if row is not None and row.kernel_us and row.dma_floor_us
-        else ""
-        for file, row in zip(files, rows, strict=True)
-        if has_floors(file)
-    ]
-    return [*shown, *launched, *ratios, *over, f"{floors[0]:.3g}" if floors else ""]
-
-
-def error_columns(files: Sequence[plots.File]) -> list[str]:
-    return [
-        f"{file.name}: {name}" for file in files for name in ("forward", "and back", "predicted")
-    ]
-
-
-def error_cells(
-    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
-) -> list[str]:
-    cells: list[str] = []
-    for row, instead in zip(rows, absent, strict=True):
-        if row is None:
-            cells += [instead, "", ""]
-        else:
-            errors = row.relative_error, row.round_trip_error, row.predicted_error
-            cells += ["" if error is None else f"{error:.2g}" for error in errors]
-    return cells
-
-
-def parity_columns(files: Sequence[plots.File]) -> list[str]:
-    return [f"{file.name}: {name}" for file in files for name in ("difference", "allowed")]
-
-
-def parity_cells(
-    files: Sequence[plots.File], rows: list[Row | None], absent: list[str]
-) -> list[str]:
-    cells: list[str] = []
-    for row, instead in zip(rows, absent, strict=True):
-        values = (None, None) if row is None else (row.relative_difference, row.tolerance)
-        shown = ["" if value is None else f"{value:.2g}" for value in values]
-        cells += [instead, ""] if row is None else shown
-    return cells
+    return Table(["Case", *columns, "DMA floor, us"], sections_of(files, cells, reasons))
 
 
 TABLES = (
-    (("run",), "Times; the ratio is to the first file", time_columns, time_cells),
-    (("run", "accuracy"), "Relative L2 errors against float64 NumPy", error_columns, error_cells),
-    (("parity",), "Relative L2 differences from the simulator", parity_columns, parity_cells),
+    ("run", "Times; the ratio is to the first file", times),
+    ("run", "Relative L2 errors against float64 NumPy", errors),
+    ("accuracy", "Relative L2 errors against float64 NumPy", errors),
+    ("parity", "Relative L2 differences from the simulator", parity),
 )
 
 
-def show(files: Sequence[plots.File], console: Console) -> None:
+def show(files: Sequence[File], console: Console) -> None:
     """Prints what each file is, the tables that there is something for, and footnotes."""
     for file in files:
         console.print(escape(f"{file.label}: {file.description}"), highlight=False, soft_wrap=True)
-    console.print(f"seed: {seed_figures.SOURCE}", highlight=False, soft_wrap=True)
     reasons = Reasons()
-    for programs, title, columns, cells in TABLES:
-        for one in programs:  # a table each, as their cases are not the same
-            chosen = [file for file in files if file.results.program == one]
-            if chosen:
-                console.print(table_of(title, chosen, columns, cells, reasons))
+    for name, title, table in TABLES:
+        chosen = Contents([file for file in files if file.results.program == name])
+        if chosen.files and (found := table(chosen, reasons)):
+            console.print(drawn(title, found))
     for line in reasons.lines():
         console.print(escape(line), highlight=False, soft_wrap=True)
 
 
+def drawn(title: str, table: Table) -> rich.table.Table:
+    """Returns a table for the terminal, with a line between operations."""
+    found = rich.table.Table(title=title)
+    for index, column in enumerate(table.columns):
+        found.add_column(column, justify="right" if index else "left", overflow="fold")
+    for section in table.sections:
+        for line in section.lines:
+            found.add_row(*map(escape, line))
+        found.add_section()
+    return found
+
+
 def main(
     names: Annotated[list[Path], typer.Argument(metavar="FILE", help="Results, as JSON.")],
-    out: Annotated[Path, typer.Option(help="Folder for the plots.")] = Path("plots"),
 ) -> None:
-    """Compare results: tables, and PNG plots of time and error against N."""
+    """Compare results in tables."""
     try:
-        files = plots.labelled([(name, load(name)) for name in names])
+        files = labelled([(name, load(name)) for name in names])
     except ResultsError as error:
         program.stop(str(error), 2)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        program.stop(f"cannot make the folder {out}: {error.strerror or error}", 2)
     show(files, Console())
-    if any(plots.times_of(file) for file in files):
-        output_file.save_picture(lambda: plots.draw_times(files), out / "time.png")
-    if any(plots.errors_of(file) for file in files):
-        output_file.save_picture(lambda: plots.draw_errors(files), out / "error.png")
 
 
 if __name__ == "__main__":

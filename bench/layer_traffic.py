@@ -175,7 +175,7 @@ def _is_mutable(func: Any) -> bool:
 
 
 def _stored(x: torch.Tensor) -> int:
-    """Returns the bytes that a tensor occupies; repetitions by `expand` occupy none."""
+    # Repetitions by `expand` occupy no bytes.
     return min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
 
 

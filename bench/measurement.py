@@ -3,8 +3,8 @@
 "nki-sim"           The time is the timeline that the simulator models for the launches of one
                     call. It contains neither the overhead of launches nor the work that a real
                     device does between launches.
-"torch", "matmul"   The time is that of the host's clock around whole calls on this CPU. "nki"
-The host's clock measures calls on the XLA device. It also measures chains of
+"torch", "matmul"   The time is that of the host's clock around whole calls on this CPU.
+"nki"               The host's clock measures calls on the XLA device. It also measures chains of
                     K calls in one graph, each of which computes with the result of the call
                     before. Least squares fit the line
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import diagrams, scaling
-from bench.prices import ns_of, planned_rows
 from bench.seed_article import figures as article
+from bench.tables.planned import ns_of, planned_rows
 from nki_sim import hardware
 from nki_sim.measured_times import HOST_ROUND_TRIP, XLA_LAUNCHES, MeasuredTime
 from trnfft.cli.plan import draw_prices

@@ -81,18 +81,23 @@ class Case:
     """A launch.
 
     Attributes:
-        name: unique name, which begins with the name of the kernel.
         kernel: decorated with the `nki.jit` of the nki in use.
         shapes: shapes of its random normal float32 inputs.
         rest: makes the arguments after the inputs.
         tolerance: largest relative L2 distance between the outputs of two simulators.
+        variant: what follows the kernel's name in the name of the case, which is unique.
     """
 
-    name: str
     kernel: Any
     shapes: list[Shape]
     rest: Callable[[], tuple[Any, ...]]
     tolerance: float = FLOAT32
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the case."""
+        return f"{self.kernel.__name__}{self.variant}"
 
     def arguments(self) -> tuple[Any, ...]:
         """Returns the kernel's arguments, which are the same in every process."""
@@ -119,91 +124,66 @@ def all_cases() -> list[Case]:
     ]
 
 
+def stages(kernel: Any, tables: Any, shapes: list[Shape], n: int, *radices: int) -> Case:
+    """Returns a case of a kernel of several stages, whose tables are packed."""
+    return Case(kernel, shapes, lambda: (*pack(tables(n, radices)), radices))
+
+
 def of_complex_rows() -> list[Case]:
     """Returns cases of transforms of complex rows."""
-
-    def stages(kernel: Any, tables: Any, batch: int, n: int, *radices: int) -> Case:
-        rest = lambda: (*pack(tables(n, radices)), radices)  # noqa: E731
-        return Case(kernel.__name__, kernel, both(batch, n), rest)
 
     def split(*radices: int) -> tuple[Any, ...]:
         matrices, *others = split_four_step_tables(math.prod(radices), radices)
         return matrices, *pack(tuple(others)), radices
 
-    def gemm(name: str, tolerance: float = FLOAT32, **options: Any) -> Case:
+    def gemm(variant: str = "", tolerance: float = FLOAT32, **options: Any) -> Case:
         rest = lambda: (dft_gemm_matrix(60, False, 1.0, **options),)  # noqa: E731
-        return Case(name, dft_gemm, both(150, 60), rest, tolerance)
+        return Case(dft_gemm, both(150, 60), rest, tolerance, variant)
 
-    def butterflies(name: str, compensated: bool) -> Case:
+    def butterflies(variant: str, compensated: bool) -> Case:
         rest = lambda: (*pack(butterfly_tables(256, False, 1.0, compensated)), compensated)  # noqa: E731
-        return Case(name, butterfly, both(130, 256), rest)
+        return Case(butterfly, both(130, 256), rest, variant=variant)
+
+    def bluestein_rest() -> tuple[Any, ...]:
+        return *pack(bluestein_tables(67, 135, (15, 9))), (15, 9)
 
     return [
-        gemm("dft_gemm"),
-        gemm("dft_gemm_bf16", BFLOAT16, dtype="bfloat16"),
-        gemm("dft_gemm_bf16_refined", REFINED, dtype="bfloat16", refined=True),
-        stages(stockham, stockham_tables, 130, 105, 3, 5, 7),
-        butterflies("butterfly", False),
-        butterflies("butterfly_kahan", True),
-        Case("bluestein", bluestein, both(5, 67), bluestein_rest),
-        Case("folded_dft", folded_dft, both(5, 131), lambda: pack(folded_dft_tables(131))),
-        stages(four_step, four_step_tables, 3, 693, 7, 9, 11),
-        Case("split_four_step", split_four_step, both(2, 4096), lambda: split(16, 16, 16)),
-        stages(long_bluestein, long_bluestein_tables, 2, 131, 128, 3),
-        stages(split_bluestein, split_bluestein_tables, 2, 601, 65, 3, 14),
+        gemm(),
+        gemm("_bf16", BFLOAT16, dtype="bfloat16"),
+        gemm("_bf16_refined", REFINED, dtype="bfloat16", refined=True),
+        stages(stockham, stockham_tables, both(130, 105), 105, 3, 5, 7),
+        butterflies("", False),
+        butterflies("_kahan", True),
+        Case(bluestein, both(5, 67), bluestein_rest),
+        Case(folded_dft, both(5, 131), lambda: pack(folded_dft_tables(131))),
+        stages(four_step, four_step_tables, both(3, 693), 693, 7, 9, 11),
+        Case(split_four_step, both(2, 4096), lambda: split(16, 16, 16)),
+        stages(long_bluestein, long_bluestein_tables, both(2, 131), 131, 128, 3),
+        stages(split_bluestein, split_bluestein_tables, both(2, 601), 601, 65, 3, 14),
     ]
-
-
-def bluestein_rest() -> tuple[Any, ...]:
-    return *pack(bluestein_tables(67, 135, (15, 9))), (15, 9)
 
 
 def of_real_rows() -> list[Case]:
     """Returns cases of transforms from real rows to half spectra, and back."""
-    stages = (6, 10)
     radices = (36, 2, 40)
+    back = inverse_real_four_step_tables
     return [
-        Case("real_dft_gemm", real_dft_gemm, [(130, 60)], lambda: (real_dft_gemm_matrix(60),)),
-        Case(
-            "inverse_real_dft_gemm",
-            inverse_real_dft_gemm,
-            both(130, 31),
-            lambda: (inverse_real_dft_gemm_matrix(60), 60),
-        ),
-        Case(
-            "real_stockham",
-            real_stockham,
-            [(130, 60)],
-            lambda: (*pack(real_stockham_tables(60, stages)), stages),
-        ),
-        Case(
-            "inverse_real_stockham",
-            inverse_real_stockham,
-            both(130, 31),
-            lambda: (*pack(inverse_real_stockham_tables(60, stages)), stages),
-        ),
-        Case(
-            "real_four_step",
-            real_four_step,
-            [(3, 2880)],
-            lambda: (*pack(real_four_step_tables(2880, radices)), radices),
-        ),
-        Case(
-            "inverse_real_four_step",
-            inverse_real_four_step,
-            both(3, 1441),
-            lambda: (*pack(inverse_real_four_step_tables(2880, radices)), radices),
-        ),
+        Case(real_dft_gemm, [(130, 60)], lambda: (real_dft_gemm_matrix(60),)),
+        Case(inverse_real_dft_gemm, both(130, 31), lambda: (inverse_real_dft_gemm_matrix(60), 60)),
+        stages(real_stockham, real_stockham_tables, [(130, 60)], 60, 6, 10),
+        stages(inverse_real_stockham, inverse_real_stockham_tables, both(130, 31), 60, 6, 10),
+        stages(real_four_step, real_four_step_tables, [(3, 2880)], 2880, *radices),
+        stages(inverse_real_four_step, back, both(3, 1441), 2880, *radices),
     ]
 
 
 def of_axes() -> list[Case]:
     """Returns cases of transforms along other axes than the last, of 12 x 20 points."""
-    stages = (3, 4)
-    columns = STRIDED_STOCKHAM, 1, 12, 12, stages
+    radices = (3, 4)
+    columns = STRIDED_STOCKHAM, 1, 12, 12, radices
 
     def column_stages() -> Any:
-        return strided_stockham_tables(12, stages, False, 1.0)
+        return strided_stockham_tables(12, radices, False, 1.0)
 
     def complex_rest() -> tuple[Any, ...]:
         rows = DFT_GEMM, 2, 20, 20, (20,)
@@ -219,15 +199,14 @@ def of_axes() -> list[Case]:
 
     return [
         Case(
-            "strided_stockham",
             strided_stockham,
             both(3, 12, 20),
-            lambda: (*pack(column_stages()), stages),
+            lambda: (*pack(column_stages()), radices),
         ),
         *of_resident_arrays(),
-        Case("transform_axes", transform_axes, both(3, 12, 20), complex_rest),
-        Case("transform_real_axes", transform_real_axes, [(3, 12, 20)], real_rest),
-        Case("transform_axes_to_real", transform_axes_to_real, both(3, 12, 11), to_real_rest),
+        Case(transform_axes, both(3, 12, 20), complex_rest),
+        Case(transform_real_axes, [(3, 12, 20)], real_rest),
+        Case(transform_axes_to_real, both(3, 12, 11), to_real_rest),
     ]
 
 
@@ -236,19 +215,16 @@ def of_resident_arrays() -> list[Case]:
     plane, cube = (256, 128), (64, 64, 64)
     return [
         Case(
-            "resident_planes",
             resident_planes,
             both(1, *plane),
             lambda: pack(resident_planes_tables(*plane)),
         ),
         Case(
-            "resident_volumes",
             resident_volumes,
             both(2, *cube),
             lambda: pack(resident_volumes_tables(cube, False)),
         ),
         Case(
-            "resident_real_volumes",
             resident_real_volumes,
             [(1, *cube)],
             lambda: pack(resident_volumes_tables(cube, True)),
@@ -258,7 +234,7 @@ def of_resident_arrays() -> list[Case]:
 
 def of_products() -> list[Case]:
     """Returns cases of convolutions, and of block circulant layers with 2 x 3 blocks of 8."""
-    stages, image_stages, rows = (6, 10), (4, 4), 5
+    radices, image_stages, rows = (6, 10), (4, 4), 5
 
     def image_rest() -> tuple[Any, ...]:
         passes = REAL_DFT_GEMM, 24, (24,), 16, image_stages, 16, 24
@@ -275,17 +251,13 @@ def of_products() -> list[Case]:
     spectra: list[Shape] = [(3, height, row_pitch(rows)), (3, height, row_pitch(2))]
     return [
         Case(
-            "convolve_rows",
             convolve_rows,
             [(130, 45), (1, 31), (1, 31)],
-            lambda: (*pack(convolution_tables(60, stages)), stages, 50),
+            lambda: (*pack(convolution_tables(60, radices)), radices, 50),
         ),
-        Case("convolve_images", convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
+        Case(convolve_images, [(3, 16, 24), *both(1, 13, 16)], image_rest),
+        Case(block_circulant, [(rows, 3, 8), (2, 3, 8), (1, 2, 8)], circulant_rest),
         Case(
-            "block_circulant", block_circulant, [(rows, 3, 8), (2, 3, 8), (1, 2, 8)], circulant_rest
-        ),
-        Case(
-            "block_circulant_gradients",
             block_circulant_gradients,
             [(rows, 2, 8), *spectra],
             circulant_rest,
@@ -299,9 +271,9 @@ def of_frames() -> list[Case]:
     of_spectra = lambda: (*pack(real_stockham_tables(96, radices)), radices)  # noqa: E731
     tables = lambda: (*of_spectra(), 2)  # noqa: E731
     return [
-        Case("frame_spectra", frame_spectra, [(40, 32), (1, 96)], of_spectra),
-        Case("frame_powers", frame_powers, [(40, 32), (1, 96)], tables),
-        Case("frame_bands", frame_bands, [(40, 32), (1, 96), (49, 10)], tables),
+        Case(frame_spectra, [(40, 32), (1, 96)], of_spectra),
+        Case(frame_powers, [(40, 32), (1, 96)], tables),
+        Case(frame_bands, [(40, 32), (1, 96), (49, 10)], tables),
     ]
 
 
@@ -318,19 +290,19 @@ def _of_layer(lengths: tuple[int, ...], counts: tuple[int, ...]) -> list[Case]:
     axes = "" if len(lengths) == 2 else f"_{len(lengths)}d"
     return [
         Case(
-            f"spectral_convolution{axes}",
             spectral_convolution,
             [(5, 3, points), *weight],
             lambda: (*pack(spectral_tables(lengths, counts)), settings),
+            variant=axes,
         ),
         Case(
-            f"spectral_gradients{axes}",
             spectral_gradients,
             [(5, 4, points), (5, math.prod(counts), 2, 3), *weight],
             lambda: (
                 *pack(spectral_tables(lengths, counts, is_gradient=True)),
                 (lengths, counts),
             ),
+            variant=axes,
         ),
     ]
 
@@ -338,4 +310,4 @@ def _of_layer(lengths: tuple[int, ...], counts: tuple[int, ...]) -> list[Case]:
 def of_planes() -> list[Case]:
     """Returns the cases of real parts of planes, with an even axis and an odd one."""
     tables = lambda: pack(real_planes_tables(132, 67))  # noqa: E731
-    return [Case("real_planes", real_planes, [(2, 132, 67)], tables)]
+    return [Case(real_planes, [(2, 132, 67)], tables)]

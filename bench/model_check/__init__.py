@@ -1,17 +1,18 @@
 """Published measurements of kernels on Trainium, and the same kernels in the simulator.
 
-    published_measurements   figures of AWS's documentation, two of Autocomp, with their sources
-    published_kernels        the kernels of these figures, rebuilt
-    modelled_measurements    the modelled values of these figures
-    launch_overhead          predicts whole transforms of the seed article
-    points                   pairs each measurement with its modelled value
-    report, picture          show the pairs in tables and in a picture
+A figure is one record (`measured.Measured`): its source, its chip, its value, how it is modelled,
+and what it was used for. The records stand beside the functions that model them, in one module for
+each origin; a module of kernels beside it has the kernels, rebuilt from the parts in `tiles`:
 
-`device_records`, `device_kernels` and `modelled_records` do the same as the first three modules for
-small kernels that others timed; `labs_records`, `labs_kernels` and `modelled_labs` for whole
-kernels; `small_copies_records`, `vector_add_kernels`, `turbulence_kernels` and
-`modelled_small_copies` for kernels with many small copies; `autocomp_records`, `autocomp_kernels`
-and `modelled_autocomp` for kernels that Autocomp's search produced; `nkibench_records`,
-`nkibench_kernels` and `modelled_nkibench` for whole kernels of a benchmark; `convolution_records`,
-`convolution_kernels` and `modelled_convolution` for a transpose and convolutions of a course.
+    documentation    AWS's documentation, and two of Autocomp: published_kernels
+    device           small kernels that others timed: device_kernels
+    labs             whole kernels of trainium-agent-labs: labs_kernels
+    small_copies     kernels with many small copies: vector_add_kernels, turbulence_kernels
+    autocomp         kernels that Autocomp's search produced: autocomp_kernels
+    nkibench         whole kernels of a benchmark: nkibench_kernels
+    convolution      a transpose and convolutions of a course: convolution_kernels
+    launch_overhead  whole transforms of the seed article, whose launches it predicts
+
+`points` collects all records and models them; `report` and `picture` show them. A new figure of a
+kernel that stands here is one more record in one of these modules.
 """

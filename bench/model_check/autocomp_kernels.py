@@ -1,7 +1,7 @@
 """Kernels that Autocomp timed on trn1, rebuilt with the structure of their sources.
 
 Loops, tiles, dtypes, buffers and copies are those of the sources, and an engine is named where a
-source names it; the code is written for this project. `autocomp_records` has the times. Where a
+source names it; the code is written for this project. `autocomp` has the times. Where a
 source assigns the result of an instruction or a load to a part of a tile, the instruction writes
 the part itself. Accumulators in PSUM need no zeros, because the first product overwrites its bank.
 """
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import (
+from bench.model_check.published_kernels import on_all_partitions, ones_row
+from bench.model_check.tiles import (
     TILE,
     WIDE,
+    combined,
+    copied,
     load,
     new_like,
-    on_all_partitions,
-    ones_row,
     part,
-    product,
+    scaled,
     store,
+    transposed,
 )
 from nki_kernels.isa import nisa, nki, nl
 
@@ -90,13 +92,6 @@ def store_block(out: Any, banks: list[list[Any]], m: int, n: int) -> None:
         for j in range(len(banks[i])):
             rows, columns = part(m * len(banks) + i, TILE), part(n * len(banks[i]) + j, WIDE)
             store(out[rows, columns], copied(banks[i][j], out.dtype))
-
-
-def copied(source: Any, dtype: Any) -> Any:
-    """Returns a copy of a tile in SBUF, in the given dtype."""
-    tile = nl.ndarray(source.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=source)
-    return tile
 
 
 # Depthwise convolutions of images [images, channels, width] with filters [channels, taps], one for
@@ -183,18 +178,18 @@ def mamba_hoisted(delta, u, a, b, c):
     for tile in range(delta.shape[0] // TILE):
         rows = part(tile, TILE)
         delta_tile, u_tile = load(delta[rows]), load(u[rows])
-        drive = product(delta_tile, u_tile)
+        drive = combined(delta_tile, u_tile, nl.multiply)
         total = zeros(delta.shape[1])
         for state in range(a.shape[1]):
             scale, decay = load(a[rows, part(state, 1)]), new_like(delta_tile)
             nisa.activation(dst=decay, op=nl.exp, data=delta_tile, scale=scale)
             b_row, c_row = load(b[part(state, 1)]), load(c[part(state, 1)])
             b_rows, c_rows = on_all_partitions(ones, b_row), on_all_partitions(ones, c_row)
-            driven, values = product(drive, b_rows), new_like(delta_tile)
+            driven, values = combined(drive, b_rows, nl.multiply), new_like(delta_tile)
             nisa.tensor_tensor_scan(
                 dst=values, data0=decay, data1=driven, initial=0.0, op0=nl.multiply, op1=nl.add
             )
-            read = product(values, c_rows)
+            read = combined(values, c_rows, nl.multiply)
             nisa.tensor_tensor(dst=total, data1=total, data2=read, op=nl.add)
         store(out[rows], total)
     return out
@@ -215,10 +210,10 @@ def attention(q, k, v):
     queries, keys = load(q), load(k)
     values = []
     for column in range(v.shape[1] // TILE):
-        values.append(transposed(load(v[:, part(column, TILE)])))
+        values.append(narrow_transposed(load(v[:, part(column, TILE)])))
     for i in range(q.shape[1] // TILE):
         blocks, most = scores(queries[:, part(i, TILE)], keys)
-        offset = negated(most)
+        offset = scaled(most, -1.0)
         sums = zeros(len(values))
         result = nl.ndarray((TILE, TILE), dtype=nl.float32, buffer=nl.psum)
         for column in range(len(values)):
@@ -226,7 +221,7 @@ def attention(q, k, v):
             weights = nl.ndarray((TILE, TILE), dtype=nl.bfloat16, buffer=nl.sbuf)
             nisa.activation(dst=weights, op=nl.exp, data=block[:, part(inside, TILE)], bias=offset)
             nisa.tensor_reduce(dst=sums[:, part(column, 1)], op=nl.add, data=weights, axis=1)
-            nisa.nc_matmul(dst=result, stationary=transposed(weights), moving=values[column])
+            nisa.nc_matmul(dst=result, stationary=narrow_transposed(weights), moving=values[column])
         total, inverse = column_of_numbers(), column_of_numbers()
         nisa.tensor_reduce(dst=total, op=nl.add, data=sums, axis=1)
         nisa.reciprocal(dst=inverse, data=total)
@@ -254,18 +249,9 @@ def scores(queries: Any, keys: Any) -> tuple[list[Any], Any]:
     return blocks, most
 
 
-def transposed(tile: Any) -> Any:
-    """Returns the transpose of a tile [128, 128], copied to SBUF."""
-    bank = nl.ndarray((TILE, TILE), dtype=tile.dtype, buffer=nl.psum)
-    nisa.nc_transpose(dst=bank, data=tile)
-    return copied(bank, nl.bfloat16)
-
-
-def negated(numbers: Any) -> Any:
-    """Returns a new tile [128, 1] with the numbers negated."""
-    tile = column_of_numbers()
-    nisa.tensor_scalar(dst=tile, data=numbers, op0=nl.multiply, operand0=-1.0)
-    return tile
+def narrow_transposed(tile: Any) -> Any:
+    """Returns the transpose of a tile [128, 128], copied to SBUF in bfloat16."""
+    return copied(transposed(tile), nl.bfloat16)
 
 
 def column_of_numbers() -> Any:

@@ -1,7 +1,7 @@
 """A transpose and a convolution of a course's assignment, rebuilt with the structure of their code.
 
 The course is CS149 of Stanford, as in `vector_add_kernels`. Loops, tiles and copies are those of a
-public solution, which names no engine; the code is written for this project. `convolution_records`
+public solution, which names no engine; the code is written for this project. `convolution`
 has the times. The convolution was compiled without DGE, so that the host has written its
 descriptors.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, load, load_by, part
+from bench.model_check.tiles import TILE, copied, load, load_by, part, transposed
 from nki_kernels.isa import nisa, nki, nl
 
 HOST = nisa.dge_mode.none  # who writes the descriptors of the convolution
@@ -23,17 +23,13 @@ def transpose_tiles(x):
     for m in range(x.shape[0] // TILE):
         for n in range(x.shape[1] // TILE):
             rows, columns = part(m, TILE), part(n, TILE)
-            nisa.dma_copy(dst=out[columns, rows], src=transposed(load(x[rows, columns])))
+            nisa.dma_copy(dst=out[columns, rows], src=turned(load(x[rows, columns])))
     return out
 
 
-def transposed(tile: Any) -> Any:
-    """Returns a new SBUF tile with the transpose of an SBUF tile [128, 128]."""
-    bank = nl.ndarray((TILE, TILE), dtype=tile.dtype, buffer=nl.psum)
-    nisa.nc_transpose(dst=bank, data=tile)
-    turned = nl.ndarray((TILE, TILE), dtype=tile.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=turned, src=bank)
-    return turned
+def turned(tile: Any) -> Any:
+    """Returns a new SBUF tile with the transpose of an SBUF tile."""
+    return copied(transposed(tile), tile.dtype)
 
 
 @nki.jit
@@ -43,7 +39,7 @@ def convolve(images, filters, bias):
     I and O are multiples of 128; the bias is [O]. A row of the output is a sum of products of
     transposed filters, which stay in SBUF, with rows of an image. A row of an image is loaded again
     for every row and every 128 channels of the output that need it. Each load has a tile of its
-    own; `convolution_records` says why.
+    own; `convolution` says why.
     """
     (batch, _, height, width), (channels, _, taps, across) = images.shape, filters.shape
     rows, columns = height - taps + 1, width - across + 1
@@ -72,7 +68,7 @@ def load_filters(filters: Any) -> Any:
             for y in range(taps[0]):
                 for x in range(taps[1]):
                     tap = weights[:, :, o, i, y, x]
-                    nisa.tensor_copy(dst=tap, src=transposed(tap))
+                    nisa.tensor_copy(dst=tap, src=turned(tap))
     return weights
 
 

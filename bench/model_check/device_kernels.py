@@ -1,6 +1,6 @@
 """Small kernels that others timed on NeuronCores, rebuilt with the original shapes and order.
 
-`device_records` has the measured times with their sources, `modelled_records` the modelled times.
+`device` has the measured times with their sources, and says how they are modelled.
 As in `published_kernels`, the code is written for this project; loads, computation and reuse of
 data follow the original probes.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, WIDE, load, part
+from bench.model_check.tiles import TILE, WIDE, load, part, stored
 from nki_kernels.isa import nisa, nki, nl
 
 HALF = 64  # columns that share a scale in `scale_blocks`
@@ -33,13 +33,6 @@ def matmul_chain(stationaries, moving, count):
     total = nl.ndarray(bank.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=total, src=bank, engine=nisa.engine.vector)
     return stored(total)
-
-
-def stored(tile: Any) -> Any:
-    """Returns a new tensor in HBM with the contents of a tile."""
-    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
 
 
 # VectorE and ScalarE: products of 8-bit codes and scales, in bfloat16.

@@ -1,7 +1,7 @@
 """Whole kernels of trainium-agent-labs, timed on trn2, rebuilt with the structure of their sources.
 
 Tiles, loops, dtypes, engines and queues are those of the sources; the code is written for this
-project. `labs_records` has the times. The tiled matrix product of the labs is the one of
+project. `labs` has the times. The tiled matrix product of the labs is the one of
 `published_kernels`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, WIDE, load, part
+from bench.model_check.tiles import TILE, WIDE, load, part, transposed
 from nki_kernels.isa import nisa, nki, nl
 
 EPSILON = 1e-6  # of `rms_norm`
@@ -209,14 +209,6 @@ def attend_by_steps(q: Any, k: Any, v: Any) -> Any:
     nisa.activation(dst=weights, op=nl.exp, data=scores, scale=length**-0.5, bias=bias)
     nisa.tensor_reduce(dst=total, op=nl.add, data=weights, axis=1)
     return normalised(weighted_sum(weights, v), total)
-
-
-def transposed(tile: Any) -> Any:
-    """Returns the transpose of an SBUF tile, in PSUM, with the tile's dtype."""
-    shape = (tile.shape[1], tile.shape[0])
-    bank = nl.ndarray(shape, dtype=tile.dtype, buffer=nl.psum)
-    nisa.nc_transpose(dst=bank, data=tile)
-    return bank
 
 
 def product(left: Any, right: Any) -> Any:

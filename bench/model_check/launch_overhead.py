@@ -5,10 +5,10 @@ contains all permutes and twiddle products between the two. The model is
 
     time = per_transform + per_launch * programs + modelled time on the chip
 
-The two constants come from the two measurements in ``FITTED``; the other times are predicted. The
-chains of radix 4 and 8 are those of bench/seed_article/structure.py. The butterfly is modelled as
-one program that reverses the bits, followed by one kernel for each stage; each of them is priced as
-a twiddle product, which reads and writes every point once. The article names no batch. The model
+The two constants come from the two measurements in ``FITTED_TO``; the other times are predicted.
+The chains of radix 4 and 8 are those of bench/seed_article/structure.py. The butterfly is modelled
+as one program that reverses the bits, followed by one kernel for each stage; each of them is priced
+as a twiddle product, which reads and writes every point once. The article names no batch. The model
 assumes one transform, whose time on the chip is small.
 """
 
@@ -16,19 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import numpy as np
 
 import nki_sim
+from bench.model_check.measured import FITTED, HELD_OUT, Group, Measured
+from bench.seed_article.figures import TRANSFORM_US
 from bench.seed_article.structure import launches, timelines
 from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_sim import hardware
 
 Transform = tuple[str, int]  # algorithm, length
 RADICES = {"radix-4 Stockham": 4, "radix-8 Stockham": 8}
-FITTED: tuple[Transform, ...] = (("radix-4 Stockham", 64), ("radix-4 Stockham", 256))
+FITTED_TO: tuple[Transform, ...] = (("radix-4 Stockham", 64), ("radix-4 Stockham", 256))
 BATCH = 1
+SEED = Group("seed article", "one transform")
+SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
 
 
 @dataclass(frozen=True)
@@ -100,3 +105,29 @@ def fit(measured_us: Mapping[Transform, float]) -> Overhead:
     rest = np.array(list(measured_us.values())) - [c.chip_us for c in chains]
     per_transform, per_launch = np.linalg.lstsq(counts, rest, rcond=None)[0]
     return Overhead(float(per_transform), float(per_launch))
+
+
+def seed_overhead() -> Overhead:
+    """Returns the overhead of the seed's launches, fitted to the points in FITTED_TO only."""
+    return fit({key: TRANSFORM_US[key] for key in FITTED_TO})
+
+
+def predicted_us(transform: Transform) -> float:
+    """Returns the predicted microseconds of a transform of the article."""
+    return seed_overhead().predict(transform)
+
+
+RECORDS = tuple(
+    Measured(
+        SEED,
+        "trn1",
+        SOURCE,
+        f"{algorithm}, N = {n}",
+        us,
+        partial(predicted_us, (algorithm, n)),
+        FITTED if (algorithm, n) in FITTED_TO else HELD_OUT,
+    )
+    for (algorithm, n), us in TRANSFORM_US.items()
+)
+
+LEFT_OUT: dict[str, str] = {}

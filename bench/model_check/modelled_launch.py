@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import nki_sim
+from bench.model_check.measured import Value
+from nki_sim import hardware
 from nki_sim.rules.device_rules import RULES
 from nki_sim.timeline.timeline import Timeline
 
 Spec = tuple[tuple[int, ...], str]
-# A value is one number, or an array: as modelled, with the cheapest and with the dearest reading.
-Value = Any
-Modelled = dict[str, Value]
+Kept = TypeVar("Kept")
 
 
 def spec(dtype: str, *shape: int) -> Spec:
@@ -43,16 +44,26 @@ def total_us(kernel: Any, *arguments: Any) -> Value:
     return readings_us(timeline_of(kernel, *arguments))
 
 
-def continued(quantity: Callable[[int], Modelled], small: int, size: int) -> Modelled:
+def continued(quantity: Callable[[int], Value], small: int, size: int) -> Value:
     """Returns ``quantity`` at ``size`` on the line through ``small`` and 2 * ``small``.
 
     The line is right where a larger size only repeats a loop more often.
     """
     first, second = quantity(small), quantity(2 * small)
     steps = (size - 2 * small) / small
-    return {key: second[key] + steps * (second[key] - first[key]) for key in second}
+    return second + steps * (second - first)
 
 
 def repeated_us(launch_us: Callable[[int], Value], few: int, many: int) -> Value:
     """Returns the microseconds of one repetition, from the slope between ``few`` and ``many``."""
     return (launch_us(many) - launch_us(few)) / (many - few)
+
+
+def once_a_chip(function: Callable[..., Kept]) -> Callable[..., Kept]:
+    """Makes a function keep its results, those of each chip for themselves."""
+
+    @functools.cache
+    def kept(chip: str, *arguments: Any) -> Kept:
+        return function(*arguments)
+
+    return lambda *arguments: kept(hardware.current().name, *arguments)

@@ -1,6 +1,6 @@
 """Whole kernels of NKIBench, timed on trn1, rebuilt with the structure of their sources.
 
-`nkibench_records` has the times and the sources. Loops, tiles, copies and the order of instructions
+`nkibench` has the times and the sources. Loops, tiles, copies and the order of instructions
 are those of the sources; the code is written for this project. The sources name no engine, so that
 the simulator chooses. All tensors are float32.
 """
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, WIDE, load, part
-from bench.model_check.vector_add_kernels import new_like
+from bench.model_check.tiles import TILE, WIDE, combined, load, new_like, part, scaled
 from nki_kernels.isa import nisa, nki, nl
 
 BLOCK = 2 * WIDE  # columns of a copy
@@ -28,20 +27,6 @@ def new(*shape: int) -> Any:
 def new_bank(*shape: int) -> Any:
     """Returns a new PSUM tile."""
     return nl.ndarray(shape, dtype=nl.float32, buffer=nl.psum)
-
-
-def scaled(data: Any, factor: Any) -> Any:
-    """Returns a new tile with data * factor; factor is a number or a tile [partitions, 1]."""
-    tile = new_like(data)
-    nisa.tensor_scalar(dst=tile, data=data, op0=nl.multiply, operand0=factor)
-    return tile
-
-
-def combined(left: Any, right: Any, op: Any) -> Any:
-    """Returns a new tile with ``left op right``."""
-    tile = new_like(left)
-    nisa.tensor_tensor(dst=tile, data1=left, data2=right, op=op)
-    return tile
 
 
 def load_identity() -> Any:

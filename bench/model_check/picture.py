@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.model_check.measurement import HELD_OUT
+from bench.model_check.documentation import PAYLOAD
+from bench.model_check.measured import HELD_OUT
 from bench.model_check.points import Point
-from bench.model_check.published_measurements import PAYLOAD
 from trnfft.cli.output_file import write_png
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_times(axes: Axes, points: list[Point]) -> None:
             facecolors=[colour if p.measurement.use == HELD_OUT else "white" for p in members],
             zorder=3,
         )
-        axes.scatter([], [], s=45, color=[colour], label=group)
+        axes.scatter([], [], s=45, color=[colour], label=group.title)
     axes.scatter([], [], s=45, edgecolors="0.3", facecolors="white", label="fitted or input")
     ends = np.array([0.05, 1e5])
     axes.plot(ends, ends, color="0.3", linewidth=1)

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import statistics
 from dataclasses import dataclass
 
 import numpy as np
 
 from bench.model_check import (
+    autocomp,
+    convolution,
+    device,
+    documentation,
+    labs,
     launch_overhead,
-    modelled_autocomp,
-    modelled_convolution,
-    modelled_labs,
-    modelled_measurements,
-    modelled_nkibench,
-    modelled_records,
-    modelled_small_copies,
+    nkibench,
+    small_copies,
 )
-from bench.model_check.measurement import FITTED, HELD_OUT, Measurement
-from bench.model_check.modelled_launch import Value
-from bench.model_check.published_measurements import PUBLISHED, SEED
-from bench.seed_article.figures import TRANSFORM_US
+from bench.model_check.measured import FITTED, Measured, Value
 
-GROUPS = {
-    **modelled_measurements.GROUPS,
-    **modelled_records.GROUPS,
-    **modelled_labs.GROUPS,
-    **modelled_small_copies.GROUPS,
-    **modelled_autocomp.GROUPS,
-    **modelled_nkibench.GROUPS,
-    **modelled_convolution.GROUPS,
-}
-SEED_SOURCE = 'the article "trnfft: FFT is a GEMM, and then it isn\'t", section "Numbers"'
+SOURCES = (
+    documentation,
+    device,
+    labs,
+    small_copies,
+    autocomp,
+    nkibench,
+    convolution,
+    launch_overhead,
+)
+RECORDS: tuple[Measured, ...] = tuple(one for source in SOURCES for one in source.RECORDS)
+LEFT_OUT = {what: why for source in SOURCES for what, why in source.LEFT_OUT.items()}
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class Point:
     ``low`` is None for values without a range.
     """
 
-    measurement: Measurement
+    measurement: Measured
     modelled: float
     low: float | None = None
     high: float = math.inf
 
     @classmethod
-    def of(cls, measurement: Measurement, value: Value) -> Point:
+    def of(cls, measurement: Measured, value: Value) -> Point:
         """Returns the point of a value: one number, or modelled, low and high."""
         numbers = [float(number) for number in np.atleast_1d(value)]
         if len(numbers) == 1:
@@ -66,29 +67,24 @@ class Point:
         return self.modelled / self.measurement.value
 
 
-def seed_overhead() -> launch_overhead.Overhead:
-    """Returns the overhead of the seed's launches, fitted to the points in FITTED only."""
-    return launch_overhead.fit({key: TRANSFORM_US[key] for key in launch_overhead.FITTED})
+@functools.cache
+def overhead_us(name: str) -> float:
+    """Returns the microseconds of a launch beside the time on the chip.
+
+    The result is the mean over the figures with this overhead that are marked for the fit.
+    """
+    fitted = [one for one in RECORDS if one.overhead == name and one.use == FITTED]
+    return statistics.fmean(one.value - float(one.on_chip()[0]) for one in fitted)
 
 
-def seed_points() -> list[Point]:
-    """Returns the seed article's transforms with their predicted times."""
-    overhead = seed_overhead()
-    points = []
-    for (algorithm, n), measured in TRANSFORM_US.items():
-        use = FITTED if (algorithm, n) in launch_overhead.FITTED else HELD_OUT
-        name = f"{algorithm}, N = {n}"
-        measurement = Measurement(SEED, name, "trn1", measured, "us", SEED_SOURCE, use)
-        points.append(Point(measurement, overhead.predict((algorithm, n))))
-    return points
+def point_of(measurement: Measured) -> Point:
+    """Returns the point of a figure: its modelled value with the launches that it contains."""
+    value = measurement.on_chip()
+    if measurement.launches:
+        value = value + measurement.launches * overhead_us(measurement.overhead)
+    return Point.of(measurement, value)
 
 
 def check() -> list[Point]:
     """Returns every published measurement with its modelled value."""
-    points = []
-    for group, model in GROUPS.items():
-        modelled = model()
-        for measurement in PUBLISHED:
-            if measurement.group == group:
-                points.append(Point.of(measurement, modelled[measurement.name]))
-    return points + seed_points()
+    return [point_of(measurement) for measurement in RECORDS]

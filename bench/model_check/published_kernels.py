@@ -1,41 +1,16 @@
 """Kernels whose times on hardware are published, rebuilt from their descriptions.
 
-`published_measurements` has the published times with their sources, `modelled_measurements` the
-modelled times. The code is written for this project. The order of loops, the sizes of tiles, and
-repeated loads follow the descriptions; nothing is tuned.
+`documentation` has the published times with their sources, and says how they are modelled. The code
+is written for this project. The order of loops, the sizes of tiles, and repeated loads follow the
+descriptions; nothing is tuned.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from bench.model_check.tiles import TILE, WIDE, combined, load, load_by, new_like, part, store
 from nki_kernels.isa import nisa, nki, nl
-
-TILE = 128  # partitions, and columns of a stationary tile
-WIDE = 512  # columns of a moving tile
-
-
-def load(source: Any) -> Any:
-    """Returns a new SBUF tile with the contents of a view of HBM; the compiler picks a queue."""
-    return load_by(source, nisa.dge_mode.unknown)
-
-
-def load_by(source: Any, dge_mode: Any) -> Any:
-    """Returns a new SBUF tile with the contents of a view of HBM."""
-    tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=source, dge_mode=dge_mode)
-    return tile
-
-
-def store(destination: Any, tile: Any) -> None:
-    """Copies an SBUF tile to a view of HBM."""
-    nisa.dma_copy(dst=destination, src=tile)
-
-
-def part(index: Any, size: int) -> slice:
-    """Returns the slice of part number ``index``, where each part has ``size`` elements."""
-    return slice(index * size, (index + 1) * size)
-
 
 # Matrix products lhs_t.T @ rhs, [M, N], of lhs_t [K, M], which is the left operand transposed, and
 # rhs [K, N].
@@ -163,7 +138,7 @@ def mamba_states_outside(delta, u, a, b, c):
         for tile in range(channels // TILE):
             rows = part(tile, TILE)
             delta_tile = load(delta[rows])
-            drive = product(delta_tile, load(u[rows]))
+            drive = combined(delta_tile, load(u[rows]), nl.multiply)
             scale = load(a[rows, part(state, 1)])
             add_state(sums[tile], delta_tile, drive, scale, b_rows, c_rows, 0.0)
     for tile in range(channels // TILE):
@@ -189,7 +164,7 @@ def mamba_channels_outside(delta, u, a, b, c, step):
         drives = []
         for position in range(length // step):
             now = part(position, step)
-            drives.append(product(delta_tile[:, now], u_tile[:, now]))
+            drives.append(combined(delta_tile[:, now], u_tile[:, now], nl.multiply))
         for state in range(a.shape[1]):
             scale = load(a[rows, part(state, 1)])
             carry = 0.0
@@ -250,32 +225,20 @@ def repeated(ones: Any, row: Any) -> Any:
     return bank
 
 
-def product(left: Any, right: Any) -> Any:
-    """Returns a new SBUF tile with left * right."""
-    tile = new_like(left)
-    nisa.tensor_tensor(dst=tile, data1=left, data2=right, op=nl.multiply)
-    return tile
-
-
 def add_state(
     total: Any, delta: Any, drive: Any, scale: Any, b_rows: Any, c_rows: Any, carry: Any
 ) -> Any:
     """Adds one state's part to the output, and returns the last value of the state, [128, 1]."""
     decay, state = new_like(delta), new_like(delta)
     nisa.activation(dst=decay, op=nl.exp, data=delta, scale=scale)
-    driven = product(drive, b_rows)
+    driven = combined(drive, b_rows, nl.multiply)
     nisa.tensor_tensor_scan(
         dst=state, data0=decay, data1=driven, initial=carry, op0=nl.multiply, op1=nl.add
     )
-    read = product(state, c_rows)
+    read = combined(state, c_rows, nl.multiply)
     nisa.tensor_tensor(dst=total, data1=total, data2=read, op=nl.add)
     last = delta.shape[1] - 1
     return state[:, slice(last, last + 1)]
-
-
-def new_like(tile: Any) -> Any:
-    """Returns a new SBUF tile of the same shape."""
-    return nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
 
 
 # Small kernels.

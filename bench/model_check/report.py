@@ -9,10 +9,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.model_check.measurement import HELD_OUT
-from bench.model_check.modelled_labs import launch_us
-from bench.model_check.points import Point, seed_overhead
-from bench.model_check.published_measurements import ABOUT, LEFT_OUT
+from bench.model_check import labs
+from bench.model_check.launch_overhead import seed_overhead
+from bench.model_check.measured import HELD_OUT, Group
+from bench.model_check.points import LEFT_OUT, Point, overhead_us
 
 NEAR, FAR = 1.25, 2.0  # factors within which modelled and measured values should lie
 
@@ -22,9 +22,9 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def group_table(group: str, points: Iterable[Point]) -> Table:
+def group_table(group: Group, points: Iterable[Point]) -> Table:
     """Returns a table with one row for each point."""
-    table = Table(title=f"{group}: {ABOUT[group]}", title_justify="left")
+    table = Table(title=f"{group.title}: {group.about}", title_justify="left")
     for heading in ("", "chip", "measured", "modelled", "low to high", "ratio", "use"):
         is_number = heading not in ("", "chip", "use")
         table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
@@ -45,7 +45,7 @@ def spread_table(points: list[Point]) -> Table:
     held_out = held_out_of(points)
     for group in dict.fromkeys(point.measurement.group for point in held_out):
         members = [point for point in held_out if point.measurement.group == group]
-        table.add_row(group, *spread([point.ratio for point in members]))
+        table.add_row(group.title, *spread([point.ratio for point in members]))
     table.add_section()
     whole = whole_kernels_of(held_out)
     if whole:
@@ -132,9 +132,8 @@ def show(points: list[Point], console: Console) -> None:
         f"seed article: {overhead.per_transform_us:.0f} us a transform and "
         f"{overhead.per_launch_us:.0f} us a launch are fitted; the time on the chip is modelled"
     )
-    console.print(
-        f"labs: {launch_us():.1f} us a launch are fitted; the time on the chip is modelled"
-    )
+    launch_us = overhead_us(labs.OVERHEAD)
+    console.print(f"labs: {launch_us:.1f} us a launch are fitted; the time on the chip is modelled")
     console.print(left_out_table())
     console.print(spread_table(points))
     console.print(ranges(points), highlight=False, soft_wrap=True)

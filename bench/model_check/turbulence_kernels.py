@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.model_check.published_kernels import TILE, WIDE, load, part
+from bench.model_check.tiles import TILE, WIDE, combined, load, part, scaled
 from nki_kernels.isa import nisa, nki, nl
 
 
@@ -54,20 +54,6 @@ def rows_of(field: Any) -> Any:
 def chunks_of(n: int) -> Any:
     """Returns the slices of 512 columns of a view (N, N * N)."""
     return [part(position, WIDE) for position in range(n * n // WIDE)]
-
-
-def combined(left: Any, right: Any, op: Any) -> Any:
-    """Returns a new tile with ``left op right``, computed on VectorE."""
-    out = nl.ndarray(left.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=out, data1=left, data2=right, op=op)
-    return out
-
-
-def times(left: Any, factor: float) -> Any:
-    """Returns a new tile with ``left * factor``."""
-    out = nl.ndarray(left.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(dst=out, data=left, op0=nl.multiply, operand0=factor)
-    return out
 
 
 def store_cross(out: Any, chunk: Any, left: Any, right: Any) -> None:
@@ -171,9 +157,9 @@ def update(forces: Any, spectra: Any, changes: Any, waves: Any, decay: Any) -> A
                 which = 2 * axis + half
                 free = combined(f[axis], combined(k[axis], total, nl.multiply), nl.subtract)
                 old = load(rows_of(changes[which])[:, chunk])
-                change = combined(times(old, 0.5), times(free, 0.05), nl.add)
+                change = combined(scaled(old, 0.5), scaled(free, 0.05), nl.add)
                 state = load(rows_of(spectra[which])[:, chunk])
-                state = combined(state, times(change, 0.5), nl.add)
+                state = combined(state, scaled(change, 0.5), nl.add)
                 if decay is not None:
                     state = combined(state, load(rows_of(decay)[:, chunk]), nl.multiply)
                 nisa.dma_copy(dst=rows_of(out[which])[:, chunk], src=state)

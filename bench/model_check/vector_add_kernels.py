@@ -2,14 +2,12 @@
 
 The course is CS149 of Stanford. Its assignment 4 has two kernels: one adds chunks of ``rows``
 numbers, one number a partition, and the other adds tiles [128, columns] that follow each other in
-HBM. `small_copies_records` has the times.
+HBM. `small_copies` has the times.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from bench.model_check.published_kernels import load
+from bench.model_check.tiles import load, new_like
 from nki_kernels.isa import nisa, nki, nl
 
 
@@ -47,8 +45,3 @@ def add_often(x, count):
         nisa.tensor_tensor(dst=total, data1=tile, data2=tile, op=nl.add, engine=nisa.engine.vector)
     nisa.dma_copy(dst=out, src=totals[-1])
     return out
-
-
-def new_like(view: Any) -> Any:
-    """Returns a new SBUF tile with the shape and the dtype of a view."""
-    return nl.ndarray(view.shape, dtype=view.dtype, buffer=nl.sbuf)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench import plots
+from bench.files import File, choice_of, errors_of, is_large, is_single, kind_of, origin, times_of
 from bench.page.contents import Contents
-from bench.plots import File
 from bench.results import Row
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware
@@ -86,14 +85,14 @@ def charts(contents: Contents) -> list[Chart]:
         "single",
         "Time of one transform against N",
         "One complex transform of length N.",
-        plots.is_single,
+        is_single,
     )
     many = time_chart(
         contents,
         "many",
         "Time of about 2²⁰ points against N",
         "A batch of complex transforms of length N that holds about 2²⁰ points.",
-        plots.is_large,
+        is_large,
     )
     return [chart for chart in (single, many, error_chart(contents)) if chart.lines]
 
@@ -104,7 +103,7 @@ def time_chart(
     """Returns a chart of the times of complex transforms of one dimension."""
     measured, modelled = contents.measured("run"), contents.modelled("run")
     files = [*measured, *modelled]
-    rows = {file.label: [r for r in plots.times_of(file) if wanted(r)] for file in files}
+    rows = {file.label: [r for r in times_of(file) if wanted(r)] for file in files}
     found = [row for file in files for row in rows[file.label]]
     colours = colours_of(row.algorithm for row in found if row.algorithm)
     whole_calls = any(row.time_source == "host" for file in measured for row in rows[file.label])
@@ -113,7 +112,7 @@ def time_chart(
         prefix = f"{file.name}, " if len(measured) > 1 or len(modelled) > 1 else ""
         for algorithm in dict.fromkeys(row.algorithm for row in rows[file.label]):
             chosen = [row for row in rows[file.label] if row.algorithm == algorithm]
-            name_of = f"{prefix}{algorithm or plots.choice_of(file)}"
+            name_of = f"{prefix}{algorithm or choice_of(file)}"
             for kind, points in kinds_of(chosen, with_prediction=not modelled).items():
                 lines.append(
                     Line(
@@ -180,19 +179,19 @@ def error_chart(contents: Contents) -> Chart:
     lines: list[Line] = []
     groups = [group("accuracy") or group("run") for group in (contents.measured, contents.modelled)]
     files = [file for group in groups for file in group]
-    kinds = list(dict.fromkeys(plots.kind_of(row) for file in files for row in rows_of(file)))
+    kinds = list(dict.fromkeys(kind_of(row) for file in files for row in rows_of(file)))
     colours = colours_of(kinds[1:])
     for file in files:
         prefix = f"{file.name}, " if any(len(group) > 1 for group in groups) else ""
-        for kind in dict.fromkeys(map(plots.kind_of, rows_of(file))):
-            rows = [row for row in rows_of(file) if plots.kind_of(row) == kind]
+        for kind in dict.fromkeys(map(kind_of, rows_of(file))):
+            rows = [row for row in rows_of(file) if kind_of(row) == kind]
             style = "modelled" if file in groups[1] else "measured"
             errors = {row.shape[0]: row.relative_error for row in rows if row.relative_error}
             known = {row.shape[0]: row.predicted_error for row in rows if row.predicted_error}
             colour = colours.get(kind, "choice")
             # Modes with double precision run on the host, and single kernels crowd the chart.
             is_first = rows[0].precision != "double" and not rows[0].algorithm
-            label = f"{prefix}{kind}: {plots.origin(file, rows[0])}"
+            label = f"{prefix}{kind}: {origin(file, rows[0])}"
             lines.append(Line(label, style, colour, is_first, errors))
             if known and file in groups[0 if groups[0] else 1]:
                 label = f"{prefix}{kind}: predicted by the planner"
@@ -211,7 +210,7 @@ def error_chart(contents: Contents) -> Chart:
 
 def rows_of(file: File) -> list[Row]:
     """Returns the rows of a file whose errors are drawn."""
-    return [row for row in plots.errors_of(file) if row.relative_error]
+    return [row for row in errors_of(file) if row.relative_error]
 
 
 def colours_of(names: Iterable[str]) -> dict[str, str]:

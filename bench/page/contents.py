@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from bench.plots import File, labelled
+from bench.files import File, labelled
 from bench.results import ResultsError, load
 
 MODEL = "nki-sim"  # the backend whose times are modelled

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.compare import Reasons
+from bench.files import Reasons
 from bench.page import charts, contents, tables
-from bench.plots import SOURCES
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware, report
 from nki_sim.report.html import environment, micro, script_json
@@ -65,7 +64,6 @@ def page(found: contents.Contents) -> str:
         absent=tables.missing(found),
         environments=tables.environments(found),
         launch_note=launch_note(found),
-        sources=SOURCES,
         seed=seed_figures.SOURCE,
         data=script_json([chart.data for chart in drawn]),
         styles=[

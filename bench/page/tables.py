@@ -2,64 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from statistics import median
 
-from bench.compare import Reasons, keys_of, shown_ratio
+from bench.files import File, Reasons, Section, Table, sections_of, shown_ratio
 from bench.page.contents import Contents
 from bench.parity import differs
-from bench.plots import File
 from bench.program import title_of
-from bench.results import Key, Row
+from bench.results import Row
 from nki_sim.measured_times import about
-
-
-@dataclass(frozen=True)
-class Section:
-    """The lines of one operation. The first cell of a line is its case."""
-
-    title: str
-    lines: list[list[str]]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with the names of its columns."""
-
-    columns: list[str]
-    sections: list[Section]
-
-
-def sections_of(
-    files: Sequence[File],
-    cells: Callable[[list[Row | None], list[str]], list[str]],
-    reasons: Reasons,
-) -> list[Section]:
-    """Returns a line for every case of any file, operation by operation.
-
-    cells: makes a line from the row of each file and from what stands in for a missing one.
-    """
-    found = []
-    for operation, keys in groupby(keys_of(files), key=lambda key: key[0]):
-        lines = []
-        for key in keys:
-            rows = [file.rows.get(key) for file in files]
-            absent = [
-                "" if key in file.rows else reasons.cell(file.missing.get(key)) for file in files
-            ]
-            lines.append([case_of(files, key), *cells(rows, absent)])
-        found.append(Section(operation, lines))
-    return found
-
-
-def case_of(files: Sequence[File], key: Key) -> str:
-    """Returns a case in words."""
-    for file in files:
-        if (asked := file.rows.get(key) or file.missing.get(key)) is not None:
-            return title_of(asked)
-    raise KeyError(key)
 
 
 def compared_us(row: Row | None) -> tuple[float | None, str]:

@@ -7,6 +7,7 @@ result of the other reading.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,33 +25,31 @@ PLACE = 5  # the value of the index
 @nki.jit
 def of_a_slice(x, count):
     """Returns the last ``count`` rows of x [2 count, 64], by a pattern of a slice."""
-    tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x[count : 2 * count].ap(pattern=[[N, count], [1, N]], offset=0))
-    return stored(tile)
+    return rows_of(x[count : 2 * count], count, 0)
+
+
+@nki.jit
+def of_the_tensor(x, count):
+    """Returns the same rows, by a pattern of the whole tensor."""
+    return rows_of(x, count, count * N)
 
 
 @nki.jit
 def of_a_slice_with_offset(x, count):
     """Returns the last ``count`` rows of x [4 count, 64], by an offset in a pattern of a slice."""
-    tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
-    half = x[2 * count : 4 * count]
-    nisa.dma_copy(dst=tile, src=half.ap(pattern=[[N, count], [1, N]], offset=count * N))
-    return stored(tile)
+    return rows_of(x[2 * count : 4 * count], count, count * N)
 
 
 @nki.jit
 def of_the_end(x, count):
-    """Returns the same rows as `of_a_slice_with_offset`, by a pattern of the tensor."""
-    tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=3 * count * N))
-    return stored(tile)
+    """Returns the same rows, by a pattern of the whole tensor."""
+    return rows_of(x, count, 3 * count * N)
 
 
-@nki.jit
-def of_the_tensor(x, count):
-    """Returns the same rows as `of_a_slice`, by a pattern of the whole tensor."""
+def rows_of(x: Any, count: int, offset: int) -> Any:
+    """Returns ``count`` rows from an offset on, in HBM, by a pattern of x."""
     tile = nl.ndarray((count, N), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=count * N))
+    nisa.dma_copy(dst=tile, src=x.ap(pattern=[[N, count], [1, N]], offset=offset))
     return stored(tile)
 
 
@@ -76,32 +75,12 @@ def by_a_number(x, count):
     return stored(tile)
 
 
-def two_parts(generator: np.random.Generator, count: int) -> Arguments:
-    return normal(generator, 2 * count, N), count
+def parts(generator: np.random.Generator, count: int, number: int) -> Arguments:
+    return normal(generator, number * count, N), count
 
 
-def four_parts(generator: np.random.Generator, count: int) -> Arguments:
-    return normal(generator, 4 * count, N), count
-
-
-def one_part(generator: np.random.Generator, count: int) -> Arguments:
-    return normal(generator, count, N), count
-
-
-def last_rows(x: Array, count: int) -> Array:
-    return x[count:].astype(float)
-
-
-def first_rows(x: Array, count: int) -> Array:
-    return x[:count].astype(float)
-
-
-def fourth_rows(x: Array, count: int) -> Array:
-    return x[3 * count :].astype(float)
-
-
-def second_rows(x: Array, count: int) -> Array:
-    return x[count : 2 * count].astype(float)
+def part(x: Array, count: int, index: int) -> Array:
+    return x[index * count : (index + 1) * count].astype(float)
 
 
 def half_rows(x: Array, count: int) -> Array:
@@ -112,52 +91,53 @@ def half_rows_from_row(x: Array, count: int) -> Array:
     return x.reshape(2 * count, HALF)[2 * PLACE : 2 * PLACE + count].astype(float)
 
 
-def readings(relative: Any, absolute: Any) -> tuple[Reading, Reading]:
-    """Returns the results of the two readings."""
-    return (
-        Reading(hardware.RELATIVE, relative, hardware.RELATIVE),
-        Reading(hardware.ABSOLUTE, absolute, hardware.ABSOLUTE),
+def probe(
+    name: str, question: str, kernel: Any, twin: Any, sizes: tuple[int, int], readings: Any
+) -> Probe:
+    """Returns a probe with so many parts of so many rows, and its relative and absolute reading."""
+    number, count = sizes
+    relative, absolute = readings
+    return Probe(
+        name=name,
+        question=question,
+        record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
+        kernel=kernel,
+        twin=twin,
+        arguments=partial(parts, number=number),
+        exact=relative,
+        rule="ap-of-views",
+        shown="reading_of_ap",
+        readings=(
+            Reading(hardware.RELATIVE, relative, hardware.RELATIVE),
+            Reading(hardware.ABSOLUTE, absolute, hardware.ABSOLUTE),
+        ),
+        counts=(count,),
     )
 
 
 PROBES = (
-    Probe(
-        name="ap-of-slice",
-        question="is the offset of .ap added to that of the view it is called on?",
-        record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
-        kernel=of_a_slice,
-        twin=of_the_tensor,
-        arguments=two_parts,
-        exact=last_rows,
-        rule="ap-of-views",
-        shown="reading_of_ap",
-        readings=readings(last_rows, first_rows),
-        counts=(64,),
+    probe(
+        "ap-of-slice",
+        "is the offset of .ap added to that of the view it is called on?",
+        of_a_slice,
+        of_the_tensor,
+        (2, 64),
+        (partial(part, index=1), partial(part, index=0)),
     ),
-    Probe(
-        name="ap-of-slice-with-offset",
-        question="is an offset that .ap is given added to that of the view it is called on?",
-        record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
-        kernel=of_a_slice_with_offset,
-        twin=of_the_end,
-        arguments=four_parts,
-        exact=fourth_rows,
-        rule="ap-of-views",
-        shown="reading_of_ap",
-        readings=readings(fourth_rows, second_rows),
-        counts=(32,),
+    probe(
+        "ap-of-slice-with-offset",
+        "is an offset that .ap is given added to that of the view it is called on?",
+        of_a_slice_with_offset,
+        of_the_end,
+        (4, 32),
+        (partial(part, index=3), partial(part, index=1)),
     ),
-    Probe(
-        name="ap-of-reshaped",
-        question="does a scalar_offset of .ap count by the shape of the view it is called on?",
-        record="NkiTensor.ap's docstring: yes; nki-aps.rst: no",
-        kernel=by_the_view,
-        twin=by_a_number,
-        arguments=one_part,
-        exact=half_rows,
-        rule="ap-of-views",
-        shown="reading_of_ap",
-        readings=readings(half_rows, half_rows_from_row),
-        counts=(64,),
+    probe(
+        "ap-of-reshaped",
+        "does a scalar_offset of .ap count by the shape of the view it is called on?",
+        by_the_view,
+        by_a_number,
+        (1, 64),
+        (half_rows, half_rows_from_row),
     ),
 )

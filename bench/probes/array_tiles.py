@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import evacuated, load, stored
+from bench.probes.moves import evacuated, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl
 
@@ -41,15 +41,8 @@ def small_product(left, right, is_column_tile):
 @nki.jit
 def padded_product(left, right, is_column_tile):
     """Returns the same product, padded by zeros so that all 128 rows and columns work."""
-    rows, columns = left.shape
-    bank = nl.ndarray((LARGE, WIDTH), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(
-        dst=bank,
-        stationary=padded(left, LARGE),
-        moving=padded(right, WIDTH),
-        accumulate=False,
-    )
-    return stored(evacuated(bank)[0:columns, :])
+    columns = left.shape[1]
+    return stored(product(padded(left, LARGE), padded(right, WIDTH), LARGE)[0:columns, :])
 
 
 def padded(source: Any, columns: int) -> Any:

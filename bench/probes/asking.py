@@ -27,11 +27,11 @@ from bench.probes.report import (
     UNANSWERED,
     WRONG,
     Answer,
+    Report,
     Tried,
     Verdict,
-    load,
 )
-from bench.results import ResultsError, load_as
+from bench.results import Checked, ResultsError, load_as
 from nki_sim import hardware
 from nki_sim.installed_nki import SIMULATOR_VARIABLE
 
@@ -143,13 +143,7 @@ def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tri
         pairs = [modelled.times_us(probe, core, count) for count in probe.counts]
         name = "modelled_us"
     else:
-        pairs = [
-            (
-                measured_us(probe, framework, True, count),
-                measured_us(probe, framework, False, count),
-            )
-            for count in probe.counts
-        ]
+        pairs = [measured_us(probe, framework, count) for count in probe.counts]
         name = "measured_us"
     return (
         kernel.model_copy(update={name: tuple(pair[0] for pair in pairs)}),
@@ -157,15 +151,17 @@ def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tri
     )
 
 
-def measured_us(probe: Probe, framework: str, is_kernel: bool, count: int) -> float:
-    """Returns the least microseconds of a launch with ``count`` repetitions."""
+def measured_us(probe: Probe, framework: str, count: int) -> tuple[float, float]:
+    """Returns the least microseconds of a launch of the kernel, and of one of its twin."""
     arguments = probe.drawn(0, count)
-    if is_kernel:
-        call = launch(framework, probe.kernel, probe.lnc, probe.packed(arguments))
-    else:
-        call = launch(framework, probe.twin, probe.lnc, arguments)
-    call()  # the first call compiles
-    return min(repeated(call))
+    calls = (
+        launch(framework, probe.kernel, probe.lnc, probe.packed(arguments)),
+        launch(framework, probe.twin, probe.lnc, arguments),
+    )
+    for call in calls:
+        call()  # the first call compiles
+    kernel, twin = (min(repeated(call)) for call in calls)
+    return kernel, twin
 
 
 def ask_apart(probe: Probe, framework: str, seconds: float = SECONDS) -> Answer:
@@ -174,18 +170,29 @@ def ask_apart(probe: Probe, framework: str, seconds: float = SECONDS) -> Answer:
     The answer is "unanswered" where the process takes longer than ``seconds`` or fails.
     """
     words = ["one", probe.name, "--framework", framework]
+    found, said = apart(Answer, words, seconds, {hardware.LNC_VARIABLE: str(probe.lnc)})
+    return found or unanswered(probe, framework, said)
+
+
+def apart(
+    model: type[Checked], words: list[str], seconds: float, variables: dict[str, str]
+) -> tuple[Checked | None, str]:
+    """Runs a command of this program in a process of its own.
+
+    Returns what the command wrote, with all that the process printed on stderr; or None, with the
+    reason why there is nothing: the process took longer than ``seconds``, or failed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "answer.json")
         try:
-            done = in_a_process(words, out, seconds, {hardware.LNC_VARIABLE: str(probe.lnc)})
+            done = in_a_process(words, out, seconds, variables)
         except subprocess.TimeoutExpired:
-            return unanswered(probe, framework, f"it did not end within {seconds:.0f} s")
+            return None, f"it did not end within {seconds:.0f} s"
         try:
-            return load_as(Answer, out, "a probe")
+            return load_as(model, out, "a probe"), done.stderr
         except ResultsError:
             last = " ".join(done.stderr.split())[-SHOWN:]
-            reason = f"its process ended with exit code {done.returncode}: {last}"
-            return unanswered(probe, framework, reason)
+            return None, f"its process ended with exit code {done.returncode}: {last}"
 
 
 def modelled_answers(probes: list[Probe], seconds: float = SECONDS) -> dict[str, Answer]:
@@ -194,13 +201,8 @@ def modelled_answers(probes: list[Probe], seconds: float = SECONDS) -> dict[str,
     The dictionary is empty where the simulator's process takes longer than ``seconds`` or fails.
     """
     words = ["run", *[probe.name for probe in probes]]
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "modelled.json")
-        try:
-            in_a_process(words, out, seconds, {SIMULATOR_VARIABLE: "1"})
-            return {answer.probe: answer for answer in load(out).answers}
-        except (subprocess.TimeoutExpired, ResultsError):
-            return {}
+    found, _ = apart(Report, words, seconds, {SIMULATOR_VARIABLE: "1"})
+    return {answer.probe: answer for answer in found.answers} if found else {}
 
 
 def with_model(answer: Answer, found: Answer | None) -> Answer:

@@ -113,35 +113,41 @@ def exact_shifted(x: Array, columns: Array) -> Array:
 
 
 RECORD = "BigVGAN's kernel for trn2: wrong with a column as scale; perhaps nl.sin was"
-PROBES = (
-    Probe(
-        name="activation-column",
-        question="activation with a column as scale: does each row get its own factor?",
+
+
+def probe(name: str, question: str, pair: tuple[Any, Any], exact: Any, settles: str = "") -> Probe:
+    """Returns a probe of a kernel and its twin."""
+    return Probe(
+        name=name,
+        question=question,
         record=RECORD,
-        kernel=scaled_by_activation,
-        twin=scaled_by_tensor_scalar,
+        kernel=pair[0],
+        twin=pair[1],
         arguments=arguments,
         exact=exact,
-        rule="activation-column-scale",
+        rule="" if settles else "activation-column-scale",
+        settles=settles,
+    )
+
+
+PROBES = (
+    probe(
+        "activation-column",
+        "activation with a column as scale: does each row get its own factor?",
+        (scaled_by_activation, scaled_by_tensor_scalar),
+        exact,
     ),
-    Probe(
-        name="activation-column-views",
-        question="activation with a column as scale, on runs into a view with strides: right?",
-        record=RECORD,
-        kernel=runs_scaled_by_activation,
-        twin=runs_scaled_by_tensor_scalar,
-        arguments=arguments,
-        exact=exact_runs,
-        rule="activation-column-scale",
+    probe(
+        "activation-column-views",
+        "activation with a column as scale, on runs into a view with strides: right?",
+        (runs_scaled_by_activation, runs_scaled_by_tensor_scalar),
+        exact_runs,
     ),
-    Probe(
-        name="activation-column-bias",
-        question="activation with a column as bias and a number as scale: right?",
-        record=RECORD,
-        kernel=shifted_by_activation,
-        twin=shifted_by_tensor_scalar,
-        arguments=arguments,
-        exact=exact_shifted,
-        settles="that a bias of activation may be a column",
+    probe(
+        "activation-column-bias",
+        "activation with a column as bias and a number as scale: right?",
+        (shifted_by_activation, shifted_by_tensor_scalar),
+        exact_shifted,
+        "that a bias of activation may be a column",
     ),
 )

@@ -9,19 +9,17 @@ compiled, with both values, in a process of its own. No NKI kernel takes part.
 
 from __future__ import annotations
 
+import itertools
 import re
-import subprocess
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from bench.probes.asking import SECONDS, SHOWN, TOLERANCE, in_a_process, relative
+from bench.probes.asking import SECONDS, SHOWN, TOLERANCE, apart, relative
 from bench.probes.probe import Array
 from bench.probes.report import (
     DECOMPOSE,
@@ -35,7 +33,6 @@ from bench.probes.report import (
     Setting,
     TensorAnswer,
 )
-from bench.results import ResultsError, load_as
 from trnfft.backends import torch_neuron
 
 DEVICE = "neuron"  # also the name of its compiler as a backend of torch.compile
@@ -156,21 +153,11 @@ def ask_apart(name: str, mode: Mode, setting: Setting, seconds: float = SECONDS)
 
     The answer is "unanswered" where the process takes longer than ``seconds`` or fails.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "answer.json")
-        try:
-            words = ["tensor", name, mode, setting]
-            done = in_a_process(words, out, seconds, {DECOMPOSE: setting})
-        except subprocess.TimeoutExpired:
-            reason = f"it did not end within {seconds:.0f} s"
-            return answer(name, mode, setting, UNANSWERED, reason)
-        try:
-            found = load_as(TensorAnswer, out, "a tensor's answer")
-        except ResultsError:
-            last = " ".join(done.stderr.split())[-SHOWN:]
-            reason = f"its process ended with exit code {done.returncode}: {last}"
-            return answer(name, mode, setting, UNANSWERED, reason)
-    logged = [line for line in done.stderr.splitlines() if FALLBACK.search(line)]
+    words = ["tensor", name, mode, setting]
+    found, said = apart(TensorAnswer, words, seconds, {DECOMPOSE: setting})
+    if found is None:
+        return answer(name, mode, setting, UNANSWERED, said)
+    logged = [line for line in said.splitlines() if FALLBACK.search(line)]
     if found.verdict in (RIGHT, WRONG) and not found.fell_back and logged:
         return found.model_copy(update={"fell_back": True, "reason": logged[0].strip()[:SHOWN]})
     return found
@@ -178,7 +165,5 @@ def ask_apart(name: str, mode: Mode, setting: Setting, seconds: float = SECONDS)
 
 def ask_all() -> Iterator[TensorAnswer]:
     """Yields the answer of each operation, eager and compiled, with both values of the variable."""
-    for name in OPERATIONS:
-        for mode in MODES:
-            for setting in SETTINGS:
-                yield ask_apart(name, mode, setting)
+    for name, mode, setting in itertools.product(OPERATIONS, MODES, SETTINGS):
+        yield ask_apart(name, mode, setting)

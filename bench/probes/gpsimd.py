@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import load, stored
+from bench.probes.moves import combined, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl
 
@@ -27,11 +27,7 @@ def computed_by_vector(a, b):
 
 def computed(a: Any, b: Any, engine: Any) -> Any:
     """Returns (a - b) b in a new tile."""
-    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    result = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=tile, data1=a, data2=b, op=nl.subtract, engine=engine)
-    nisa.tensor_tensor(dst=result, data1=tile, data2=b, op=nl.multiply, engine=engine)
-    return result
+    return combined(combined(a, b, nl.subtract, engine), b, nl.multiply, engine)
 
 
 def arguments(generator: np.random.Generator, count: int) -> Arguments:

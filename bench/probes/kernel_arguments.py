@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import load, stored
+from bench.probes.moves import combined, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl
 
@@ -34,9 +34,7 @@ def difference(a, b):
 
 def subtracted(a: Any, b: Any) -> Any:
     """Returns a - b in a new tile."""
-    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
-    nisa.tensor_tensor(dst=tile, data1=a, data2=b, op=nl.subtract, engine=nisa.engine.vector)
-    return tile
+    return combined(a, b, nl.subtract, nisa.engine.vector)
 
 
 @nki.jit

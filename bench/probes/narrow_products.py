@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import evacuated, load, stored
+from bench.probes.moves import combined, copied, evacuated, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import dtypes
@@ -26,22 +26,14 @@ MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # the bits of float32 
 @nki.jit
 def narrow_product(left, right, name):
     """Returns left.T @ right in the narrow dtype ``name``, which holds all numbers exactly."""
-    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(
-        dst=bank,
-        stationary=converted(load(left), narrow(name)),
-        moving=converted(load(right), narrow(name)),
-        accumulate=False,
-    )
-    return stored(evacuated(bank))
+    dtype = narrow(name)
+    return stored(product(copied(load(left), dtype), copied(load(right), dtype), COLUMNS))
 
 
 @nki.jit
 def wide_product(left, right, name):
     """Returns the same product in float32."""
-    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=bank, stationary=load(left), moving=load(right), accumulate=False)
-    return stored(evacuated(bank))
+    return stored(product(load(left), load(right), COLUMNS))
 
 
 @nki.jit
@@ -71,27 +63,15 @@ def narrow(name: str) -> Any:
     return nl.tfloat32 if name == "tfloat32" else nl.bfloat16
 
 
-def converted(tile: Any, dtype: Any) -> Any:
-    """Converts a tile to a dtype, by VectorE."""
-    result = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=result, src=tile, engine=nisa.engine.vector)
-    return result
-
-
 def parts_of(tile: Any, count: int, dtype: Any) -> Any:
     """Returns tiles of a narrow dtype whose sum is nearly a float32 tile, the largest first."""
     parts = []
     rest = tile
     for index in range(count):
-        part = converted(rest, dtype)
+        part = copied(rest, dtype)
         parts.append(part)
         if index + 1 < count:
-            wide = converted(part, nl.float32)
-            left = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_tensor(
-                dst=left, data1=rest, data2=wide, op=nl.subtract, engine=nisa.engine.vector
-            )
-            rest = left
+            rest = combined(rest, copied(part, nl.float32), nl.subtract, nisa.engine.vector)
     return parts
 
 

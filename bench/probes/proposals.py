@@ -5,10 +5,8 @@ This module edits nothing.
 
 from __future__ import annotations
 
-import ast
 import itertools
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -31,8 +29,7 @@ from bench.probes.report import (
 from nki_sim import hardware
 from nki_sim.rules.device_rules import RULES
 
-SOURCE = Path(hardware.__file__)
-SHOWN_SOURCE = "nki_sim/hardware.py"
+SOURCE = "nki_sim/hardware.py"
 NEAR = 0.05  # relative; times rarely repeat better
 SHOWN = 100  # characters of a reason that are shown
 # The setting about which the answers on complex tensors inform.
@@ -204,62 +201,18 @@ def add(
         found.changes.append(Proposal(core.name, name, today, proposed, why))
 
 
-@dataclass(frozen=True)
-class Place:
-    """A place in the source that sets a field.
-
-    The owner is the name of a chip in capitals, or the class.
-    """
-
-    owner: str
-    line: int
-    text: str
-
-
-def place_of(name: str, chip: str) -> Place:
-    """Returns the place from which a chip has a field.
-
-    The place is in the chip's own block, in that of the chip from which it is made, or in the
-    class.
-    """
-    source = SOURCE.read_text("utf-8")
-    lines, tree = source.splitlines(), ast.parse(source)
-    blocks = {
-        statement.targets[0].id: statement.value
-        for statement in tree.body
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and isinstance(statement.value, ast.Call)
-    }
-    owner = chip.upper()
-    while (block := blocks.get(owner)) is not None:
-        for keyword in block.keywords:
-            if keyword.arg == name:
-                return Place(owner, keyword.lineno, lines[keyword.lineno - 1])
-        owner = getattr(block.args[0], "id", "") if block.args else ""
-    (core,) = (node for node in tree.body if getattr(node, "name", "") == "NeuronCore")
-    for node in ast.walk(core):
-        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name:
-            return Place("NeuronCore", node.lineno, lines[node.lineno - 1])
-    raise ValueError(f"argument 'name' is {name!r}, which {SHOWN_SOURCE} does not set")
-
-
 def in_source(value: Any) -> str:
     """Returns a value as hardware.py writes it, where verdicts are names of constants."""
     return value.upper() if isinstance(value, str) else repr(value)
 
 
-def difference(change: Proposal) -> list[str]:
-    """Returns a change as lines of a diff: the source's line today, and the line for the chip."""
-    place = place_of(change.field, change.chip)
-    owner = change.chip.upper()
-    if place.owner == owner:
-        where = f"@@ {SHOWN_SOURCE}:{place.line}, of {owner} @@"
-        lines = [f"-{place.text}"]
-    else:
-        where = f"@@ {SHOWN_SOURCE}: add to {owner}, which has it from line {place.line} @@"
-        lines = [f" {place.text}"]
-    return [where, *lines, f"+    {change.field}={in_source(change.proposed)},  # {change.why}"]
+def change_in_words(change: Proposal) -> str:
+    """Returns a change in one line: the chip's field, its value today, the proposed one, and why.
+
+    A chip that has the field from another chip, or from the class, gets it as a line of its own.
+    """
+    values = f"{in_source(change.today)} -> {change.field}={in_source(change.proposed)}"
+    return f"{SOURCE}, {change.chip.upper()}: {change.field}={values},  # {change.why}"
 
 
 def show(report: Report, console: Console) -> None:
@@ -271,9 +224,8 @@ def show(report: Report, console: Console) -> None:
         highlight=False,
     )
     for change in found.changes:
-        for line in difference(change):
-            color = {"+": "green", "-": "red", "@": "cyan"}.get(line[0], "default")
-            console.print(f"[{color}]{escape(line)}[/]", soft_wrap=True, highlight=False)
+        line = escape(change_in_words(change))
+        console.print(f"[green]{line}[/]", soft_wrap=True, highlight=False)
     for title, sentences in (("Agrees", found.agreed), ("To look at", found.notes)):
         for sentence in sentences:
             line = escape(f"{title}: {sentence}")

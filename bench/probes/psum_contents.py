@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from bench.probes.moves import evacuated, load, stored
+from bench.probes.moves import copied, evacuated, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl
 
@@ -48,8 +48,7 @@ def transpose_into_bfloat16(data):
 
 def transposed(data: Any, dtype: Any) -> Any:
     """Transposes data in bfloat16 into a bank of the dtype, and returns it as float32 in HBM."""
-    tile = nl.ndarray((ROWS, WIDTH), dtype=nl.bfloat16, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=load(data), engine=nisa.engine.vector)
+    tile = copied(load(data), nl.bfloat16)
     bank = nl.ndarray((WIDTH, ROWS), dtype=dtype, buffer=nl.psum)
     nisa.nc_transpose(dst=bank, data=tile, engine=nisa.engine.tensor)
     return stored(evacuated(bank))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.model_check.published_kernels import part
+from bench.model_check.tiles import part
 from bench.probes.moves import evacuated, load
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import evacuated, load, stored
+from bench.probes.moves import copied, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.isa import nki, nl
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128
 SHAPE = (ROWS, 8, 4, 8)  # views of it have 64 columns in one, two or three free dimensions
@@ -18,17 +18,15 @@ SHAPE = (ROWS, 8, 4, 8)  # views of it have 64 columns in one, two or three free
 @nki.jit
 def product_of_view(data, moving, dimensions):
     """Returns view(data).T @ moving, [64, 128]; the Tensor engine reads the view in place."""
-    stationary = view(load(data), dimensions)
-    return stored(product(stationary, load(moving)))
+    return stored(product(view(load(data), dimensions), load(moving), COLUMNS))
 
 
 @nki.jit
 def product_of_copy(data, moving, dimensions):
     """Returns the same product of a copy of the view, whose columns are contiguous."""
     source = view(load(data), dimensions)
-    stationary = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=stationary, src=source, engine=nisa.engine.vector)
-    return stored(product(stationary.reshape((ROWS, COLUMNS)), load(moving)))
+    stationary = copied(source, nl.float32).reshape((ROWS, COLUMNS))
+    return stored(product(stationary, load(moving), COLUMNS))
 
 
 def view(tile: Any, dimensions: int) -> Any:
@@ -38,13 +36,6 @@ def view(tile: Any, dimensions: int) -> Any:
     if dimensions == 2:
         return tile.reshape((ROWS, 32, 8))[:, 0:16, 0:4]
     return tile[:, :, 0:2, 0:4]
-
-
-def product(stationary: Any, moving: Any) -> Any:
-    """Returns stationary.T @ moving in a new SBUF tile, [64, 128]."""
-    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=bank, stationary=stationary, moving=moving, accumulate=False)
-    return evacuated(bank)
 
 
 def arguments(generator: np.random.Generator, count: int, dimensions: int) -> Arguments:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.model_check.device_kernels import new_ring, stored, use_first_column, zero_column
-from bench.model_check.published_kernels import part
+from bench.model_check.device_kernels import new_ring, use_first_column, zero_column
+from bench.model_check.tiles import part, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
 from nki_kernels.isa import nisa, nki, nl
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import load, stored
+from bench.probes.moves import copied, load, stored
 from bench.probes.probe import Arguments, Array, Probe
 from nki_kernels.isa import nisa, nki, nl
 
@@ -28,14 +28,11 @@ def turned_on_lines(source):
 def turned(source: Any, pitch: int) -> Any:
     """Returns the source with its dimensions reversed, by way of rows of so many numbers."""
     blocks = source.shape[1]
-    narrow = nl.ndarray(source.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=narrow, src=load(source), engine=nisa.engine.vector)
+    narrow = copied(load(source), nl.bfloat16)
     tile = nl.ndarray((COLUMNS, blocks, pitch), dtype=nl.bfloat16, buffer=nl.sbuf)
     rows = tile[:, :, 0:ROWS]
     nisa.dma_transpose(dst=rows, src=narrow)
-    wide = nl.ndarray((COLUMNS, blocks, ROWS), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=wide, src=rows, engine=nisa.engine.vector)
-    return stored(wide)
+    return stored(copied(rows, nl.float32))
 
 
 def four_blocks(generator: np.random.Generator, count: int) -> Arguments:

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, with_reference
+from .case import (
+    BFLOAT16,
+    BFLOAT16_ERROR,
+    Build,
+    Launch,
+    cases_of,
+    normal,
+    on_both,
+    wide,
+    with_reference,
+)
 
 _ATTENTION = "nkilib.core.attention"
 
 
-def _reference(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
-
-
 def _scaled(heads: int, queries: int, dtype: Any) -> np.ndarray:
-    """Returns queries of a width of 128, divided by its square root.
-
-    Most variants of attention accept no other scale.
-    """
+    # Most variants of attention accept no other scale than the root of the width, 128.
     return (normal(heads, queries, 128) * np.float32(128**-0.5)).astype(dtype)
 
 
-def _prefill(queries: int, keys: int, heads: int, dtype: Any, **settings: Any) -> Any:
+def _prefill(queries: int, keys: int, heads: int, dtype: Any = BFLOAT16, **settings: Any) -> Build:
     def build(module: ModuleType) -> Launch:
         given = {
             "q": _scaled(heads, queries, dtype),
@@ -35,26 +37,22 @@ def _prefill(queries: int, keys: int, heads: int, dtype: Any, **settings: Any) -
             "v": normal(1, keys, 128, seed=2, dtype=dtype),
             **settings,
         }
-        reference = _reference(f"{_ATTENTION}.attention_cte_torch", "attention_cte_torch_ref")
-        return with_reference(module.attention_cte, reference, given)
+        reference = importlib.import_module(f"{_ATTENTION}.attention_cte_torch")
+        return with_reference(module.attention_cte, reference.attention_cte_torch_ref, given)
 
     return build
 
 
 def _prefill_with_prior(module: ModuleType) -> Launch:
-    given = {
-        "q": _scaled(2, 256, BFLOAT16),
-        "k": normal(1, 128, 256, seed=1, dtype=BFLOAT16),
-        "v": normal(1, 256, 128, seed=2, dtype=BFLOAT16),
+    prior = {
         "k_prior": normal(1, 128, 512, seed=3, dtype=BFLOAT16),
         "v_prior": normal(1, 512, 128, seed=4, dtype=BFLOAT16),
         "prior_used_len": np.array([300], np.int32),
     }
-    reference = _reference(f"{_ATTENTION}.attention_cte_torch", "attention_cte_torch_ref")
-    return with_reference(module.attention_cte, reference, given)
+    return _prefill(256, 256, 2, **prior)(module)
 
 
-def _backward(causal: bool, kv_heads: int) -> Callable[[ModuleType], Launch]:
+def _backward(causal: bool, kv_heads: int) -> Build:
     def build(module: ModuleType) -> Launch:
         heads, width, count = 2, 64, 512
         q, k, v, dy = (
@@ -88,25 +86,28 @@ def _backward(causal: bool, kv_heads: int) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _projection(phase: str, **settings: Any) -> Callable[[ModuleType], Launch]:
+def _attended(phase: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns results of attention, [1, 2, 128, 512] or [128, 4, 2, 1], and their rows of 256."""
+    if phase == "cte":
+        attention = normal(1, 2, 128, 512, dtype=BFLOAT16)
+        return attention, wide(attention).transpose(0, 3, 1, 2).reshape(1, 512, 256)
+    attention = normal(128, 4, 2, 1, dtype=BFLOAT16)
+    return attention, wide(attention).transpose(1, 3, 2, 0).reshape(4, 256)
+
+
+def _projection(phase: str) -> Build:
     def build(module: ModuleType) -> Launch:
         weight, bias = normal(256, 1024, seed=1, dtype=BFLOAT16), normal(1, 1024, seed=2)
         bias = bias.astype(BFLOAT16)
-        wide_weight = weight.astype(np.float64)
-        if phase == "cte":
-            attention = normal(1, 2, 128, 512, dtype=BFLOAT16)
-            rows: Any = attention.astype(np.float64).transpose(0, 3, 1, 2).reshape(1, 512, 256)
-        else:
-            attention = normal(128, 4, 2, 1, dtype=BFLOAT16)
-            rows = attention.astype(np.float64).transpose(1, 3, 2, 0).reshape(4, 256)
-        expected = rows @ wide_weight + bias.astype(np.float64)
+        attention, rows = _attended(phase)
+        expected = rows @ wide(weight) + wide(bias)
         kernel = getattr(module, f"output_projection_{phase}")
-        return Launch(kernel, (attention, weight, bias), (expected,), settings)
+        return Launch(kernel, (attention, weight, bias), (expected,))
 
     return build
 
 
-def _quantised(phase: str, kind: str) -> Callable[[ModuleType], Launch]:
+def _quantised(phase: str, kind: str) -> Build:
     """Returns a case with weights in 8 bits, with one scale or with one for each column."""
 
     def build(module: ModuleType) -> Launch:
@@ -114,92 +115,56 @@ def _quantised(phase: str, kind: str) -> Callable[[ModuleType], Launch]:
         weight = normal(256, 1024, seed=1, dtype=ml_dtypes.float8_e4m3)
         count = 1 if kind == "STATIC" else 1024
         scales = np.full((128, count), 0.05, np.float32) * np.linspace(0.5, 2, count, dtype="f4")
-        settings = {"quantization_type": types.QuantizationType[kind]}
-        if phase == "cte":
-            attention = normal(1, 2, 128, 512, dtype=BFLOAT16)
-            rows: Any = attention.astype(np.float64).transpose(0, 3, 1, 2).reshape(1, 512, 256)
-            settings["weight_scales"] = scales
-        else:
-            attention = normal(128, 4, 2, 1, dtype=BFLOAT16)
-            rows = attention.astype(np.float64).transpose(1, 3, 2, 0).reshape(4, 256)
-            settings["weight_scale"] = scales
+        many = "s" if phase == "cte" else ""  # one kernel names its scales in the plural
+        settings = {
+            "quantization_type": types.QuantizationType[kind],
+            f"weight_scale{many}": scales,
+        }
         if kind == "STATIC":
-            name = "input_scales" if phase == "cte" else "input_scale"
-            settings[name] = np.full((128, 1), 0.02, np.float32)
-        expected = rows @ (weight.astype(np.float64) * scales[0])
+            settings[f"input_scale{many}"] = np.full((128, 1), 0.02, np.float32)
+        attention, rows = _attended(phase)
+        expected = rows @ (wide(weight) * scales[0])
         kernel = getattr(module, f"output_projection_{phase}")
         return Launch(kernel, (attention, weight), (expected,), settings)
 
     return build
 
 
-def _case(name: str, module: str, kernel: str, shows: str, build: Any, **rest: Any) -> Case:
-    return Case(name, f"nkilib.core.{module}", kernel, shows, build, BFLOAT16_ERROR, **rest)
-
-
-_GROUPS = ("psum-bank-groups",)
-_CTE = ("attention.attention_cte", "attention_cte")
-_BWD = ("attention.attention_bwd", "attention_bwd")
-_OUT = "output_projection.output_projection_"
+_WITH_ERROR: dict[str, Any] = {"tolerance": BFLOAT16_ERROR}
+_CTE = cases_of(f"{_ATTENTION}.attention_cte", "attention_cte", **_WITH_ERROR)
+_BWD = cases_of(
+    f"{_ATTENTION}.attention_bwd", "attention_bwd", waives=("psum-bank-groups",), **_WITH_ERROR
+)
+_OUT = "nkilib.core.output_projection.output_projection_"
+_PROJECTED = {
+    "cte": cases_of(f"{_OUT}cte.output_projection_cte", "output_projection_cte", **_WITH_ERROR),
+    "tkg": cases_of(f"{_OUT}tkg", "output_projection_tkg", **_WITH_ERROR),
+}
 CASES = [
-    _case(
-        "attention_cte", *_CTE, "causal, 2 heads on one of keys", _prefill(512, 512, 2, BFLOAT16)
-    ),
-    _case(
+    _CTE("attention_cte", "causal, 2 heads on one of keys", _prefill(512, 512, 2)),
+    _CTE(
         "attention_cte full",
-        *_CTE,
         "no mask, float32",
         _prefill(256, 384, 1, np.float32, causal_mask=False),
     ),
-    _case(
+    _CTE(
         "attention_cte window",
-        *_CTE,
         "causal, window of 128",
-        _prefill(512, 512, 1, BFLOAT16, sliding_window=128),
+        _prefill(512, 512, 1, sliding_window=128),
     ),
-    _case("attention_cte prior", *_CTE, "with cached keys", _prefill_with_prior),
-    _case("attention_cte two cores", *_CTE, "causal", _prefill(512, 512, 2, BFLOAT16), cores=2),
-    _case("attention_bwd", *_BWD, "2 heads", _backward(False, 2), waives=_GROUPS),
-    _case("attention_bwd causal", *_BWD, "causal, shared keys", _backward(True, 1), waives=_GROUPS),
-    _case("attention_bwd two cores", *_BWD, "causal", _backward(True, 2), cores=2, waives=_GROUPS),
-    _case(
-        "output_projection_cte",
-        f"{_OUT}cte.output_projection_cte",
-        "output_projection_cte",
-        "512x256 by 256x1024",
-        _projection("cte"),
-    ),
-    _case(
-        "output_projection_cte two cores",
-        f"{_OUT}cte.output_projection_cte",
-        "output_projection_cte",
-        "512x256 by 256x1024",
-        _projection("cte"),
-        cores=2,
-    ),
-    _case(
-        "output_projection_tkg",
-        f"{_OUT}tkg",
-        "output_projection_tkg",
-        "4x256 by 256x1024",
-        _projection("tkg"),
-    ),
-    _case(
-        "output_projection_tkg two cores",
-        f"{_OUT}tkg",
-        "output_projection_tkg",
-        "4x256 by 256x1024",
-        _projection("tkg"),
-        cores=2,
-    ),
+    _CTE("attention_cte prior", "with cached keys", _prefill_with_prior),
+    _CTE("attention_cte two cores", "causal", _prefill(512, 512, 2), cores=2),
+    _BWD("attention_bwd", "2 heads", _backward(False, 2)),
+    _BWD("attention_bwd causal", "causal, shared keys", _backward(True, 1)),
+    _BWD("attention_bwd two cores", "causal", _backward(True, 2), cores=2),
+    *on_both(_PROJECTED["cte"]("output_projection_cte", "512x256 by 256x1024", _projection("cte"))),
+    *on_both(_PROJECTED["tkg"]("output_projection_tkg", "4x256 by 256x1024", _projection("tkg"))),
     *[
-        Case(
+        _PROJECTED[phase](
             f"output_projection_{phase} {kind}",
-            f"nkilib.core.{_OUT}{'cte.output_projection_cte' if phase == 'cte' else 'tkg'}",
-            f"output_projection_{phase}",
             f"weights in 8 bits, {'one scale' if kind == 'STATIC' else 'a scale a column'}",
             _quantised(phase, kind),
-            0.05 if kind == "STATIC" else BFLOAT16_ERROR,
+            tolerance=0.05 if kind == "STATIC" else BFLOAT16_ERROR,
         )
         for phase, kind in (("cte", "STATIC"), ("tkg", "STATIC"), ("tkg", "ROW"))
     ],

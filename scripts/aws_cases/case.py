@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -77,6 +77,23 @@ class Case:
     release: str = NEWEST
 
 
+Build = Callable[[ModuleType], Launch]
+
+
+def cases_of(module: str, kernel: str, **common: Any) -> Callable[..., Case]:
+    """Returns a function that makes a case of a kernel from its name, words and launch."""
+
+    def case(name: str, shows: str, build: Build, **others: Any) -> Case:
+        return Case(name, module, kernel, shows, build, **{**common, **others})
+
+    return case
+
+
+def on_both(case: Case, **others: Any) -> tuple[Case, Case]:
+    """Returns a case on one core, and the same case on two."""
+    return case, replace(case, name=f"{case.name} two cores", cores=2, **others)
+
+
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
     """Returns standard normal numbers, rounded to ``dtype``."""
     values = np.random.default_rng(seed).standard_normal(shape)
@@ -92,6 +109,12 @@ def uniform(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
 def wide(array: Any) -> np.ndarray:
     """Returns the same values in float64."""
     return np.asarray(array).astype(np.float64)
+
+
+def rms_normalised(x: Any, gamma: Any, eps: float = 1e-6) -> np.ndarray:
+    """Returns the rows of x over their root mean squares, times gamma, in float64."""
+    x = wide(x)
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * wide(gamma)
 
 
 def to_torch(value: Any) -> Any:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, to_torch, wide
+from .case import (
+    BFLOAT16,
+    BFLOAT16_ERROR,
+    Build,
+    Case,
+    Launch,
+    normal,
+    rms_normalised,
+    to_torch,
+    wide,
+)
 from .layers import Experts
 from .microscaling import dequantised
 
@@ -17,7 +26,7 @@ _CORE = "nkilib.core"
 _ATTENTION = f"{_CORE}.attention"
 
 
-def _decoded(cores: int) -> Callable[[ModuleType], Launch]:
+def _decoded(cores: int) -> Build:
     """Returns a case of attention_tkg, in a kernel that loads the queries.
 
     There are two sequences with 4 heads and 512 cached keys.
@@ -60,7 +69,7 @@ def _decoded(cores: int) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _attention_block(cores: int) -> Callable[[ModuleType], Launch]:
+def _attention_block(cores: int) -> Build:
     """Returns a case of a whole attention block of two sequences.
 
     The block contains norm, projections, rotary embedding, attention and output projection.
@@ -77,8 +86,7 @@ def _attention_block(cores: int) -> Callable[[ModuleType], Launch]:
         k_cache = normal(batch, 128, keys, seed=5, dtype=BFLOAT16)
         v_cache = normal(batch, keys, 128, seed=6, dtype=BFLOAT16)
 
-        lines = wide(x)[:, 0]
-        lines = lines / np.sqrt((lines**2).mean(axis=1, keepdims=True) + 1e-6) * wide(gamma)
+        lines = rms_normalised(x[:, 0], gamma)
         parts = (lines @ wide(inward)).reshape(batch, heads + 2, 128)
         c, s = (wide(t)[:, :, 0].T[:, None] for t in (cos, sin))
         low, high = parts[:, :-1, :64], parts[:, :-1, 64:]
@@ -153,8 +161,7 @@ def _quantised_norm(module: ModuleType) -> Launch:
         return tuple(outs)
 
     x, gamma = normal(tokens, 1, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
-    values = wide(x)[:, 0]
-    values = values / np.sqrt((values**2).mean(axis=1, keepdims=True) + 1e-6) * wide(gamma)
+    values = rms_normalised(x[:, 0], gamma)
     lines = values.reshape(tokens, 4, tiles, 128)  # the second axis has the four numbers of a word
 
     return Launch(kernel, (x, gamma), (lines.transpose(3, 2, 0, 1),), {}, dequantised)

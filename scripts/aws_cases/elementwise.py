@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from .case import Case, Launch, normal, wide
+from .case import Case, Launch, cases_of, normal, on_both, wide
 
 
 def _cumsum(module: ModuleType) -> Launch:
@@ -61,45 +61,17 @@ def _cascaded_max(module: ModuleType) -> Launch:
     return Launch(module.cascaded_max, (x,), (x.max(-1, keepdims=True), x.argmax(-1)[..., None]))
 
 
-_CORE = "nkilib.core"
+_ROPE = cases_of("nkilib.core.embeddings.rope", "RoPE")
+_ROPE_HF = cases_of("nkilib.core.embeddings.rope_hf", "rope_hf")
+_MAX = cases_of("nkilib.core.max.cascaded_max", "cascaded_max")
 CASES = [
-    Case("cumsum", f"{_CORE}.cumsum.cumsum", "cumsum", "4x100x3000", _cumsum),
-    Case("rope", f"{_CORE}.embeddings.rope", "RoPE", "contiguous", _rope(True)),
-    Case(
-        "rope interleaved", f"{_CORE}.embeddings.rope", "RoPE", "interleaved, by DMA", _rope(False)
-    ),
-    Case(
-        "rope relayout",
-        f"{_CORE}.embeddings.rope",
-        "RoPE",
-        "interleaved, by products",
-        _rope(False, True),
-    ),
-    Case(
-        "rope two cores",
-        f"{_CORE}.embeddings.rope",
-        "RoPE",
-        "contiguous",
-        _rope(True, shards=True),
-        cores=2,
-    ),
-    Case("rope_hf", f"{_CORE}.embeddings.rope_hf", "rope_hf", "forward", _rope_hf(False)),
-    Case("rope_hf backward", f"{_CORE}.embeddings.rope_hf", "rope_hf", "backward", _rope_hf(True)),
-    Case(
-        "rope_hf two cores",
-        f"{_CORE}.embeddings.rope_hf",
-        "rope_hf",
-        "forward",
-        _rope_hf(False),
-        cores=2,
-    ),
-    Case("cascaded_max", f"{_CORE}.max.cascaded_max", "cascaded_max", "2x4x20000", _cascaded_max),
-    Case(
-        "cascaded_max two cores",
-        f"{_CORE}.max.cascaded_max",
-        "cascaded_max",
-        "2x4x20000",
-        _cascaded_max,
-        cores=2,
-    ),
+    Case("cumsum", "nkilib.core.cumsum.cumsum", "cumsum", "4x100x3000", _cumsum),
+    _ROPE("rope", "contiguous", _rope(True)),
+    _ROPE("rope interleaved", "interleaved, by DMA", _rope(False)),
+    _ROPE("rope relayout", "interleaved, by products", _rope(False, True)),
+    _ROPE("rope two cores", "contiguous", _rope(True, shards=True), cores=2),
+    _ROPE_HF("rope_hf", "forward", _rope_hf(False)),
+    _ROPE_HF("rope_hf backward", "backward", _rope_hf(True)),
+    _ROPE_HF("rope_hf two cores", "forward", _rope_hf(False), cores=2),
+    *on_both(_MAX("cascaded_max", "2x4x20000", _cascaded_max)),
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
+from .case import BFLOAT16, BFLOAT16_ERROR, Build, Case, Launch, normal, wide
+from .samples import products
 
 _EXAMPLES = "nki/examples"
 _MX = "nki/deep-dives/src/mxfp-matmul/mx_kernels.py"
@@ -18,15 +18,7 @@ _MAMBA = f"{_EXAMPLES}/fused_mamba/mamba_nki_kernels.py"
 _MATMUL = f"{_EXAMPLES}/matrix_multiplication/matrix_multiplication_nki_kernels.py"
 
 
-def _product(name: str, k: int, m: int, n: int) -> Callable[[ModuleType], Launch]:
-    def build(module: ModuleType) -> Launch:
-        left, right = normal(k, m, seed=1), normal(k, n, seed=2)
-        return Launch(getattr(module, name), (left, right), (wide(left).T @ wide(right),))
-
-    return build
-
-
-def _pooled(name: str, largest: bool) -> Callable[[ModuleType], Launch]:
+def _pooled(name: str, largest: bool) -> Build:
     def build(module: ModuleType) -> Launch:
         x = normal(64, 24, 32)
         windows = wide(x).reshape(64, 12, 2, 16, 2)
@@ -47,7 +39,7 @@ def _split(module: ModuleType) -> Launch:
     return Launch(module.tensor_split_kernel_, (x,), (wide(x)[:, 0::2], wide(x)[:, 1::2]))
 
 
-def _added(name: str, shape: tuple[int, int]) -> Callable[[ModuleType], Launch]:
+def _added(name: str, shape: tuple[int, int]) -> Build:
     def build(module: ModuleType) -> Launch:
         a, b = normal(*shape), normal(*shape, seed=1)
         return Launch(getattr(module, name), (a, b), (wide(a) + wide(b),))
@@ -55,7 +47,7 @@ def _added(name: str, shape: tuple[int, int]) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _state_space(name: str) -> Callable[[ModuleType], Launch]:
+def _state_space(name: str) -> Build:
     """Returns a case of a selective scan of 256 channels, 4 states and 1024 steps."""
 
     def build(module: ModuleType) -> Launch:
@@ -103,7 +95,7 @@ def _quantised_moving(module: ModuleType) -> Launch:
     return Launch(module.kernel_on_device_quantize_matmul_mx, arguments, (expected,))
 
 
-def _quantised_both(name: str, by_copies: bool) -> Callable[[ModuleType], Launch]:
+def _quantised_both(name: str, by_copies: bool) -> Build:
     """Returns a case in which another kernel copies the arguments to nl.hbm.
 
     The example's kernel asserts that its arguments are there.
@@ -143,25 +135,10 @@ _PLAIN = [
 ]  # fmt: skip
 CASES = [
     *[Case(name, f"{_EXAMPLES}/{file}", name, shows, build) for name, file, shows, build in _PLAIN],
+    *products(_MATMUL, " of the SDK"),
     *[
-        Case(f"{name} of the SDK", _MATMUL, name, f"{k}x{m} by {k}x{n}", _product(name, k, m, n))
-        for name, k, m, n in (
-            ("nki_matmul_basic_", 128, 64, 512),
-            ("nki_matmul_tiled_", 256, 256, 1024),
-            ("nki_matmul_hoist_load_", 256, 256, 1024),
-            ("nki_matmul_block_free_dimension_", 256, 256, 1024),
-            ("nki_matmul_fully_optimized_", 1024, 2048, 1024),
-        )
-    ],
-    *[
-        Case(
-            f"mamba_v{i}",
-            _MAMBA,
-            f"mamba_v{i}",
-            "256 channels, 1024 steps",
-            _state_space(f"mamba_v{i}"),
-        )
-        for i in (1, 2, 3)
+        Case(name, _MAMBA, name, "256 channels, 1024 steps", _state_space(name))
+        for name in ("mamba_v1", "mamba_v2", "mamba_v3")
     ],
     Case(
         "mx offline",

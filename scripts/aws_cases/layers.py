@@ -12,7 +12,18 @@ import numpy as np
 
 from nki_sim.releases import PARSED
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
+from .case import (
+    BFLOAT16,
+    BFLOAT16_ERROR,
+    Build,
+    Case,
+    Launch,
+    cases_of,
+    normal,
+    on_both,
+    rms_normalised,
+    wide,
+)
 
 _CORE = "nkilib.core"
 _MLP = f"{_CORE}.mlp"
@@ -23,26 +34,25 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 
 def _small(*shape: int, seed: int) -> np.ndarray:
-    """Returns weights of a layer, divided by about the root of the width that they add up."""
+    # Weights are divided by about the root of the width that they add up.
     return (normal(*shape, seed=seed) * shape[-2] ** -0.5).astype(BFLOAT16)
 
 
-def _projected(tokens: tuple[int, int], norm: bool) -> Callable[[ModuleType], Launch]:
+def _projected(tokens: tuple[int, int], norm: bool) -> Build:
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module(f"{_CORE}.utils.common_types")
         x, weights = normal(*tokens, 512, dtype=BFLOAT16), _small(512, 768, seed=1)
         gamma, lines = normal(1, 512, seed=2, dtype=BFLOAT16), wide(x)
         settings: dict[str, Any] = {}
         if norm:
-            lines /= np.sqrt((lines * lines).mean(axis=-1, keepdims=True) + 1e-6)
-            lines = lines * wide(gamma)
+            lines = rms_normalised(x, gamma)
             settings = {"fused_norm_type": types.NormType.RMS_NORM, "gamma_norm_weights": gamma}
         return Launch(module.qkv, (x, weights), (lines @ wide(weights),), settings)
 
     return build
 
 
-def _fed_forward(phase: str, tokens: int) -> Callable[[ModuleType], Launch]:
+def _fed_forward(phase: str, tokens: int) -> Build:
     """Returns a case of mlp_cte or mlp_tkg, in a kernel that makes parameters as mlp.mlp does."""
 
     def build(module: ModuleType) -> Launch:
@@ -124,9 +134,7 @@ class Experts:
         return total
 
 
-def _prefilled(
-    name: str, block: int = 128, chosen: int = 2, skips: bool = False
-) -> Callable[[ModuleType], Launch]:
+def _prefilled(name: str, block: int = 128, chosen: int = 2, skips: bool = False) -> Build:
     """Returns a case of a kernel for the whole layer.
 
     ``skips``: padding has no token instead of a padding token of its own.
@@ -157,7 +165,7 @@ def _prefilled(
     return build
 
 
-def _routed(all_experts: bool) -> Callable[[ModuleType], Launch]:
+def _routed(all_experts: bool) -> Build:
     """Returns a case of moe_block_tkg with 16 tokens: norm, router, experts."""
 
     def build(module: ModuleType) -> Launch:
@@ -165,8 +173,7 @@ def _routed(all_experts: bool) -> Callable[[ModuleType], Launch]:
         experts, tokens = Experts(count=8), 16
         x, gamma = experts.x[:tokens, None], normal(1, experts.width, seed=11, dtype=BFLOAT16)
         router = normal(experts.width, experts.count, seed=12, dtype=BFLOAT16)
-        lines = wide(x)[:, 0]
-        lines = lines / np.sqrt((lines**2).mean(axis=1, keepdims=True) + 1e-6) * wide(gamma)
+        lines = rms_normalised(x[:, 0], gamma)
         logits = lines @ wide(router)
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
@@ -207,7 +214,7 @@ def _tokens_of(result: Any) -> tuple[np.ndarray, ...]:
     return (first[:256],)
 
 
-def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
+def _generated(all_experts: bool) -> Build:
     """Returns a case of moe_tkg with the first 16 tokens."""
 
     def build(module: ModuleType) -> Launch:
@@ -230,148 +237,83 @@ def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _case(name: str, module: str, kernel: str, shows: str, build: Any, **rest: Any) -> Case:
-    return Case(name, f"{_CORE}.{module}", kernel, shows, build, BFLOAT16_ERROR, **rest)
-
-
 OTHERS_ROWS = (
     "each core loads the sums of all tokens of a block while the other core writes half of them, "
     "with no barrier between the two; a core uses only its own half"
 )
-_GROUPS = ("psum-bank-groups",)
-_SBUF_BARRIER = (
-    "the kernel calls core_barrier on a tile of SBUF, but the data of a barrier must be in shared "
-    "HBM"
-)
-_QKV = ("qkv.qkv", "qkv")
-_BLOCK = "moe.moe_cte.bwmm_shard_on_block"
-_INNER = "moe.moe_cte.bwmm_shard_on_I"
+_SBUF_BARRIER = {
+    "refused": "core_barrier: data is sbuf tile",
+    "because": "the kernel calls core_barrier on a tile of SBUF, but the data of a barrier must be "
+    "in shared HBM",
+}
+_NAMED = {"names_modes": True, "waives": ("psum-bank-groups",), "tolerance": BFLOAT16_ERROR}
 _SHARDED = "blockwise_mm_baseline_shard_intermediate"
+_HIDDEN = "blockwise_mm_baseline_shard_hidden"
+
+
+def _of(module: str, kernel: str, **common: Any) -> Callable[..., Case]:
+    return cases_of(f"{_CORE}.{module}", kernel, **{"tolerance": BFLOAT16_ERROR, **common})
+
+
+_QKV = _of("qkv.qkv", "qkv")
+_MLP_CTE = _of("mlp.mlp_cte.mlp_cte", "mlp_cte")
+_MLP_TKG = _of("mlp.mlp_tkg.mlp_tkg", "mlp_tkg", **_NAMED)
+_BLOCK = _of("moe.moe_cte.bwmm_shard_on_block", "bwmm_shard_on_block", cores=2)
+_INNER = _of("moe.moe_cte.bwmm_shard_on_I", _SHARDED, cores=2)
+_HYBRID = _of("moe.moe_cte.bwmm_shard_on_I", f"{_SHARDED}_hybrid", cores=2)
+_MOE_BLOCK = _of("moe_block.moe_block_tkg", "moe_block_tkg", cores=2, **_NAMED)
+_MOE_CTE = _of("moe.moe_cte.moe_cte", "moe_cte", cores=2)
+_MOE_TKG = _of("moe.moe_tkg.moe_tkg", "moe_tkg", cores=2, **_NAMED)
 _TOKENS = "256 tokens, 2 of 4 experts"
 CASES = [
-    _case("qkv prefill", *_QKV, "256 tokens, 512 by 768", _projected((1, 256), False)),
-    _case("qkv prefill norm", *_QKV, "with RMS norm", _projected((1, 256), True)),
-    _case("qkv prefill two cores", *_QKV, "with RMS norm", _projected((1, 256), True), cores=2),
-    _case("qkv tokens", *_QKV, "4 tokens, RMS norm", _projected((4, 1), True), names_modes=True),
-    _case(
-        "qkv tokens two cores",
-        *_QKV,
-        "4 tokens, RMS norm",
-        _projected((4, 1), True),
-        cores=2,
-        names_modes=True,
-    ),
-    _case("mlp_cte", "mlp.mlp_cte.mlp_cte", "mlp_cte", "256 tokens", _fed_forward("cte", 256)),
-    _case(
-        "mlp_cte two cores",
-        "mlp.mlp_cte.mlp_cte",
-        "mlp_cte",
-        "256 tokens",
-        _fed_forward("cte", 256),
-        cores=2,
-    ),
-    _case(
-        "mlp_tkg",
-        "mlp.mlp_tkg.mlp_tkg",
-        "mlp_tkg",
-        "4 tokens",
-        _fed_forward("tkg", 4),
-        names_modes=True,
-        waives=_GROUPS,
-    ),
-    _case(
-        "mlp_tkg two cores",
-        "mlp.mlp_tkg.mlp_tkg",
-        "mlp_tkg",
-        "4 tokens",
-        _fed_forward("tkg", 4),
-        cores=2,
-        names_modes=True,
-        waives=_GROUPS,
-    ),
-    _case(
-        "bwmm_shard_on_block",
-        _BLOCK,
-        "bwmm_shard_on_block",
-        _TOKENS,
-        _prefilled("bwmm_shard_on_block"),
-        cores=2,
-    ),
-    _case(
-        _SHARDED,
-        _INNER,
+    _QKV("qkv prefill", "256 tokens, 512 by 768", _projected((1, 256), False)),
+    _QKV("qkv prefill norm", "with RMS norm", _projected((1, 256), True)),
+    _QKV("qkv prefill two cores", "with RMS norm", _projected((1, 256), True), cores=2),
+    *on_both(_QKV("qkv tokens", "4 tokens, RMS norm", _projected((4, 1), True), names_modes=True)),
+    *on_both(_MLP_CTE("mlp_cte", "256 tokens", _fed_forward("cte", 256))),
+    *on_both(_MLP_TKG("mlp_tkg", "4 tokens", _fed_forward("tkg", 4))),
+    _BLOCK("bwmm_shard_on_block", _TOKENS, _prefilled("bwmm_shard_on_block")),
+    _INNER(
         _SHARDED,
         "256 tokens, 1 of 4 experts",
         _prefilled(_SHARDED, 256, 1, True),
-        cores=2,
         refused="operand0.dtype is bfloat16",
         because="the kernel scales by a column of bfloat16, but operand0 of tensor_scalar must be "
         "float32",
     ),
-    _case(
+    _INNER(
         f"{_SHARDED} of two",
-        _INNER,
-        _SHARDED,
         _TOKENS,
         _prefilled(_SHARDED, 256, 2, True),
-        cores=2,
         refused="no nisa.core_barrier orders",
         because=OTHERS_ROWS,
     ),
-    _case(
-        f"{_SHARDED}_hybrid",
-        _INNER,
+    _HYBRID(
         f"{_SHARDED}_hybrid",
         _TOKENS,
         _prefilled(f"{_SHARDED}_hybrid", 256, 2, True),
-        cores=2,
         release=PARSED,
-        refused="core_barrier: data is sbuf tile",
-        because=_SBUF_BARRIER,
+        **_SBUF_BARRIER,
     ),
-    *[
-        _case(
-            f"moe_block_tkg {name}",
-            "moe_block.moe_block_tkg",
-            "moe_block_tkg",
-            f"16 tokens, {name} experts",
-            _routed(name == "all"),
-            cores=2,
-            names_modes=True,
-            waives=_GROUPS,
-            refused="core_barrier: data is sbuf tile" if name == "selected" else "",
-            because=_SBUF_BARRIER,
-        )
-        for name in ("selected", "all")
-    ],
-    _case("moe_cte", "moe.moe_cte.moe_cte", "moe_cte", _TOKENS, _dispatched, cores=2),
+    _MOE_BLOCK(
+        "moe_block_tkg selected", "16 tokens, selected experts", _routed(False), **_SBUF_BARRIER
+    ),
+    _MOE_BLOCK(
+        "moe_block_tkg all",
+        "16 tokens, all experts",
+        _routed(True),
+        because=_SBUF_BARRIER["because"],
+    ),
+    _MOE_CTE("moe_cte", _TOKENS, _dispatched),
     Case(
-        "blockwise_mm_baseline_shard_hidden",
+        _HIDDEN,
         "nkilib.experimental.moe.forward.bwmm_shard_on_H",
-        "blockwise_mm_baseline_shard_hidden",
+        _HIDDEN,
         _TOKENS,
-        _prefilled("blockwise_mm_baseline_shard_hidden"),
+        _prefilled(_HIDDEN),
         BFLOAT16_ERROR,
         cores=2,
     ),
-    _case(
-        "moe_tkg selected",
-        "moe.moe_tkg.moe_tkg",
-        "moe_tkg",
-        "16 tokens, selected experts",
-        _generated(False),
-        cores=2,
-        names_modes=True,
-        waives=_GROUPS,
-    ),
-    _case(
-        "moe_tkg all",
-        "moe.moe_tkg.moe_tkg",
-        "moe_tkg",
-        "16 tokens, all experts",
-        _generated(True),
-        cores=2,
-        names_modes=True,
-        waives=_GROUPS,
-    ),
+    _MOE_TKG("moe_tkg selected", "16 tokens, selected experts", _generated(False)),
+    _MOE_TKG("moe_tkg all", "16 tokens, all experts", _generated(True)),
 ]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from .case import BFLOAT16, Case, Launch, normal, wide
+from .case import BFLOAT16, Build, Case, Launch, cases_of, normal, wide
 from .layers import OTHERS_ROWS, Experts
 
 _CORE = "nkilib.core"
@@ -79,7 +78,7 @@ class _MxExperts:
         return gate / (1 + np.exp(-gate)) * up @ down + wide(self.down_bias)[:, None]
 
 
-def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
+def _generated(all_experts: bool) -> Build:
     """Returns a case of moe_tkg with 32 tokens, each of which has two of four experts."""
 
     def build(module: ModuleType) -> Launch:
@@ -116,9 +115,7 @@ def _generated(all_experts: bool) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _prefilled(
-    name: str, inner: int, block: int, chosen: int = 2
-) -> Callable[[ModuleType], Launch]:
+def _prefilled(name: str, inner: int, block: int, chosen: int = 2) -> Build:
     """Returns a case of a kernel with 256 tokens, each of which has some of four experts."""
 
     def build(module: ModuleType) -> Launch:
@@ -204,11 +201,11 @@ def dequantised(result: Any) -> tuple[np.ndarray, ...]:
 
 
 def _first_sum(result: Any) -> tuple[np.ndarray, ...]:
-    """Returns the first of (2, tokens, width), which holds the sum, without the padding token."""
+    # The first of (2, tokens, width) holds the sum; the last token is padding.
     return (wide(result[0] if np.ndim(result) == 3 else result)[:256],)
 
 
-def _gathered(name: str, *more: int) -> Callable[[ModuleType], Launch]:
+def _gathered(name: str, *more: int) -> Build:
     def build(module: ModuleType) -> Launch:
         given = (normal(512, 512, dtype=BFLOAT16), *[normal(512, n) for n in more])
         return Launch(getattr(module, name), (*given, 4, 1), ())
@@ -216,103 +213,56 @@ def _gathered(name: str, *more: int) -> Callable[[ModuleType], Launch]:
     return build
 
 
-_MOE = (f"{_CORE}.moe.moe_tkg.moe_tkg", "moe_tkg")
-_COLLECTIVES = "nkilib.experimental.collectives"
-_ONE_DEVICE = "collectives are not simulated, because a launch runs on one device"
+def _of(module: str, kernel: str, tolerance: float = _MX_ERROR, **common: Any) -> Any:
+    return cases_of(module, kernel, tolerance=tolerance, chip="trn3", **common)
+
+
+def _collective(module: str, kernel: str, *more: int) -> Case:
+    return Case(
+        kernel,
+        f"nkilib.experimental.collectives.{module}",
+        kernel,
+        "4 ranks",
+        _gathered(kernel, *more),
+        refused="nki.collectives.* is not simulated",
+        because="collectives are not simulated, because a launch runs on one device",
+    )
+
+
+_OUT = f"{_CORE}.output_projection.output_projection_cte.output_projection_cte"
+_PROJECTED = _of(_OUT, "output_projection_cte")
+_MOE = _of(f"{_CORE}.moe.moe_tkg.moe_tkg", "moe_tkg", cores=2, names_modes=True)
+_BLOCK, _INNER = "bwmm_shard_on_block_mx", "blockwise_mm_shard_intermediate_mx"
+_LOAD = _of(
+    "nkilib.experimental.mxfp_subkernels.mxfp_load_utils", "mxfp_load_performance_wrapper", 0.07
+)
 CASES = [
-    Case(
-        "output_projection_cte mx",
-        f"{_CORE}.output_projection.output_projection_cte.output_projection_cte",
-        "output_projection_cte",
-        "256x512 by 512x512 in MXFP4",
-        _projection,
-        _MX_ERROR,
-        "trn3",
-    ),
-    Case(
-        "moe_tkg mx selected",
-        *_MOE,
-        "32 tokens, selected experts in MXFP4",
-        _generated(False),
-        _MX_ERROR,
-        "trn3",
-        2,
-        names_modes=True,
-    ),
-    Case(
-        "moe_tkg mx all",
-        *_MOE,
-        "32 tokens, all experts in MXFP4",
-        _generated(True),
-        _MX_ERROR,
-        "trn3",
-        2,
-        names_modes=True,
-    ),
-    Case(
-        "bwmm_shard_on_block_mx",
-        f"{_CORE}.moe.moe_cte.bwmm_shard_on_block_mx",
-        "bwmm_shard_on_block_mx",
-        "256 tokens, 2 of 4 experts in MXFP4",
-        _prefilled("bwmm_shard_on_block_mx", 512, 128),
-        _MX_ERROR,
-        "trn3",
-        2,
-        names_modes=True,
+    _PROJECTED("output_projection_cte mx", "256x512 by 512x512 in MXFP4", _projection),
+    _MOE("moe_tkg mx selected", "32 tokens, selected experts in MXFP4", _generated(False)),
+    _MOE("moe_tkg mx all", "32 tokens, all experts in MXFP4", _generated(True)),
+    _of(f"{_CORE}.moe.moe_cte.{_BLOCK}", _BLOCK, cores=2, names_modes=True)(
+        _BLOCK, "256 tokens, 2 of 4 experts in MXFP4", _prefilled(_BLOCK, 512, 128)
     ),
     *[
-        Case(
-            f"blockwise_mm_shard_intermediate_mx of {chosen}",
-            f"{_CORE}.moe.moe_cte.bwmm_shard_on_I_mx",
-            "blockwise_mm_shard_intermediate_mx",
+        _of(f"{_CORE}.moe.moe_cte.bwmm_shard_on_I_mx", _INNER, cores=2)(
+            f"{_INNER} of {chosen}",
             f"256 tokens, {chosen} of 4 experts in MXFP4",
-            _prefilled("blockwise_mm_shard_intermediate_mx", 2048, 256, chosen),
-            _MX_ERROR,
-            "trn3",
-            2,
+            _prefilled(_INNER, 2048, 256, chosen),
             refused="no nisa.core_barrier orders" if chosen > 1 else "",
             because=OTHERS_ROWS,
         )
         for chosen in (1, 2)
     ],
-    Case(
-        "mlp_tkg_mx",
-        f"{_CORE}.mlp.mlp_tkg.mlp_tkg_mx",
-        "mlp_tkg_mx",
-        "8 tokens, weights in MXFP4",
-        _fed_forward,
-        _MX_ERROR,
-        "trn3",
-        2,
-        names_modes=True,
+    _of(f"{_CORE}.mlp.mlp_tkg.mlp_tkg_mx", "mlp_tkg_mx", cores=2, names_modes=True)(
+        "mlp_tkg_mx", "8 tokens, weights in MXFP4", _fed_forward
     ),
-    Case(
+    _LOAD(
         "mxfp_load",
-        "nkilib.experimental.mxfp_subkernels.mxfp_load_utils",
-        "mxfp_load_performance_wrapper",
         "128x1024 to MXFP8",
         _loaded,
-        0.07,
-        "trn3",
         refused="no nl.range",
         because="the kernel calls nl.range, which no document has; loops use Python's range",
     ),
-    Case(
-        "fine_grained_allgather",
-        f"{_COLLECTIVES}.fg_allgather",
-        "fine_grained_allgather",
-        "4 ranks",
-        _gathered("fine_grained_allgather"),
-        refused="nki.collectives.* is not simulated",
-        because=_ONE_DEVICE,
-    ),
-    Case(
-        "allgather_compute_matmul",
-        f"{_COLLECTIVES}.fgcc",
-        "allgather_compute_matmul",
-        "4 ranks",
-        _gathered("allgather_compute_matmul", 512),
-        refused="nki.collectives.* is not simulated",
-        because=_ONE_DEVICE,
-    ),
+    _collective("fg_allgather", "fine_grained_allgather"),
+    _collective("fgcc", "allgather_compute_matmul", 512),
 ]

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
 
 from nki_sim.releases import PARSED
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide
+from .case import (
+    BFLOAT16,
+    BFLOAT16_ERROR,
+    Build,
+    Case,
+    Launch,
+    cases_of,
+    normal,
+    rms_normalised,
+    wide,
+)
 
 _FP8_MAX = 240.0
 
 
-def _normalised(x: np.ndarray, gamma: np.ndarray, eps: float = 1e-6) -> np.ndarray:
-    x = wide(x)
-    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * wide(gamma)
-
-
-def _token_norm(
-    kind: str, tokens: int, cores: int, by_width: bool = False
-) -> Callable[[ModuleType], Launch]:
+def _token_norm(kind: str, tokens: int, cores: int, by_width: bool = False) -> Build:
     """Returns a case of rmsnorm_tkg or layernorm_tkg of (tokens, 1, 1024).
 
     The result has the shape (128, tokens, 8), divided into shards for the cores.
@@ -34,7 +36,7 @@ def _token_norm(
         lines = wide(x)
         if kind == "layernorm":
             lines = lines - lines.mean(axis=-1, keepdims=True)
-        values = _normalised(lines, gamma).reshape(tokens, cores, 128, 8 // cores)
+        values = rms_normalised(lines, gamma).reshape(tokens, cores, 128, 8 // cores)
         expected = values.transpose(2, 0, 1, 3).reshape(128, tokens, 8)
         output = np.zeros(expected.shape, np.float16)
         settings = {"shard_on_h": by_width}
@@ -44,13 +46,13 @@ def _token_norm(
     return build
 
 
-def _quantised(by_row: bool) -> Callable[[ModuleType], Launch]:
+def _quantised(by_row: bool) -> Build:
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module("nkilib.core.utils.common_types")
         x, gamma = normal(1, 256, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
         kind = types.QuantizationType.ROW if by_row else types.QuantizationType.STATIC
         settings = module.RmsNormQuantKernelArgs(quantization_type=kind)
-        values = _normalised(x, gamma)
+        values = rms_normalised(x, gamma)
         if by_row:
             return Launch(
                 module.rmsnorm_quant_kernel, (x, gamma, settings), (values,), {}, _dequantised
@@ -63,12 +65,12 @@ def _quantised(by_row: bool) -> Callable[[ModuleType], Launch]:
 
 
 def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Returns the values of rows of 8-bit numbers, whose last four bytes are the row's scale."""
+    # The last four bytes of a row of 8-bit numbers are its scale.
     scales = np.ascontiguousarray(result[..., -4:]).view(np.float32)
     return (wide(result[..., :-4]) * scales,)
 
 
-def _convolution(stride: int, dilation: int) -> Callable[[ModuleType], Launch]:
+def _convolution(stride: int, dilation: int) -> Build:
     def build(module: ModuleType) -> Launch:
         x, filters, bias = normal(2, 64, 256), normal(5, 64, 96, seed=1), normal(96, seed=2)
         padded = np.pad(wide(x), ((0, 0), (0, 0), (2, 2)))
@@ -103,73 +105,48 @@ def _dynamic_add(module: ModuleType) -> Launch:
 
 
 _SUB = "nkilib.core.subkernels"
-_RMS = (f"{_SUB}.rmsnorm_tkg", "rmsnorm_tkg")
-_LAYER = (f"{_SUB}.layernorm_tkg", "layernorm_tkg")
-_QUANT = ("nkilib.core.rmsnorm.rmsnorm_quant", "rmsnorm_quant_kernel")
-_CONV = ("nkilib.experimental.conv.conv1d", "conv1d")
-_DEPTH = "nkilib.experimental.conv.depthwise_conv1d"
-_ADD = "dynamic_elementwise_add"
+_RMS = cases_of(f"{_SUB}.rmsnorm_tkg", "rmsnorm_tkg")
+_LAYER = cases_of(f"{_SUB}.layernorm_tkg", "layernorm_tkg")
 _FP8_ERROR = 0.07  # half of the last of 4 bits
+_QUANT = cases_of("nkilib.core.rmsnorm.rmsnorm_quant", "rmsnorm_quant_kernel", tolerance=_FP8_ERROR)
+_CONV = cases_of("nkilib.experimental.conv.conv1d", "conv1d")
+_DEPTH = cases_of("nkilib.experimental.conv.depthwise_conv1d", "depthwise_conv1d_implicit_gemm")
+_ADD = "dynamic_elementwise_add"
 
 
-def _norm_cases() -> list[Case]:
-    found = []
-    for place, kind in ((_RMS, "rmsnorm"), (_LAYER, "layernorm")):
-        for name, tokens, cores, by_width in (
-            ("", 4, 1, False),
-            (" two cores", 32, 2, False),
-            (" by width", 4, 2, True),
-        ):
-            build = _token_norm(kind, tokens, cores, by_width)
-            shows = f"{tokens}x1024" + (", by width" if by_width else "")
-            found.append(
-                Case(
-                    f"{kind}_tkg{name}",
-                    *place,
-                    shows,
-                    build,
-                    BFLOAT16_ERROR,
-                    cores=cores,
-                    names_modes=True,
-                )
-            )
-    return found
+def _norm(kind: str, name: str, tokens: int, cores: int, by_width: bool = False) -> Case:
+    """Returns a case of a norm, with members of dge_mode in place of integers."""
+    of_kind = {"rmsnorm": _RMS, "layernorm": _LAYER}[kind]
+    return of_kind(
+        f"{kind}_tkg{name}",
+        f"{tokens}x1024" + ", by width" * by_width,
+        _token_norm(kind, tokens, cores, by_width),
+        tolerance=BFLOAT16_ERROR,
+        cores=cores,
+        names_modes=True,
+    )
 
 
 CASES = [
-    *_norm_cases(),
-    Case(
-        "rmsnorm_tkg few tokens",
-        *_RMS,
-        "4x1024",
-        _token_norm("rmsnorm", 4, 2),
-        BFLOAT16_ERROR,
-        cores=2,
-        names_modes=True,
-    ),
-    Case(
+    *[
+        _norm(kind, *given)
+        for kind in ("rmsnorm", "layernorm")
+        for given in (("", 4, 1), (" two cores", 32, 2), (" by width", 4, 2, True))
+    ],
+    _norm("rmsnorm", " few tokens", 4, 2),
+    _RMS(
         "rmsnorm_tkg as it is",
-        *_RMS,
         "4x1024",
         _token_norm("rmsnorm", 4, 1),
         refused="dge_mode is 3, but it must be a member",
         because="the kernel passes dge_mode as the integer 3, which NKI has refused since 0.3.0",
     ),
-    Case("rmsnorm_quant rows", *_QUANT, "a scale a row", _quantised(True), _FP8_ERROR),
-    Case("rmsnorm_quant static", *_QUANT, "one scale", _quantised(False), _FP8_ERROR),
-    Case(
-        "rmsnorm_quant two cores", *_QUANT, "a scale a row", _quantised(True), _FP8_ERROR, cores=2
-    ),
-    Case("conv1d", *_CONV, "5 taps", _convolution(1, 1)),
-    Case("conv1d strided", *_CONV, "stride 2, dilation 3", _convolution(2, 3)),
-    Case(
-        "depthwise_conv1d",
-        _DEPTH,
-        "depthwise_conv1d_implicit_gemm",
-        "16 taps, 8 channels",
-        _depthwise,
-        cores=2,
-    ),
+    _QUANT("rmsnorm_quant rows", "a scale a row", _quantised(True)),
+    _QUANT("rmsnorm_quant static", "one scale", _quantised(False)),
+    _QUANT("rmsnorm_quant two cores", "a scale a row", _quantised(True), cores=2),
+    _CONV("conv1d", "5 taps", _convolution(1, 1)),
+    _CONV("conv1d strided", "stride 2, dilation 3", _convolution(2, 3)),
+    _DEPTH("depthwise_conv1d", "16 taps, 8 channels", _depthwise, cores=2),
     Case(
         _ADD,
         f"nkilib.experimental.dynamic_shapes.{_ADD}",

@@ -150,5 +150,4 @@ def _is_own(row: dict[str, Any], case: dict[str, Any]) -> bool:
 
 
 def _escaped(text: str) -> str:
-    """Returns text for a cell of a table."""
     return text.replace("|", "\\|").replace("<", "&lt;")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .case import BFLOAT16, BFLOAT16_ERROR, Case, Launch, normal, wide, with_reference
+from .case import (
+    BFLOAT16,
+    BFLOAT16_ERROR,
+    Build,
+    Case,
+    Launch,
+    cases_of,
+    normal,
+    on_both,
+    wide,
+    with_reference,
+)
 
 
 def _sparse(*shape: int, seed: int = 0) -> np.ndarray:
@@ -43,7 +53,7 @@ def _indexed_flatten(module: ModuleType) -> Launch:
     return Launch(module.indexed_flatten, (data, 128, 64 * 128, offsets), (blocks.reshape(-1),))
 
 
-def _rotational_topk(cores: int) -> Callable[[ModuleType], Launch]:
+def _rotational_topk(cores: int) -> Build:
     def build(module: ModuleType) -> Launch:
         data = normal(8, 16384)
         utils = importlib.import_module("nkilib.core.topk.rotational_topk_utils")
@@ -57,7 +67,7 @@ def _rotational_topk(cores: int) -> Callable[[ModuleType], Launch]:
     return build
 
 
-def _router(**settings: Any) -> Callable[[ModuleType], Launch]:
+def _router(**settings: Any) -> Build:
     def build(module: ModuleType) -> Launch:
         types = importlib.import_module("nkilib.core.utils.common_types")
         reference = importlib.import_module("nkilib.core.router_topk.router_topk_torch")
@@ -123,56 +133,26 @@ def _topk_reduce(module: ModuleType) -> Launch:
 
 
 _SUB = "nkilib.core.subkernels"
-_ROUTER = ("nkilib.core.router_topk.router_topk", "router_topk")
-_TOPK = ("nkilib.core.topk.rotational_topk", "rotational_topk")
-_ENTROPY = "nkilib.experimental.loss.cross_entropy"
-_REDUCE = ("nkilib.experimental.collectives.topk_reduce", "topk_reduce")
+_NONZERO = cases_of(f"{_SUB}.find_nonzero_indices", "find_nonzero_indices")
 _COUNT = "find_nonzero_indices_with_count"
+_FLATTEN = cases_of(f"{_SUB}.indexed_flatten", "indexed_flatten")
+_TOPK = cases_of("nkilib.core.topk.rotational_topk", "rotational_topk")
+_ROUTER = cases_of(
+    "nkilib.core.router_topk.router_topk", "router_topk", tolerance=BFLOAT16_ERROR, cores=2
+)
+_ENTROPY = "nkilib.experimental.loss.cross_entropy"
+_REDUCE = cases_of(
+    "nkilib.experimental.collectives.topk_reduce", "topk_reduce", tolerance=BFLOAT16_ERROR
+)
 CASES = [
-    Case(
-        "find_nonzero_indices",
-        f"{_SUB}.find_nonzero_indices",
-        "find_nonzero_indices",
-        "256x16",
-        _nonzero_indices,
-    ),
-    Case(
-        "find_nonzero_indices two cores",
-        f"{_SUB}.find_nonzero_indices",
-        "find_nonzero_indices",
-        "256x16",
-        _nonzero_indices,
-        cores=2,
-    ),
+    *on_both(_NONZERO("find_nonzero_indices", "256x16", _nonzero_indices)),
     Case(_COUNT, f"nkilib.experimental.benchmark.{_COUNT}", _COUNT, "1x512", _nonzero_with_count),
-    Case(
-        "indexed_flatten",
-        f"{_SUB}.indexed_flatten",
-        "indexed_flatten",
-        "4x2048 in blocks of 128",
-        _indexed_flatten,
-        cores=2,
-    ),
-    Case("rotational_topk", *_TOPK, "64 of 8x16384", _rotational_topk(1)),
-    Case("rotational_topk two cores", *_TOPK, "64 of 8x16384", _rotational_topk(2), cores=2),
-    Case("router_topk", *_ROUTER, "4 of 32, softmax before", _router(), BFLOAT16_ERROR, cores=2),
-    Case(
-        "router_topk after",
-        *_ROUTER,
-        "4 of 32, softmax after",
-        _router(router_pre_norm=False),
-        BFLOAT16_ERROR,
-        cores=2,
-    ),
+    _FLATTEN("indexed_flatten", "4x2048 in blocks of 128", _indexed_flatten, cores=2),
+    _TOPK("rotational_topk", "64 of 8x16384", _rotational_topk(1)),
+    _TOPK("rotational_topk two cores", "64 of 8x16384", _rotational_topk(2), cores=2),
+    _ROUTER("router_topk", "4 of 32, softmax before", _router()),
+    _ROUTER("router_topk after", "4 of 32, softmax after", _router(router_pre_norm=False)),
     Case("cross_entropy_forward", _ENTROPY, "cross_entropy_forward", "128x4096", _loss),
     Case("cross_entropy_backward", _ENTROPY, "cross_entropy_backward", "128x4096", _loss_backward),
-    Case("topk_reduce", *_REDUCE, "32 tokens of 4 rows", _topk_reduce, BFLOAT16_ERROR),
-    Case(
-        "topk_reduce two cores",
-        *_REDUCE,
-        "32 tokens of 4 rows",
-        _topk_reduce,
-        BFLOAT16_ERROR,
-        cores=2,
-    ),
+    *on_both(_REDUCE("topk_reduce", "32 tokens of 4 rows", _topk_reduce)),
 ]

@@ -28,7 +28,6 @@ CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in bas
 END = "trnfft-arguments"  # no line of JSON can be equal to this text
 ON_INSTANCE = (
     "__init__.py",
-    "benchmark_summary.py",
     "payload.py",
     "states.py",
     "worker.py",

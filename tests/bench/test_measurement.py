@@ -22,13 +22,6 @@ def test_percentiles():
     assert latency([3.0]).p99_us == latency([3.0]).min_us == 3
 
 
-def test_line_through_exact_times():
-    line = fitted((1, 2, 4, 8), [900 + 12.5 * count for count in (1, 2, 4, 8)])
-    assert line.slope == pytest.approx(12.5)
-    assert line.intercept == pytest.approx(900)
-    assert line.residual == pytest.approx(0, abs=1e-9)
-
-
 def test_line_through_noisy_times():
     noise = np.random.default_rng(0).normal(0, 3, 400)
     counts = np.tile((1, 2, 4, 8), 100)

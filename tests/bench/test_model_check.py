@@ -1,6 +1,7 @@
 """The model check predicts what it did not fit, shows every point, and has right kernels."""
 
 import io
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -11,22 +12,19 @@ import nki_sim
 from bench.model_check import (
     autocomp_kernels,
     device_kernels,
+    labs,
     labs_kernels,
     launch_overhead,
-    modelled_labs,
-    modelled_measurements,
-    modelled_small_copies,
     nkibench_kernels,
 )
+from bench.model_check import points as checked
 from bench.model_check import published_kernels as kernels
 from bench.model_check.convolution_kernels import convolve, transpose_tiles
-from bench.model_check.labs_records import COPY
-from bench.model_check.measurement import FITTED, HELD_OUT, Measurement, whole_kernels
+from bench.model_check.documentation import MATMUL_TRN1, engines_us
+from bench.model_check.measured import FITTED, HELD_OUT, Group, Measured
 from bench.model_check.modelled_launch import continued, repeated_us
 from bench.model_check.picture import draw
-from bench.model_check.points import Point, check, seed_points
-from bench.model_check.published_measurements import LEFT_OUT, PUBLISHED
-from bench.model_check.published_measurements import MATMUL_TRN1 as TRN1
+from bench.model_check.points import LEFT_OUT, RECORDS, Point, check, point_of
 from bench.model_check.report import goal, number, ranges, show, spread, spread_table
 from bench.model_check.turbulence_kernels import turbulence_stage
 from bench.model_check.vector_add_kernels import add_chunks, add_often, add_tiles
@@ -252,18 +250,18 @@ def test_attention_of_heads(kernel, tolerance):
     near(on_trn2(kernel, q, k, v), attended(q, k, v), tolerance)
 
 
-def test_the_launch_of_the_labs_is_fitted_to_two_copies_alone(monkeypatch):
-    fitted = [m for m in PUBLISHED if m.group == COPY and m.use == FITTED]
-    assert len(fitted) == 2
-    chip, launched = modelled_labs.copies_on_chip(), modelled_labs.copies()
-    rest = [m.value - launched[m.name][0] for m in fitted]
+def test_the_launch_of_the_labs_is_fitted_to_two_copies_alone():
+    fitted = [one for one in RECORDS if one.overhead == labs.OVERHEAD and one.use == FITTED]
+    assert [one.group for one in fitted] == [labs.COPY] * 2
+    rest = [one.value - point_of(one).modelled for one in fitted]
     assert sum(rest) == pytest.approx(0)
-    launch = modelled_labs.launch_us()
-    assert launched[fitted[0].name] - chip[fitted[0].name] == pytest.approx(launch)
-    assert modelled_labs.launched({"a and b": 1.0, "a: queue": 1.0}) == {
-        "a and b": pytest.approx(1 + 2 * launch),
-        "a: queue": 1.0,
-    }
+    launch = checked.overhead_us(labs.OVERHEAD)
+    counts = {"128 x 64": 1, "2048 x 4096 and 32768 x 128": 2, "128 x 32 x 128: Sync's queue": 0}
+    chosen = [o for o in RECORDS if o.overhead == labs.OVERHEAD and o.name in counts]
+    assert {one.name for one in chosen} == set(counts)
+    for one in chosen:
+        added = point_of(one).modelled - np.atleast_1d(one.on_chip())[0]
+        assert added == pytest.approx(counts[one.name] * launch)
 
 
 # The kernels with many small copies.
@@ -309,9 +307,11 @@ def test_a_stage_of_turbulence(decays):
 
 @pytest.mark.sweep
 def test_the_launch_of_the_vector_adds_is_fitted_to_one_tile_a_chip():
-    adds = modelled_small_copies.vector_adds()
-    for chip, us in (("trn1", 19), ("trn2", 15)):
-        assert adds[f"one of [128, 200], {chip}"][0] == pytest.approx(us)
+    fitted = [one for one in RECORDS if one.overhead.startswith("course") and one.use == FITTED]
+    assert [one.chip for one in fitted] == ["trn1", "trn2"]
+    for one in fitted:
+        assert one.name == f"one of [128, 200], {one.chip}"
+        assert point_of(one).modelled == pytest.approx(one.value)
 
 
 # The kernels of Autocomp that are neither matrix products nor Mamba.
@@ -401,7 +401,7 @@ def test_convolution(dtype):
 
 @pytest.mark.sweep
 def test_the_fit_reproduces_its_points_and_finds_given_constants():
-    fitted = {key: TRANSFORM_US[key] for key in launch_overhead.FITTED}
+    fitted = {key: TRANSFORM_US[key] for key in launch_overhead.FITTED_TO}
     overhead = launch_overhead.fit(fitted)
     for transform, measured in fitted.items():
         assert overhead.predict(transform) == pytest.approx(measured)
@@ -413,23 +413,27 @@ def test_the_fit_reproduces_its_points_and_finds_given_constants():
 
 @pytest.mark.sweep
 def test_held_out_points_do_not_change_a_prediction(monkeypatch):
-    before = {p.measurement.name: p.modelled for p in seed_points()}
+
+    def predicted():
+        return {key: launch_overhead.predicted_us(key) for key in TRANSFORM_US}
+
+    before = predicted()
     for key in TRANSFORM_US:
         monkeypatch.setitem(
-            TRANSFORM_US, key, TRANSFORM_US[key] * (1 if key in launch_overhead.FITTED else 3)
+            TRANSFORM_US, key, TRANSFORM_US[key] * (1 if key in launch_overhead.FITTED_TO else 3)
         )
-    assert {p.measurement.name: p.modelled for p in seed_points()} == before
-    monkeypatch.setitem(TRANSFORM_US, launch_overhead.FITTED[0], 9000.0)
-    after = {p.measurement.name: p.modelled for p in seed_points()}
-    assert all(after[name] != before[name] for name in before)
+    assert predicted() == before
+    monkeypatch.setitem(TRANSFORM_US, launch_overhead.FITTED_TO[0], 9000.0)
+    after = predicted()
+    assert all(after[key] != before[key] for key in before)
 
 
 @slow
 def test_two_points_are_fitted_and_all_others_held_out(points):
-    seed = [p.measurement for p in points if p.measurement.group == "seed article"]
+    seed = [p.measurement for p in points if p.measurement.group == launch_overhead.SEED]
     assert len(seed) == len(TRANSFORM_US)
     held_out = {m.name for m in seed if m.use == HELD_OUT}
-    assert len(held_out) == len(TRANSFORM_US) - len(launch_overhead.FITTED)
+    assert len(held_out) == len(TRANSFORM_US) - len(launch_overhead.FITTED_TO)
 
 
 @pytest.mark.parametrize(
@@ -459,7 +463,9 @@ def test_what_the_fit_refuses():
 
 @slow
 def test_every_published_point_is_modelled_and_shown(points):
-    assert [p.measurement for p in points if p.measurement in PUBLISHED] == list(PUBLISHED)
+    assert [p.measurement for p in points] == list(RECORDS)
+    names = [(one.group, one.name) for one in RECORDS]
+    assert len(set(names)) == len(names)
     console = Console(width=110, file=io.StringIO())
     show(points, console)
     lines = console.file.getvalue().splitlines()
@@ -488,28 +494,30 @@ def test_modelled_times_have_the_order_of_the_measured_ones(points):
     """Where each version of a kernel improves on the last; all within a factor of five."""
     assert all(1 / 5 < p.ratio < 5 for p in points)
     names = ("tiled", "loads hoisted", "free dimensions blocked", "all dimensions blocked")
-    modelled = {p.measurement.name: p.modelled for p in points if p.measurement.group == TRN1}
+    modelled = {
+        p.measurement.name: p.modelled for p in points if p.measurement.group == MATMUL_TRN1
+    }
     times = [modelled[name] for name in names]
     assert times == sorted(times, reverse=True)
 
 
-def test_a_continued_time_is_that_of_the_whole_kernel():
-    specs = [((1024, 1024), "bfloat16"), ((1024, 1024), "bfloat16")]
-
+@pytest.mark.parametrize("part", ["total", "dma", "tensor", "vector"])
+def test_a_continued_time_is_that_of_the_whole_kernel(part):
     def rows(m):
-        given = ((1024, m), "bfloat16"), specs[1]
-        return modelled_measurements.times_us(nki_sim.dry_run(kernels.matmul_tiled, *given))
+        given = ((1024, m), "bfloat16"), ((1024, 1024), "bfloat16")
+        return engines_us(kernels.matmul_tiled, *given)[part]
 
     with hardware.select(hardware.TRN1):
-        line, whole = continued(rows, 256, 1024), rows(1024)
-    for key in whole:
-        assert line[key] == pytest.approx(whole[key], rel=0.02)
+        assert continued(rows, 256, 1024) == pytest.approx(rows(1024), rel=0.02)
+
+
+def point(use, modelled, name="n", is_whole_kernel=False):
+    group = Group("g", "about")
+    measured = Measured(group, "trn1", "s", name, 10.0, lambda: modelled, use)
+    return Point(replace(measured, is_whole_kernel=is_whole_kernel), modelled)
 
 
 def test_spread():
-    def point(use, modelled):
-        return Point(Measurement("g", "n", "trn1", 10.0, "us", "s", use), modelled)
-
     assert spread([0.5, 2.0, 1.0]) == ["3", "1.00", "0.50", "2.00", "1", "3"]
     table = spread_table([point(HELD_OUT, 20.0), point("input", 1000.0)])
     assert list(table.columns[1].cells) == ["1", "1"]
@@ -517,20 +525,16 @@ def test_spread():
 
 
 def test_goal_and_whole_kernels():
-    def point(use, modelled, number):
-        return Point(Measurement("g", str(number), "trn1", 10.0, "us", "s", use), modelled)
-
     def whole(modelled):
-        measurement = whole_kernels(Measurement("g", "w", "trn1", 10.0, "us", "s"))[0]
-        return Point(measurement, modelled)
+        return point(HELD_OUT, modelled, is_whole_kernel=True)
 
-    good = [point(HELD_OUT, 12.4, i) for i in range(3)]
-    unknown = point("input", 1000.0, 9)
-    assert goal([*good, unknown, whole(8.1), point(HELD_OUT, 19.0, 4)]) == (
+    good = [point(HELD_OUT, 12.4, str(i)) for i in range(3)]
+    far = [point("input", 1000.0, "9"), whole(8.1), point(HELD_OUT, 19.0, "4")]
+    assert goal([*good, *far]) == (
         "goal: within 25% 4 of 5, 4 reached; within 2x 5 of 5, 5 reached; "
         "whole kernels within 25% 1 of 1, 1 reached"
     )
-    assert goal([*good, whole(7.9), point(HELD_OUT, 21.0, 4)]) == (
+    assert goal([*good, whole(7.9), point(HELD_OUT, 21.0, "4")]) == (
         "goal: within 25% 3 of 5, 4 not reached; within 2x 4 of 5, 5 not reached; "
         "whole kernels within 25% 0 of 1, 1 not reached"
     )

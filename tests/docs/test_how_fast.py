@@ -1,4 +1,4 @@
-"""The figures of docs/how_fast.md are those of bench/host_and_chip.py and of others' records."""
+"""The figures of docs/how_fast.md are those of bench/tables/how_fast.py and of others' records."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from tests.docs.pages import ROOT
 
 pytest.importorskip("torch")
 
-from bench import host_and_chip  # noqa: E402
+from bench import calls  # noqa: E402
 from bench.seed_article.figures import TRANSFORM_US  # noqa: E402
+from bench.tables import how_fast  # noqa: E402
 from nki_sim import hardware, measured_times  # noqa: E402
 
 pytestmark = pytest.mark.weekly
 
 PAGE = (ROOT / "docs" / "how_fast.md").read_text("utf-8")
 PROSE = " ".join(PAGE.split())
-MODELLED = [name for name in host_and_chip.TABLES if name != "host"]
+MODELLED = [name for name in how_fast.TABLES if name != "host"]
 DEAR = ("kernels", "calls", "rows")  # tables, of which a part is compared by default
 
 
@@ -29,32 +30,32 @@ def cells(table):
 
 @sweeps.some("name", MODELLED, [name for name in MODELLED if name not in DEAR])
 def test_the_page_has_the_table(name):
-    assert host_and_chip.TABLES[name]() in PAGE
+    assert how_fast.TABLES[name]() in PAGE
 
 
 def test_the_page_has_the_kernels_of_the_longest_transforms(monkeypatch):
-    monkeypatch.setattr(host_and_chip, "SHAPES", host_and_chip.SHAPES[-2:])
-    assert set(host_and_chip.kernels().splitlines()) <= set(PAGE.splitlines())
+    monkeypatch.setattr(how_fast, "SHAPES", how_fast.SHAPES[-2:])
+    assert set(how_fast.kernels().splitlines()) <= set(PAGE.splitlines())
 
 
 def test_the_page_has_the_calls_of_the_shortest_transforms(monkeypatch):
-    monkeypatch.setattr(host_and_chip, "CALLS", host_and_chip.CALLS[:2])
-    assert set(host_and_chip.calls().splitlines()) <= set(PAGE.splitlines())
+    monkeypatch.setattr(how_fast, "CALLS", how_fast.CALLS[:2])
+    assert set(how_fast.calls().splitlines()) <= set(PAGE.splitlines())
 
 
 def test_the_page_has_the_rows_that_last_as_long_as_a_launch():
     """Of the longest rows on trn2."""
-    n, chip = host_and_chip.LENGTHS[-1], "trn2"
+    n, chip = how_fast.LENGTHS[-1], "trn2"
     heading, _, *rows = cells(PAGE[PAGE.index("| N | trn1") :].split("\n\n")[0])
-    assert [row[0] for row in rows] == [str(length) for length in host_and_chip.LENGTHS]
+    assert [row[0] for row in rows] == [str(length) for length in how_fast.LENGTHS]
     (column,) = (index for index, title in enumerate(heading) if title.startswith(chip))
-    assert int(rows[-1][column]) == host_and_chip.least_rows(n, chip)
+    assert int(rows[-1][column]) == how_fast.least_rows(n, chip)
 
 
 def test_what_was_measured_on_a_cpu_stands_beside_what_is_modelled(monkeypatch):
-    monkeypatch.setattr(host_and_chip, "measured_seconds", lambda n, batch: 1e-3)
-    expected = cells(host_and_chip.host())
-    assert [row[1] for row in expected[2:]] == ["1 ms"] * len(host_and_chip.CALLS)
+    monkeypatch.setattr(how_fast, "measured_ns", lambda n, batch: 1e6)
+    expected = cells(how_fast.host())
+    assert [row[1] for row in expected[2:]] == ["1 ms"] * len(how_fast.CALLS)
     start = PAGE.index("| N, rows | torch.fft.fft on ")
     found = cells(PAGE[start:].split("\n\n")[0])
     assert re.fullmatch(r"torch\.fft\.fft on .+, 1 thread, torch [\d.+a-z]+, measured", found[0][1])
@@ -64,8 +65,9 @@ def test_what_was_measured_on_a_cpu_stands_beside_what_is_modelled(monkeypatch):
         assert re.fullmatch(r"[\d.]+ (us|ms)", row[1])
 
 
-def test_a_cpu_is_measured():
-    assert 0 < host_and_chip.measured_seconds(8, 2, rounds=2) < 1
+def test_a_cpu_is_measured(monkeypatch):
+    monkeypatch.setattr(calls, "SECONDS", 0.0)
+    assert 0 < how_fast.measured_ns(8, 2) < 1e9
 
 
 def test_launches_and_round_trips_are_those_that_others_measured():
@@ -84,10 +86,10 @@ def test_the_article_has_these_times():
 
 def test_what_follows_from_the_table_of_a_gpu():
     kernels, calls, copies = [], [], []
-    for (n, rows), (alone, copied) in host_and_chip.CUFFT_US.items():
+    for (n, rows), (alone, copied) in how_fast.CUFFT_US.items():
         copies.append(copied / alone)
-        if n * rows == host_and_chip.POINTS:
-            plan = host_and_chip.planned_rows(n, rows, host_and_chip.CALLS_ON)
+        if n * rows == how_fast.POINTS:
+            plan = how_fast.planned_rows(n, rows, how_fast.CALLS_ON)
             kernels.append(plan.predicted_ns / 1e3 / alone)
             calls.append(plan.with_launches_ns / 1e3 / alone)
     assert "1.2 to 2.0 times as long as cuFFT" in PROSE
@@ -98,9 +100,7 @@ def test_what_follows_from_the_table_of_a_gpu():
     assert (round(min(copies)), round(max(copies))) == (4, 19)
 
 
-def test_all_tables_are_printed(capsys, monkeypatch):
-    tables = {name: lambda name=name: f"table {name}" for name in host_and_chip.TABLES}
-    monkeypatch.setattr(host_and_chip, "TABLES", tables)
-    host_and_chip.main()
-    printed = capsys.readouterr().out
-    assert re.findall(r"^table (\w+)$", printed, re.MULTILINE) == list(tables)
+def test_all_tables_have_their_names(monkeypatch):
+    names = list(how_fast.TABLES)
+    monkeypatch.setattr(how_fast, "TABLES", dict.fromkeys(names, lambda: "a table"))
+    assert list(how_fast.tables()) == [f"{name}\n\na table" for name in names]

@@ -21,10 +21,9 @@ pytest.importorskip("torch")
 import scipy.fft  # noqa: E402
 import torch  # noqa: E402
 
-import nki_sim  # noqa: E402
 import trnfft  # noqa: E402
-from bench import prices, row_guard  # noqa: E402
 from bench.block_circulant import times  # noqa: E402
+from bench.tables import bloom, prices, row_guard  # noqa: E402
 from nki_sim import hardware
 from trnfft.planner.kinds import Frames, SpectralGradients, SpectralLayer  # noqa: E402
 from trnfft.planner.planner import plan_for  # noqa: E402
@@ -104,7 +103,7 @@ def in_words(us: float) -> str:
 
 @pytest.mark.parametrize("count", [3, whole(len(row_guard.CASES))])
 def test_what_keeping_rows_independent_costs(count):
-    """By `python -m bench.row_guard`: a third at most, and as much in the third case."""
+    """By `python -m bench.tables row-guard`: a third at most, and as much in the third case."""
     text = " ".join(page("precision.md").split())
     assert "this adds up to a third to the modelled time of a kernel (`python -m bench" in text
     ratios = []
@@ -156,17 +155,14 @@ def test_errors_of_cosine_and_sine_transforms(lengths, backend):
 
 @pytest.mark.sweep
 def test_times_of_bloom():
-    """As `pytest bench/test_bloom_bench.py -s` models them, of pictures stored by rows."""
-    from bench import test_bloom_bench as bloom
-
+    """As `python -m bench.tables bloom` models them, of pictures stored by rows."""
     rows = table_below(page("convolution.md"), "### How long it takes")
     assert len(rows) == len(bloom.CASES)
     for case, (name, *stated) in zip(bloom.CASES, rows, strict=True):
         assert name == f"{case.size[1]}x{case.size[0]}, {case.side}x{case.side}"
         modelled = []
         for chip in bloom.CHIPS:
-            with hardware.select(hardware.chip(chip)), nki_sim.strict():
-                modelled += [bloom.ours(chip, case, "rows")[0], bloom.naive(chip, case)]
+            modelled += [bloom.ours(chip, case, "rows")[0], bloom.naive(chip, case)]
         assert stated == [*(f"{ns / 1e6:.2f}" for ns in modelled), f"{case.article_ms:g}"]
 
 

@@ -64,7 +64,7 @@ while "until" in behaviour and not os.path.exists(behaviour["until"]):
     time.sleep(0.01)
 target = arguments[arguments.index("--out") + 1] if "--out" in arguments else None
 for argument in arguments:
-    if argument.startswith(("--junitxml=", "--benchmark-json=")):
+    if argument.startswith("--junitxml="):
         target = argument.partition("=")[2]
 if not behaviour.get("writes_nothing"):
     with open(target, "w") as result:

@@ -361,14 +361,6 @@ def test_set_writes_nothing(call, aws, out):
     assert (out / "parity.log").exists()
 
 
-def test_report_that_is_not_json(call, aws, out):
-    aws.behave({"-m pytest bench": {"content": '{"benchmarks": [{"na'}})
-    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
-    assert result.exit_code == 1
-    assert "is no report of pytest-benchmark" in result.output
-    assert (out / "benchmarks.json").exists()
-
-
 def test_results_that_the_instance_cannot_write(call, aws, out):
     fill = "import os; os.mkdir('../parity.payload')"
     aws.behave({PARITY: {"do": fill}})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import tarfile
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.benchmark_summary import summarise
 from remote.payload import OUTPUT_LIMIT, Damaged, decode, encode, pack, seal, unpack, unseal
 from remote.worker import CHUNK, LOG_LIMIT, choose_venv
 
@@ -79,13 +77,6 @@ def test_links_are_no_files():
 def test_a_sealed_archive_that_is_none():
     with pytest.raises(Damaged, match="is no archive"):
         unpack(seal(b"not an archive"), set())
-
-
-def test_a_report_without_raw_samples_is_left_as_it_is():
-    report = {"benchmarks": [{"stats": {"mean": 1.0}}], "version": "5"}
-    assert json.loads(summarise(json.dumps(report).encode())) == report
-    one = {"benchmarks": [{"stats": {"data": [2.0]}}]}
-    assert json.loads(summarise(json.dumps(one).encode())) == {"benchmarks": [{"stats": {}}]}
 
 
 def test_the_newest_environment_is_chosen(tmp_path):

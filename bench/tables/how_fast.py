@@ -1,6 +1,6 @@
 """The tables of docs/how_fast.md: kernels on the chip, calls with a launch, the CPU and a GPU.
 
-Run: OMP_NUM_THREADS=1 python -m bench.host_and_chip. It prints six tables in Markdown:
+Run: OMP_NUM_THREADS=1 python -m bench.tables how-fast. There are six tables:
 
 kernels   modelled times of kernels on each chip for about 2^20 points, and their ratio to the DMA
           floor, which is the time that DMA needs to read and write every point once
@@ -22,14 +22,15 @@ Sources, as cited below:
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from bench import prices
+from bench.calls import Way, shortest_us
 from bench.environment import cpu_name
-from bench.prices import ns_of, planned_rows
+from bench.tables.planned import POINTS, markdown, ns_of, planned, planned_rows, size
 from nki_sim import hardware
 from nki_sim.measured_times import about
 
@@ -37,11 +38,8 @@ SHAPES = ((256,), (1024,), (4096,), (65536,), (2**20,), (1024, 1024))
 CALLS = ((1024, 1), (1024, 128), (1024, 1024), (65536, 1), (65536, 16), (2**20, 1))  # N, rows
 LENGTHS = (1024, 4096, 65536)  # of the table `rows`
 MOST_ROWS = 15  # as a power of two
-POINTS = 2**20
 BYTES_OF_A_POINT = 16  # a complex64 is read, and one is written
 CALLS_ON = "trn2"
-ROUNDS = 20
-SECONDS = 0.01  # that a round lasts at least
 
 
 @dataclass(frozen=True)
@@ -74,34 +72,40 @@ def kernels() -> str:
     """Returns the table of kernels on three chips."""
     rows = []
     for shape in SHAPES:
-        plans = [prices.planned(shape, chip) for chip in hardware.NAMES]
-        cells = [_size(shape, plans[0].batch)]
+        plans = [planned(shape, chip) for chip in hardware.NAMES]
+        cells = [size(shape, plans[0].batch)]
         for one in plans:
             cells += [_us(ns_of(one)), f"{ns_of(one) / one.dma_floor_ns:.1f}"]
         rows.append(cells)
     headings = ["N, rows"]
     for one in plans:
         headings += [f"{one.where}: kernel, modelled", "ratio to the DMA floor"]
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def calls() -> str:
     """Returns the table of calls on trn2."""
     rows = []
     for n, batch in CALLS:
-        one = planned_rows(n, batch, CALLS_ON)
-        kernel, (eager, compiled) = ns_of(one), _launches(CALLS_ON)
-        times = (about(kernel + eager), about(kernel + compiled))
+        kernel, (eager, compiled) = ns_of(planned_rows(n, batch, CALLS_ON)), _launches(CALLS_ON)
         share = f"{kernel / (kernel + eager):.0%}"
-        rows.append([_size((n,), batch), _us(kernel), *times, share])
-    headings = [
-        "N, rows",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-        "in a compiled graph of its own, about",
-        "share of the kernel, eager",
-    ]
-    return _table(headings, rows)
+        rows.append([*_of_call(n, batch), about(kernel + compiled), share])
+    more = "in a compiled graph of its own, about", "share of the kernel, eager"
+    return markdown([*_headings(), *more], rows)
+
+
+def _of_call(n: int, batch: int, *between: str) -> list[str]:
+    """Returns size, kernel and eager call on trn2, with other cells behind the size."""
+    kernel = ns_of(planned_rows(n, batch, CALLS_ON))
+    call = about(kernel + _launches(CALLS_ON)[0])
+    return [size((n,), batch), *between, _us(kernel), call]
+
+
+def _headings(*between: str) -> list[str]:
+    """Returns the headings of `_of_call`."""
+    where = planned_rows(*CALLS[0], CALLS_ON).where
+    kernel = f"{where}: kernel, modelled"
+    return ["N, rows", *between, kernel, "with a launch in eager mode, about"]
 
 
 def rows_of_a_launch() -> str:
@@ -111,7 +115,7 @@ def rows_of_a_launch() -> str:
     for chip in hardware.NAMES:
         launch = about(hardware.chip(chip).launches.eager.about_ns)
         headings.append(f"{planned_rows(LENGTHS[0], 1, chip).where}: launch {launch}")
-    return _table(headings, rows)
+    return markdown(headings, rows)
 
 
 def least_rows(n: int, chip: str) -> int:
@@ -140,68 +144,41 @@ def floors() -> str:
     for memory in MEMORIES:
         floor = POINTS * BYTES_OF_A_POINT / memory.bytes_per_ns
         rows.append([memory.name, _rate(memory.bytes_per_ns), "the maker's documents", _us(floor)])
-    return _table(["memory of", "bandwidth", "by", "floor of 2^20 points, computed"], rows)
+    return markdown(["memory of", "bandwidth", "by", "floor of 2^20 points, computed"], rows)
 
 
 def gpu() -> str:
     """Returns the table of cuFFT on a GPU, which others measured, beside calls on trn2."""
-    rows = []
-    for (n, batch), (alone, copied) in CUFFT_US.items():
-        one = planned_rows(n, batch, CALLS_ON)
-        call = about(ns_of(one) + _launches(CALLS_ON)[0])
-        times = [_us(1e3 * us) for us in (alone, copied)]
-        rows.append([_size((n,), batch), *times, _us(ns_of(one)), call])
-    headings = [
-        "N, rows",
+    rows = [
+        _of_call(n, batch, *(_us(1e3 * us) for us in times))
+        for (n, batch), times in CUFFT_US.items()
+    ]
+    headings = _headings(
         "cuFFT on a GeForce RTX 3080, measured by others",
         "with copies from the host and back, measured by others",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-    ]
-    return _table(headings, rows)
+    )
+    return markdown(headings, rows)
 
 
 def host() -> str:
     """Returns the table of torch.fft.fft on this CPU, with a heading that names the CPU."""
-    rows = []
-    for n, batch in CALLS:
-        one = planned_rows(n, batch, CALLS_ON)
-        call = about(ns_of(one) + _launches(CALLS_ON)[0])
-        measured = about(1e9 * measured_seconds(n, batch))
-        rows.append([_size((n,), batch), measured, _us(ns_of(one)), call])
-    headings = [
-        "N, rows",
-        f"torch.fft.fft on {cpu_name()}, {_threads()}, torch {torch.__version__}, measured",
-        f"{one.where}: kernel, modelled",
-        "with a launch in eager mode, about",
-    ]
-    return _table(headings, rows)
+    rows = [_of_call(n, batch, about(measured_ns(n, batch))) for n, batch in CALLS]
+    where = f"{cpu_name()}, {_threads()}, torch {torch.__version__}"
+    return markdown(_headings(f"torch.fft.fft on {where}, measured"), rows)
 
 
-def measured_seconds(n: int, batch: int, rounds: int = ROUNDS) -> float:
-    """Returns the seconds of a call of torch.fft.fft of complex64 [batch, n]: the best round's."""
+def measured_ns(n: int, batch: int) -> float:
+    """Returns the nanoseconds of a call of torch.fft.fft of complex64 [batch, n]."""
     x = torch.randn(batch, n, dtype=torch.complex64)
-    start = time.perf_counter()
-    torch.fft.fft(x)
-    repeats = max(1, round(SECONDS / (time.perf_counter() - start)))
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            torch.fft.fft(x)
-        best = min(best, (time.perf_counter() - start) / repeats)
-    return best
+    (us,) = shortest_us((Way("torch", partial(torch.fft.fft, x)),))
+    return 1e3 * us
 
 
 def _launches(chip: str) -> tuple[float, float]:
-    """What others measured for a launch in eager mode and for one of a compiled graph."""
+    # In eager mode, and of a compiled graph.
     launches = hardware.chip(chip).launches
     assert launches.compiled is not None
     return launches.eager.about_ns, launches.compiled.about_ns
-
-
-def _size(shape: tuple[int, ...], batch: int) -> str:
-    return f"{' x '.join(map(str, shape))}, {batch}"
 
 
 def _us(ns: float) -> str:
@@ -217,11 +194,6 @@ def _threads() -> str:
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _table(headings: list[str], rows: list[list[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 TABLES = {
     "kernels": kernels,
     "calls": calls,
@@ -232,11 +204,7 @@ TABLES = {
 }
 
 
-def main() -> None:
-    """Prints all tables."""
+def tables() -> Iterator[str]:
+    """Yields all tables, with their names."""
     for name, table in TABLES.items():
-        print(f"{name}\n\n{table()}\n", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        yield f"{name}\n\n{table()}"

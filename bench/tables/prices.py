@@ -1,16 +1,14 @@
-"""The tables of modelled prices in README.md and docs/planner.md: python -m bench.prices
+"""The tables of modelled prices in README.md and docs/planner.md: python -m bench.tables prices
 
-The program prints three tables in Markdown, all by `trnfft.plan`. The first has about 2^20 points
-a case: the modelled time of the kernel, that time over the DMA floor, which is what DMA needs to
-read and write every point once, and about the time with a launch. The second compares real data
-with complex data, the third one core with two.
+There are three tables, all by `trnfft.plan`. The first has about 2^20 points a case: the modelled
+time of the kernel, that time over the DMA floor, which is what DMA needs to read and write every
+point once, and about the time with a launch. The second compares real data with complex data, the
+third one core with two.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-
+from bench.tables.planned import markdown, ns_of, planned, size
 from nki_sim.measured_times import about
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.plan import Plan
@@ -26,39 +24,20 @@ LONG = (20, 21)  # exponents of two
 CHIPS_OF_TWO_CORES = ("trn2", "trn3")
 
 
-def planned(shape: tuple[int, ...], target: str, real: bool = False, inverse: bool = False) -> Plan:
-    """Returns the plan of one case, whose batch holds about 2^20 points.
-
-    Args:
-        shape: lengths of the transform.
-        target: the chip.
-        real, inverse: as for `trnfft.plan`.
-    """
-    size = {"n": shape[0]} if len(shape) == 1 else {"shape": shape}
-    batch = 1 << round(math.log2(2**20 / math.prod(shape)))
-    return plan(**size, batch=batch, target=target, cores=None, real=real, inverse=inverse)
-
-
-def planned_rows(n: int, batch: int, target: str) -> Plan:
-    """Returns the plan of a batch of rows on a chip, at the chip's default degree of LNC."""
-    return plan(n, batch=batch, target=target, cores=None)
-
-
 def title(name: str) -> str:
     """Returns what people call an algorithm."""
     return ALGORITHMS[name].title or name
 
 
-def row(plans: list[Plan]) -> str:
+def row(plans: list[Plan]) -> list[str]:
     """Returns a row of the first table: one case on each chip."""
     first = plans[0]
-    size = " x ".join(map(str, first.shape or (first.n,)))
     kernels = " / ".join(dict.fromkeys(title(one.algorithm) for one in plans))
-    cells = [f"{size}, {first.batch}", kernels]
+    cells = [size(first.shape or (first.n,), first.batch), kernels]
     for one in plans:
         launched = about(one.with_launches_ns or 0.0)
         cells += [us(one), f"{ns_of(one) / one.dma_floor_ns:.1f}", launched]
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
 def table() -> str:
@@ -83,7 +62,7 @@ def real_table() -> str:
                 headings += [f"{whole.where}: complex", "from real", "to real"]
             cells.append(us(whole))
             cells += [f"{us(half)} ({ns_of(half) / ns_of(whole):.2f})" for half in halves]
-        rows.append(f"| {n}, {whole.batch} | {' | '.join(cells)} |")
+        rows.append([f"{n}, {whole.batch}", *cells])
     return markdown(headings, rows)
 
 
@@ -97,14 +76,8 @@ def cores_table() -> str:
             if exponent == LONG[0]:
                 headings += [one.where, two.where, "ratio"]
             cells += [us(one), us(two), f"{ns_of(two) / ns_of(one):.2f}"]
-        rows.append(f"| 2^{exponent} | {' | '.join(cells)} |")
+        rows.append([f"2^{exponent}", *cells])
     return markdown(headings, rows)
-
-
-def ns_of(one: Plan) -> float:
-    """Returns the modelled time of a plan's kernel, in nanoseconds."""
-    assert one.predicted_ns is not None  # as for plans on the host
-    return one.predicted_ns
 
 
 def us(one: Plan) -> str:
@@ -112,10 +85,6 @@ def us(one: Plan) -> str:
     return f"{ns_of(one) / 1e3:.0f} us"
 
 
-def markdown(headings: list[str], rows: Iterable[str]) -> str:
-    """Returns a table of Markdown."""
-    return "\n".join([f"| {' | '.join(headings)} |", "|---" * len(headings) + "|", *rows])
-
-
-if __name__ == "__main__":
-    print("\n\n".join([table(), real_table(), cores_table()]))
+def tables() -> list[str]:
+    """Returns all three tables."""
+    return [table(), real_table(), cores_table()]

@@ -1,6 +1,6 @@
 """The modelled cost of keeping rows apart: kernels on trn1 (LNC=1), with and without their guard.
 
-Run: python -m bench.row_guard
+Run: python -m bench.tables row-guard
 
 Without the guard a NaN in one row would reach other rows on trn1, whose transposes are products
 with the identity matrix (nki_kernels/row_guard.py).
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bench.tables.planned import markdown
 from nki_sim import hardware
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
@@ -63,15 +64,12 @@ def modelled_ns(name: str, n: int, batch: int) -> tuple[float, float]:
         return cost.timeline(recipe, batch, hardware.TRN1).total_ns, guarded
 
 
-def main() -> None:
-    """Prints one line for each case."""
-    print("modelled on trn1, LNC=1")
-    print(f"{'kernel':24}{'N':>7}{'batch':>7}{'without':>12}{'with':>12}{'ratio':>8}")
+def tables() -> list[str]:
+    """Returns the table, with a row for each case."""
+    rows = []
     for name, n, batch in CASES:
         plain, guarded = modelled_ns(name, n, batch)
-        times = f"{plain / 1e3:9.1f} us{guarded / 1e3:9.1f} us{guarded / plain:8.2f}"
-        print(f"{name:24}{n:7}{batch:7}{times}")
-
-
-if __name__ == "__main__":
-    main()
+        times = f"{plain / 1e3:.1f} us", f"{guarded / 1e3:.1f} us", f"{guarded / plain:.2f}"
+        rows.append([name, str(n), str(batch), *times])
+    headings = "kernel on trn1, LNC=1", "N", "batch", "without, modelled", "with", "ratio"
+    return [markdown(headings, rows)]

@@ -1,4 +1,4 @@
-"""Bloom of the article's pictures, modelled: pytest bench/test_bloom_bench.py -s.
+"""Bloom of the pictures of an article, modelled: python -m bench.tables bloom
 
 A time is the modelled time of one `convolve_images` launch on one NeuronCore, for three channels;
 it is modelled, not measured. The spectrum of the filter is ready, and the overhead of the launch is
@@ -18,23 +18,22 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import pytest
-
 import nki_sim
+from bench.tables.planned import markdown
 from nki_kernels.convolution.image_convolution import column_tables, convolve_images
-from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes
-from nki_kernels.nd.strided_stockham import slabs_together, strided_stockham_tables
+from nki_kernels.nd.strided_stockham import slabs_together
 from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,
 )
 from nki_sim import hardware
-from trnfft.convolution.bloom import axis_order
 
+Pair = tuple[int, int]
 CHIPS = ("trn1", "trn2")
 CHANNELS = 3
 NUMBERS = "float32"
@@ -46,17 +45,17 @@ ORDERS = ("rows", "columns")
 class Case:
     """A picture, the side of the point spread function, and the article's milliseconds."""
 
-    size: tuple[int, int]
+    size: Pair
     side: int
     article_ms: float
 
     @property
-    def least(self) -> tuple[int, int]:
+    def least(self) -> Pair:
         """The padded lengths that just avoid wraparound."""
         return self.size[0] + self.side // 2, self.size[1] + self.side // 2
 
     @property
-    def powers(self) -> tuple[int, int]:
+    def powers(self) -> Pair:
         """The padded lengths of the naive way."""
         high, wide = (1 << (points + self.side - 1).bit_length() for points in self.size)
         return high, wide
@@ -70,18 +69,11 @@ CASES = (
     Case((720, 1280), 512, 1.04),
     Case((1080, 1920), 256, 4.4),
 )
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-@pytest.fixture(params=CHIPS, autouse=True)
-def strict_chip(request):
-    with hardware.select(hardware.chip(request.param)), nki_sim.strict():
-        yield request.param
-
-
-def candidates(least, fits):
+def candidates(least: int, fits: Callable[[int, int], bool]) -> list[Pair]:
     """Returns radices (r, q') of the shortest even lengths for which some radices fit."""
-    found = []
+    found: list[Pair] = []
     for n in range(least + least % 2, 2 * least, 2):
         found += [(n // q, q) for q in range(64, 31, -1) if n % q == 0 and fits(n // q, q)][:1]
         if len(found) == LENGTHS:
@@ -89,17 +81,17 @@ def candidates(least, fits):
     return found
 
 
-def fits_rows(radix, left):
+def fits_rows(radix: int, left: int) -> bool:
     return 2 <= radix <= 64 and left >= 48 and left % 2 == 0
 
 
-def fits_columns(radix, left):
+def fits_columns(radix: int, left: int) -> bool:
     """Returns whether slabs fill 7/8 of the array and of the partitions that DMA moves."""
     return 2 <= radix <= 64 and 2 * radix * slabs_together(radix, left) >= 112
 
 
 @functools.lru_cache
-def convolution_ns(chip, held, rows, columns):
+def convolution_ns(chip: str, held: Pair, rows: Pair, columns: Pair) -> float:
     """Returns the nanoseconds of three images [h, w] with these radices of rows and columns."""
     n, m = math.prod(rows), math.prod(columns)
     tables = (
@@ -109,17 +101,17 @@ def convolution_ns(chip, held, rows, columns):
     )
     passes = (axes.REAL_STOCKHAM, n, rows, m, columns, *held)
     x, h = ((CHANNELS, *held), NUMBERS), ((1, n // 2 + 1, m), NUMBERS)
-    with hardware.select(hardware.chip(chip)):
+    with hardware.select(hardware.chip(chip)), nki_sim.strict():
         timeline = nki_sim.dry_run(convolve_images, x, h, h, *pack(tables), passes)
     return timeline.total_ns
 
 
-def turned(pair, order):
+def turned(pair: Pair, order: str) -> Pair:
     return pair if order == "rows" else pair[::-1]
 
 
 @functools.lru_cache
-def ours(chip, case, order):
+def ours(chip: str, case: Case, order: str) -> tuple[float, tuple[Pair, Pair]]:
     """Returns (ns, (radices of columns, radices of rows)) of the cheapest choice.
 
     Rows and columns are those of the kernel, which sees the picture in the given order.
@@ -131,60 +123,35 @@ def ours(chip, case, order):
 
 
 @functools.lru_cache
-def naive(chip, case):
+def naive(chip: str, case: Case) -> float:
     """Returns the nanoseconds with powers of two, where all padded rows are transformed."""
     columns, rows = ((n // 64, 64) for n in case.powers)
     return convolution_ns(chip, case.powers, rows, columns)
 
 
-def padded(radices, order):
+def padded(radices: tuple[Pair, Pair], order: str) -> Pair:
     """Returns the padded (H, W)."""
-    return turned(tuple(map(math.prod, radices)), order)
+    height, width = map(math.prod, radices)
+    return turned((height, width), order)
 
 
-@each_case
-def test_the_first_axis_that_the_filter_chooses_is_the_faster_one(strict_chip, case):
-    """The choice compares work, so that it may be as fast instead of faster.
-
-    At 1920x1080 with the small point spread function both orders need 1.4 ms.
-    """
-    found = {order: ours(strict_chip, case, order) for order in ORDERS}
-    fastest = min(found.values())[0]
-    for order in ORDERS:
-        chosen = axis_order(case.size, padded(found[order][1], order))
-        assert found[chosen][0] <= 1.03 * fastest
-
-
-def test_it_is_faster_than_powers_of_two(strict_chip):
-    case = CASES[0]
-    assert naive(strict_chip, case) >= 1.5 * min(ours(strict_chip, case, o)[0] for o in ORDERS)
-
-
-def plane_ns(chip):
-    """Returns the nanoseconds of a complex transform of 1024 x 1024 points."""
-    radices = (16, 64)
-    last = stockham_tables(1024, radices)
-    tables = pack((last, strided_stockham_tables(1024, radices)))
-    passes = (
-        (axes.STOCKHAM, 2, 1024, 1024, radices),
-        (axes.STRIDED_STOCKHAM, 1, 1024, 1024, radices),
-    )
-    x = (1, 1024, 1024), NUMBERS
-    with hardware.select(hardware.chip(chip)):
-        return nki_sim.dry_run(axes.transform_axes, x, x, *tables, passes).total_ns
-
-
-def test_table(strict_chip):
-    """Prints the comparison."""
-    print(f"\n{strict_chip}, LNC=1, modelled milliseconds; the article's, measured on an RTX 4060")
-    chip = hardware.chip(strict_chip)
-    print(f"Not counted in ours: {chip.launches.note(chip.name)}")
-    print(f"{'':<25} {'article':>7} {'naive':>7} {'rows':>7} {'columns':>7} first; padded to")
-    for case in CASES:
-        found = {order: ours(strict_chip, case, order) for order in ORDERS}
-        cells = [case.article_ms * 1e6, naive(strict_chip, case)] + [found[o][0] for o in ORDERS]
-        line = " ".join(f"{ns / 1e6:7.2f}" for ns in cells)
-        sizes = [case.powers] + [padded(found[order][1], order) for order in ORDERS]
-        print(f"{case!s:<25} {line}       ", ", ".join(f"{w}x{h}" for h, w in sizes))
-    ns, floor = plane_ns(strict_chip), hardware.current().dma_floor_ns(2**20)
-    print(f"complex 1024x1024: {ns / 1e3:.0f} us = {ns / floor:.2f} of the DMA floor")
+def tables() -> Iterator[str]:
+    """Yields a table for each chip: milliseconds, and the lengths to which pictures are padded."""
+    for name in CHIPS:
+        chip = hardware.chip(name)
+        rows = []
+        for case in CASES:
+            found = {order: ours(name, case, order) for order in ORDERS}
+            times = [naive(name, case), *(found[order][0] for order in ORDERS)]
+            sizes = [case.powers, *(padded(found[order][1], order) for order in ORDERS)]
+            cells = [f"{ns / 1e6:.2f}, {w}x{h}" for ns, (h, w) in zip(times, sizes, strict=True)]
+            rows.append([str(case), f"{case.article_ms:.2f}", *cells])
+        headings = (
+            "picture",
+            "the article's, measured on an RTX 4060",
+            f"naive on {name}, LNC=1, modelled ms and padded size",
+            "rows first",
+            "columns first",
+        )
+        note = f"Not counted in ours: {chip.launches.note(chip.name)}"
+        yield f"{markdown(headings, rows)}\n\n{note}"

@@ -19,6 +19,7 @@ def real(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("batch", BATCHES)
 def test_three_times_faster_than_the_naive_flow_and_faster_than_dense(batch):
     blocks = FEATURES // BLOCK
