@@ -31,6 +31,7 @@ from bench import program
 from trnfft.backends import choice
 from trnfft.nn import FFTConv1d, FFTConv2d
 from trnfft.planner import accuracy, planner, wisdom
+from trnfft.planner.kinds import Transform
 from trnfft.planner.problem import Problem
 
 ROUND_SECONDS = 0.005  # length of a round, which has at least one call
@@ -305,7 +306,8 @@ def planning() -> Iterator[Row]:
     """
     for n, batch in ((4096, 2**20), (64, 2**20), (2, 2**20), (1536, 1024), (65521, 128)):
         budget = accuracy.MAX_ERRORS["fast"]
-        problem = Problem(n=n, batch=batch, precision="fast", target="trn1", max_error=budget)
+        kind = Transform((n,))
+        problem = Problem(kind=kind, batch=batch, precision="fast", target="trn1", max_error=budget)
         yield Row(
             f"search, N = {n}, batch {batch}", (Way("planner", partial(planner.search, problem)),)
         )

@@ -186,9 +186,7 @@ def _apart() -> Iterator[None]:
     def refuse(*arguments: object, **others: object) -> None:
         raise NotImplementedError
 
-    with ExitStack() as stack:
-        for name in ("plan_spectral_convolution", "plan_frames"):
-            stack.enter_context(mock.patch.object(planner, name, refuse))
+    with mock.patch.object(planner, "plan_for", refuse):
         yield
 
 

@@ -40,7 +40,7 @@ class Orders:
 def orders(plan: Plan) -> Orders:
     """Returns both times of a plan's kernel, from one dry run."""
     found = cost.timeline(plan.recipe, plan.batch, hardware.chip(plan.target), plan.cores)
-    return Orders(plan.title, plan.target, plan.kind, found.written_ns, found.reordered_ns)
+    return Orders(plan.title, plan.target, plan.kind.name, found.written_ns, found.reordered_ns)
 
 
 def show(found: list[Orders], most: int) -> None:

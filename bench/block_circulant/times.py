@@ -15,7 +15,8 @@ from bench.block_circulant.dense_product import dense_product
 from bench.block_circulant.naive_flow import multiply_pairs, sum_blocks
 from nki_sim import hardware
 from trnfft.nn import BlockCirculantLinear
-from trnfft.planner.planner import plan, plan_block_circulant
+from trnfft.planner.kinds import BlockCirculant
+from trnfft.planner.planner import plan, plan_for
 
 FEATURES, BLOCK, BATCHES = 4096, 64, (32, 2048)
 
@@ -81,9 +82,8 @@ def circulant_us(rows: int, p: int, q: int, k: int) -> tuple[float, float]:
     """Returns the modelled microseconds of the forward and of the backward launch."""
 
     def launch(gradients: bool) -> float:
-        found = plan_block_circulant(
-            (p, q, k), batch=rows, gradients=gradients, target="trn1", cores=1
-        )
+        kind = BlockCirculant(p, q, k, gradients)
+        found = plan_for(kind, batch=rows, target="trn1", cores=1)
         return (found.predicted_ns or 0.0) / 1e3
 
     return launch(False), launch(True)
@@ -113,6 +113,5 @@ def show_times(console: Console) -> None:
         )
     console.print(table)
     console.print(f"Not counted above: {hardware.TRN1.launches.note('trn1')}")
-    console.print(
-        plan_block_circulant((blocks,) * 2 + (BLOCK,), batch=32, target="trn1", cores=1).tree()
-    )
+    kind = BlockCirculant(blocks, blocks, BLOCK)
+    console.print(plan_for(kind, batch=32, target="trn1", cores=1).tree())

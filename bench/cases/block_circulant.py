@@ -10,8 +10,9 @@ import torch
 
 from bench.cases.case import Arrays, Case, real
 from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.plan import Candidate
-from trnfft.planner.planner import plan_block_circulant
+from trnfft.planner.planner import plan_for
 
 # The shapes (p, q, k) of weights, for q k input and p k output features, each with its number of
 # rows.
@@ -58,7 +59,7 @@ def exact_step(x: np.ndarray, weight: np.ndarray, grad: np.ndarray) -> Arrays:
 
 
 def candidate(weight: tuple[int, int, int], rows: int) -> Candidate:
-    return plan_block_circulant(weight, batch=rows).choice
+    return plan_for(BlockCirculant(*weight), batch=rows).choice
 
 
 def case(weight: tuple[int, int, int], rows: int, is_step: bool) -> Case:

@@ -33,7 +33,7 @@ def row(plans: list[Plan]) -> list[str]:
     """Returns a row of the first table: one case on each chip."""
     first = plans[0]
     kernels = " / ".join(dict.fromkeys(title(one.algorithm) for one in plans))
-    cells = [size(first.shape or (first.n,), first.batch), kernels]
+    cells = [size(first.kind.sizes, first.batch), kernels]
     for one in plans:
         launched = about(one.with_launches_ns or 0.0)
         cells += [us(one), f"{ns_of(one) / one.dma_floor_ns:.1f}", launched]
