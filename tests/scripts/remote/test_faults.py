@@ -76,10 +76,6 @@ PASSING = {
         ("GetObject presigned", "", body(lambda content: content[: len(content) // 2])),
     ],
     "results in the bucket": [("GetObject", "", body(lambda content: content[:-5]))],
-    "access of the instance": [
-        ("GetObject presigned", "", close),
-        ("PutObject presigned", "", error("AccessDenied", 403)),
-    ],
 }
 
 
@@ -88,15 +84,10 @@ PASSING = {
 def test_passing_faults_cost_nothing(call, aws, out, name):
     aws.s3.create_bucket(Bucket="results")
     of_s3 = PASSING[name][0][0].endswith(("Object", "presigned"))
-    # A damaged object comes once, after a look for the results of an earlier run.
+    times = 1 if of_s3 else 2  # a damaged object comes once
     injected = [
-        aws.inject(
-            operation,
-            function,
-            verb,
-            skip=int(operation == "GetObject"),
-            times=1 if of_s3 else 2,
-        )
+        # Before, a run looks for the results of an earlier one.
+        aws.inject(operation, function, verb, skip=int(operation == "GetObject"), times=times)
         for operation, verb, function in PASSING[name]
     ]
     instance = aws.new_instance()
@@ -105,6 +96,26 @@ def test_passing_faults_cost_nothing(call, aws, out, name):
     assert parity(out) == {"from": PARITY}
     assert aws.ran == [PARITY]
     assert aws.state(instance) == "stopped"
+
+
+@sweep
+def test_an_instance_without_access_to_the_bucket(call, aws, out):
+    """Revision and results travel through commands."""
+    aws.s3.create_bucket(Bucket="results")
+    for operation in ("GetObject presigned", "PutObject presigned"):
+        aws.inject(operation, error("AccessDenied", 403), times=ALWAYS)
+    call("run", "--instance", aws.new_instance(), *S3)
+    assert parity(out) == {"from": PARITY}
+    assert {"receive", "chunk"} <= {one.verb for one in aws.requests}
+
+
+@sweep
+def test_a_job_that_runs_is_followed_through_faults_of_minutes(call, aws, monkeypatch):
+    monkeypatch.setattr("remote.pace.PATIENCE", 60.0)
+    fault = aws.inject("SendCommand", error("ThrottlingException"), "poll", skip=1, times=5)
+    said = call("run", "--instance", aws.new_instance(), *ONE)
+    assert fault.struck == 5 and "trying again" in said
+    assert aws.ran == [PARITY]
 
 
 @sweep
@@ -164,8 +175,6 @@ FAULTS = {
     "cut": Fault(12, "template", GET, output(lambda text: text[:99]), STOPPED, "chunk"),
     "changed": Fault(12, "template", GET, output(flip), STOPPED, "chunk"),
     "SIGTERM": Fault(143, "instance", SEND, signalled(signal.SIGTERM), STOPPED, "poll", True),
-    # With its disk: a set that runs may end before anybody looks.
-    "SIGHUP": Fault(129, "template", SEND, signalled(signal.SIGHUP), STOPPED, "poll", True),
     "Ctrl-C": Fault(130, "running", SEND, signalled(signal.SIGINT), RUNNING, "poll", True),
     "SIGTERM at the launch": Fault(
         143, "template", "RunInstances", signalled(signal.SIGTERM), TERMINATED
@@ -325,6 +334,33 @@ def test_a_killed_launch_ends_by_itself(process, call, aws):
     assert aws.state(instance) == "stopped"
     call("stop")
     assert aws.state(instance) == "terminated"  # and its disk with it, whoever was killed when
+
+
+@sweep
+def test_a_disk_is_kept_where_a_set_may_end_before_anybody_looks(call, aws, midway, monkeypatch):
+    def sleep(seconds):
+        time.sleep(seconds)
+        if midway():
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    monkeypatch.setattr("remote.run.time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
+    call("run", "--template", aws.new_template(), *TWO, code=129)
+    assert aws.states() == ["stopped"]
+
+
+@sweep
+def test_an_instance_that_is_pending_is_stopped_as_soon_as_it_runs(call, aws):
+    looks = body(lambda content: content.replace(b">running<", b">pending<"))
+
+    def started():
+        return bool(aws.operations("StartInstances"))
+
+    pending = aws.inject("DescribeInstances", looks, times=26, when=started)  # 20 until START
+    refused = error("IncorrectInstanceState")
+    aws.inject("StopInstances", refused, times=ALWAYS, when=lambda: pending.struck < pending.times)
+    instance = aws.new_instance()
+    assert "did not start" in call("run", "--instance", instance, *ONE, code=7)
+    assert aws.state(instance) == "stopped"
 
 
 @sweep

@@ -89,6 +89,17 @@ def test_instance_stops_itself_after_the_time_limit(call, aws):
 
 
 @sweep
+def test_a_start_that_lasts_too_long_takes_its_time_from_the_job(call, aws, monkeypatch):
+    """Otherwise the run could cost more than the estimate."""
+    monkeypatch.setattr("remote.pace.START", -120.0)  # it has lasted two minutes too long
+    instance = aws.new_instance()
+    seen = []
+    aws.inject("StopInstances", first(lambda: seen.append(aws.shutdown_time(instance))))
+    call("run", "--instance", instance, *ONE, "--hours", "1.5")
+    assert seen == ["+88"]
+
+
+@sweep
 def test_keep_launches_without_a_switch(call, aws):
     said = call("run", "--template", aws.new_template(), *ONE, "--keep")
     assert "left running" in said and aws.states() == ["running"]
