@@ -31,9 +31,6 @@ INSTANCE_TYPE = "trn2.3xlarge"
 REGION = "us-east-1"
 ENDED = {"state": FINISHED, "packed": True}
 PACKED = pack({STATE: json.dumps(ENDED).encode()})
-SHORT = reprlib.Repr()  # of parameters, without the middle of long ones
-SHORT.maxdict = SHORT.maxlist = 20
-SHORT.maxstring = SHORT.maxother = 160
 # The state of the instance after each call that changes it.
 CHANGES = {
     "StartInstances": "running",
@@ -90,6 +87,19 @@ class Rehearsal:
         return {"whole": self.revision_there}
 
 
+class Short(reprlib.Repr):
+    """Shows parameters without the middle of long texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxdict = self.maxlist = 20
+        self.maxstring = 160
+
+    def repr_bytes(self, content: bytes, level: int) -> str:
+        """Shows only the length of bytes."""
+        return f"<{len(content)} bytes>"
+
+
 class Calls:
     """Shows every call the first time, and counts how often its operation is called.
 
@@ -106,7 +116,7 @@ class Calls:
         purpose = parameters.get("Comment", "")
         same = f"{operation} {purpose}".strip()
         if same not in self.counts:
-            self.screen.line(f"[bold]{operation}[/] {escape(SHORT.repr(parameters))}")
+            self.screen.line(f"[bold]{operation}[/] {escape(Short().repr(parameters))}")
         self.counts[same] += 1
         self.operations.append(operation)
 

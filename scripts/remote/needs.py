@@ -126,7 +126,7 @@ def instance_rows(job: Record) -> dict[str, str]:
         wheels = WHEELS[named[:4]]
         environment = f"The job makes one on the instance from the pinned wheels of {wheels}."
     return {
-        "image": f"That of {owner}, which AWS reads at the launch. The dry run looks up none.",
+        "image": f"That of {owner}. The dry run looks up none.",
         "environment": environment,
         "quota": f"{TYPES[named].vcpus} vCPUs of a {named}, by AWS's list of instance types, of \""
         'Running On-Demand Trn instances" (L-2C3B7624). The run does not read the quota: where it '
