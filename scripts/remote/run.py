@@ -199,10 +199,9 @@ class Run:
         self.screen.log(found["log"], found["skipped"])
         self.screen.states(self.record.sets)
         self.job.fetch_ended()
-        # A set of a job that runs may end at any moment, before anybody looks again.
-        self.in_doubt = is_running(found) or any(
-            one["state"] in COMPLETE and not one.get("fetched") for one in self.record.sets.values()
-        )
+        # A missing set of a job that runs may end at any moment, before anybody looks again.
+        missing = [self.record.sets[name]["state"] for name in self.record.missing]
+        self.in_doubt = any(state in COMPLETE or is_running(found) for state in missing)
         self.last_seen = time.monotonic()
         return found
 

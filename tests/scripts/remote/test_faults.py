@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from remote.payload import decode, encode
 from tests import sweeps
 
 from .conftest import git, wait_for
@@ -346,6 +347,16 @@ def test_a_disk_is_kept_where_a_set_may_end_before_anybody_looks(call, aws, midw
     monkeypatch.setattr("remote.run.time", SimpleNamespace(**{**vars(time), "sleep": sleep}))
     call("run", "--template", aws.new_template(), *TWO, code=129)
     assert aws.states() == ["stopped"]
+
+
+@sweep
+def test_no_disk_is_kept_for_a_job_that_has_nothing_left_to_do(call, aws):
+    def running(text):
+        return encode({**decode(text), "state": "running", "alive": True})
+
+    aws.inject(GET, output(running), "poll", times=ALWAYS, when=lambda: bool(aws.ran))
+    call("run", "--template", aws.new_template(), *ONE)
+    assert aws.states() == ["terminated"]
 
 
 @sweep
