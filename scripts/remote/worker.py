@@ -215,9 +215,7 @@ def supervise() -> None:
         uploads = json.loads(sys.stdin.read())
         prepare(shell, plan)
         for one in plan["sets"]:
-            run_set(shell, one, states)
-            if url := uploads.get(one["name"]):
-                upload(one["name"], url)
+            run_set(shell, one, states, uploads.get(one["name"]))
     except Ended:
         state = STOPPED
     except subprocess.TimeoutExpired:
@@ -353,7 +351,7 @@ def venv_age(folder: Path) -> tuple[bool, list[int]]:
     return is_plain, [int(number) for number in re.findall(r"\d+", folder.name)]
 
 
-def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any]) -> None:
+def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any], url: str | None) -> None:
     """Runs the commands of a set and packs their files, whether or not the commands succeeded."""
     began = time.monotonic()
     state = states[one["name"]] = {"state": RUNNING}
@@ -371,6 +369,8 @@ def run_set(shell: Shell, one: dict[str, Any], states: dict[str, Any]) -> None:
     state["seconds"] = round(time.monotonic() - began, 1)
     try:
         pack_set(one, log_begin, state)
+        if url:  # before anybody reads that they are packed, and looks for them in the bucket
+            upload(one["name"], url)
         state["packed"] = True
     except OSError as problem:  # a full disk
         state.update(state=FAILED, error=f"results not packed: {problem}")

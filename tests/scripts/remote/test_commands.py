@@ -111,10 +111,7 @@ def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch,
     ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
     assert distinct(shown) == distinct(ours)
     verbs = re.findall("'Comment': 'trnfft (\\w+)'", said)
-    # "chunk" comes where a poll was quicker than the upload of the results.
-    left_out = {"chunk"} if bucket else set()
-    commands = [one.verb for one in aws.operations("SendCommand") if one.verb not in left_out]
-    assert distinct(verbs) == distinct(commands)
+    assert distinct(verbs) == distinct(one.verb for one in aws.operations("SendCommand"))
 
 
 @sweep
