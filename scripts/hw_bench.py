@@ -15,21 +15,18 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 
 from remote import instance as ec2
-from remote import needs, pace, record
+from remote import needs, options, pace, record
 from remote.aws import Aws
-from remote.cost import Estimate
-from remote.dry_run import INSTANCE_TYPE, FoldingScreen, Rehearsal, rehearsed, without_pauses
-from remote.failure import BadRequest, Declined, Failure, InstanceGone, Interrupted, SetFailed
+from remote.dry_run import INSTANCE_TYPE, Calls, Rehearsal, rehearsed
+from remote.failure import Failure, Interrupted, Kind
 from remote.job import Job
-from remote.lifetime import release
-from remote.options import HOURS, Options
 from remote.page import write_page
 from remote.record import Record
-from remote.revision import Revision, checked_out
-from remote.run import fetch_ended, judge, run_sets
+from remote.revision import Revision, checked_out, recorded
+from remote.run import judge, release, run_sets, stop_job
 from remote.screen import LOG, Screen
 from remote.sets import SETS
 
@@ -86,7 +83,7 @@ def run(
         ),
     ] = None,
     hours: Annotated[
-        float | None, typer.Option(help=f"The time limit of the job. Default: {HOURS:g}.")
+        float | None, typer.Option(help=f"The time limit of the job. Default: {options.HOURS:g}.")
     ] = None,
     venv: Annotated[
         str | None,
@@ -117,80 +114,50 @@ def run(
 
     Name the instance by one of --instance, --tag and --template.
     """
-    options = Options(
-        out=out,
-        instance=instance,
-        tag=tag,
-        template=template,
-        sets=names,
-        bucket=bucket,
-        hours=hours,
-        venv=venv,
-        keep=keep,
-        resume=resume,
-        yes=yes,
-        dry_run=dry_run,
-    )
+    given = {
+        "instance": instance,
+        "tag": tag,
+        "template": template,
+        "sets": names,
+        "bucket": bucket,
+        "venv": venv,
+    }
     with exit_codes():
-        run_job(options)
-
-
-def run_job(options: Options) -> None:
-    """Runs a new job, goes on with an old one, or shows what a run would do."""
-    revision = checked_out(ROOT)
-    options.check()
-    if not options.resume:
-        check_folder(options.out)
-    job = record.load(options.out) if options.resume else options.new_record(revision)
-    to_run = Revision(ROOT, job.commit)  # checked: somebody may have changed the record
-    if options.hours is not None:
-        job.seconds = options.hours * 3600
-    if options.dry_run:
-        rehearse(job, revision, options.keep)
-        return
-    if not options.resume:
-        refuse_uncommitted(revision)
-        job.folder.mkdir(exist_ok=True)
-    start(job, to_run, options.keep, options.yes)
-
-
-def check_folder(out: Path) -> None:
-    """Raises BadRequest where the folder holds a job already, or where no job can be written."""
-    try:
-        holds_job = (out / record.NAME).exists()
-        with tempfile.TemporaryDirectory(dir=out if out.exists() else out.parent):
-            pass
-    except OSError as error:
-        raise BadRequest(
-            f"argument '--out' is {str(out)!r}, where nothing can be written ({error.strerror}); "
-            "allowed is a folder that you may write to, or a new name in such a folder"
-        ) from error
-    if holds_job:
-        raise BadRequest(
-            f"argument '--out' is {str(out)!r}, which holds a job: "
-            "go on with that job by --resume, or name another folder"
-        )
+        revision = checked_out(ROOT)
+        options.check(given, hours, resume, dry_run)
+        if not resume:
+            options.check_folder(out)
+        job = record.load(out) if resume else options.new_record(given, out, revision.commit)
+        to_run = recorded(ROOT, job.commit)
+        if hours is not None:
+            job.seconds = hours * 3600
+        if dry_run:
+            rehearse(job, revision, keep)
+            return
+        if not resume:
+            refuse_uncommitted(revision)
+            job.folder.mkdir(exist_ok=True)
+        start(job, to_run, keep, yes)
 
 
 def refuse_uncommitted(revision: Revision) -> None:
-    """Raises BadRequest where the work tree differs from the commit that would run."""
-    changed = revision.uncommitted()
-    if changed:
-        raise BadRequest(
+    """Raises BAD_REQUEST where the work tree differs from the commit that would run."""
+    if changed := revision.uncommitted():
+        raise Failure(
+            Kind.BAD_REQUEST,
             f"{len(changed)} files have changes that are not committed, such as {changed[0]}: the "
-            f"commit {revision.commit[:12]} would run without them. Commit or stash them first"
+            f"commit {revision.commit[:12]} would run without them. Commit or stash them first",
         )
 
 
 def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
     """Shows the costs, runs the job and writes the page of its results."""
-    screen = Screen(Console(highlight=False))
-    aws = Aws(job.region)
+    screen, aws = Screen(), Aws(job.region)
     job.region = aws.region
     if job.missing:
         estimate(aws, job, revision, keep, screen)
         if not yes and is_interactive() and not typer.confirm("Run?", default=True):
-            raise Declined("you answered no, and nothing was started")
+            raise Failure(Kind.DECLINED, "you answered no, and nothing was started")
     job.save()
     screen.file = job.folder / LOG
     try:
@@ -198,7 +165,7 @@ def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
         write_page(job.folder, screen.say)
     except Failure as failure:
         # After other failures nobody should have to wait a minute for their reason.
-        write_page(job.folder, screen.say, with_model=isinstance(failure, SetFailed))
+        write_page(job.folder, screen.say, with_model=failure.kind is Kind.SET_FAILED)
         raise
     finally:
         screen.summary(job)
@@ -206,13 +173,8 @@ def start(job: Record, revision: Revision, keep: bool, yes: bool) -> None:
 
 def estimate(aws: Aws, job: Record, revision: Revision, keep: bool, screen: Screen) -> None:
     """Finds out the type of the instance, and shows what will run and what it costs at most."""
-    if job.kind == "template":
-        job.instance_type = ec2.template_type(aws, job.target)
-    else:
-        job.instance_type = ec2.find(aws, ec2.Target(job.kind, job.target))["InstanceType"]
-    ec2.chip_of(job.instance_type)  # refuses an instance without a NeuronCore before it costs
-    size = len(revision.archive())
-    screen.estimate(job, Estimate.of(job.instance_type, job.seconds), keep, size)
+    job.instance_type = ec2.type_of(aws, job.kind, job.target)
+    screen.estimate(job, keep, len(revision.archive()))
 
 
 def is_interactive() -> bool:
@@ -222,21 +184,22 @@ def is_interactive() -> bool:
 
 def rehearse(job: Record, revision: Revision, keep: bool) -> None:
     """Shows the calls of a run in which everything goes well, and what the real run asks for."""
-    screen = FoldingScreen(Console(highlight=False))
-    rehearsal = Rehearsal(job.missing, launched=job.kind == "template")
-    aws = rehearsed(rehearsal, screen.call)
+    screen = Screen()
+    calls = Calls(screen)
+    aws = rehearsed(Rehearsal(job.missing, launched=job.kind == "template"), calls)
     kind = "" if job.kind == "template" else " that is stopped"
     screen.say(f"dry run: nothing is sent to AWS. It assumes a {INSTANCE_TYPE}{kind}")
-    out, names = job.folder, job.missing
-    with without_pauses(), tempfile.TemporaryDirectory() as folder:
+    names = job.missing
+    with tempfile.TemporaryDirectory() as folder:
         job.folder = Path(folder)
         estimate(aws, job, revision, keep, screen)
         run_sets(aws, job, revision, keep, screen)
+    screen.say(f"calls that came more than once: {calls.repeated()}")
     screen.say(
         f"in a real run, poll is repeated every {pace.POLL:.0f} s until the job ends, and chunk "
         "for every 15 kB of results"
     )
-    found = needs.rows(job, names, revision, out, INSTANCE_TYPE, screen.operations)
+    found = needs.rows(job, names, revision, calls.operations)
     screen.table("What the real run needs, how long it lasts and what it costs", found, True)
 
 
@@ -245,7 +208,7 @@ def status(out: Out = OUT) -> None:
     """Show the state of a job, of its sets and of its instance, and the end of the log."""
     with exit_codes():
         job, aws, screen = opened(out)
-        state = state_of_instance(aws, job)
+        state = ec2.state_now(aws, job.instance)
         if state == "running":
             offset, job.offset = job.offset, 0
             found = Job(aws, job, screen.say).poll()
@@ -262,11 +225,10 @@ def fetch(out: Out = OUT) -> None:
     with exit_codes():
         job, aws, screen = opened(out)
         remote = Job(aws, job, screen.say)
-        for name in job.missing:
-            remote.fetch_uploaded(name)
-        if job.missing and state_of_instance(aws, job) == "running":
+        remote.fetch_uploaded()
+        if job.missing and ec2.state_now(aws, job.instance) == "running":
             remote.poll()
-            fetch_ended(remote)
+            remote.fetch_ended()
         write_page(job.folder, screen.say)
         screen.summary(job)
         judge(job)
@@ -279,9 +241,8 @@ def stop(out: Out = OUT) -> None:
         job, aws, screen = opened(out)
         if job.kind == "template" or job.ours:
             release(aws, job, False, screen.say)
-        elif state_of_instance(aws, job) == "running":
-            Job(aws, job, screen.say).stop()
-            screen.say(f"the job is stopped; {job.instance} ran before the job and is left running")
+        elif ec2.state_now(aws, job.instance) == "running":
+            stop_job(Job(aws, job, screen.say))
 
 
 @app.command()
@@ -292,8 +253,12 @@ def doctor() -> None:
         neuron_checks,
     )
 
-    checks = neuron_checks()
-    Screen(Console(highlight=False)).checks(checks)
+    screen, checks = Screen(), neuron_checks()
+    for check in checks:
+        color = "green" if check.status == "ok" else "red"
+        screen.line(f"[{color}]{check.status:<8}[/]{check.name:<18}{escape(check.detail)}")
+        if check.status != "ok":
+            screen.line(f"        {escape(check.advice)}")
     if any(check.status == BROKEN for check in checks):
         raise typer.Exit(1)
 
@@ -301,17 +266,7 @@ def doctor() -> None:
 def opened(out: Path) -> tuple[Record, Aws, Screen]:
     """Returns the record of a job, with an Aws and a Screen to look at the job."""
     job = record.load(out)
-    return job, Aws(job.region), Screen(Console(highlight=False))
-
-
-def state_of_instance(aws: Aws, job: Record) -> str:
-    """Returns the state in EC2's words; "terminated" where there is no instance."""
-    if job.instance is None:
-        return "terminated"
-    try:
-        return ec2.state_of(ec2.describe(aws, job.instance))
-    except InstanceGone:
-        return "terminated"
+    return job, Aws(job.region), Screen()
 
 
 @contextmanager

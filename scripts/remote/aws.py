@@ -1,4 +1,4 @@
-"""Calls to AWS: one place for retries, time-outs and the translation of errors."""
+"""Calls to AWS: one place for retries, time-outs, waiters and the translation of errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ClientError, WaiterError
+from botocore.waiter import WaiterModel, create_waiter_with_client
 
 from remote import pace
-from remote.failure import translated
+from remote.failure import translate, translated
 
 # With these settings, presigned URLs name the endpoint of the bucket's region, which never
 # redirects, and they are valid for any body.
@@ -17,6 +19,22 @@ S3: dict[str, Any] = {
     "s3": {"addressing_style": "virtual"},
     "signature_version": "s3v4",
     "request_checksum_calculation": "when_required",
+}
+# boto3 has no waiter for the SSM agent's first report to Systems Manager.
+ONLINE = "InstanceOnline"
+REPORTED = {
+    "matcher": "pathAny",
+    "argument": "InstanceInformationList[].PingStatus",
+    "expected": "Online",
+    "state": "success",
+}
+OURS = {
+    ONLINE: {
+        "operation": "DescribeInstanceInformation",
+        "delay": pace.STATE,
+        "maxAttempts": 1,
+        "acceptors": [REPORTED],
+    }
 }
 
 
@@ -55,3 +73,32 @@ class Aws:
         """Calls an operation; raises a Failure where no attempt succeeds."""
         with translated():
             return getattr(self.client(service), operation)(**parameters)
+
+    def instances(self, **parameters: Any) -> list[dict[str, Any]]:
+        """Returns instances as EC2 describes them, of all pages."""
+        with translated():
+            pages = self.client("ec2").get_paginator("describe_instances").paginate(**parameters)
+            return list(pages.search("Reservations[].Instances[]"))
+
+    def wait(
+        self, service: str, waiter: str, every: float, seconds: float, **parameters: Any
+    ) -> bool:
+        """Returns whether a waiter of boto3, or of `OURS`, sees its state within some seconds.
+
+        every: seconds between two looks.
+        """
+        with translated():
+            client = self.client(service)
+            if waiter in OURS:
+                model = WaiterModel({"version": 2, "waiters": OURS})
+                made = create_waiter_with_client(waiter, model, client)
+            else:
+                made = client.get_waiter(waiter)
+            attempts = max(int(seconds / every), 1)
+            try:
+                made.wait(WaiterConfig={"Delay": every, "MaxAttempts": attempts}, **parameters)
+            except WaiterError as error:
+                if "Error" in error.last_response:
+                    raise translate(ClientError(error.last_response, waiter)) from error
+                return False
+        return True

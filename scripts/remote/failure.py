@@ -1,4 +1,4 @@
-"""Everything that can go wrong. Each kind has the exit code that docs/hardware.md lists."""
+"""Everything that can go wrong: one table of kinds, and the errors of AWS that belong to each."""
 
 from __future__ import annotations
 
@@ -7,111 +7,99 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
+from enum import Enum
 
 from botocore import exceptions
 from botocore.exceptions import BotoCoreError, ClientError
 
+SET_A_REGION = (
+    "set AWS_REGION, AWS_DEFAULT_REGION or the region of the profile (aws configure) to a region "
+    "such as us-west-2; the first of these three that is set counts"
+)
+SKEW = 60.0  # seconds between the clocks here and at AWS from which on a message mentions them
+
+
+class Kind(Enum):
+    """The kinds of failures: exit code, whether to try again, error codes of AWS, exceptions.
+
+    docs/hardware.md has the meaning of each exit code, and what to do. A transient failure is worth
+    another try a little later. The exceptions are those of botocore.
+    """
+
+    SET_FAILED = (1,)
+    BAD_REQUEST = (
+        2,
+        False,
+        "InvalidLaunchTemplateId.Malformed InvalidLaunchTemplateId.NotFound NoSuchBucket "
+        "InvalidLaunchTemplateName.MalformedException InvalidLaunchTemplateName.NotFoundException",
+        (
+            exceptions.InvalidRegionError,
+            exceptions.NoRegionError,
+            exceptions.ParamValidationError,
+            exceptions.ProfileNotFound,
+        ),
+    )
+    DECLINED = (3,)
+    CREDENTIALS_REFUSED = (
+        4,
+        False,
+        "AccessDenied AccessDeniedException AuthFailure ExpiredToken ExpiredTokenException "
+        "InvalidAccessKeyId InvalidClientTokenId InvalidSignatureException RequestExpired "
+        "RequestTimeTooSkewed SignatureDoesNotMatch UnauthorizedOperation "
+        "UnrecognizedClientException",
+        (
+            exceptions.CredentialRetrievalError,
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.SSOError,
+            exceptions.TokenRetrievalError,
+        ),
+    )
+    THROTTLED = (
+        5,
+        True,
+        "500 502 503 504 InternalError InternalFailure InternalServerError RequestLimitExceeded "
+        "RequestThrottled ServiceUnavailable SlowDown Throttling ThrottledException "
+        "ThrottlingException TooManyRequestsException Unavailable",
+    )
+    NO_CAPACITY = (
+        6,
+        False,
+        # "Unsupported": the instance type is not offered in the availability zone.
+        "InsufficientHostCapacity InsufficientInstanceCapacity InstanceLimitExceeded "
+        "MaxSpotInstanceCountExceeded Unsupported VcpuLimitExceeded",
+    )
+    NOT_ONLINE = (7,)
+    COMMAND_FAILED = (8,)
+    COMMAND_TIMED_OUT = (9, True)
+    INSTANCE_GONE = (10, False, "InvalidInstanceID.Malformed InvalidInstanceID.NotFound")
+    NETWORK_LOST = (11, True, "", (exceptions.HTTPClientError, exceptions.IncompleteReadError))
+    CORRUPT_PAYLOAD = (12,)
+    TIME_LIMIT = (13,)
+    STILL_RUNNING = (14,)
+    AWS_REFUSED = (15,)  # for any other reason
+
+    def __init__(
+        self,
+        code: int,
+        transient: bool = False,
+        reasons: str = "",
+        raised: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self.code = code
+        self.transient = transient
+        self.reasons = frozenset(reasons.split())
+        self.raised = raised
+
 
 class Failure(Exception):
-    """Ends the run with `code`. A `transient` failure is worth another try a little later."""
+    """Ends the run with the exit code of its kind. `reason` is the error code of AWS, if any."""
 
-    code = 15
-    transient = False
-
-
-class SetFailed(Failure):
-    """A set failed, or did not end."""
-
-    code = 1
-
-
-class BadRequest(Failure):
-    """An argument, the repository or the region is not what the run needs."""
-
-    code = 2
-
-
-class Declined(Failure):
-    """The user answered no."""
-
-    code = 3
-
-
-class CredentialsRefused(Failure):
-    """Credentials are missing or expired, or do not allow a call."""
-
-    code = 4
-
-
-class Throttled(Failure):
-    """AWS throttles the calls, or reports errors of its own."""
-
-    code = 5
-    transient = True
-
-
-class NoCapacity(Failure):
-    """AWS has no capacity for the instance, or the quota of the account is too small."""
-
-    code = 6
-
-
-class NotOnline(Failure):
-    """The instance does not start, or does not answer Systems Manager."""
-
-    code = 7
-
-
-class CommandFailed(Failure):
-    """A command or the job on the instance failed, or somebody ended it."""
-
-    code = 8
-
-
-class CommandTimedOut(Failure):
-    """A command did not reach the instance, or did not end in time."""
-
-    code = 9
-    transient = True
-
-
-class InstanceGone(Failure):
-    """The instance does not exist, or somebody else stopped or terminated it."""
-
-    code = 10
-
-
-class NetworkLost(Failure):
-    """AWS cannot be reached."""
-
-    code = 11
-    transient = True
-
-
-class CorruptPayload(Failure):
-    """Every attempt at a transfer brought damaged data."""
-
-    code = 12
-
-
-class TimeLimit(Failure):
-    """The job did not end in time."""
-
-    code = 13
-
-
-class StillRunning(Failure):
-    """An instance may still run, and the script could not stop it."""
-
-    code = 14
-
-
-class AwsRefused(Failure):
-    """AWS reported any other error. `reason` is the error code."""
-
-    def __init__(self, message: str, reason: str) -> None:
+    def __init__(self, kind: Kind, message: str, reason: str = "") -> None:
         super().__init__(message)
+        self.kind = kind
         self.reason = reason
+        self.code = kind.code
 
 
 class Interrupted(BaseException):
@@ -123,76 +111,6 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         self.code = 128 + number
         super().__init__(f"ended by {signal.Signals(number).name}")
-
-
-SET_A_REGION = (
-    "set AWS_REGION, AWS_DEFAULT_REGION or the region of the profile (aws configure) to a region "
-    "such as us-west-2; the first of these three that is set counts"
-)
-SKEW = 60.0  # seconds between the clocks here and at AWS from which on a message mentions them
-
-KINDS: dict[str, type[Failure]] = {
-    **dict.fromkeys(
-        [
-            "ExpiredToken",
-            "ExpiredTokenException",
-            "RequestExpired",
-            "AuthFailure",
-            "UnrecognizedClientException",
-            "InvalidClientTokenId",
-            "InvalidAccessKeyId",
-            "SignatureDoesNotMatch",
-            "InvalidSignatureException",
-            "RequestTimeTooSkewed",
-            "AccessDenied",
-            "AccessDeniedException",
-            "UnauthorizedOperation",
-        ],
-        CredentialsRefused,
-    ),
-    **dict.fromkeys(
-        [
-            "Throttling",
-            "ThrottlingException",
-            "ThrottledException",
-            "RequestLimitExceeded",
-            "RequestThrottled",
-            "TooManyRequestsException",
-            "SlowDown",
-            "InternalServerError",
-            "InternalError",
-            "InternalFailure",
-            "ServiceUnavailable",
-            "Unavailable",
-            "500",
-            "502",
-            "503",
-            "504",
-        ],
-        Throttled,
-    ),
-    **dict.fromkeys(
-        [
-            "InsufficientInstanceCapacity",
-            "InsufficientHostCapacity",
-            "VcpuLimitExceeded",
-            "InstanceLimitExceeded",
-            "MaxSpotInstanceCountExceeded",
-            "Unsupported",  # the instance type is not offered in the availability zone
-        ],
-        NoCapacity,
-    ),
-    **dict.fromkeys(
-        [
-            "InvalidLaunchTemplateId.Malformed",
-            "InvalidLaunchTemplateId.NotFound",
-            "InvalidLaunchTemplateName.MalformedException",
-            "InvalidLaunchTemplateName.NotFoundException",
-            "NoSuchBucket",
-        ],
-        BadRequest,
-    ),
-}
 
 
 def skew(error: ClientError) -> str:
@@ -214,32 +132,21 @@ def skew(error: ClientError) -> str:
 
 def translate(error: ClientError | BotoCoreError) -> Failure:
     """Returns the failure that an error of botocore stands for."""
+    message, reason = str(error), type(error).__name__
     if isinstance(error, ClientError):
         reason = error.response.get("Error", {}).get("Code", "unknown")
-        kind = KINDS.get(reason)
-        if kind is CredentialsRefused:
-            return kind(f"{error}{skew(error)}")
-        return kind(str(error)) if kind else AwsRefused(str(error), reason)
-    if isinstance(
-        error,
-        (
-            exceptions.NoCredentialsError,
-            exceptions.PartialCredentialsError,
-            exceptions.CredentialRetrievalError,
-            exceptions.TokenRetrievalError,
-            exceptions.SSOError,
-        ),
-    ):
-        return CredentialsRefused(str(error))
-    if isinstance(error, (exceptions.HTTPClientError, exceptions.IncompleteReadError)):
-        return NetworkLost(str(error))
-    if isinstance(error, exceptions.NoRegionError):
-        return BadRequest(f"no region is chosen: {SET_A_REGION}")
-    if isinstance(error, exceptions.InvalidRegionError):
-        return BadRequest(f"{str(error).rstrip('.')}: {SET_A_REGION}")
-    if isinstance(error, (exceptions.ProfileNotFound, exceptions.ParamValidationError)):
-        return BadRequest(str(error))
-    return AwsRefused(str(error), type(error).__name__)
+    elif isinstance(error, exceptions.NoRegionError):
+        message = f"no region is chosen: {SET_A_REGION}"
+    elif isinstance(error, exceptions.InvalidRegionError):
+        message = f"{message.rstrip('.')}: {SET_A_REGION}"
+    for kind in Kind:
+        if reason in kind.reasons or isinstance(error, kind.raised):
+            break
+    else:
+        kind = Kind.AWS_REFUSED
+    if kind is Kind.CREDENTIALS_REFUSED and isinstance(error, ClientError):
+        message += skew(error)
+    return Failure(kind, message, reason)
 
 
 @contextmanager

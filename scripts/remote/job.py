@@ -1,4 +1,4 @@
-"""A job on an instance, as this machine sees it."""
+"""A job on an instance, as this machine sees it: the verbs of the worker, and transfers by them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ from shlex import quote
 from typing import Any
 
 from nki_sim.whole_file import write_whole
-from remote import command, pace
+from remote import pace
 from remote.aws import Aws
-from remote.bucket import Bucket
-from remote.failure import CommandFailed, CorruptPayload
-from remote.instance import chip_of
+from remote.failure import Failure, Kind, translated
+from remote.instance import chip_of, require_alive
 from remote.payload import Damaged, decode, digest, unpack
 from remote.record import Record
-from remote.sets import SETS, STATE
+from remote.sets import STATE, plan
+from remote.sets import files as files_of
 from remote.states import COMPLETE
 
+# AWS documents 64 KB for a document with its parameters (MaxDocumentSizeExceeded of SendCommand).
+SCRIPT_LIMIT = 48_000  # characters
 CHUNK = 24_000  # bytes of the revision in one command: 32,000 characters in base64
+LONGEST = 7 * 24 * 3600  # seconds; SigV4 signs no URL for longer
 END = "trnfft-arguments"  # no line of JSON can be equal to this text
-ON_INSTANCE = (
-    "__init__.py",
-    "payload.py",
-    "states.py",
-    "worker.py",
-)
+ON_INSTANCE = ("__init__.py", "payload.py", "states.py", "worker.py")
 # Modules of the library for the instance. One has the options by which pip installs AWS's packages.
 LIBRARY = Path(__file__).parents[2] / "nki_sim"
 OF_LIBRARY = ("neuron_packages.py", "whole_file.py")
@@ -42,17 +40,6 @@ WHEELS = {
     "trn2": "scripts/wheels-neuron-trn2.txt",
     "trn3": "scripts/wheels-neuron-trn2.txt",
 }
-# This program stores the worker. It runs before the verb that is the first on an instance.
-INSTALL = """\
-import base64, hashlib, os, pathlib, sys
-folder = pathlib.Path.home() / "trnfft-jobs" / sys.argv[1]
-folder.mkdir(parents=True, exist_ok=True)
-content = base64.b64decode(sys.argv[2])
-if hashlib.sha256(content).hexdigest() != sys.argv[3]:
-    sys.exit("the worker did not arrive whole")
-(folder / "worker.part").write_bytes(content)
-os.replace(folder / "worker.part", folder / "worker.zip")
-"""
 
 
 def worker_archive() -> bytes:
@@ -68,6 +55,50 @@ def worker_archive() -> bytes:
     return buffer.getvalue()
 
 
+def run_command(aws: Aws, instance: str, script: str, comment: str) -> str:
+    """Runs a short shell script; returns at most the first 24,000 characters that it prints.
+
+    Raises COMMAND_FAILED, COMMAND_TIMED_OUT, or INSTANCE_GONE where the instance has ended.
+    """
+    if len(script) > SCRIPT_LIMIT:
+        raise ValueError(
+            f"a script has {len(script)} characters; at most {SCRIPT_LIMIT} are allowed"
+        )
+    limits = {"commands": [script], "executionTimeout": [str(int(pace.COMMAND_LIMIT))]}
+    try:
+        sent = aws.call(
+            "ssm",
+            "send_command",
+            InstanceIds=[instance],
+            DocumentName="AWS-RunShellScript",
+            Comment=comment,
+            TimeoutSeconds=pace.DELIVERY_LIMIT,
+            Parameters=limits,
+        )
+    except Failure as failure:
+        if failure.reason != "InvalidInstanceId":
+            raise
+        require_alive(aws, instance)
+        raise Failure(
+            Kind.COMMAND_TIMED_OUT,
+            f"{comment}: Systems Manager does not reach instance {instance}",
+        ) from failure
+    invocation = {"CommandId": sent["Command"]["CommandId"], "InstanceId": instance}
+    longest = pace.COMMAND_LIMIT + pace.DELIVERY_LIMIT
+    aws.wait("ssm", "command_executed", pace.COMMAND, longest, **invocation)
+    found = aws.call("ssm", "get_command_invocation", **invocation)
+    status, details = found["Status"], found.get("StatusDetails", "")
+    if status == "Success":
+        return found["StandardOutputContent"]
+    require_alive(aws, instance)
+    if status in ("Pending", "InProgress", "Delayed"):
+        raise Failure(Kind.COMMAND_TIMED_OUT, f"{comment}: the instance does not answer")
+    if status == "TimedOut" or details in ("Undeliverable", "DeliveryTimedOut"):
+        raise Failure(Kind.COMMAND_TIMED_OUT, f"{comment}: {details or status}")
+    complaint = found.get("StandardErrorContent", "").strip()
+    raise Failure(Kind.COMMAND_FAILED, ", ".join(filter(None, (f"{comment}: {status}", complaint))))
+
+
 class Job:
     """The verbs of the worker, and the transfers that are made of them."""
 
@@ -75,75 +106,74 @@ class Job:
         self.aws = aws
         self.record = record
         self.say = say
-        self.bucket = Bucket(aws, record.bucket, record.job) if record.bucket else None
+        self.bucket = record.bucket
+        self.folder = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(record.job)}'
 
     def call(self, verb: str, before: str = "", **arguments: Any) -> dict[str, Any]:
         """Returns the worker's answer. A damaged one is asked for again: verbs may be repeated."""
-        instance = self.record.instance
-        if instance is None:
-            raise CommandFailed("the job has no instance")
-        worker = f'"${{HOME:-/root}}"/trnfft-jobs/{quote(self.record.job)}/worker.zip'
+        assert self.record.instance
+        worker = f"{self.folder}/worker.zip"
         # They go through stdin, because every user of the instance can see arguments of commands.
         given = f"<<'{END}'\n{json.dumps(arguments)}\n{END}\n"
         script = f"{before}exec python3 {worker} {quote(verb)} {given}"
         for _ in range(pace.RETRIES + 1):
             try:
-                return decode(command.run(self.aws, instance, script, f"trnfft {verb}"))
+                return decode(run_command(self.aws, self.record.instance, script, f"trnfft {verb}"))
             except Damaged as damage:
                 self.say(f"{verb}: {damage}; asking the instance again")
                 complaint = str(damage)
-        raise CorruptPayload(f"{verb}: {complaint}, {pace.RETRIES + 1} times")
+        raise Failure(Kind.CORRUPT_PAYLOAD, f"{verb}: {complaint}, {pace.RETRIES + 1} times")
 
     def install(self, minutes: int | None, disarm: bool = False) -> None:
         """Installs the worker, and makes the instance shut itself down after `minutes`, if given.
 
         disarm: cancels every shutdown that was set before.
         """
-        worker = worker_archive()
-        words = (INSTALL, self.record.job, base64.b64encode(worker).decode(), digest(worker))
-        before = f"python3 -c {' '.join(map(quote, words))} || exit 1\n"
+        worker = base64.b64encode(worker_archive()).decode()
+        # The file has its name only when it is whole, because a lost answer repeats the command.
+        store = "base64 -d > worker.part && mv worker.part worker.zip"
+        before = (
+            f"mkdir -p {self.folder} && cd {self.folder} && echo {worker} | {store} || exit 1\n"
+        )
         self.call("arm", before, minutes=minutes, disarm=disarm)
 
     def upload(self, archive: bytes) -> None:
-        """Brings the revision to the instance, unless it is there already."""
+        """Brings the revision to the instance: by the bucket, or by commands where that fails."""
         checksum = digest(archive)
-        for _ in range(pace.RETRIES + 1):
+        for attempt in range(pace.RETRIES + 1):
             if self.call("accept", sha256=checksum)["whole"]:
                 return
             self.say(f"uploading {self.record.commit[:12]}, {size_of(len(archive))}")
-            if self.bucket:
-                self.bucket.put("revision.tar.gz", archive)
-                url = self.bucket.url("get_object", "revision.tar.gz", pace.COMMAND_LIMIT)
-                self.call("download", url=url)
-                self.bucket.delete("revision.tar.gz")
-            else:
-                self.send_chunks(archive)
+            if self.bucket and not attempt:
+                self.s3("put_object", "revision.tar.gz", Body=archive)
+                url = self.signed("get_object", "revision.tar.gz", pace.COMMAND_LIMIT)
+                if error := self.call("download", url=url).get("error"):
+                    self.say(f"the instance cannot read the bucket: {error}")
+                self.s3("delete_object", "revision.tar.gz")
+                continue
+            for offset in range(0, len(archive), CHUNK):
+                data = base64.b64encode(archive[offset : offset + CHUNK]).decode()
+                self.call("receive", offset=offset, data=data)
         if not self.call("accept", sha256=checksum)["whole"]:
-            raise CorruptPayload(
+            raise Failure(
+                Kind.CORRUPT_PAYLOAD,
                 f"the revision arrived damaged {pace.RETRIES + 1} times: try --resume or a new job "
-                "with --bucket"
+                "with --bucket",
             )
-
-    def send_chunks(self, archive: bytes) -> None:
-        """Sends the revision through the parameters of commands."""
-        for offset in range(0, len(archive), CHUNK):
-            data = base64.b64encode(archive[offset : offset + CHUNK]).decode()
-            self.call("receive", offset=offset, data=data)
 
     def start(self, names: list[str], seconds: float) -> None:
         """Starts sets in the background. They have to end within `seconds`."""
         uploads = {}
         if self.bucket:
             for name in names:  # an earlier run that ended early may have left results
-                self.bucket.delete(f"{name}.payload")
+                self.s3("delete_object", f"{name}.payload")
                 valid = seconds + pace.GRACE  # sets that the time limit ends are uploaded after it
-                uploads[name] = self.bucket.url("put_object", f"{name}.payload", valid)
-        plans = [SETS[name].plan for name in names]
+                uploads[name] = self.signed("put_object", f"{name}.payload", valid)
         chip = chip_of(self.record.instance_type)
         self.call(
             "start",
             token=secrets.token_hex(8),
-            sets=plans,
+            sets=[plan(name) for name in names],
             venv=self.record.venv,
             wheels=WHEELS[chip],
             seconds=seconds,
@@ -165,40 +195,48 @@ class Job:
         return found
 
     def stop(self) -> None:
-        """Ends the running sets; raises CommandFailed where they do not end."""
+        """Ends the running sets; raises COMMAND_FAILED where they do not end."""
         if not self.call("stop")["ended"]:
-            raise CommandFailed("the job on the instance does not end")
+            raise Failure(Kind.COMMAND_FAILED, "the job on the instance does not end")
 
-    def fetch(self, name: str) -> bool:
-        """Fetches the results of a set; returns False where the instance has none yet."""
-        if not self.record.sets[name].get("packed"):
-            return False
+    def fetch_ended(self) -> None:
+        """Fetches the results of every set that has ended."""
+        for name in self.record.missing:
+            if self.record.sets[name].get("packed"):
+                self.fetch(name)
+
+    def fetch(self, name: str) -> None:
+        """Fetches packed results: from the bucket, or what is not there, or damaged, in chunks."""
         for attempt in range(pace.RETRIES + 1):
-            sealed = self.from_bucket(name, attempt) if self.bucket else self.in_chunks(name)
+            sealed = None if attempt else self.uploaded(name)
             try:
-                self.keep(name, sealed)
-                return True
+                return self.keep(name, sealed or self.in_chunks(name))
             except Damaged as damage:
                 self.say(f"results of {name}: {damage}; fetching again")
                 complaint = str(damage)
-        raise CorruptPayload(f"results of {name}: {complaint}, {pace.RETRIES + 1} times")
+        raise Failure(
+            Kind.CORRUPT_PAYLOAD, f"results of {name}: {complaint}, {pace.RETRIES + 1} times"
+        )
 
-    def fetch_uploaded(self, name: str) -> None:
+    def fetch_uploaded(self) -> None:
         """Fetches results that are in the bucket, whatever became of the instance."""
-        sealed = self.bucket.get(f"{name}.payload") if self.bucket else None
-        if sealed is not None:
-            with suppress(Damaged):  # the instance still has the results
-                self.keep(name, sealed)
+        for name in self.record.missing:
+            if sealed := self.uploaded(name):
+                with suppress(Damaged):  # the instance still has the results
+                    self.keep(name, sealed)
 
-    def from_bucket(self, name: str, attempt: int) -> bytes:
-        """Returns packed results from the bucket. The instance uploads missing or damaged ones."""
-        assert self.bucket
-        key = f"{name}.payload"
-        found = None if attempt else self.bucket.get(key)
-        if found is None:
-            self.call("put", name=name, url=self.bucket.url("put_object", key, pace.COMMAND_LIMIT))
-            found = self.bucket.get(key)
-        return found or b""
+    def uploaded(self, name: str) -> bytes | None:
+        """Returns packed results from the bucket; None where it, or there, is none."""
+        if not self.bucket:
+            return None
+        try:
+            answer = self.s3("get_object", f"{name}.payload")
+        except Failure as failure:
+            if failure.reason == "NoSuchKey":
+                return None
+            raise
+        with translated():
+            return answer["Body"].read()
 
     def in_chunks(self, name: str) -> bytes:
         """Returns packed results that travel in the output of commands."""
@@ -211,7 +249,7 @@ class Job:
 
     def keep(self, name: str, sealed: bytes) -> None:
         """Writes results to the output folder; raises Damaged where they are not whole."""
-        files = unpack(sealed, SETS[name].files)
+        files = unpack(sealed, files_of(name))
         state = json.loads(files.pop(STATE))
         for file, content in files.items():
             write_whole(self.record.folder / file, content)
@@ -219,8 +257,27 @@ class Job:
         self.record.sets[name] = {**state, "fetched": is_complete, "files": sorted(files)}
         self.record.save()
         if self.bucket:
-            self.bucket.delete(f"{name}.payload")
+            self.s3("delete_object", f"{name}.payload")
         self.say(f"{name}: {state['state']}, {size_of(len(sealed))} fetched")
+
+    def s3(self, operation: str, name: str, **parameters: Any) -> dict[str, Any]:
+        """Calls an operation of S3 on an object of this job."""
+        return self.aws.call("s3", operation, **self.key(name), **parameters)
+
+    def signed(self, operation: str, name: str, seconds: float) -> str:
+        """Returns a URL by which the instance, which has no permission, reads or writes an object.
+
+        One such upload holds up to 5 GB (S3 user guide, "Uploading objects").
+        """
+        valid = int(max(1, min(seconds, LONGEST)))
+        with translated():
+            return self.aws.client("s3").generate_presigned_url(
+                operation, Params=self.key(name), ExpiresIn=valid
+            )
+
+    def key(self, name: str) -> dict[str, Any]:
+        """Returns the parameters that name an object of this job."""
+        return {"Bucket": self.bucket, "Key": f"trnfft-jobs/{self.record.job}/{name}"}
 
 
 def size_of(count: int) -> str:

@@ -1,6 +1,7 @@
 """What a run asks of AWS and how long it lasts, worked out without asking AWS.
 
-The dry run shows these sentences. Each says where its figure comes from, or that nobody has it.
+The dry run shows these sentences below its calls and its estimate of the cost. Each says where its
+figure comes from, or that nobody has it.
 """
 
 from __future__ import annotations
@@ -8,20 +9,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import boto3
 import botocore.session
 
-from remote import pace, record
-from remote.cost import Estimate
+from remote import pace
+from remote.cost import TYPES
 from remote.failure import SET_A_REGION, translated
 from remote.job import CHUNK, WHEELS, size_of
 from remote.record import Record
 from remote.revision import Revision
 from remote.sets import SETS
 
-REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")  # in the order in which they count
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # Settings of a profile, in boto3's order, and the credentials that boto3 gets by them.
 PROFILE_SETTINGS = {
@@ -32,22 +31,13 @@ PROFILE_SETTINGS = {
     "login_session": "the session of `aws login`",
     "credential_process": "the program of its setting credential_process, which was not run",
 }
-QUOTA = '"Running On-Demand Trn instances" (L-2C3B7624)'
-# As AWS's list of instance types has them: aws.amazon.com/ec2/instance-types.
-VCPUS = {
-    "trn2.3xlarge": 12,
-    "trn2.48xlarge": 192,
-    "trn1.2xlarge": 8,
-    "trn1.32xlarge": 128,
-    "trn1n.32xlarge": 128,
-}
 # Actions that AWS checks beside those of the calls: docs/hardware.md has the whole policy.
 BESIDE = {"template": ["iam:PassRole", "ec2:CreateTags"], "bucket": ["s3:ListBucket"]}
 
 
 def region() -> tuple[str | None, str]:
     """Returns the region that a run would use, and what sets it; None where nothing does."""
-    for name in REGION_VARIABLES:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):  # in the order in which they count
         if value := os.environ.get(name):
             return value, f"the variable {name}"
     with translated():
@@ -75,70 +65,49 @@ def credentials() -> str | None:
 
 
 def rows(
-    job: Record,
-    sets: Sequence[str],
-    revision: Revision,
-    out: Path,
-    instance_type: str,
-    calls: Sequence[str],
+    job: Record, sets: Sequence[str], revision: Revision, calls: Sequence[str]
 ) -> dict[str, str]:
     """Returns what the real run asks for, by name, in whole sentences.
 
     Args:
         sets: the names of the sets that will run.
-        out: the folder for the results of the real run.
-        instance_type: the type that the dry run assumes.
         calls: "service.Operation" of every call of the dry run, in order, repeated ones included.
     """
     return {
         "region": region_row(),
         "credentials": credentials_row(),
         "revision": revision_row(job, revision),
-        "output folder": folder_row(out),
-        "image": image_row(job),
-        "environment": environment_row(job, instance_type),
-        "quota": quota_row(job, instance_type),
-        "instance profile": profile_row(job),
-        "S3 bucket": bucket_row(job),
+        **instance_rows(job),
         "permissions": permissions_row(job, calls),
         "time, likely": likely_row(sets, calls),
-        "time at most": most_row(job),
-        "cost at most": cost_row(job, instance_type),
     }
 
 
 def region_row() -> str:
     found, source = region()
-    if found is None:
-        return (
-            f"There is none, and the run would end with exit code 2: {SET_A_REGION}. The calls "
-            "above show us-east-1."
-        )
-    return f"{found}, from {source}."
+    if found:
+        return f"{found}, from {source}."
+    return (
+        f"There is none, and the run would end with exit code 2: {SET_A_REGION}. The calls above "
+        "show us-east-1."
+    )
 
 
 def credentials_row() -> str:
-    found = credentials()
-    if found:
-        return (
-            f"boto3 will take {found}. Whether AWS accepts them is known after the first call: if "
-            "not, the run ends with exit code 4."
-        )
+    if found := credentials():
+        return f"boto3 will take {found}. If AWS refuses them, the run ends with exit code 4."
     return (
-        f"None were found. boto3 will look at the variables {' and '.join(KEYS)}, at the profile "
-        "in ~/.aws/credentials and ~/.aws/config, and, on an EC2 instance, at the instance's "
-        "role. Run `aws configure` or `aws sso login`: without credentials the run ends with exit "
-        "code 4."
+        f"None were found in the variables {' and '.join(KEYS)} and in the profile. Run `aws "
+        "configure` or `aws sso login`: without credentials, and without the role of an EC2 "
+        "instance, the run ends with exit code 4."
     )
 
 
 def revision_row(job: Record, revision: Revision) -> str:
     size = len(revision.archive())
-    way = (
-        f"one upload to the bucket {job.bucket}"
-        if job.bucket
-        else f"{math.ceil(size / CHUNK)} commands of up to {size_of(CHUNK)}"
-    )
+    way = f"{math.ceil(size / CHUNK)} commands of up to {size_of(CHUNK)}"
+    if job.bucket:
+        way = f"one upload to the bucket {job.bucket}, under trnfft-jobs/"
     text = f"Commit {revision.commit[:12]}: `git archive` packs it into {size_of(size)}, in {way}."
     if changed := revision.uncommitted():
         text += (
@@ -148,69 +117,24 @@ def revision_row(job: Record, revision: Revision) -> str:
     return text
 
 
-def folder_row(out: Path) -> str:
-    if (out / record.NAME).exists():
-        return (
-            f"{out} holds a job already, and the run would end with exit code 2: go on with that "
-            "job by --resume, or name another folder by --out."
-        )
-    return f"{out}: results, page.html, run.log, and job.json, by which --resume finds the job."
-
-
-def image_row(job: Record) -> str:
-    if job.kind != "template":
-        return f"The run looks up none: the instance of {job.kind} {job.target} has its image."
-    return (
-        f"The ImageId in the default version of the launch template {job.target}. EC2 reads it "
-        "when it launches the instance; resolve:ssm:... is looked up in Systems Manager then. The "
-        "dry run reads no template. docs/hardware.md makes one with AWS's \"Deep Learning AMI "
-        'Neuron torch-neuronx 2.14.0".'
-    )
-
-
-def environment_row(job: Record, instance_type: str) -> str:
-    if job.venv:
-        return (
-            f"{job.venv} has to be on the image, from --venv. The job looks for it after the "
-            "upload, and ends with exit code 1 where it is absent."
-        )
-    wheels = WHEELS[instance_type[:4]]
-    return f"The job makes one on the instance from the pinned wheels of {wheels}."
-
-
-def quota_row(job: Record, instance_type: str) -> str:
-    others = ", ".join(
-        f"{count} for a {name}" for name, count in VCPUS.items() if name != instance_type
-    )
-    text = (
-        f"EC2 counts {VCPUS[instance_type]} vCPUs of a {instance_type} towards {QUOTA}. The number "
-        f"is from AWS's list of instance types, which has {others}. "
-    )
-    if job.kind != "template":
-        text += "An instance that runs already counts towards the quota. "
-    return (
-        f"{text}The run does not read the quota: where the quota is too small, or the zone has no "
-        "capacity, EC2 refuses and the run ends with exit code 6."
-    )
-
-
-def profile_row(job: Record) -> str:
-    where = "that the template names" if job.kind == "template" else "of the instance"
-    return (
-        f"The one {where}, with the policy AmazonSSMManagedInstanceCore. The run does not read it: "
-        "where the instance does not answer Systems Manager within "
-        f"{pace.START / 60:.0f} min, the run ends with exit code 7."
-    )
-
-
-def bucket_row(job: Record) -> str:
-    if not job.bucket:
-        return "None: revision and results travel through commands. --bucket names one."
-    return (
-        f"Objects under trnfft-jobs/ in {job.bucket} are read, written and deleted. The first call "
-        "of S3 comes before anything costs money; the run ends with exit code 2 where there is no "
-        "such bucket, and with 4 where the access is denied."
-    )
+def instance_rows(job: Record) -> dict[str, str]:
+    """Returns what has to be on the instance, and what it counts for."""
+    named = job.instance_type
+    owner = f"the {job.kind} {job.target}"
+    environment = f"{job.venv} has to be on the image: the run ends with exit code 1 without it."
+    if not job.venv:
+        wheels = WHEELS[named[:4]]
+        environment = f"The job makes one on the instance from the pinned wheels of {wheels}."
+    return {
+        "image": f"That of {owner}. The dry run looks up none.",
+        "environment": environment,
+        "quota": f"{TYPES[named].vcpus} vCPUs of a {named}, by AWS's list of instance types, of \""
+        'Running On-Demand Trn instances" (L-2C3B7624). The run does not read the quota: where it '
+        "is too small, or the zone has no capacity, the run ends with exit code 6.",
+        "instance profile": f"That of {owner}, with the policy AmazonSSMManagedInstanceCore. Where "
+        f"Systems Manager does not reach the instance within {pace.START / 60:.0f} min, the run "
+        "ends with exit code 7.",
+    }
 
 
 def permissions_row(job: Record, calls: Sequence[str]) -> str:
@@ -218,8 +142,7 @@ def permissions_row(job: Record, calls: Sequence[str]) -> str:
     actions = {*(call.replace(".", ":") for call in calls), *beside}
     return (
         f"{', '.join(sorted(actions))}. The policy in docs/hardware.md allows them, and the calls "
-        "of runs that end early. AWS checks each permission at its call: a missing one ends the "
-        "run with exit code 4."
+        "of runs that end early. A missing one ends the run with exit code 4."
     )
 
 
@@ -228,27 +151,9 @@ def likely_row(sets: Sequence[str], calls: Sequence[str]) -> str:
     local = sum(SETS[name].simulated_minutes for name in sets)
     least = commands * pace.COMMAND / 60 + local
     return (
-        f"{math.ceil(least)} min and more: {commands} commands of at least {pace.COMMAND:g} s, the "
-        f"pause before the script asks for an answer, and {local:g} min that the programs of these "
-        "sets lasted in the simulator on two processors (remote/sets.py). The start of the "
+        f"{math.ceil(least)} min and more: {commands} commands of about {pace.COMMAND:g} s, the "
+        f"pause before the script asks again for an answer, and {local:g} min that the programs of "
+        "these sets lasted in the simulator on two processors (remote/sets.py). The start of the "
         "instance and the compilation for the NeuronCore are added. Nobody has measured either, or "
         "any set on a NeuronCore."
-    )
-
-
-def most_row(job: Record) -> str:
-    return (
-        f"{pace.START / 60:.0f} min for the start, {job.seconds / 3600:g} h for the job (--hours), "
-        f"and {pace.GRACE / 60:.0f} min until the instance ends by itself. The script enforces "
-        "these limits."
-    )
-
-
-def cost_row(job: Record, instance_type: str) -> str:
-    estimate = Estimate.of(instance_type, job.seconds)
-    if estimate.dollars is None:
-        return f"Unknown: there is no price of {instance_type} here."
-    return (
-        f"${estimate.dollars:.2f} for a {instance_type}: the time at most, at {estimate.price}. "
-        "Disks cost about $0.08 per GB and month beside that."
     )

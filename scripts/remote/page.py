@@ -1,7 +1,7 @@
-"""The page of results beside the JSON of a run: measured times and errors beside modelled ones.
+"""The page of results beside the JSON of a run, by `bench.page`.
 
-`bench.page` makes the page. The modelled times come from the same cases in the simulator, which
-runs on this machine after the instance has ended, so that it costs nothing.
+The modelled times beside the measured ones come from the same cases in the simulator, which runs on
+this machine after the instance has ended, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 NAME = "page.html"
 ROOT = Path(__file__).resolve().parents[2]  # of the programs in bench, whatever revision ran
@@ -26,21 +25,20 @@ MODELS = {
 RESULTS = (*MODELS, "parity.json")
 
 
-def write_page(folder: Path, say: Callable[[str], None], with_model: bool = True) -> Path | None:
-    """Writes the page of the results in a folder; returns None where there is nothing to show.
+def write_page(folder: Path, say: Callable[[str], None], with_model: bool = True) -> None:
+    """Writes the page of the results in a folder, if there are any.
 
     A page that cannot be made is no failure of the run: one sentence says why.
 
     with_model: runs the simulator first, unless its results are there.
     """
-    found = {name: header(folder / name) for name in RESULTS}
-    if not any(found.values()):
-        return None
-    if with_model:
-        for name, (program, modelled) in MODELS.items():
-            measured = found[name]
-            if measured and not describes_same_chip(measured, header(folder / modelled)):
-                model(program, measured, folder / modelled, say)
+    chips = {name: chip_of(folder / name) for name in RESULTS}
+    if not any(chips.values()):
+        return
+    for name, (program, modelled) in MODELS.items() if with_model else ():
+        chip = chips[name]
+        if chip and chip != chip_of(folder / modelled):
+            model(program, *chip, folder / modelled, say)
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
     page = folder / NAME
@@ -51,43 +49,31 @@ def write_page(folder: Path, say: Callable[[str], None], with_model: bool = True
     except Exception as error:  # results of a device may hold anything
         again = f"python -m bench.page {quote(str(folder))} --out {quote(str(page))}"
         say(f"there is no page of the results: {error}. To try again: {again}")
-        return None
-    return page
 
 
-def header(path: Path) -> dict[str, Any]:
-    """Reads what a file of results says about itself; returns {} where it holds none."""
+def chip_of(path: Path) -> tuple[str, str] | None:
+    """Returns the chip and its degree of LNC by a file of results; None where it holds none."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    is_ours = isinstance(content, dict) and content.get("format") == FORMAT
-    return {name: content.get(name) for name in ("target", "cores")} if is_ours else {}
+        is_ours = content["format"] == FORMAT
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return (str(content.get("target")), str(content.get("cores"))) if is_ours else None
 
 
-def describes_same_chip(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Returns whether two files of results are of one chip at one degree of LNC."""
-    return one == other
-
-
-def model(program: str, measured: dict[str, Any], out: Path, say: Callable[[str], None]) -> None:
+def model(program: str, target: str, cores: str, out: Path, say: Callable[[str], None]) -> None:
     """Runs the cases of a program in the simulator, for the chip that was measured."""
     from nki_sim.hardware import LNC_VARIABLE  # not needed before there are results
 
-    target, cores = str(measured["target"]), str(measured["cores"])
     say(
         f"modelling the cases of {program} for {target}, LNC={cores} on this machine, which takes "
         "about a minute if the machine is idle; Ctrl-C leaves that out"
     )
-    command = [sys.executable, "-m", program, "--backend", "nki-sim", "--target", target]
+    words = ["-m", program, "--backend", "nki-sim", "--target", target, "--out", str(out.resolve())]
     environment = {**os.environ, LNC_VARIABLE: cores}
     try:
         ended = subprocess.run(
-            [*command, "--out", str(out.resolve())],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
+            [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True
         )
     except KeyboardInterrupt:
         say(f"{program} was interrupted; the page has no modelled times of its cases")

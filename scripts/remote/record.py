@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nki_sim.whole_file import write_whole
-from remote.failure import BadRequest
+from remote.failure import Failure, Kind
 
 NAME = "job.json"
 
@@ -39,7 +39,7 @@ class Record:
         """Writes the record as a whole or not at all."""
         content = asdict(self)
         del content["folder"]
-        write_whole(self.folder / NAME, json.dumps(content, indent=1).encode())
+        write_whole(self.folder / NAME, json.dumps(content, indent=1))
 
     @property
     def token(self) -> str:
@@ -53,14 +53,15 @@ class Record:
 
 
 def load(folder: Path) -> Record:
-    """Returns the record in a folder; raises BadRequest where there is none, or a damaged one."""
+    """Returns the record in a folder; raises BAD_REQUEST where there is none, or a damaged one."""
     try:
-        content = json.loads((folder / NAME).read_text())
-        return Record(folder=folder, **content)
+        return Record(folder=folder, **json.loads((folder / NAME).read_text()))
     except OSError as error:
-        raise BadRequest(
+        raise Failure(
+            Kind.BAD_REQUEST,
             f"argument '--out' is {str(folder)!r}, which holds no {NAME} that can be read "
-            f"({error.strerror}): name the folder of a job"
+            f"({error.strerror}): name the folder of a job",
         ) from error
     except (ValueError, TypeError) as error:
-        raise BadRequest(f"{folder / NAME} is not a record of a job: {error}") from error
+        complaint = f"{folder / NAME} is not a record of a job: {error}"
+        raise Failure(Kind.BAD_REQUEST, complaint) from error

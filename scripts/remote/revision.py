@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from remote.failure import BadRequest
+from remote.failure import Failure, Kind
 
 FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, or SHA-256 in newer repositories
 
 
-@dataclass(frozen=True)
-class Revision:
-    """A commit of the repository in a folder, by its full hash.
-
-    Raises BadRequest for any other text before git sees it: somebody may have changed job.json, and
-    git would read a text that begins with "-" as an option.
-    """
+class Revision(NamedTuple):
+    """A commit of the repository in a folder, by its full hash."""
 
     root: Path
     commit: str
-
-    def __post_init__(self) -> None:
-        if not FULL_HASH.fullmatch(self.commit):
-            raise BadRequest(
-                f"the commit is {self.commit!r}; allowed is a full hash of 40 or 64 digits from 0 "
-                "to f. Somebody changed job.json: begin a new job"
-            )
-        try:
-            git(self.root, "cat-file", "-e", f"{self.commit}^{{commit}}")
-        except BadRequest as error:
-            raise BadRequest(
-                f"the commit {self.commit} is not in the repository {self.root}: fetch the commit, "
-                "or begin a new job"
-            ) from error
 
     def archive(self) -> bytes:
         """Returns all files of the commit, as a compressed tar archive."""
@@ -47,19 +28,41 @@ class Revision:
         return names.split("\0")[:-1]
 
 
-def git(root: Path, *arguments: str) -> bytes:
-    """Returns what git prints; raises BadRequest with its message where git fails."""
-    try:
-        run = subprocess.run(["git", "-C", root, *arguments], capture_output=True, check=False)
-    except FileNotFoundError as error:
-        raise BadRequest(
-            "git packs the revision, and there is no git on this machine: install it"
-        ) from error
-    if run.returncode:
-        raise BadRequest(f"git {arguments[0]} failed in {root}: {run.stderr.decode().strip()}")
-    return run.stdout
-
-
 def checked_out(root: Path) -> Revision:
     """Returns the commit that is checked out in a folder."""
     return Revision(root, git(root, "rev-parse", "--verify", "HEAD^{commit}").decode().strip())
+
+
+def recorded(root: Path, commit: str) -> Revision:
+    """Returns the commit that a record names; raises BAD_REQUEST for any other text.
+
+    Somebody may have changed job.json, and git would read a text that begins with "-" as an option.
+    """
+    if not FULL_HASH.fullmatch(commit):
+        raise Failure(
+            Kind.BAD_REQUEST,
+            f"the commit is {commit!r}; allowed is a full hash of 40 or 64 digits from 0 to f. "
+            "Somebody changed job.json: begin a new job",
+        )
+    try:
+        git(root, "cat-file", "-e", f"{commit}^{{commit}}")
+    except Failure as error:
+        raise Failure(
+            Kind.BAD_REQUEST,
+            f"the commit {commit} is not in the repository {root}: fetch the commit, or begin a "
+            "new job",
+        ) from error
+    return Revision(root, commit)
+
+
+def git(root: Path, *arguments: str) -> bytes:
+    """Returns what git prints; raises BAD_REQUEST with its message where git fails."""
+    try:
+        run = subprocess.run(["git", "-C", root, *arguments], capture_output=True, check=False)
+    except FileNotFoundError as error:
+        complaint = "git packs the revision, and there is no git on this machine: install it"
+        raise Failure(Kind.BAD_REQUEST, complaint) from error
+    if run.returncode:
+        complaint = f"git {arguments[0]} failed in {root}: {run.stderr.decode().strip()}"
+        raise Failure(Kind.BAD_REQUEST, complaint)
+    return run.stdout

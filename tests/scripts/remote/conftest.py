@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import logging
+import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,16 +17,12 @@ import pytest
 for package in ("boto3", "moto.server", "typer"):  # of the extras bench and dev
     pytest.importorskip(package)
 
-import boto3  # noqa: E402
 from botocore.loaders import JSONFileLoader  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
-from remote.job import worker_archive  # noqa: E402
+from .fake_aws import FakeAws, Port  # noqa: E402
 
-from .fake_aws import FakeAws, Moto, Proxy  # noqa: E402
-from .program import Program, ProgramServer  # noqa: E402
-from .python_server import PythonServer  # noqa: E402
-
+SCRIPTS = Path(__file__).parents[3] / "scripts"
 PACE = {
     "POLL": 0.05,
     "STATE": 0.02,
@@ -37,55 +34,18 @@ PACE = {
     "GRACE": 60.0,
     "ATTEMPTS": 3,
 }
+# Runs hw_bench in a process of its own, which tests kill.
+PROGRAM = """\
+import json, pathlib, sys
+import hw_bench
+from remote import pace
 
-
-@pytest.fixture(autouse=True, scope="session")
-def quick_and_quiet():
-    """Makes botocore read its large models once and make equal clients once, and silences moto."""
-    load = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
-    make, made = boto3.Session.client, {}
-
-    def client(self, *arguments, config=None, **options):
-        credentials = self.get_credentials()
-        if credentials is None or credentials.method != "env":
-            # This is a dry run, whose clients have handlers of their own.
-            return make(self, *arguments, config=config, **options)
-        chosen = getattr(config, "_user_provided_options", None)
-        settings = [(key, value) for key, value in os.environ.items() if key.startswith("AWS_")]
-        key = repr((arguments, options, chosen, self.region_name, sorted(settings)))
-        if key not in made:
-            made[key] = make(self, *arguments, config=config, **options)
-        return made[key]
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(JSONFileLoader, "load_file", lambda self, path: load(path))
-        patch.setattr(boto3.Session, "client", client)
-        yield
-
-
-@pytest.fixture(scope="session")
-def moto(quick_and_quiet):
-    """Returns one moto for all tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        set_environment(patch)
-        return Moto()
-
-
-@pytest.fixture(scope="session")
-def proxy():
-    """Yields one proxy, with one port, for all tests."""
-    proxy = Proxy()
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture(scope="session")
-def python(tmp_path_factory):
-    """Yields one Python for the commands of all instances."""
-    server = PythonServer(tmp_path_factory.mktemp("python"), worker_archive())
-    yield server
-    server.close()
+root, settings, *arguments = sys.argv[1:]
+for name, value in json.loads(settings).items():
+    setattr(pace, name, value)
+hw_bench.ROOT = pathlib.Path(root)
+hw_bench.app(arguments)
+"""
 
 
 def set_environment(patch):
@@ -106,6 +66,18 @@ def set_environment(patch):
         patch.setenv(name, value)
 
 
+@pytest.fixture(scope="session")
+def port():
+    """Returns the port of the fake AWS. botocore reads its large models once for all tests."""
+    load = functools.lru_cache(maxsize=None)(JSONFileLoader().load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda self, path: load(path))
+        with pytest.MonkeyPatch.context() as of_clients:
+            set_environment(of_clients)
+            port = Port()
+        yield port
+
+
 @pytest.fixture(autouse=True)
 def dummy_environment(monkeypatch):
     """Makes tests read no files of the user and call no real AWS."""
@@ -113,12 +85,16 @@ def dummy_environment(monkeypatch):
 
 
 @pytest.fixture
-def aws(moto, proxy, python, dummy_environment, monkeypatch, tmp_path):
+def aws(port, dummy_environment, monkeypatch, tmp_path):
     """Yields a fresh AWS that boto3 finds through the environment."""
-    fake = FakeAws(moto, proxy, python, tmp_path / "aws")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    fake = FakeAws(port, tmp_path / "aws")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", port.url)
     yield fake
     fake.close()
+
+
+def git(root, *arguments):
+    subprocess.run(["git", "-C", root, *arguments], check=True)
 
 
 @pytest.fixture(scope="session")
@@ -126,14 +102,11 @@ def first_commit(tmp_path_factory):
     """Returns a repository with one commit, for copies."""
     root = tmp_path_factory.mktemp("repository")
     (root / "pyproject.toml").write_text("[project]\n")
-    for arguments in (
-        ["init", "-q", "--template="],
-        ["config", "user.name", "Tester"],
-        ["config", "user.email", "tester@example.com"],
-        ["add", "-A"],
-        ["commit", "-qm", "first"],
-    ):
-        subprocess.run(["git", "-C", root, *arguments], check=True)
+    git(root, "init", "-q", "--template=")
+    git(root, "config", "user.name", "Tester")
+    git(root, "config", "user.email", "tester@example.com")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
     return root
 
 
@@ -155,21 +128,42 @@ def hw_bench(repository, monkeypatch):
     # botocore waits up to 20 s between attempts.
     patient = SimpleNamespace(sleep=lambda seconds: None, time=time.time)
     monkeypatch.setattr("botocore.endpoint.time", patient)
-    monkeypatch.setattr("os.fsync", lambda number: None)  # takes milliseconds
     return hw_bench
 
 
 @pytest.fixture
-def call(hw_bench, aws, tmp_path):
-    """Returns a function that runs a command of hw_bench with the output folder tmp_path/out."""
+def out(tmp_path):
+    """Returns the output folder of `call` and `process`."""
+    return tmp_path / "out"
 
-    def run(command: str, *arguments: str, venv: bool = True):
-        options = ["--out", str(tmp_path / "out")]
+
+@pytest.fixture
+def call(hw_bench, aws, out):
+    """Returns a function that runs a command of hw_bench, and checks its exit code."""
+
+    def run(command: str, *arguments: str, code: int = 0, venv: bool = True):
+        options = ["--out", str(out)]
         if venv and command == "run" and "--resume" not in arguments:
             options += ["--venv", str(aws.venv)]
-        return CliRunner().invoke(hw_bench.app, [command, *options, *arguments])
+        result = CliRunner().invoke(hw_bench.app, [command, *options, *arguments])
+        assert result.exit_code == code, result.output
+        return result.output
 
     return run
+
+
+@pytest.fixture
+def gate(tmp_path, aws):
+    """Returns the file for which the accuracy set waits, after the parity set has finished."""
+    path = tmp_path / "gate"
+    aws.behave({"bench.accuracy": {"until": str(path)}})
+    return path
+
+
+@pytest.fixture
+def midway(aws, out, gate):
+    """Returns a function: whether the results of parity are here, and accuracy runs."""
+    return lambda: (out / "parity.json").exists() and "bench.accuracy" in aws.ran
 
 
 def wait_for(condition):
@@ -179,23 +173,17 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-@pytest.fixture(scope="session")
-def programs():
-    """Yields the server from which processes of hw_bench are forked."""
-    server = ProgramServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def process(aws, programs, tmp_path, repository):
+def process(aws, out, tmp_path, repository):
     """Yields a function that starts hw_bench as a process of its own."""
     started = []
 
-    def start(*arguments: str) -> Program:
-        options = ["--out", str(tmp_path / "out"), "--venv", str(aws.venv)]
-        words = ["run", *options, *arguments]
-        started.append(programs.start(words, repository, PACE, tmp_path / "output"))
+    def start(*arguments: str) -> subprocess.Popen:
+        words = ["run", "--out", str(out), "--venv", str(aws.venv), *arguments]
+        command = [sys.executable, "-c", PROGRAM, repository, json.dumps(PACE), *words]
+        environment = {**os.environ, "PYTHONPATH": f"{SCRIPTS}:{SCRIPTS.parent}"}
+        with open(tmp_path / "output", "w") as output:
+            started.append(subprocess.Popen(command, env=environment, stdout=output, stderr=output))
         return started[-1]
 
     yield start

@@ -1,4 +1,4 @@
-"""The other commands, the dry run, the exit codes, and ends that leave no time to clean up."""
+"""The dry run, the other commands, and what docs/hardware.md says of them."""
 
 from __future__ import annotations
 
@@ -6,207 +6,66 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from remote import needs
+from remote.cost import TYPES
+from remote.failure import Kind
+from remote.job import LIBRARY, OF_LIBRARY, ON_INSTANCE, size_of
 from trnfft.cli.health_checks import Check
 
-from .conftest import wait_for
-from .program import SCRIPTS
+from .conftest import SCRIPTS, wait_for
+from .fake_aws import first
 
+sweep = pytest.mark.sweep
 PARITY = "bench.parity"
-ACCURACY = "bench.accuracy"
 TWO = ("--sets", "parity,accuracy")
-DOCUMENTATION = SCRIPTS.parent / "docs" / "hardware.md"
+DOCUMENTATION = (SCRIPTS.parent / "docs" / "hardware.md").read_text()
+POLICY = json.loads(re.findall(r"```json\n(.*?)```", DOCUMENTATION, re.DOTALL)[0])
 
 
-@pytest.mark.sweep
-def test_killed_without_warning(process, call, aws, tmp_path):
-    gate = tmp_path / "gate"
-    aws.behave({ACCURACY: {"until": str(gate)}})
-    instance = aws.new_instance()
-    running = process("--instance", instance, *TWO, "--hours", "1")
-    wait_for((tmp_path / "out" / "parity.json").exists)
-    running.kill()
-    running.wait()
-    assert aws.state(instance) == "running"
-    assert aws.shutdown_time(instance) in ("+59", "+60")  # an hour and a minute, less a part
-    gate.touch()  # the job ends with nobody there
-    wait_for(lambda: not aws.background(instance))
-    aws.let_time_pass(instance)
-    again = call("run", "--resume")
-    assert again.exit_code == 0, again.output
-    assert aws.ran == [PARITY, ACCURACY]
-    assert aws.state(instance) == "stopped"
+# Following, fetching, stopping
 
 
-@pytest.mark.sweep
-def test_status_fetch_and_stop(call, aws, tmp_path):
+@sweep
+def test_status_fetch_and_stop(call, aws, out, gate):
     """After an early end of a run with --keep, the job goes on without the script."""
-    gate, out = tmp_path / "gate", tmp_path / "out"
-    aws.behave({ACCURACY: {"until": str(gate)}, PARITY: {"print": "parity was here"}})
-
-    def interrupt(request, forward):
-        os.kill(os.getpid(), signal.SIGINT)
-        return forward(request)
-
+    aws.behave({"bench.accuracy": {"until": str(gate)}, PARITY: {"print": "parity was here"}})
+    interrupt = first(lambda: os.kill(os.getpid(), signal.SIGINT))
     aws.inject("SendCommand", interrupt, "poll", skip=1)
     instance = aws.new_instance()
-    assert call("run", "--instance", instance, *TWO, "--keep").exit_code == 130
+    call("run", "--instance", instance, *TWO, "--keep", code=130)
     assert aws.state(instance) == "running" and aws.shutdown_time(instance) is None
     wait_for(lambda: len(aws.ran) == 2)
     shown = call("status")
-    assert shown.exit_code == 0, shown.output
-    assert "parity was here" in shown.output and f"instance {instance}: running" in shown.output
-    partly = call("fetch")
-    assert partly.exit_code == 1 and "accuracy running" in partly.output
+    assert "parity was here" in shown and f"instance {instance}: running" in shown
+    assert "accuracy running" in call("fetch", code=1)
     assert json.loads((out / "parity.json").read_text()) == {"from": PARITY}
     gate.touch()
     wait_for(lambda: not aws.background(instance))
-    assert call("fetch").exit_code == 0
+    call("fetch")
     assert (out / "accuracy.json").exists()
-    ended = call("stop")
-    assert ended.exit_code == 0, ended.output
+    call("stop")
     assert aws.state(instance) == "stopped"
-    assert call("stop").exit_code == 0  # nothing left to stop
-    assert "stopped" in call("status").output
+    call("stop")  # nothing left to stop
+    assert "stopped" in call("status")
 
 
-@pytest.mark.sweep
+@sweep
 @pytest.mark.parametrize("command", ["status", "fetch", "stop"])
-def test_commands_without_a_job(call, aws, command):
-    result = call(command)
-    assert result.exit_code == 2 and "holds no job.json" in result.output
+def test_commands_without_a_job(call, out, command):
+    assert "holds no job.json" in call(command, code=2)
+    out.mkdir()
+    (out / "job.json").write_text('{"job": ')
+    assert "is not a record of a job" in call(command, code=2)
 
 
-@pytest.mark.sweep
-def test_damaged_record(call, aws, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "job.json").write_text('{"job": ')
-    result = call("status")
-    assert result.exit_code == 2 and "is not a record of a job" in result.output
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("bucket", [None, "results"])
-def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, tmp_path, bucket):
-    aws.s3.create_bucket(Bucket="results")
-    options = ["--template", aws.new_template(), "--sets", "parity"]
-    options += ["--bucket", bucket] if bucket else []
-    with monkeypatch.context() as without:
-        without.delenv("AWS_ACCESS_KEY_ID")
-        without.delenv("AWS_SECRET_ACCESS_KEY")
-        rehearsed = call("run", "--dry-run", *options)
-    assert rehearsed.exit_code == 0, rehearsed.output
-    assert not aws.requests and not (tmp_path / "out").exists()
-    shown = re.findall(r"^(?:ec2|ssm|s3)\.(\w+) (\{.*\})$", rehearsed.output, re.MULTILINE)
-    assert call("run", *options).exit_code == 0
-
-    def distinct(operations):
-        """Returns each operation once, because the number of polls depends on the speed."""
-        return list(dict.fromkeys(operations))
-
-    ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
-    assert distinct(name for name, _ in shown) == distinct(ours)
-    parameters = [json.loads(text) for _, text in shown]
-    verbs = [one["Comment"].split()[1] for one in parameters if "Comment" in one]
-    commands = aws.operations("SendCommand")
-    # "put" comes where a poll was quicker than the upload of the results.
-    assert distinct(verbs) == distinct(one.verb for one in commands if one.verb != "put")
-
-
-def test_every_exit_code_is_its_own_and_documented(hw_bench):
-    from remote import failure
-
-    kinds = [
-        kind
-        for kind in vars(failure).values()
-        if isinstance(kind, type) and issubclass(kind, failure.Failure) and "code" in vars(kind)
-    ]
-    codes = [kind.code for kind in kinds]
-    assert len(set(codes)) == len(codes)
-    rows = re.findall(r"^\| (\d+) \|", DOCUMENTATION.read_text(), re.MULTILINE)
-    assert sorted(map(int, rows)) == sorted([0, *codes, 129, 130, 143])
-
-
-@pytest.mark.sweep
-def test_the_policy_in_the_documentation_allows_every_call(call, aws):
-    """The actions of the policy are those of the dry runs, and some that AWS also checks."""
-    aws.s3.create_bucket(Bucket="results")
-    text = DOCUMENTATION.read_text()
-    policies = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
-    statements = [one for policy in policies for one in policy["Statement"]]
-    allowed = {action for one in statements for action in one["Action"]}
-    needed = set()
-    for target in (["--template", "trnfft"], ["--instance", "i-1"]):
-        output = call("run", "--dry-run", *target, "--bucket", "results").output
-        needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm|s3)\.(\w+) \{", output, re.M)}
-    assert needed <= allowed
-    # ListBucket: otherwise S3 answers AccessDenied where there is no object.
-    beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters", "s3:ListBucket"}
-    assert allowed - needed == beside
-
-
-def test_the_policy_holds_launches_and_roles_to_what_is_meant():
-    """Conditions of the policy keep launches to the template, and the role to EC2."""
-    (policy,) = [
-        json.loads(block)
-        for block in re.findall(r"```json\n(.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
-    ]
-    conditions = {one["Action"][0]: one.get("Condition", {}) for one in policy["Statement"]}
-    launch = conditions["ec2:RunInstances"]
-    assert launch["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
-    assert "launch-template/" in launch["ArnLike"]["ec2:LaunchTemplate"]
-    passed = conditions["iam:PassRole"]["StringEquals"]
-    assert passed == {"iam:PassedToService": "ec2.amazonaws.com"}
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ("", []),
-        ("abc", [("a", 1), ("b", 1), ("c", 1)]),
-        ("aaab", [("a", 3), ("b", 1)]),
-        ("ababab", [("ab", 3)]),
-        ("cababaa", [("c", 1), ("ab", 2), ("a", 2)]),
-    ],
-)
-def test_folding(hw_bench, names, expected):
-    from remote.dry_run import folded
-
-    calls = [f"{name} {{}}" for name in names]
-    found = [("".join(call[0] for call in block), times) for block, times in folded(calls)]
-    assert found == expected
-
-
-def test_documented_options_exist(hw_bench):
-    from typer.main import get_command
-
-    commands = get_command(hw_bench.app).commands
-    for line in re.findall(r"scripts/hw_bench\.py (.*)", DOCUMENTATION.read_text()):
-        name, *words = line.replace("`", " ").split()
-        known = {option for one in commands[name].params for option in one.opts} | {"--help"}
-        assert {word for word in words if word.startswith("--")} <= known, line
-
-
-def test_pieces_of_the_worker_need_only_the_standard_library(hw_bench):
-    from remote.job import LIBRARY, OF_LIBRARY, ON_INSTANCE
-
-    files = [Path(SCRIPTS) / "remote" / name for name in ON_INSTANCE]
-    files += [LIBRARY / name for name in OF_LIBRARY]
-    source = "".join(file.read_text() for file in files)
-    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
-    assert imported - set(sys.stdlib_module_names) == {"remote", "nki_sim"}
-    inner = set(re.findall(r"from remote\.(\w+)", source))
-    assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
-    ours = set(re.findall(r"from nki_sim[. ](\w+)", source))
-    assert ours == {Path(name).stem for name in OF_LIBRARY}
-
-
-@pytest.mark.sweep
+@sweep
 def test_doctor(hw_bench, monkeypatch):
     found = [Check("driver", "ok", "version 2"), Check("nki", "broken", "a [placeholder]", "do")]
     monkeypatch.setattr("trnfft.cli.health_checks.neuron_checks", lambda: found)
@@ -217,12 +76,216 @@ def test_doctor(hw_bench, monkeypatch):
     assert CliRunner().invoke(hw_bench.app, ["doctor"]).exit_code == 0
 
 
-@pytest.mark.sweep
-def test_instances_without_a_neuron_core_are_refused(call, aws):
-    aws.ec2.create_launch_template(
-        LaunchTemplateName="cheap",
-        LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "t3.micro"},
-    )
-    result = call("run", "--template", "cheap", "--sets", "parity")
-    assert result.exit_code == 2 and "t3.micro has no NeuronCore" in result.output
-    assert aws.states() == []
+# The dry run
+
+
+def words(said: str) -> dict[str, str]:
+    """The rows of the last table, each as one line."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in said[said.index("What the real run needs") :].splitlines():
+        cells = [cell.strip() for cell in line.split("│")[1:-1]]
+        if len(cells) == 2:
+            name = cells[0] or name
+            found[name] = f"{found.get(name, '')} {cells[1]}".strip()
+    return found
+
+
+@sweep
+@pytest.mark.parametrize("bucket", [[], ["--bucket", "results"]], ids=["commands", "bucket"])
+def test_dry_run_shows_the_calls_of_a_run_and_makes_none(call, aws, monkeypatch, out, bucket):
+    aws.s3.create_bucket(Bucket="results")
+    options = ["--template", aws.new_template(), "--sets", "parity", *bucket]
+    with monkeypatch.context() as without:
+        without.delenv("AWS_ACCESS_KEY_ID")
+        without.delenv("AWS_SECRET_ACCESS_KEY")
+        said = call("run", "--dry-run", *options)
+    assert not aws.requests and not out.exists()
+    shown = re.findall(r"^(?:ec2|ssm|s3)\.(\w+) \{.*\}$", said, re.MULTILINE)
+    call("run", *options)
+
+    def distinct(operations):
+        """Returns each operation once, because the number of polls depends on the speed."""
+        return list(dict.fromkeys(operations))
+
+    ours = [one.operation for one in aws.requests if "presigned" not in one.operation]
+    assert distinct(shown) == distinct(ours)
+    verbs = re.findall("'Comment': 'trnfft (\\w+)'", said)
+    assert distinct(verbs) == distinct(one.verb for one in aws.operations("SendCommand"))
+
+
+@sweep
+def test_the_dry_run_says_what_the_real_run_needs(call, aws, repository):
+    said = call("run", "--dry-run", "--template", "trnfft", *TWO)
+    # Two hours, and a minute and 0.4 s in these tests, at 2.235 dollars.
+    assert "$4.51: 2.02 h" in said and "ssm.SendCommand trnfft poll x 2" in said
+    found = words(said)
+    assert found["region"] == "us-east-1, from the variable AWS_DEFAULT_REGION."
+    assert "boto3 will take the variables AWS_ACCESS_KEY_ID" in found["credentials"]
+    assert "packs it into" in found["revision"] and "1 commands" in found["revision"]
+    assert "template trnfft" in found["image"]
+    assert str(aws.venv) in found["environment"].replace(" ", "")
+    assert "12 vCPUs of a trn2.3xlarge" in found["quota"]
+    for action in ("ec2:RunInstances", "ssm:SendCommand", "iam:PassRole", "ec2:CreateTags"):
+        assert action in found["permissions"]
+    assert "s3:" not in found["permissions"]
+    assert found["time, likely"].startswith("2 min and more") and "1.5 min" in found["time, likely"]
+
+
+@sweep
+def test_the_dry_run_with_an_instance_and_a_bucket(call, aws):
+    options = ("--instance", "i-1", "--bucket", "results", "--sets", "parity")
+    found = words(call("run", "--dry-run", *options, venv=False))
+    assert "instance i-1" in found["image"]
+    assert "scripts/wheels-neuron-trn2.txt" in found["environment"]
+    assert "one upload to the bucket results" in found["revision"]
+    for action in ("ec2:StartInstances", "s3:GetObject", "s3:PutObject", "s3:ListBucket"):
+        assert action in found["permissions"]
+    assert "iam:PassRole" not in found["permissions"]
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """Writes files of the AWS command line, in an environment without credentials."""
+    for name in needs.KEYS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+    def write(config="", credentials=""):
+        (tmp_path / "config").write_text(config)
+        (tmp_path / "credentials").write_text(credentials)
+
+    return write
+
+
+@sweep
+def test_the_dry_run_says_what_the_real_run_would_refuse(call, files, repository, monkeypatch):
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    (repository / "pyproject.toml").write_text("changed")
+    found = words(call("run", "--dry-run", "--template", "trnfft"))
+    assert "There is none" in found["region"] and "exit code 2" in found["region"]
+    assert "None were found" in found["credentials"] and "exit code 4" in found["credentials"]
+    assert "1 files have changes" in found["revision"] and "exit code 2" in found["revision"]
+
+
+def test_region_and_where_it_comes_from(files, monkeypatch):
+    assert needs.region() == ("us-east-1", "the variable AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_REGION", "ap-southeast-4")
+    assert needs.region() == ("ap-southeast-4", "the variable AWS_REGION")
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    assert needs.region() == (None, "the profile 'default'")
+    files("[profile lab]\nregion = eu-north-1\n")
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    assert needs.region() == ("eu-north-1", "the profile 'lab'")
+
+
+@sweep
+@pytest.mark.parametrize(
+    ("config", "credentials", "expected"),
+    [
+        ("", "", None),
+        ("", "[default]\naws_access_key_id = a\naws_secret_access_key = b\n", "an access key"),
+        ("[default]\nrole_arn = arn:x\nsource_profile = y\n", "", "the role arn:x"),
+        ("[default]\nsso_session = lab\nsso_account_id = 1\n", "", "the AWS SSO session lab"),
+        ("[default]\ncredential_process = false\n", "", "which was not run"),
+    ],
+)
+def test_credentials_are_looked_for_on_this_machine(
+    files, monkeypatch, config, credentials, expected
+):
+    files(config, credentials)
+    found = needs.credentials()
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None and "the profile 'default'" in found and expected in found
+    for name in needs.KEYS:  # which come first
+        monkeypatch.setenv(name, "x")
+    assert needs.credentials() == "the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+# The documentation
+
+
+def test_every_exit_code_is_documented():
+    rows = re.findall(r"^\| (\d+) \|", DOCUMENTATION, re.MULTILINE)
+    assert sorted(map(int, rows)) == sorted([0, *(kind.code for kind in Kind), 129, 130, 143])
+
+
+def test_no_error_of_aws_has_two_kinds():
+    reasons = [reason for kind in Kind for reason in kind.reasons]
+    assert len(set(reasons)) == len(reasons)
+
+
+@sweep
+def test_the_policy_in_the_documentation_allows_every_call(call):
+    """The actions of the policy are those of the dry runs, and some that AWS also checks."""
+    allowed = {action for one in POLICY["Statement"] for action in one["Action"]}
+    needed = set()
+    for target in (["--template", "trnfft"], ["--instance", "i-1"]):
+        said = call("run", "--dry-run", *target, "--bucket", "results")
+        needed |= {":".join(pair) for pair in re.findall(r"^(ec2|ssm|s3)\.(\w+) \{", said, re.M)}
+    assert needed <= allowed
+    # ListBucket: otherwise S3 answers AccessDenied where there is no object.
+    beside = {"iam:PassRole", "ec2:CreateTags", "ssm:GetParameters", "s3:ListBucket"}
+    assert allowed - needed == beside
+
+
+def test_the_policy_holds_launches_and_roles_to_what_is_meant():
+    """Conditions of the policy keep launches to the template, and the role to EC2."""
+    conditions = {one["Action"][0]: one.get("Condition", {}) for one in POLICY["Statement"]}
+    launch = conditions["ec2:RunInstances"]
+    assert launch["Bool"] == {"ec2:IsLaunchTemplateResource": "true"}
+    assert "launch-template/" in launch["ArnLike"]["ec2:LaunchTemplate"]
+    passed = conditions["iam:PassRole"]["StringEquals"]
+    assert passed == {"iam:PassedToService": "ec2.amazonaws.com"}
+
+
+def test_documented_options_exist(hw_bench):
+    from typer.main import get_command
+
+    commands = get_command(hw_bench.app).commands
+    for line in re.findall(r"scripts/hw_bench\.py (.*)", DOCUMENTATION):
+        name, *rest = line.replace("`", " ").split()
+        known = {option for one in commands[name].params for option in one.opts} | {"--help"}
+        assert {word for word in rest if word.startswith("--")} <= known, line
+
+
+@sweep
+def test_prices_and_processors_are_those_of_the_documentation_and_of_ec2():
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    rows = re.findall(r"^\| (\w+\.\w+) \| \d+ \| ([\d.]+) \|.*\| ([\d-]+) \|$", DOCUMENTATION, re.M)
+    assert {(name, float(dollars), date) for name, dollars, date in rows} == {
+        (name, one.hourly, one.date) for name, one in TYPES.items()
+    }
+    for name, one in TYPES.items():
+        assert INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"] == one.vcpus
+    said = re.findall(r"(\d+) for a\s(trn\S+\w)", DOCUMENTATION)
+    assert said and all(TYPES[name].vcpus == int(count) for count, name in said)
+
+
+@sweep
+def test_the_documentation_has_the_size_of_the_revision():
+    """Within a quarter of what git packs today."""
+    command = ["git", "-C", SCRIPTS.parent, "archive", "--format=tar.gz", "HEAD"]
+    archive = subprocess.run(command, capture_output=True)
+    if archive.returncode:
+        pytest.skip("this folder is no repository of git")
+    (said,) = re.findall(r"about ([\d.]+) MB", DOCUMENTATION)
+    assert float(said) == pytest.approx(len(archive.stdout) / 1e6, rel=0.25)
+    assert size_of(len(archive.stdout)).endswith("MB")
+
+
+def test_pieces_of_the_worker_need_only_the_standard_library():
+    files = [Path(SCRIPTS) / "remote" / name for name in ON_INSTANCE]
+    files += [LIBRARY / name for name in OF_LIBRARY]
+    source = "".join(file.read_text() for file in files)
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", source, re.MULTILINE))
+    assert imported - set(sys.stdlib_module_names) == {"remote", "nki_sim"}
+    inner = set(re.findall(r"from remote\.(\w+)", source))
+    assert {f"{name}.py" for name in inner} <= set(ON_INSTANCE)
+    ours = set(re.findall(r"from nki_sim[. ](\w+)", source))
+    assert ours == {Path(name).stem for name in OF_LIBRARY}

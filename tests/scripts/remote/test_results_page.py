@@ -55,21 +55,19 @@ def simulator(monkeypatch, results):
 
 
 @pytest.mark.sweep
-def test_a_run_writes_the_page(call, aws, results, simulator, tmp_path):
+def test_a_run_writes_the_page(call, aws, results, simulator, out):
     aws.behave(
         {
             "bench.run": {"content": results.measured, "print": "a line of the log"},
             "bench.parity": {"content": results.parity},
         }
     )
-    result = call("run", "--template", aws.new_template(), "--sets", "parity,benchmarks")
-    assert result.exit_code == 0, result.output
-    out = tmp_path / "out"
+    said = call("run", "--template", aws.new_template(), "--sets", "parity,benchmarks")
     ((command, degree),) = simulator
     assert command[1:4] == ["-m", "bench.run", "--backend"] and degree == "2"
     assert command[command.index("--target") + 1] == "trn2"
-    assert result.output.index(" is terminated") < result.output.index("modelling the cases")
-    assert f"page of results: {out / 'page.html'}" in result.output
+    assert said.index(" is shutting-down") < said.index("modelling the cases")
+    assert f"page of results: {out / 'page.html'}" in said
     html = (out / "page.html").read_text("utf-8")
     assert "<title>trnfft on trn1.2xlarge</title>" in html  # of the template
     for part in ("fft 256, batch 1", "2 of 2", "run.log", "benchmarks.log", "a line of the log"):
@@ -78,53 +76,52 @@ def test_a_run_writes_the_page(call, aws, results, simulator, tmp_path):
 
 
 @pytest.mark.sweep
-def test_the_page_of_a_run_that_failed(call, aws, results, simulator, tmp_path):
+def test_the_page_of_a_run_that_failed(call, aws, results, simulator, out):
     aws.behave({"bench.run": {"content": results.measured, "exit": 1}})
-    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
-    assert result.exit_code == 1
-    assert "exit code 1" in (tmp_path / "out" / "page.html").read_text("utf-8")
-    (tmp_path / "out" / "page.html").unlink()
-    assert call("fetch").exit_code == 1
-    assert (tmp_path / "out" / "page.html").exists()
+    call("run", "--instance", aws.new_instance(), "--sets", "benchmarks", code=1)
+    assert "exit code 1" in (out / "page.html").read_text("utf-8")
+    (out / "page.html").unlink()
+    call("fetch", code=1)
+    assert (out / "page.html").exists()
     assert len(simulator) == 1  # its results were there
 
 
 @pytest.mark.sweep
-def test_a_page_that_cannot_be_made_is_no_failure(call, aws, results, simulator, tmp_path):
+def test_a_page_that_cannot_be_made_is_no_failure(call, aws, results, simulator, out):
     damaged = json.dumps({**json.loads(results.measured), "rows": [{"case": 3}]})
     aws.behave({"bench.run": {"content": damaged}})
-    result = call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
-    assert result.exit_code == 0, result.output
-    html = (tmp_path / "out" / "page.html").read_text("utf-8")
+    call("run", "--instance", aws.new_instance(), "--sets", "benchmarks")
+    html = (out / "page.html").read_text("utf-8")
     assert "benchmarks.json holds no results" in html  # beside what was modelled
-    (tmp_path / "out" / "modelled.json").unlink()
+    (out / "modelled.json").unlink()
     said = []
-    assert page.write_page(tmp_path / "out", said.append, with_model=False) is None
+    page.write_page(out, said.append, with_model=False)
     assert "there is no page of the results" in said[0] and "python -m bench.page" in said[0]
 
 
-@pytest.mark.sweep
-def test_modelling_can_be_interrupted(monkeypatch, results, tmp_path):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
+def interrupted(*arguments, **options):
+    raise KeyboardInterrupt
 
-    monkeypatch.setattr(page, "subprocess", SimpleNamespace(run=interrupted))
+
+def failed(*arguments, **options):
+    return SimpleNamespace(returncode=2, stderr="first\nargument '--target' is wrong\n")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    ("run", "complaint"),
+    [
+        (interrupted, "bench.run was interrupted; the page has no modelled times of its cases"),
+        (failed, "bench.run could not model the cases: argument '--target' is wrong"),
+    ],
+)
+def test_a_page_without_modelled_times_says_why(monkeypatch, results, tmp_path, run, complaint):
+    monkeypatch.setattr(page, "subprocess", SimpleNamespace(run=run))
     (tmp_path / "benchmarks.json").write_text(results.measured)
     said = []
-    assert page.write_page(tmp_path, said.append) == tmp_path / "page.html"
-    assert "was interrupted" in said[1]
+    page.write_page(tmp_path, said.append)
+    assert said[1] == complaint
     assert "No file has modelled times" in (tmp_path / "page.html").read_text("utf-8")
-
-
-@pytest.mark.sweep
-def test_modelling_that_fails_says_why(monkeypatch, results, tmp_path):
-    failed = SimpleNamespace(returncode=2, stderr="first\nargument '--target' is wrong\n")
-    run = SimpleNamespace(run=lambda *arguments, **options: failed)
-    monkeypatch.setattr(page, "subprocess", run)
-    (tmp_path / "benchmarks.json").write_text(results.measured)
-    said = []
-    assert page.write_page(tmp_path, said.append)
-    assert said[1] == "bench.run could not model the cases: argument '--target' is wrong"
 
 
 @pytest.mark.sweep
