@@ -200,6 +200,9 @@ class RealPlanes:
         numbers = held * self.down.radix * columns
         numbers += sum(table.shape[1] for table in self.in_hbm)
         self.is_little = 4 * numbers <= _DMA_WRITTEN
+        self.identity = sbuf((PARTITIONS, PARTITIONS))
+        self.cosines = list[Tensor]()  # tables of the first product, in SBUF
+        self.later = list[Tensor]()  # J, and the tables of the second product
 
     def setup(self) -> None:
         """Load tables, those of the second axis only if no rows are on their way."""
@@ -210,8 +213,8 @@ class RealPlanes:
     def _load_later(self) -> None:
         """Load what the first product does not need, which comes after the first plane's rows."""
         if not self.later:
-            self.identity = load_identity()
-            self.reversal, *self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
+            load_identity(tile=self.identity)
+            self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
 
     def _loaded(self, tables: Sequence[Tensor]) -> list[Tensor]:
         """Load tables; a few stay where DMA wrote them, which is quicker."""
@@ -309,7 +312,7 @@ class RealPlanes:
         for part in range(2):
             first = self.along.column(residue, part)
             bank = psum((end - low, self.down.half))
-            for index, (x, table) in enumerate(zip(state, self.later, strict=True)):
+            for index, (x, table) in enumerate(zip(state, self.later[1:], strict=True)):
                 stationary = table[:, first + low : first + end]
                 multiply(bank, stationary, x[:, residue, part], index > 0)
             banks.append(bank)
@@ -352,7 +355,7 @@ class RealPlanes:
         nisa.nc_matmul(
             dst=bank[:, place : place + last - first],
             stationary=data,
-            moving=self.reversal[0 : data.shape[0], column : column + last - first],
+            moving=self.later[0][0 : data.shape[0], column : column + last - first],
             is_moving_onezero=True,
             accumulate=False,
         )
@@ -366,7 +369,7 @@ class RealPlanes:
             bank = psum(moving.shape)
             nisa.nc_matmul(
                 dst=bank,
-                stationary=self.reversal[0:count, PARTITIONS - count :],
+                stationary=self.later[0][0:count, PARTITIONS - count :],
                 moving=moving,
                 is_stationary_onezero=True,
                 accumulate=False,
