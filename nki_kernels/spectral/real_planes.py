@@ -58,7 +58,7 @@ from ..launch import Rows, for_rows, singles
 from ..nd.resident_products import Piece, Ring, lines
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, Task, early
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
@@ -103,7 +103,7 @@ class Axis:
         """Return the first column in tables of a residue and of its cosines or its sines."""
         return 2 * residue * self.kept(0) + part * self.kept(residue)
 
-    def matrices(self, scale: float) -> list[np.ndarray[Any, Any]]:
+    def matrices(self, scale: float) -> list[Array]:
         """Return a table [point, (residue, part, frequency)] for each chunk."""
         frequencies = [np.arange(first, self.half, self.radix) for first in range(self.radix)]
         point, found = np.arange(self.points)[:, None], []
@@ -131,9 +131,7 @@ def check_shape(rows: int, columns: int) -> str:
     return ""
 
 
-def real_planes_tables(
-    rows: int, columns: int, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+def real_planes_tables(rows: int, columns: int, scale: float = 1.0) -> tuple[Array, ...]:
     """Return the tables of ``real_planes``, computed in float64 and rounded once.
 
     The first is J [128, 128]. Then follows a table for each chunk of rows s, [s, 2 (S // 2 + 1)],
@@ -146,9 +144,6 @@ def real_planes_tables(
 
     Returns:
         float32 arrays.
-
-    Raises:
-        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -156,7 +151,7 @@ def real_planes_tables(
     return reversal, *Axis(rows).matrices(scale), *Axis(columns).matrices(1.0)
 
 
-def real_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
+def real_planes_specs(rows: int, columns: int) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``real_planes_tables(rows, columns, ...)``."""
     reversal = table_spec((PARTITIONS, PARTITIONS))
     return reversal, *Axis(rows).specs(), *Axis(columns).specs()

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
@@ -106,7 +105,7 @@ class Convolution:
         fitting = transforms.most_samples(self.weight, source.shape[0], keep is not None)
         self.most = max(1, min(PARTITIONS, fitting))
 
-    def split(self, base: Any, first: int, count: int) -> list[Rows]:
+    def split(self, base: object, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
         found = cuts(first, first + count, -(-count // self.most))
         return [Rows(base, low, 1, end - low) for low, end in found]
