@@ -45,25 +45,14 @@ from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, row_tile
-from .mixing import Mixed
+from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, turn
 from .row_memory import Held, most_samples
 from .row_tiles import RowTile, RowTiles, sum_of
-from .sample_transforms import Analysis, Synthesis, Transforms
+from .sample_transforms import Analysis, Synthesis
 
 _LOADED = 2048  # numbers of a row that are loaded at a time
 _STORED = 1024  # numbers of a partition that are stored at a time
-
-
-def transforms(
-    layer: Layer, source: Tensor, target: Tensor, balance: Balance, identity: Tensor
-) -> Transforms:
-    """Return the transforms of lines."""
-    analysis = LineAnalysis(layer, source, balance, identity)
-    synthesis = LineSynthesis(layer, target, balance, identity)
-    return Transforms(
-        analysis, synthesis, partial(most_samples, analysis.held_bytes, synthesis.held)
-    )
 
 
 class LineAnalysis(Analysis):
@@ -217,6 +206,10 @@ class LineSynthesis(Synthesis):
             turned=4 * at.units * (at.of_unit * chunks_of_sample * self.rows + pieces * PARTITIONS),
             results=4 * results * min(self.layer.lengths[0], _STORED),
         )
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once."""
+        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
 
     def close(self) -> None:
         """Let go of the spectra of a block."""

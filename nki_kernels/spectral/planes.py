@@ -41,11 +41,11 @@ from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, Operand, Piece, chunks, row_tile
-from .mixing import Mixed
+from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
 from .row_memory import Held, most_samples
 from .row_tiles import RowTile, RowTiles, sum_of
-from .sample_transforms import Analysis, Synthesis, Transforms
+from .sample_transforms import Analysis, Synthesis
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
@@ -55,17 +55,6 @@ _QUAD = 4  # lines that lie side by side: engines read at full speed up to 16 by
 _STORED = 1024  # numbers of a plane that are stored at a time
 _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
-
-
-def transforms(
-    layer: Layer, source: Tensor, target: Tensor, balance: Balance, identity: Tensor
-) -> Transforms:
-    """Return the transforms of planes."""
-    analysis = PlaneAnalysis(layer, source, balance, identity)
-    synthesis = PlaneSynthesis(layer, target, balance, identity)
-    return Transforms(
-        analysis, synthesis, partial(most_samples, analysis.held_bytes, synthesis.held)
-    )
 
 
 class PlaneAnalysis(Analysis):
@@ -290,6 +279,10 @@ class PlaneSynthesis(Synthesis):
             turned=8 * padded * self.groups,
             results=2 * 4 * (lines * columns_of(columns) + stored),  # of two transforms
         )
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once."""
+        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
 
     def close(self) -> None:
         """Let go of the spectra of a block."""

@@ -8,8 +8,7 @@ through both, one block after the other, so that what a block holds is let go be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from nki_sim.hardware import PARTITIONS
@@ -36,7 +35,7 @@ class Analysis(Protocol):
     """From samples in HBM to spectra [(half, part, i), b, f] in SBUF.
 
     identity: SBUF [128, 128], with which runs are transposed. first: the jobs of the loader that
-    come before all others.
+    come before all others. work_bytes: those a partition of what lives only while spectra are made.
     """
 
     layer: Layer
@@ -45,12 +44,17 @@ class Analysis(Protocol):
     modes: Modes
     spectra: Spectra
     first: int
+    work_bytes: int
 
     def __init__(self, layer: Layer, balance: Balance, identity: Tensor) -> None:
         self.layer, self.balance, self.identity = layer, balance, identity
         self.modes = modes_of(layer)
         self.spectra = Spectra(layer, self.modes, balance)
-        self.first = 0
+        self.first = self.work_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of rows, of what lies between their transforms, and of tables."""
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables into spectra, HBM, that of the last axis first."""
@@ -85,6 +89,12 @@ class Synthesis(Protocol):
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables back, HBM, that of the last axis first."""
 
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once, beside a weight.
+
+        keeps: whether spectra are stored, too.
+        """
+
     def open(self, batch: int) -> None:
         """Begin a block of so many samples."""
 
@@ -103,16 +113,3 @@ class Synthesis(Protocol):
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
-
-
-@dataclass(frozen=True)
-class Transforms:
-    """Both transforms of a launch.
-
-    most_samples: returns how many samples of a batch fit into SBUF at once beside a weight, from
-    the weight, the size of the batch, and whether the spectra are stored, too.
-    """
-
-    analysis: Analysis
-    synthesis: Synthesis
-    most_samples: Callable[[Weight, int, bool], int]

@@ -36,11 +36,21 @@ from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
-from . import lines, planes, volumes
 from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer, check_layer
+from .lines import LineAnalysis, LineSynthesis
 from .mixing import Mixing, Weight
+from .planes import PlaneAnalysis, PlaneSynthesis
+from .sample_transforms import Analysis, Synthesis
+from .volumes import VolumeAnalysis, VolumeSynthesis
+
+# By the number of axes.
+_TRANSFORMS = (
+    (LineAnalysis, LineSynthesis),
+    (PlaneAnalysis, PlaneSynthesis),
+    (VolumeAnalysis, VolumeSynthesis),
+)
 
 
 @nki.jit
@@ -96,13 +106,14 @@ class Convolution:
         check_tables(tables, 2 * len(layer.lengths))
         self.balance, self.loader = Balance(), Loader(layer.dtype)
         self.identity = sbuf((PARTITIONS, PARTITIONS), layer.dtype)
-        axes = (lines, planes, volumes)[len(layer.lengths) - 1]
-        transforms = axes.transforms(layer, source, target, self.balance, self.identity)
-        self.analysis, self.synthesis = transforms.analysis, transforms.synthesis
+        analysis, synthesis = _TRANSFORMS[len(layer.lengths) - 1]
+        self.analysis: Analysis = analysis(layer, source, self.balance, self.identity)
+        self.synthesis: Synthesis = synthesis(layer, target, self.balance, self.identity)
         self.weight = Weight(weight, self.analysis.modes, layer, is_adjoint, self.loader)
         self.keep = keep
         self.running = 0  # blocks that are on their way
-        fitting = transforms.most_samples(self.weight, source.shape[0], keep is not None)
+        batch, keeps = source.shape[0], keep is not None
+        fitting = self.synthesis.most_samples(self.analysis, self.weight, batch, keeps)
         self.most = max(1, min(PARTITIONS, fitting))
 
     def split(self, base: object, first: int, count: int) -> list[Rows]:

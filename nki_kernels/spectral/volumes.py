@@ -62,7 +62,7 @@ from .layer import Layer, chunks, row_tile, slot
 from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, slack, turn
 from .row_tiles import RowTile
-from .sample_transforms import Analysis, Synthesis, Transforms
+from .sample_transforms import Analysis, Synthesis
 
 _OTHERS = 40 << 10  # bytes a partition of planes, tables, and transposed runs
 LONGEST = PARTITIONS  # points along an axis that fit
@@ -73,15 +73,6 @@ _BETWEEN = 32 << 10  # bytes a partition of samples between the last two transfo
 _STATES = 24 << 10  # bytes a partition up to which the sums over l of two units are held
 _SPREAD = 6 << 10  # bytes a partition of spectra that DMA moves together
 _RUNS = 8  # runs that are transposed in a task
-
-
-def transforms(
-    layer: Layer, source: Tensor, target: Tensor, balance: Balance, identity: Tensor
-) -> Transforms:
-    """Return the transforms of volumes."""
-    analysis = VolumeAnalysis(layer, source, balance, identity)
-    synthesis = VolumeSynthesis(layer, target, balance, identity)
-    return Transforms(analysis, synthesis, partial(_most_samples, analysis, synthesis))
 
 
 class Slabs:
@@ -179,6 +170,11 @@ class VolumeAnalysis(Analysis):
         self.middle = _blocks(loader, first, self.slabs.channels)
         self.closing = _blocks(loader, second, self.groups[0][1])
         self.needed = loader.asked
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of planes, of what lies between their transforms, and of tables."""
+        return _OTHERS + 8 * self.size
 
     def groups_of(self, rows: Rows) -> list[Group]:
         """Return the samples of a block in groups."""
@@ -335,21 +331,6 @@ class VolumeAnalysis(Analysis):
         return bank
 
 
-def _most_samples(
-    analysis: VolumeAnalysis, synthesis: VolumeSynthesis, weight: Weight, batch: int, keeps: bool
-) -> int:
-    """Return how many samples fit into SBUF at once, which may be more than there are."""
-    del batch, keeps
-    free = chip.core().sbuf_partition_bytes - weight.held_bytes - _OTHERS - 8 * analysis.size
-    spectra = 4 * analysis.modes.each * analysis.modes.inner * len(analysis.spectra.over)
-    mixed = synthesis.sample_bytes
-    return min(
-        (free - analysis.work_bytes) // spectra,
-        free // (spectra + mixed),
-        (free - synthesis.work_bytes) // mixed,
-    )
-
-
 def _blocks(loader: Loader, tables: Tensor, count: int) -> list[Tensor]:
     """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
     _, size, columns = tables.shape
@@ -398,6 +379,18 @@ class VolumeSynthesis(Synthesis):
         self.opening = list[Tensor]()  # along h, cosines and sines
         self.middle = list[Tensor]()  # along d, cosines and sines
         self.closing = list[Tensor]()  # along w, one
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples fit into SBUF at once, which may be more than there are."""
+        del batch, keeps
+        free = chip.core().sbuf_partition_bytes - weight.held_bytes - analysis.held_bytes
+        spectra = 4 * analysis.modes.each * analysis.modes.inner * len(analysis.spectra.over)
+        mixed = self.sample_bytes
+        return min(
+            (free - analysis.work_bytes) // spectra,
+            free // (spectra + mixed),
+            (free - self.work_bytes) // mixed,
+        )
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
