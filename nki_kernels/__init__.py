@@ -2,8 +2,3 @@
 
 The simulator in which they run without a chip is the package nki_sim.
 """
-
-from .moved import answer
-
-if __name__ == "nki_kernels":  # and not a copy of this package in another one
-    answer()

@@ -41,7 +41,7 @@ def hbm(shape: Sequence[int]) -> Tensor:
     return nl.ndarray(tuple(shape), dtype=nl.float32, buffer=nl.shared_hbm)  # type: ignore[no-any-return]
 
 
-def transfer(dst: Tensor, src: Tensor, base: Any = None) -> None:
+def transfer(dst: Tensor, src: Tensor, base: object = None) -> None:
     """Copy between HBM and SBUF by DMA.
 
     base: the register in an address, or None. Without one the host writes the descriptors.

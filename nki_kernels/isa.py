@@ -4,7 +4,7 @@ Kernels use the names ``nki``, ``nl`` and ``nisa`` of this module. ``REAL_NKI`` 
 are those of the real package. ``nisa`` can count instructions (counting.py). The package ``nki`` on
 the public index is a placeholder, in place of which the simulator is used. With the environment
 variable TRNFFT_SIMULATOR=1 the simulator is always used. Only AWS's index has the real package;
-`neuron_packages` says how to install it.
+`nki_sim.neuron_packages` says how to install it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import importlib
 from typing import Any
 
 from nki_sim.installed_nki import COPIES, real_nki
-from nki_sim.neuron_packages import how_to_install
 
 from .counting import CountedIsa
 from .twin import twin
@@ -36,12 +35,3 @@ else:
     nki = _modules["nki"]
     nl = _modules["nki.language"]
     nisa = CountedIsa(_modules["nki.isa"])
-
-
-def require_real_nki() -> None:
-    """Raises ImportError, which says how to install it, unless the real ``nki`` is installed."""
-    if not REAL_NKI:
-        raise ImportError(
-            "the real nki package is not installed (the package on the public index is an empty "
-            f"placeholder). To install it: {how_to_install('nki', 'neuronx-cc')}"
-        )

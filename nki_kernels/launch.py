@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from nki_sim.hardware import PARTITIONS
 
@@ -63,14 +63,14 @@ class Share:
 class Rows:
     """Rows of one block, which lie on partitions one after the other."""
 
-    base: Any  # register with the row at which a device loop's iteration begins, or None
+    base: object  # register with the row at which a device loop's iteration begins, or None
     first: int  # the block's first row, counted from the base
     partitions: int  # number of partitions that hold rows
     each: int  # rows of a partition
 
 
 # A way to cut ``count`` rows from ``first`` on, counted from a base, into blocks.
-Split = Callable[[Any, int, int], Sequence[Rows]]
+Split = Callable[[object, int, int], Sequence[Rows]]
 
 
 class Work(Protocol):
@@ -111,10 +111,10 @@ def for_rows(
     """
     share = share_rows(batch, most, work, split, times)
 
-    def blocks(base: Any, first: int, count: int) -> Iterator[Block]:
+    def blocks(base: object, first: int, count: int) -> Iterator[Block]:
         return (work.block(rows, number) for number, rows in enumerate(split(base, first, count)))
 
-    def body(row: Any) -> None:
+    def body(row: object) -> None:
         _run(blocks(row, 0, share.step), order)
 
     if share.trips > 0:
@@ -140,7 +140,6 @@ def _load_constants(work: Work, blocks: Sequence[Rows]) -> None:
 
 
 def _run(blocks: Iterator[Block], order: Order | None) -> None:
-    """Issue blocks in their order."""
     pipeline(_items(blocks, order), 2 if order is None else order.begun)
 
 
@@ -202,7 +201,7 @@ def on_partitions(each: int, together: int = 2) -> Split:
     return lambda base, first, count: ramped(blocks_of(base, first, count, each), together)
 
 
-def blocks_of(base: Any, first: int, count: int, most: int) -> list[Rows]:
+def blocks_of(base: object, first: int, count: int, most: int) -> list[Rows]:
     """Return ``count`` rows as blocks of up to 128 partitions with up to ``most`` rows each.
 
     The last rows are one block where they divide evenly, else a block of 128 partitions and one
@@ -238,12 +237,12 @@ def ramped(blocks: Sequence[Rows], together: int) -> list[Rows]:
     return found
 
 
-def whole(base: Any, first: int, count: int) -> list[Rows]:
+def whole(base: object, first: int, count: int) -> list[Rows]:
     """Return all rows as one block."""
     return [Rows(base, first, 1, count)] if count > 0 else []
 
 
-def singles(base: Any, first: int, count: int) -> list[Rows]:
+def singles(base: object, first: int, count: int) -> list[Rows]:
     """Return each row as a block."""
     return [Rows(base, row, 1, 1) for row in range(first, first + count)]
 

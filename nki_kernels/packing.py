@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from .arguments import are_positive
+from .table_terms import Array
 
 _ALIGNED = 128  # numbers of which a table's place is a multiple
 _LONG = 1024  # numbers of a row, from which on it is loaded in pieces
 _GAP = 16  # numbers between such rows
 
 
-def pack(tables: Any) -> tuple[np.ndarray[Any, Any], Any]:
+def pack(tables: Any) -> tuple[Array, Any]:
     """Pack arrays into one array [L], and return the place of each array in it.
 
     Args:

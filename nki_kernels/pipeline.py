@@ -253,5 +253,4 @@ def pipeline(items: Iterable[Item], depth: int = 2) -> None:
 
 
 def _task_count(items: Iterable[Task | Single | After]) -> int:
-    """Return how many tasks there are."""
     return sum(not isinstance(item, After) for item in items)

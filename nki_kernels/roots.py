@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 
-def roots(exponents: Any, n: int, inverse: bool = False) -> Any:
+def roots(exponents: np.ndarray[Any, Any], n: int, inverse: bool = False) -> np.ndarray[Any, Any]:
     """Return exp(-+2 pi i exponents / n), complex128.
 
     exponents: integers, which are reduced exactly. inverse: the sign of the exponent, True for

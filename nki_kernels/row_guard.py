@@ -38,10 +38,10 @@ _SHORT = 128  # numbers of a row, up to which several rows are squared at once
 class Guard(nl.NKIObject):
     """Rows that are checked step by step, so that other work of the engines goes on in between."""
 
-    data: Any  # SBUF [P, rows, parts, n]
+    data: Tensor  # SBUF [P, rows, parts, n]
     limit: float  # the largest S of a good row
-    pieces: Any  # list of Piece
-    partial: Any  # float32 [P, pieces or rows]: sums that make up S
+    pieces: list[Piece]
+    partial: Tensor  # float32 [P, pieces or rows]: sums that make up S
     step: int  # the next step
     good: Any = None  # uint8 [P, rows]
     marks: Any = None  # float32 [P, rows]
@@ -63,7 +63,7 @@ def prepare_guard() -> None:
     nisa.activation(dst=number, op=nl.square, data=number)
 
 
-def set_rows_aside(data: Any, growth: float) -> Any:
+def set_rows_aside(data: Tensor, growth: float) -> Tensor:
     """Write zeros to bad rows of SBUF [P, rows, n] or [P, rows, parts, n].
 
     growth: N of the transform that follows, or the square of the factor by which it may enlarge a
@@ -74,12 +74,12 @@ def set_rows_aside(data: Any, growth: float) -> Any:
     return guard.marks
 
 
-def begin_guard(data: Any, growth: float) -> Guard:
+def begin_guard(data: Tensor, growth: float) -> Guard:
     """Begin ``set_rows_aside``, to be carried out in steps by ``advance_guard``."""
     if len(data.shape) == 3:
         data = data.expand_dim(2)
     partitions, rows, parts, n = data.shape
-    pieces: Any = []
+    pieces: list[Piece] = []
     if parts * n <= _SHORT:
         together = max(1, _CHUNK // (parts * n))
         for row in range(0, rows, together):
@@ -226,7 +226,7 @@ def overwrite_piece(guard: Guard, piece: Piece) -> None:
     nisa.tensor_copy_predicated(dst=data, src=0.0, predicate=repeated, reverse_pred=True)
 
 
-def marks_of(good: Any) -> Any:
+def marks_of(good: Tensor) -> Tensor:
     """Return 0 where ``good`` is 1, and NaN, infinity less infinity, where it is 0."""
     marks = nl.ndarray(good.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_scalar(

@@ -3,6 +3,9 @@
 A table has float32 or bfloat16 numbers. A refined table is a pair of bfloat16 tables, the rounded
 table and what rounding lost. The data that is multiplied by it is split in the same way, and the
 product of both is a sum of three products.
+
+Each kernel has a function that computes its tables, whose name ends with ``_tables`` or
+``_matrix``. It raises ValueError for a length, a shape or radices that the kernel does not accept.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ from .engines import evacuate, sbuf
 from .isa import nisa, nl
 from .tensor import Tensor
 
+Array = np.ndarray[Any, Any]
+TableSpec = tuple[tuple[int, ...], str]  # the shape and the dtype of a table
+
 # The pairs of terms (data, table) that are multiplied: high by high, and high by each low. Low by
 # low is smaller than the rounding of either. Where both have one term, only the first pair is used.
 PAIRS = ((0, 0), (0, 1), (1, 0))
 
 
-def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.ndarray[Any, Any]:
+def rounded_table(table: Array, dtype: str, refined: bool) -> Array:
     """Return ``table`` in float32 or bfloat16.
 
     refined: return [2, ...], the rounded table and what rounding lost.
@@ -37,7 +43,7 @@ def rounded_table(table: np.ndarray[Any, Any], dtype: str, refined: bool) -> np.
     return np.stack([high, (table - high.astype(np.float64)).astype(high.dtype)])
 
 
-def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> Any:
+def table_spec(shape: tuple[int, ...], dtype: str = "float32", refined: bool = False) -> TableSpec:
     """Return the (shape, dtype) of ``rounded_table(table, dtype, refined)`` for a table's shape."""
     return ((2, *shape) if refined else shape), dtype
 

@@ -43,7 +43,7 @@ class Tensor(Protocol):
         pattern: Sequence[Sequence[int]],
         offset: int = 0,
         *,
-        scalar_offset: Any = None,
+        scalar_offset: object = None,
         indirect_dim: int = 0,
     ) -> Tensor:
         """Returns a view of a whole tensor by [stride, count] of each dimension."""

@@ -51,7 +51,7 @@ from ..isa import nki, nl
 from ..launch import meet
 from ..packing import unpack
 from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 from .circulant_areas import (
@@ -88,7 +88,7 @@ class Layout:
     of_output: int  # pieces into which rows of y are cut
 
 
-def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def block_circulant_tables(k: int) -> tuple[Array, Array]:
     """Return the transform of real blocks to slots, and its inverse.
 
     Rows and columns of spectra are (block, part, slot), for a slab of g blocks.
@@ -98,9 +98,6 @@ def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
     Returns:
         Two float32 arrays, [gk, g 2h] and [g 2h, gk].
-
-    Raises:
-        ValueError: k is out of range.
     """
     if not 1 <= k <= MAX_BLOCK:
         raise ValueError(f"k = {k}: block circulant kernels accept blocks of 1 to {MAX_BLOCK}")
@@ -113,7 +110,7 @@ def block_circulant_tables(k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
     return np.kron(copies, there.reshape(k, -1)), np.kron(copies, back)
 
 
-def block_circulant_specs(k: int) -> tuple[Any, Any]:
+def block_circulant_specs(k: int) -> tuple[TableSpec, TableSpec]:
     """Return the (shape, dtype) of each of ``block_circulant_tables(k)``."""
     g = blocks_together(k)
     shape = g * k, g * spectrum_rows(k)
@@ -125,7 +122,7 @@ def spectra_shape(blocks: int, k: int, rows: int) -> tuple[int, int, int]:
     return blocks, spectrum_rows(k), row_pitch(rows)
 
 
-def product_masks(q: int, side: int) -> np.ndarray[Any, Any]:
+def product_masks(q: int, side: int) -> Array:
     """Return signs that turn spectra of the weight into matrices, float32 [128, 2, 1 + side, 2].
 
     The first axis has the rows (u, part, block) of a product. The second axis has a mask for whole
@@ -146,7 +143,7 @@ def product_masks(q: int, side: int) -> np.ndarray[Any, Any]:
     return masks
 
 
-def masks_spec(side: int) -> Any:
+def masks_spec(side: int) -> TableSpec:
     """Return the (shape, dtype) of ``product_masks(q, side)``."""
     return table_spec((PARTITIONS, 2, 1 + side, 2))
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from ..arguments import check_dimensions, rows_and_length, two_of
 from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
@@ -52,6 +51,7 @@ from ..real.real_stockham_tables import (
     real_stockham_specs,
     real_stockham_tables,
 )
+from ..table_terms import Array, TableSpec
 from ..tensor import Tensor
 
 MAX_LENGTH = 5120
@@ -59,7 +59,7 @@ _LONG = 4096  # numbers of a partition's rows, from which a ring has one tile
 _CHUNK = 2048  # numbers a partition that are multiplied at a time
 
 
-def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
+def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Array, ...]:
     """Return the tables of ``convolve_rows``, float32.
 
     They are real_stockham's tables, then its inverse's, which contain 1/N.
@@ -70,9 +70,6 @@ def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the radices do not multiply to n, or n or a radix is too large.
     """
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: convolutions in SBUF accept lengths up to {MAX_LENGTH}")
@@ -80,7 +77,7 @@ def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Any, ...]:
     return *forward, *inverse_real_stockham_tables(n, radices, True, 1.0 / n)
 
 
-def convolution_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def convolution_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``convolution_tables(n, radices)``."""
     return *real_stockham_specs(radices), *inverse_real_stockham_specs(radices)
 

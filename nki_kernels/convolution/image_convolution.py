@@ -61,6 +61,7 @@ from ..nd.strided_stockham import (
 )
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Item, Order, Task
+from ..table_terms import Array, TableSpec
 from ..tables import load_tables
 from ..tensor import Tensor
 
@@ -74,7 +75,7 @@ _FILTER = 1024  # numbers of each part of a filter that are loaded at a time
 _ROOM = 1536, 5120
 
 
-def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any], ...]:
+def column_tables(m: int, radices: tuple[int, int]) -> tuple[Array, ...]:
     """Return the tables of the pass along columns: two stages forward, two back, with 1/M.
 
     Their shapes are [2 g r, 2 g r], [2 q', r, P], [2 q', r, 2 q'] and [2 g r, P'], with g slabs as
@@ -87,9 +88,6 @@ def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any
 
     Returns:
         Four float32 arrays.
-
-    Raises:
-        ValueError: the radices do not fit.
     """
     if len(radices) != 2:
         raise ValueError(f"radices {radices}: must be two with the product m = {m}")
@@ -101,7 +99,7 @@ def column_tables(m: int, radices: tuple[int, int]) -> tuple[np.ndarray[Any, Any
     return opening, closing, np.ascontiguousarray(reopening), restoring
 
 
-def column_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def column_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``column_tables(m, radices)``."""
     opening, closing = strided_stockham_specs(radices)
     (size, _), dtype = opening
@@ -127,7 +125,7 @@ def column_work(radices: tuple[int, int]) -> float:
     return 2 / filled + 32 / left
 
 
-def stage_order(m: int, radices: tuple[int, int]) -> np.ndarray[Any, Any]:
+def stage_order(m: int, radices: tuple[int, int]) -> Array:
     """Return the frequency at each position of a column's spectrum, int64 [m]."""
     radix, left = radices
     return np.arange(m).reshape(left, radix).T.reshape(-1)

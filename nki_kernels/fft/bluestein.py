@@ -48,10 +48,10 @@ from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
 from ..isa import nki
 from ..launch import HbmRows
 from ..packing import unpack
+from ..table_terms import Array, TableSpec
 from .row_transforms import transform_rows
 from .stage import (
     MAX_LENGTH,
-    Array,
     Stage,
     check_radices,
     slab_matrices,
@@ -113,9 +113,6 @@ def bluestein_tables(
 
     Returns:
         One float32 array for each stage, forward then back.
-
-    Raises:
-        ValueError: m is too short, or Stockham does not accept m and the radices.
     """
     if n < 1 or m < 2 * n - 1:
         raise ValueError(f"n = {n}, m = {m}: Bluestein accepts n >= 1 and m >= 2 n - 1")
@@ -134,7 +131,7 @@ def bluestein_tables(
     return tuple(tables)
 
 
-def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Any, Any, Any]:
+def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Array, Array, Array]:
     """Return b* / s, H s / HEADROOM and b* HEADROOM, complex128 [m]; the chirps are 0 from n on.
 
     In the forward transform, numbers may be sqrt(n) times as large as the data; in the inverse
@@ -156,7 +153,6 @@ def parts_by_row(values: Array) -> Array:
 
 
 def _is_weighted(index: int, middle: int) -> bool:
-    """Return whether a stage multiplies by the chirp or the filter."""
     return index in (0, middle - 1, 2 * middle - 1)
 
 
@@ -200,7 +196,7 @@ def stages_of(n: int, radices: tuple[int, ...]) -> list[Stage]:
     return stages
 
 
-def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
+def bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``bluestein_tables(n, m, radices, ...)``."""
     return tuple(
         stage_spec(stage, matrices=stage.products if _is_weighted(index, len(radices)) else None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..roots import roots
+from ..table_terms import Array, TableSpec
 
 MAX_LENGTH = 2**14
 MAX_COMPENSATED_LENGTH = 2**12  # for 2**13, hi, lo and the tiles of a stage exceed SBUF
@@ -17,8 +17,6 @@ _ONE_STAGE_RUN = 1024  # for lengths that DMA limits: while one tile is worked o
 _BLOCK = 3  # stages between two tables
 SIGNS, SCALE, FIRST_CONSTANT = 0, 2, 3  # columns of the first table
 HIGH_BITS = -4096  # 0xFFFFF000: sign, exponent and 12 significant bits of a float32
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,6 @@ def butterfly_tables(
 
     Returns:
         Two float32 arrays, [1, C] and [2 or 6, L].
-
-    Raises:
-        ValueError: n is not such a power of two.
     """
     limit = MAX_COMPENSATED_LENGTH if compensated else MAX_LENGTH
     if not 2 <= n <= limit or n & (n - 1):
@@ -123,7 +118,7 @@ def butterfly_tables(
     return columns.astype(np.float32)[None], _factors(entries, compensated)
 
 
-def butterfly_specs(n: int, compensated: bool = False) -> tuple[Any, Any]:
+def butterfly_specs(n: int, compensated: bool = False) -> tuple[TableSpec, TableSpec]:
     """Return the (shape, dtype) of each of ``butterfly_tables(n, ..., compensated=...)``."""
     geometry, rows = Geometry(n, compensated), 6 if compensated else 2
     columns = FIRST_CONSTANT + rows * geometry.constants

@@ -28,7 +28,6 @@ trn1 is about the time that DMA needs for 16 bytes a point (docs/benchmarks.md h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ from ..engines import PARTITIONS, hbm
 from ..isa import nki
 from ..launch import HbmRows
 from ..roots import roots
-from ..table_terms import rounded_table, table_spec
+from ..table_terms import Array, TableSpec, rounded_table, table_spec
 from ..tensor import Tensor
 from .row_products import Product, multiply_rows
 
@@ -55,7 +54,7 @@ def dft_gemm_matrix(
     scale: float = 1.0,
     dtype: str = "float32",
     refined: bool = False,
-) -> np.ndarray[Any, Any]:
+) -> Array:
     """Return the table of ``dft_gemm``: g copies of scale * [[Wr, Wi], [-Wi, Wr]].
 
     It is computed in float64 with the exponent reduced exactly (n k mod N), and rounded once.
@@ -69,9 +68,6 @@ def dft_gemm_matrix(
 
     Returns:
         [2gN, 2gN], or refined [2, 2gN, 2gN].
-
-    Raises:
-        ValueError: n is out of range, or the dtype is not known.
     """
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
@@ -82,7 +78,7 @@ def dft_gemm_matrix(
     return rounded_table(np.kron(np.eye(transforms_per_slab(n)), one), dtype, refined)
 
 
-def dft_gemm_spec(n: int, dtype: str = "float32", refined: bool = False) -> Any:
+def dft_gemm_spec(n: int, dtype: str = "float32", refined: bool = False) -> TableSpec:
     """Return the (shape, dtype) of ``dft_gemm_matrix(n, ...)``."""
     size = 2 * n * transforms_per_slab(n)
     return table_spec((size, size), dtype, refined)

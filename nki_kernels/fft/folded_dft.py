@@ -46,7 +46,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product, starmap
-from typing import Any
 
 import numpy as np
 
@@ -70,6 +69,7 @@ from ..launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Task, early
 from ..row_guard import guarded
+from ..table_terms import Array, TableSpec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
@@ -95,9 +95,7 @@ def chunks_of(n: int) -> list[Chunk]:
     return [Chunk(low, end, max(low, 1), min(end, (n + 1) // 2)) for low, end in found]
 
 
-def folded_dft_tables(
-    n: int, inverse: bool = False, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+def folded_dft_tables(n: int, inverse: bool = False, scale: float = 1.0) -> tuple[Array, ...]:
     """Return the tables of ``folded_dft``, float32.
 
     The first is J followed by zeros, [128, 129]. Then follows a table for each chunk of n, with
@@ -111,9 +109,6 @@ def folded_dft_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: n is out of range.
     """
     if not MIN_LENGTH <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: the folded DFT accepts lengths {MIN_LENGTH} to {MAX_LENGTH}")
@@ -129,7 +124,7 @@ def folded_dft_tables(
     return tuple(table.astype(np.float32) for table in tables)
 
 
-def folded_dft_specs(n: int) -> tuple[Any, ...]:
+def folded_dft_specs(n: int) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``folded_dft_tables(n, ...)``."""
     chunks = [((chunk.end - chunk.low, 2, n // 2 + 1), "float32") for chunk in chunks_of(n)]
     return ((PARTITIONS, PARTITIONS + 1), "float32"), *chunks

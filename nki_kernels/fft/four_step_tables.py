@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ..engines import PARTITIONS, WHOLE_RADIX, columns_read
 from ..roots import roots
-from ..table_terms import table_spec
-from .stage import MAX_RADIX, Array, Stage, stage_spec, stage_table, stages_of
+from ..table_terms import Array, TableSpec, table_spec
+from .stage import MAX_RADIX, Stage, stage_spec, stage_table, stages_of
 from .twiddles import twiddle_table
 
 MAX_LENGTH = 2**19  # longest transform whose tables stay in SBUF
@@ -20,7 +19,7 @@ MAX_STATE = 9200  # A: two states, of 8 A bytes each, fit SBUF beside streamed p
 
 def four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``four_step``: (first, *stages, twiddle, last).
 
     first is the split DFT of r1 times ``scale``, [2 r1, 1, 2 r1], for r1 <= 32 again from row 64
@@ -36,9 +35,6 @@ def four_step_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the radices do not fit, or n is too long.
     """
     if math.prod(radices) != n or len(radices) < 2:
         raise ValueError(f"radices {radices}: there must be two or more, with the product n = {n}")
@@ -63,7 +59,7 @@ def four_step_tables(
     )
 
 
-def four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``four_step_tables(n, radices, ...)``."""
     first, last, length = radices[0], radices[-1], math.prod(radices[:-1])
     twiddle = table_spec((last, 1, 2 * length))
@@ -90,7 +86,6 @@ def _opening_table(radix: int, inverse: bool, scale: float) -> Array:
 
 
 def _opening_shape(radix: int) -> tuple[int, int, int]:
-    """Return the shape of the first of ``four_step_tables``."""
     if radix > WHOLE_RADIX:
         return radix, 2, 2 * radix
     return 2 * radix + (WHOLE_RADIX if 4 * radix <= PARTITIONS else 0), 1, 2 * radix

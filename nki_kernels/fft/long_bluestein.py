@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..arguments import convolved_length, rows_and_length
 from ..engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
@@ -31,7 +30,7 @@ from ..isa import nki, nl
 from ..launch import Rows, for_rows, whole
 from ..packing import unpack
 from ..pipeline import TURN, Block, Item, in_turn
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
 from .four_step import FourStep, Weigh
@@ -44,7 +43,7 @@ _TILES = 2  # tiles for inputs, and tiles for their factors
 
 def long_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``long_bluestein`` for a convolution of length M.
 
     They are (chirp [r1, 2, M/r1], spectrum [r1, 2, M/r1], chirp [C, 2, M/C], *four_step's tables),
@@ -58,9 +57,6 @@ def long_bluestein_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: M is too short, or r1 is out of range.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -78,7 +74,7 @@ def long_bluestein_tables(
     )
 
 
-def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def long_bluestein_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``long_bluestein_tables(n, radices, ...)``."""
     m, first, last = math.prod(radices), radices[0], radices[-1]
     opening = table_spec((first, 2, m // first))
@@ -148,7 +144,6 @@ class Convolution:
     def _transforms(
         self, source: Lines, target: Lines, count: int, before: Factors, weigh: Weigh | None
     ) -> Iterator[Item]:
-        """Transform ``count`` lines, with factors of the inputs."""
         kernel, rows = self.kernel, self.kernel.spread.blocks(None, 0, count)
         blocks = (kernel.block(source, target, some, before, weigh) for some in rows)
         return in_turn(blocks, replace(kernel.order, begun=2))

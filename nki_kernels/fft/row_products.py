@@ -354,7 +354,6 @@ class RowProducts:
         )
 
     def _store(self, ready: Ready) -> None:
-        """Store the results of a block."""
         for part, target in enumerate(self.target):
             store_rows(target.tensor, ready.result[:, part], ready.rows, target.columns)
 

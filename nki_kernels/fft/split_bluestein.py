@@ -33,7 +33,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ from ..isa import nisa, nki
 from ..launch import Rows, singles
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Task
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
@@ -74,7 +73,6 @@ from .split_four_step import (
     split_twiddles,
 )
 from .spread_lines import STORED, Factors, Lines, Place, load_lines, store_lines
-from .stage import Array
 
 MAX_SPLIT_CONVOLVED = 2**22
 _TILES = 2  # tiles for factors
@@ -84,7 +82,7 @@ _LONG = 2**20  # M, beyond which four input tiles would be more than DMA may wri
 
 def split_bluestein_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``split_bluestein`` for a convolution of length M.
 
     They are (chirp [rows, 2, Q], chirp [rows, 2, Q], spectrum [C, 2, P A], matrices [pieces, P, 2,
@@ -98,9 +96,6 @@ def split_bluestein_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: M is too short, or the radices do not fit.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -139,7 +134,7 @@ def _closing_matrices(matrices: Array) -> Array:
     return closing
 
 
-def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[Any, ...]:
+def split_bluestein_specs(n: int, radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``split_bluestein_tables(n, radices, ...)``."""
     m, last = math.prod(radices), radices[-1]
     geometry = checked_geometry(m, radices)

@@ -44,7 +44,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -71,13 +70,12 @@ from ..isa import nisa, nki, nl
 from ..launch import Rows, Split, Work, count_of, for_rows, meet, singles
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Item, Order, Task, in_turn, pipeline
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 from .four_step import FourStep, Transforms
 from .four_step_tables import four_step_specs, four_step_tables
 from .spread_lines import Inputs, Lines, Place, load_lines, spread_of
-from .stage import Array
 
 MAX_SPLIT_LENGTH = 2**26
 _PIECE = 1024  # columns of a piece of the first or the last pass, at most
@@ -164,7 +162,7 @@ def checked_geometry(n: int, radices: tuple[int, ...]) -> Geometry:
 
 def split_four_step_tables(
     n: int, radices: tuple[int, ...], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``split_four_step``: (matrices, twiddles, *those of four_step).
 
     matrices are [pieces, L, 2, L], rows (p, g), columns (k_p, g), in the layout of ``_by_column``.
@@ -178,9 +176,6 @@ def split_four_step_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the radices do not fit.
     """
     geometry = checked_geometry(n, radices)
     plan = four_step_tables(geometry.size, radices[1:], inverse, scale)
@@ -230,7 +225,7 @@ def split_twiddles(geometry: Geometry, sign: int) -> Array:
     return twiddles.repeat(geometry.blocks, 0)
 
 
-def split_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def split_four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``split_four_step_tables(n, radices, ...)``."""
     geometry = checked_geometry(math.prod(radices), radices)
     matrices = table_spec((geometry.columns, _column_numbers(geometry)))
@@ -387,7 +382,6 @@ class SplitRows:
         return True
 
     def _instructions(self) -> int:
-        """Return about how many instructions a transform takes."""
         with counted():
             self.setup()
         return sum(one.instructions for one in self.passes(Rows(None, 0, 1, 1), False))
@@ -529,7 +523,7 @@ def line_of(lines: Lines, rows: Rows) -> Lines:
     return replace(lines, base=rows.base, skip=lines.skip + rows.first * lines.held)
 
 
-def by_piece(lines: Lines, base: Any) -> Lines:
+def by_piece(lines: Lines, base: object) -> Lines:
     """Return a line for a loop over pieces, whose register counts the columns of its tensors."""
     return lines if base is None else replace(lines, base=base, dimension=1)
 
@@ -540,7 +534,7 @@ def lanes_of(lines: Lines, part: int, rows: Rows, geometry: Geometry) -> Tensor:
     return by_piece(lines, rows.base).view(part, pattern, rows.first * geometry.piece)
 
 
-def load_matrices(source: Tensor, base: Any = None, low: int = 0) -> Tensor:
+def load_matrices(source: Tensor, base: object = None, low: int = 0) -> Tensor:
     """Load Wr and Wi from HBM [K, 2, M], and make -Wi: SBUF [128, 3, M], from partition ``low`` on.
 
     base: the register in the source's address, or None.

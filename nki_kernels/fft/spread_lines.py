@@ -11,7 +11,6 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..engines import (
     HALF,
@@ -98,7 +97,7 @@ class Spread:
         """Whether SBUF holds no more than two states of a block."""
         return self.rows * self.length > LONG
 
-    def blocks(self, base: Any, first: int, count: int) -> list[Rows]:
+    def blocks(self, base: object, first: int, count: int) -> list[Rows]:
         """Return ``count`` transforms from ``first`` on, counted from a base, as blocks."""
         end = first + count
         return [
@@ -131,7 +130,7 @@ class Lines:
 
     parts: Sequence[Tensor]  # [B, ...], whole: real and imaginary part, or both parts twice
     held: int  # numbers that are there; zeros follow
-    base: Any = None  # register with the place at which a device loop's iteration begins, or None
+    base: object = None  # register with the place at which a loop's iteration begins, or None
     skip: int = 0  # numbers before the first line
     starts: tuple[int, int] = (0, 0)  # the number of each tensor with which its part begins
     dimension: int = 0  # dimension of the tensors that the register counts

@@ -11,20 +11,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ..engines import DMA_RUN, NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
-from ..table_terms import rounded_table, table_spec
+from ..table_terms import Array, TableSpec, rounded_table, table_spec
 
 MAX_RADIX = PARTITIONS
 # 8 bytes a point take 160 KiB of the smallest chip's 192 KiB of SBUF
 MAX_LENGTH = 10240
 _PADDED = 8192  # numbers of a row, up to which zeros may lie between slabs
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -277,7 +274,7 @@ def _with_row_tiles(stage: Stage, table: Array) -> Array:
 
 def stage_spec(
     stage: Stage, dtype: str = "float32", refined: bool = False, matrices: int | None = None
-) -> Any:
+) -> TableSpec:
     """Return the (shape, dtype) of a stage's table; matrices: how many it has, if others."""
     count = stage.matrices if matrices is None else matrices
     return table_spec((stage.rows * stage.pieces, count, stage.columns), dtype, refined)

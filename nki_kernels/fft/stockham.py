@@ -49,16 +49,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ..arguments import check_factors, check_tables, rows_and_length
 from ..engines import DMA_RUN, hbm
 from ..isa import nki
 from ..launch import HbmRows
 from ..packing import unpack
+from ..table_terms import Array, TableSpec
 from ..tensor import Tensor
 from .row_transforms import transform_rows
-from .stage import Array, check_radices, stage_spec, stage_table, stages_of
+from .stage import check_radices, stage_spec, stage_table, stages_of
 from .stage_products import Tabled
 
 
@@ -87,9 +87,6 @@ def stockham_tables(
 
     Returns:
         A tuple of arrays.
-
-    Raises:
-        ValueError: the radices do not multiply to n, a radix is out of range, or n is too long.
     """
     check_radices(n, radices)
     return tuple(
@@ -100,7 +97,7 @@ def stockham_tables(
 
 def stockham_specs(
     radices: tuple[int, ...], dtype: str = "float32", refined: bool = False
-) -> tuple[Any, ...]:
+) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``stockham_tables(n, radices, ...)``."""
     return tuple(stage_spec(stage, dtype, refined) for stage in stages_of(radices))
 

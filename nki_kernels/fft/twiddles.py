@@ -18,8 +18,9 @@ from .. import chip
 from ..engines import sbuf, transfer
 from ..isa import nisa, nl
 from ..roots import roots
+from ..table_terms import Array
 from ..tensor import Tensor
-from .stage import Array, Stage
+from .stage import Stage
 from .stage_products import Put, Results, natural_places
 
 _PIECE = 1024  # numbers of a streamed piece, at least

@@ -136,7 +136,7 @@ def transform_axes_to_real(x_re, x_im, tables, places, passes):  # type: ignore[
     return y
 
 
-def run_passes(inputs: Sequence[Tensor], tables: Any, places: Any, passes: Any) -> list[Tensor]:
+def run_passes(inputs: Sequence[Tensor], tables: Tensor, places: Any, passes: Any) -> list[Tensor]:
     """Run the passes on the one or two parts of an array in HBM; return the parts they make."""
     check_passes(passes, len(inputs[0].shape))
     check_shapes(["B", *(f"n{axis}" for axis in range(1, len(inputs[0].shape)))], *inputs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
@@ -73,7 +72,7 @@ class Columns:
 class ColumnBlock:
     """Columns that are loaded and stored together."""
 
-    base: Any  # the register with which a device loop counts, or None
+    base: object  # the register with which a device loop counts, or None
     dimension: int  # what the register counts: 0 for members, 1 for columns
     place: Columns  # counted from the base
 
@@ -160,7 +159,7 @@ def for_columns(
     blocks = [-(-most // step) for most, step in zip(mosts, steps, strict=True)]
     along = 0 if blocks[0] >= blocks[1] else 1
 
-    def run(base: Any, first: int, count: int) -> None:
+    def run(base: object, first: int, count: int) -> None:
         sides = list(spans)
         sides[along] = first, count
         places = Columns(*sides[0], *sides[1]).cut(*steps)

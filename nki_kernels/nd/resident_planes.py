@@ -38,7 +38,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ from ..isa import nki
 from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
@@ -81,7 +80,7 @@ def stages(rows: int, columns: int) -> tuple[int, ...]:
 
 def resident_planes_tables(
     rows: int, columns: int, inverse: bool = False, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+) -> tuple[Array, ...]:
     """Return a table for each stage of ``resident_planes``.
 
     They are computed in float64 and rounded once. The first is [128, 64], rows (f, part, i),
@@ -98,9 +97,6 @@ def resident_planes_tables(
 
     Returns:
         Four float32 arrays.
-
-    Raises:
-        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -119,7 +115,7 @@ def resident_planes_tables(
     return tuple(table.astype(np.float32) for table in tables)
 
 
-def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[Any, Any]:
+def _twiddled(sign: complex, firsts: Array, left: int, radix: int) -> Array:
     """Return the table [128, blocks, 2, 128] of one of the last two stages.
 
     Its outputs are K + radix k, with K in ``firsts`` [blocks, half, slab]. Rows are (half, slab, m
@@ -132,7 +128,7 @@ def _twiddled(sign: complex, firsts: Any, left: int, radix: int) -> np.ndarray[A
     return table.reshape(PARTITIONS, len(firsts), 2, PARTITIONS)
 
 
-def resident_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
+def resident_planes_specs(rows: int, columns: int) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``resident_planes_tables(rows, columns, ...)``."""
     first = [(PARTITIONS, 1, 2 * COLUMN_RADIX), (PARTITIONS, 2, 2 * ROW_RADIX)]
     last = [(PARTITIONS, size // PARTITIONS, 2, PARTITIONS) for size in (columns, rows)]

@@ -13,7 +13,6 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from ..engines import (
 )
 from ..launch import Rows, Work, for_rows
 from ..pipeline import TURN, Beside, Block, Order, Task
+from ..table_terms import Array
 from ..tensor import Tensor
 
 TOGETHER = 4  # operands of 128 columns that share a PSUM bank
@@ -133,7 +133,7 @@ def for_arrays(x: Tensor, work: Work, together: int) -> None:
     ``Rows.first`` and ``Rows.each`` count arrays.
     """
 
-    def split(base: Any, first: int, count: int) -> list[Rows]:
+    def split(base: object, first: int, count: int) -> list[Rows]:
         lows = range(0, count, together)
         return [Rows(base, first + low, 1, min(together, count - low)) for low in lows]
 
@@ -153,7 +153,7 @@ def lines(
     return x.ap(pattern, offset, scalar_offset=rows.base)
 
 
-def real_matrices(w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def real_matrices(w: Array) -> Array:
     """Return complex [input, ...] as real [input, part, part', ...]."""
     rows = [np.stack([w.real, w.imag], 1), np.stack([-w.imag, w.real], 1)]
     return np.stack(rows, 1)

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ from ..launch import Rows
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Task
 from ..roots import roots
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
@@ -56,7 +55,7 @@ _STEPS = 2  # parts of the result, each with its products of 64 n1
 _SPLIT = 4  # outputs k2 whose sums and differences are made at a time
 
 
-def check_shape(shape: Any, is_real: bool) -> str:
+def check_shape(shape: tuple[int, ...], is_real: bool) -> str:
     """Return why volumes of this shape are not transformed, or "" where they are."""
     if len(shape) != 3:
         return f"takes 3 axes, not {len(shape)}"
@@ -67,14 +66,14 @@ def check_shape(shape: Any, is_real: bool) -> str:
     return "" if state <= MAX_STATE else f"takes up to {MAX_STATE} outputs k2 times rows n1"
 
 
-def outputs(shape: Any, is_real: bool) -> int:
+def outputs(shape: tuple[int, ...], is_real: bool) -> int:
     """Return how many outputs of the last axis are kept."""
-    return int(shape[2] // 2 + 1 if is_real else shape[2])
+    return shape[2] // 2 + 1 if is_real else shape[2]
 
 
 def resident_volumes_tables(
     shape: tuple[int, ...], is_real: bool, inverse: bool = False, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+) -> tuple[Array, ...]:
     """Return a table for each axis of ``resident_volumes`` or ``resident_real_volumes``.
 
     They are computed in float64 and rounded once. Rows are the inputs, which are there twice if
@@ -90,9 +89,6 @@ def resident_volumes_tables(
 
     Returns:
         Three float32 arrays, of n2, n0 and n1.
-
-    Raises:
-        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(shape, is_real):
         raise ValueError(f"shape {shape}: the kernel {reason}")
@@ -114,13 +110,13 @@ def resident_volumes_tables(
     )
 
 
-def _matrix(n: int, inverse: bool) -> Any:
+def _matrix(n: int, inverse: bool) -> Array:
     """Return the DFT matrix, complex [input, output]."""
     i = np.arange(n)
     return roots(np.outer(i, i), n, inverse)
 
 
-def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[Any, ...]:
+def resident_volumes_specs(shape: tuple[int, ...], is_real: bool) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``resident_volumes_tables(shape, is_real, ...)``."""
     opening = (PARTITIONS, 1 if is_real else 2, 2 * outputs(shape, is_real))
     shapes = (opening, (PARTITIONS, 2, 2 * shape[0]), (PARTITIONS, 2, 2 * HALF))
@@ -207,12 +203,10 @@ class Volumes:
             yield from self._close(products, rows, slabs, step)
 
     def _load(self, piece: Piece) -> None:
-        """Load a piece's rows n1 of every member and part."""
         for data, place in self._members(self.source, piece.rows, piece.first, piece.tile):
             transfer(place, data, piece.rows.base)
 
     def _store(self, rows: Rows, first: int, result: Tensor) -> None:
-        """Store the outputs k1 from ``first`` on, of every member and part, in HBM."""
         for place, data in self._members(self.target, rows, first, result):
             transfer(place, data, rows.base)
 

@@ -37,7 +37,6 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ from ..isa import nki, nl
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Task
 from ..roots import roots
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_tables
 from ..tensor import Tensor
 from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
@@ -67,8 +66,6 @@ _COLUMNS = 2048  # columns of a block, at most
 # numbers a partition of input that are loaded at a time, and those loaded and not yet used
 _ROOM = 2816, 11520
 _SHARED_ROOM = 2816, 4608  # where passes precede or follow, whose loads may run at once
-
-Array = np.ndarray[Any, Any]
 
 
 def slabs_together(radix: int, left: int) -> int:
@@ -97,9 +94,6 @@ def strided_stockham_tables(
 
     Returns:
         One or two float32 arrays.
-
-    Raises:
-        ValueError: the radices do not fit.
     """
     if len(radices) not in (1, 2) or math.prod(radices) != n:
         raise ValueError(f"radices {radices}: must be one or two with the product n = {n}")
@@ -122,7 +116,7 @@ def strided_stockham_tables(
     return opening.reshape(size, size).astype(np.float32), closing
 
 
-def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def strided_stockham_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``strided_stockham_tables(n, radices, ...)``."""
     radix, left = (1, *radices)[-2:]
     closing = table_spec((2 * left, radix, columns_read(2 * left)))

@@ -21,7 +21,6 @@ the columns. The limit is DMA, which moves half the bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from ..fft.row_products import Product, multiply_rows
 from ..isa import nki
 from ..launch import HbmRows
 from ..roots import roots
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tensor import Tensor
 
 
@@ -46,7 +45,7 @@ def transforms_per_slab(n: int) -> int:
     return max(1, PARTITIONS // (2 * contracted_half(n)))
 
 
-def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray[Any, Any]:
+def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> Array:
     """Return the table of ``real_dft_gemm``.
 
     Args:
@@ -56,18 +55,13 @@ def real_dft_gemm_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> n
 
     Returns:
         [gN, 2g (N//2+1)], float32; the columns are (transform, part, k).
-
-    Raises:
-        ValueError: n is out of range.
     """
     w = scale * _roots(n, inverse)
     one = np.stack([w.real, w.imag], 1).reshape(n, -1)
     return np.kron(np.eye(transforms_per_slab(n)), one).astype(np.float32)
 
 
-def inverse_real_dft_gemm_matrix(
-    n: int, inverse: bool = True, scale: float = 1.0
-) -> np.ndarray[Any, Any]:
+def inverse_real_dft_gemm_matrix(n: int, inverse: bool = True, scale: float = 1.0) -> Array:
     """Return the table of ``inverse_real_dft_gemm``.
 
     Args:
@@ -75,9 +69,6 @@ def inverse_real_dft_gemm_matrix(
 
     Returns:
         A float32 array; its rows are (transform, part, k), its columns (transform, n).
-
-    Raises:
-        ValueError: n is out of range.
     """
     w = scale * _roots(n, inverse).T
     half = contracted_half(n)
@@ -87,21 +78,21 @@ def inverse_real_dft_gemm_matrix(
     return np.kron(np.eye(transforms_per_slab(n)), one.reshape(2 * half, n)).astype(np.float32)
 
 
-def _roots(n: int, inverse: bool) -> np.ndarray[Any, Any]:
+def _roots(n: int, inverse: bool) -> Array:
     """Return exp(-+2 pi i n k / N), [N, N//2+1]."""
     if not 1 <= n <= MAX_LENGTH:
         raise ValueError(f"n = {n}: DFT-GEMM accepts lengths 1 to {MAX_LENGTH}")
-    w: np.ndarray[Any, Any] = roots(np.outer(np.arange(n), np.arange(n // 2 + 1)), n, inverse)
+    w: Array = roots(np.outer(np.arange(n), np.arange(n // 2 + 1)), n, inverse)
     return w
 
 
-def real_dft_gemm_spec(n: int) -> Any:
+def real_dft_gemm_spec(n: int) -> TableSpec:
     """Return the (shape, dtype) of ``real_dft_gemm_matrix(n, ...)``."""
     g = transforms_per_slab(n)
     return table_spec((g * n, 2 * g * (n // 2 + 1)))
 
 
-def inverse_real_dft_gemm_spec(n: int) -> Any:
+def inverse_real_dft_gemm_spec(n: int) -> TableSpec:
     """Return the (shape, dtype) of ``inverse_real_dft_gemm_matrix(n, ...)``."""
     g = transforms_per_slab(n)
     return table_spec((2 * g * contracted_half(n), g * n))

@@ -48,7 +48,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from ..arguments import check_factors, rows_and_length
 from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
@@ -141,7 +140,7 @@ class ToSpectra(SpreadRows):
         if middle:
             self.middle, self.identity = middle[0], load_identity()
 
-    def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
+    def split(self, base: object, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles, and these into portions of slots."""
         lows = [*range(0, self.half, self.portion)]
         if 2 * self.digits.middle * self.digits.slots > _TWO_STATES:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from .. import chip
 from ..engines import (
@@ -60,7 +59,7 @@ class SpreadRows:
     twiddle: Tensor = field(init=False)  # [C, 2, n]
     last: Tensor = field(init=False)
 
-    def split(self, base: Any, first: int, count: int) -> Sequence[Rows]:
+    def split(self, base: object, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles."""
         end = first + count
         starts = range(first, end, self.rows)

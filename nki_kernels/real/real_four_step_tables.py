@@ -9,21 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..engines import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 
 MAX_RADIX = PARTITIONS  # largest R and largest C
 MAX_MIDDLE = WHOLE_RADIX  # largest L
 MAX_LENGTH = MAX_RADIX * MAX_MIDDLE * MAX_RADIX
 MAX_INVERSE_LENGTH = 2**19  # two input tiles take 16 N / C bytes of a partition that DMA writes
 _MOST_FINE = 8  # largest S of the forward transform
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -155,9 +152,6 @@ def real_four_step_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the kernel does not accept the radices.
     """
     check_radices(n, radices)
     digits = forward_digits(radices)
@@ -190,9 +184,6 @@ def inverse_real_four_step_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the kernel does not accept n or the radices.
     """
     check_inverse_radices(n, radices)
     digits = inverse_digits(radices)
@@ -247,7 +238,7 @@ def _middle_tables(digits: Digits, exponents: Array, inverse: bool) -> list[Arra
     return [blocks.reshape(digits.product, -1, digits.product)]
 
 
-def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def real_four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``real_four_step_tables(n, radices, ...)``."""
     digits = forward_digits(radices)
     first = digits.tiles * digits.radix, 2 * digits.slots
@@ -255,7 +246,7 @@ def real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(table_spec(shape) for shape in (first, *middle, twiddle, last))
 
 
-def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def inverse_real_four_step_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``inverse_real_four_step_tables(n, radices, ...)``."""
     digits = inverse_digits(radices)
     twiddle, first, middle = _shapes(digits)

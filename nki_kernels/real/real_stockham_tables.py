@@ -16,13 +16,11 @@ import numpy as np
 
 from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from ..roots import roots
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64
 GROUP = 4  # products whose results share a PSUM bank, at most
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class Geometry:
 
 def real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = False, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``real_stockham``: (real stage, slot 0, *slots, *paired rows).
 
     The real stage is [g R, 2 slots g], rows (j, slab), columns (slot, part, slab). Slot 0 is [2 M,
@@ -133,9 +131,6 @@ def real_stockham_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the radices do not multiply to n, or one is out of range.
     """
     geometry = _checked(n, radices)
     radix, left, slots = geometry.radix, geometry.left, geometry.slots
@@ -164,7 +159,7 @@ def real_stockham_tables(
 
 def inverse_real_stockham_tables(
     n: int, radices: tuple[int, int], inverse: bool = True, scale: float = 1.0
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Return the tables of ``inverse_real_stockham``, in the order of the forward tables.
 
     The real stage is [2 slots g, g R], rows (slot, part, slab), columns (j, slab). Slot 0 is
@@ -177,9 +172,6 @@ def inverse_real_stockham_tables(
 
     Returns:
         A tuple of float32 arrays.
-
-    Raises:
-        ValueError: the radices do not multiply to n, or one is out of range.
     """
     geometry = _checked(n, radices)
     radix, left, slots = geometry.radix, geometry.left, geometry.slots
@@ -206,7 +198,7 @@ def inverse_real_stockham_tables(
     )
 
 
-def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def real_stockham_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``real_stockham_tables(n, radices, ...)``."""
     of = Geometry(*radices)
     opening = table_spec((of.slabs * of.radix, 2 * of.slots * of.slabs))
@@ -214,7 +206,7 @@ def real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     return opening, edge, *_other_specs(of, (2 * of.left, of.slots - 1, 4 * of.run))
 
 
-def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
+def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``inverse_real_stockham_tables(n, radices, ...)``."""
     of = Geometry(*radices)
     closing = table_spec((2 * of.slots * of.slabs, of.slabs * of.radix))
@@ -222,7 +214,7 @@ def inverse_real_stockham_specs(radices: tuple[int, ...]) -> tuple[Any, ...]:
     return closing, edge, *_other_specs(of, (4 * of.run, of.slots - 1, 2 * of.left))
 
 
-def _other_specs(geometry: Geometry, slots: tuple[int, int, int]) -> list[Any]:
+def _other_specs(geometry: Geometry, slots: tuple[int, int, int]) -> list[TableSpec]:
     """Return the specs after the first two; slots: the shape of slots' table without pairs."""
     found = [table_spec(slots)] if slots[1] > 0 else []
     if geometry.pairs_slots:

@@ -21,11 +21,11 @@ class Balance:
     def __init__(self) -> None:
         self._is_shared = chip.psum_port_is_shared()
         self._clocks = chip.core().scalar_ghz, chip.core().vector_ghz
-        self.restart()
+        self._busy = [0.0, 0.0]  # of ScalarE and VectorE
 
     def restart(self) -> None:
         """Forget what was moved, as every iteration of a loop has to."""
-        self._busy = [0.0, 0.0]  # of ScalarE and VectorE
+        self._busy = [0.0, 0.0]
 
     def take(self, columns: int) -> bool:
         """Return whether ScalarE moves so many columns."""

@@ -111,8 +111,7 @@ def frame_powers(x, window, tables, places, radices, exponent):  # type: ignore[
     geometry = Geometry(*two_of(radices))
     rows_and_length(x)
     y = hbm((x.shape[0], geometry.n // 2 + 1))
-    work = Powers(x, [y], window, geometry)
-    work.exponent = exponent
+    work = Powers(x, y, window, geometry, exponent)
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
     _clear_after(y, work.batch)
     return y
@@ -132,8 +131,7 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
     rows_and_length(x)
     check_dimensions("bank", bank, ("N // 2 + 1", "M"))
     y = hbm((bank.shape[1], x.shape[0]))
-    work = Bands(x, [y], window, Geometry(*two_of(radices)))
-    work.exponent, work.bank = exponent, bank
+    work = Bands(x, y, window, Geometry(*two_of(radices)), exponent, bank)
     work.transform(unpack(tables, places), False, real_size(work.geometry, work.each))
     if work.batch < y.shape[1]:
         _clear(y[:, work.batch :])
@@ -205,14 +203,19 @@ class Frames(Forward):
 class Powers(Frames):
     """Frames of a launch, whose powers are stored."""
 
-    exponent: int
+    def __init__(
+        self, x: Tensor, target: Tensor, window: Tensor, geometry: Geometry, exponent: int
+    ) -> None:
+        super().__init__(x, [target], window, geometry)
+        self.exponent = exponent
+        self.least = list[Tensor]()  # [P, 1], where roots are computed
 
     def setup(self) -> None:
         """Load the tables, and the least number whose square root ScalarE computes."""
         super().setup()
         if self.exponent == 1:
-            self.least = sbuf((PARTITIONS, 1))
-            nisa.memset(dst=self.least, value=_LEAST)
+            self.least = [sbuf((PARTITIONS, 1))]
+            nisa.memset(dst=self.least[0], value=_LEAST)
 
     def order(self) -> Order:
         """Return how blocks follow each other: what follows the stages is done beside others."""
@@ -242,7 +245,7 @@ class Powers(Frames):
 
     def _roots(self, powers: Tensor, roots: Tensor) -> Iterator[Beside]:
         """Yield what replaces powers [P, row, k] by their square roots; that of 0 is 0."""
-        least = self.least[0 : powers.shape[0]]
+        least = self.least[0][0 : powers.shape[0]]
         yield Beside(partial(nisa.activation, dst=roots, op=nl.sqrt, data=powers, bias=least))
         select = partial(nisa.scalar_tensor_tensor, data=powers, op0=nl.not_equal, operand0=0.0)
         yield Beside(partial(select, dst=powers, op1=nl.multiply, operand1=roots))
@@ -270,14 +273,26 @@ class Bands(Powers):
     all bands is ``_BAD`` too, so that its sums are infinite, and then made NaN.
     """
 
-    bank: Tensor  # HBM [k, m]
+    def __init__(
+        self,
+        x: Tensor,
+        target: Tensor,
+        window: Tensor,
+        geometry: Geometry,
+        exponent: int,
+        bank: Tensor,
+    ) -> None:
+        """Describe a launch; bank: HBM [k, m]."""
+        super().__init__(x, target, window, geometry, exponent)
+        self.bank, self.bands = bank, bank.shape[1]
+        self.mixes = transposes_mix_rows()
+        self.chunks = cuts(0, bank.shape[0] + self.mixes)
+        self.weights = list[Tensor]()  # by chunks of bins
 
     def setup(self) -> None:
         """Load the tables, and the bank."""
         super().setup()
-        bins, self.bands = self.bank.shape
-        self.mixes = transposes_mix_rows()
-        self.chunks = cuts(0, bins + self.mixes)
+        bins = self.bank.shape[0]
         self.weights = list[Tensor]()
         for low, high in self.chunks:
             tile = sbuf((PARTITIONS, columns_of(self.bands)))

@@ -60,20 +60,6 @@ def check_layer(layer: Any, count: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Held:
-    """Bytes a partition of SBUF that the way back of a block holds.
-
-    tables: always. mixed: of mixed spectra, while channels are mixed. turned: of the transposed
-    ones, until the end. results: of what is computed from these.
-    """
-
-    tables: int
-    mixed: int
-    turned: int
-    results: int
-
-
 def slot(size: int) -> int:
     """Return the partitions of a slot for up to 128 channels or points."""
     return next(width for width in (32, 64, PARTITIONS) if width >= size)

@@ -44,28 +44,23 @@ from ..pipeline import After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Held, Layer, chunks, operands, row_tile
-from .mixing import Mixed, Modes
+from .layer import Layer, chunks, row_tile
+from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, turn
-from .row_tiles import RowTile, RowTiles, Spectra, sum_of
+from .row_memory import Held, most_samples
+from .row_tiles import RowTile, RowTiles, sum_of
+from .sample_transforms import Analysis, Synthesis
 
 _LOADED = 2048  # numbers of a row that are loaded at a time
 _STORED = 1024  # numbers of a partition that are stored at a time
 
 
-def modes_of(layer: Layer) -> Modes:
-    """Return how the frequencies of a layer are cut."""
-    halves = PARTITIONS // operands(layer.inputs)[0].rows
-    return Modes(layer.counts[0], 1, halves, -(-layer.counts[0] // halves))
-
-
-class Analysis:
+class LineAnalysis(Analysis):
     """From rows in HBM to spectra [(half, part, i), b, k] in SBUF."""
 
-    def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
-        self.layer, self.balance = layer, balance
-        self.modes = modes_of(layer)
-        self.spectra = Spectra(layer, self.modes, balance)
+    def __init__(self, layer: Layer, source: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, balance, identity)
+        self.table = list[Tensor]()  # by chunks of n
         self.runs = chunks(layer.points)
         self.pieces = chunks(layer.points, _LOADED)
         self.rows = RowTiles(layer, source, self.pieces)
@@ -77,11 +72,14 @@ class Analysis:
         table = len(self.runs) * 2 * self.layer.counts[0]
         return 4 * (sum(tile.shape[1] for tile in self.rows.ring) + table)
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the table."""
-        self.identity = identity
         self.table = loader.by_chunks(tables[0][0])
         self.first = loader.asked
+
+    def load_first(self, rows: Rows) -> None:
+        """Load the first tile of a block."""
+        self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
@@ -182,17 +180,19 @@ class Rectangle:
 _NO_SAMPLES = Samples(0, 0, 0)  # the same object after each iteration of a loop
 
 
-class Synthesis:
+class LineSynthesis(Synthesis):
     """From mixed spectra to rows in HBM."""
 
-    def __init__(self, layer: Layer, target: Tensor, balance: Balance) -> None:
-        self.layer, self.target, self.balance = layer, target, balance
-        self.over, self.channels = operands(layer.outputs), chunks(layer.outputs)
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, target, balance, identity)
+        self.channels = chunks(layer.outputs)
         count = layer.counts[0]
         self.rows = row_tile(2 * min(count, HALF))  # partitions of both parts of a chunk
         self.kept = self.rows // 2  # frequencies of a chunk
         self.pieces = chunks(count, self.kept)
-        self.close()
+        self.table = list[Tensor]()  # by chunks of frequencies
+        self.at = _NO_SAMPLES
+        self.mixed = list[Tensor]()  # by chunks of channels
 
     def held(self, batch: int, inner: int) -> Held:
         """Return what so many samples hold; inner: the inner frequencies, of which there is one."""
@@ -207,14 +207,17 @@ class Synthesis:
             results=4 * results * min(self.layer.lengths[0], _STORED),
         )
 
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once."""
+        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
+
     def close(self) -> None:
         """Let go of the spectra of a block."""
         self.batch, self.at = 0, _NO_SAMPLES
         self.mixed = list[Tensor]()
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables."""
-        self.identity = identity
         self.table = list[Tensor]()
         for low, count in self.pieces:
             placed = [
@@ -257,10 +260,6 @@ class Synthesis:
                     dst = places[:, each.units, 0 : each.together, each.tiles]
                     data = [each.of(one) for one in cut]
                     self.balance.move_sum(dst, data[0], data[1:])
-
-    def follow(self, first: int, count: int) -> Iterator[Item]:
-        """Yield nothing, because all frequencies of a sample are transposed together."""
-        yield from ()
 
     def run(self, rows: Rows) -> Iterator[Item]:
         """Yield the tasks of a block, after all of its spectra are mixed."""

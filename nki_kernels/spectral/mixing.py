@@ -83,10 +83,16 @@ class Weight:
     """The weight of a layer in SBUF, as stationary operands for each frequency."""
 
     def __init__(
-        self, parts: Sequence[Tensor], modes: Modes, layer: Layer, is_adjoint: bool
+        self,
+        parts: Sequence[Tensor],
+        modes: Modes,
+        layer: Layer,
+        is_adjoint: bool,
+        loader: Loader,
     ) -> None:
         """Describe a weight; parts: HBM [i, o, f]."""
         self.parts, self.modes, self.is_adjoint = parts, modes, is_adjoint
+        self.loader = loader
         self.inputs, self.outputs = operands(layer.inputs), operands(layer.outputs)
         self.dtype = layer.dtype
         width = self._frequency_bytes
@@ -94,6 +100,7 @@ class Weight:
         most = modes.each if self.is_resident else max(1, _CHUNK // (width * modes.inner))
         self.chunks = chunks(modes.each, most)
         self.tiles = list[list[list[Tensor]]]()
+        self.signs = list[Tensor]()  # [P, 1] of operands with both parts, and of those with one
 
     @property
     def held_bytes(self) -> int:
@@ -116,18 +123,17 @@ class Weight:
         rows = sum(each.rows for each in self.outputs)
         return itemsize(self.dtype) * len(self.inputs) * rows
 
-    def setup(self, loader: Loader) -> None:
+    def setup(self) -> None:
         """Allocate tiles, and ask for a weight that stays."""
-        self.loader = loader
-        self.signs, self.minus = sbuf((PARTITIONS, 1)), sbuf((PARTITIONS, 1))
-        nisa.memset(dst=self.minus, value=-1.0)
+        signs, minus = self.signs = [sbuf((PARTITIONS, 1)) for _ in range(2)]
+        nisa.memset(dst=minus, value=-1.0)
         operand = self.inputs[0]
         for half in range(self.modes.halves):
             for piece in operand.pieces:
                 start = half * operand.rows + piece.partition
                 width = operand.rows // len(operand.pieces)
                 sign = -1.0 if piece.part == int(not self.is_adjoint) else 1.0
-                nisa.memset(dst=self.signs[start : start + width], value=sign)
+                nisa.memset(dst=signs[start : start + width], value=sign)
         count = len(self.chunks) if self.is_resident else min(2, len(self.chunks))
         size = self.chunks[0][1] * self.modes.inner
         self.tiles = [
@@ -246,7 +252,7 @@ class Weight:
         negative = 0 if self.is_adjoint else 1  # the part of X in the negative quarter
         if part == negative or all(piece.part != negative for piece in operand.pieces):
             return None
-        return self.signs if len(operand.pieces) > 1 else self.minus
+        return self.signs[0 if len(operand.pieces) > 1 else 1]
 
 
 def _rectangles(outputs: int, size: int) -> list[tuple[int, int, int, int]]:

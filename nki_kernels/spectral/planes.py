@@ -40,10 +40,12 @@ from ..pipeline import TURN, After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Held, Layer, Operand, Piece, chunks, operands, row_tile
-from .mixing import Mixed, Modes
+from .layer import Layer, Operand, Piece, chunks, row_tile
+from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, slack, spread_bank, turn
-from .row_tiles import RowTile, RowTiles, Spectra, sum_of
+from .row_memory import Held, most_samples
+from .row_tiles import RowTile, RowTiles, sum_of
+from .sample_transforms import Analysis, Synthesis
 
 _LOADED = 1024  # numbers of a row that are loaded at a time
 _STATE = 16 << 10  # bytes a partition up to which two tiles of rows are held between transforms
@@ -55,20 +57,14 @@ _RUNS = 8  # runs that are transposed in a task
 MOST_SIGNED, MOST_LAST = 128, 64  # frequencies of the first and of the last axis that fit
 
 
-def modes_of(layer: Layer) -> Modes:
-    """Return how the frequencies of a layer are cut."""
-    halves = PARTITIONS // operands(layer.inputs)[0].rows
-    signed, last = layer.counts
-    return Modes(signed, last, halves, -(-signed // halves))
-
-
-class Analysis:
+class PlaneAnalysis(Analysis):
     """From planes in HBM to spectra [(half, part, i), b, (j, k)] in SBUF."""
 
-    def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
-        self.layer, self.balance = layer, balance
-        self.modes = modes_of(layer)
-        self.spectra = Spectra(layer, self.modes, balance)
+    def __init__(self, layer: Layer, source: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, balance, identity)
+        self.opening = list[Tensor]()  # along w, by chunks of w
+        self.closing = list[Tensor]()  # along h, by runs of columns
+        self.needed = 0  # jobs of the loader that are done before the first transform along h
         height, width = layer.lengths
         self.lines = max(1, PARTITIONS // width)  # of a run
         self.runs = [(0, self.lines * width)] if width <= PARTITIONS else chunks(width)
@@ -92,9 +88,8 @@ class Analysis:
         tables = 2 * last * max(self.lines, len(self.runs)) + 2 * signed * len(self.columns)
         return 4 * (sum(tile.shape[1] for tile in (*self.rows.ring, *self.states)) + tables)
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of both axes."""
-        self.identity = identity
         (last, signed), (_, width) = tables, self.layer.lengths
         if width > PARTITIONS:
             self.opening = loader.by_chunks(last[0])
@@ -114,6 +109,10 @@ class Analysis:
             for run in self.columns
         ]
         self.needed = loader.asked
+
+    def load_first(self, rows: Rows) -> None:
+        """Load the first tile of a block."""
+        self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
@@ -249,19 +248,22 @@ def _column_runs(height: int) -> list[Operand]:
     ]
 
 
-class Synthesis:
+class PlaneSynthesis(Synthesis):
     """From mixed spectra to planes in HBM."""
 
-    def __init__(self, layer: Layer, target: Tensor, balance: Balance) -> None:
-        self.layer, self.target, self.balance = layer, target, balance
-        self.over = operands(layer.outputs)
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, target, balance, identity)
         signed, last = layer.counts
         self.rows = row_tile(signed)  # partitions of the frequencies j of a sample
         self.pair = row_tile(2 * last)  # partitions of both parts of the frequencies k
         self.kept = self.pair // 2
         self.beside = PARTITIONS // self.pair  # outputs beside each other
         self.groups = -(-layer.outputs // self.beside)
-        self.close()
+        self.tiles = self.units = 0  # samples beside each other, and how often
+        self.mixed = dict[tuple[int, int], Tensor]()  # by operand and first k, [(part, o), k, b, j]
+        self.turned = list[Tensor]()
+        self.opening = list[Tensor]()  # along h, cosines and sines
+        self.closing = list[Tensor]()  # along w, one
 
     def held(self, batch: int, inner: int) -> Held:
         """Return what so many samples hold, with so many inner frequencies of mixed spectra."""
@@ -278,18 +280,20 @@ class Synthesis:
             results=2 * 4 * (lines * columns_of(columns) + stored),  # of two transforms
         )
 
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once."""
+        return most_samples(analysis.held_bytes, self.held, weight, batch, keeps)
+
     def close(self) -> None:
         """Let go of the spectra of a block."""
         self.batch = self.tiles = self.units = 0
-        self.mixed = dict[tuple[int, int], Tensor]()  # by operand and first k, [(part, o), k, b, j]
-        self.turned = list[Tensor]()
+        self.mixed, self.turned = dict[tuple[int, int], Tensor](), list[Tensor]()
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of both axes."""
-        self.identity = identity
         last, signed = tables
         placed = [Place(part * self.kept, 0, last[part]) for part in range(2)]
-        self.closing = loader.load(placed, last.shape[2], self.pair, self.beside)
+        self.closing = [loader.load(placed, last.shape[2], self.pair, self.beside)]
         slots = PARTITIONS // self.rows
         self.opening = [
             loader.load([Place(0, 0, signed[part])], signed.shape[2], self.rows, slots)
@@ -380,7 +384,7 @@ class Transform:
 
     def __init__(
         self,
-        shared: Synthesis,
+        shared: PlaneSynthesis,
         rows: Rows,
         units: tuple[int, int],
         groups: tuple[int, int],
@@ -457,7 +461,7 @@ class Transform:
             for tile, bank in enumerate(banks):
                 partition = tile * shared.pair
                 rows = slice(partition, partition + shared.pair)
-                moved = shared.closing[rows, start : start + size]
+                moved = shared.closing[0][rows, start : start + size]
                 held = self.state[rows, (low + line) // _QUAD, :, (low + line) % _QUAD]
                 multiply_in_slot(bank[:, line], held, moved, partition, shared.pair, False)
         for bank, place in zip(banks, places, strict=True):

@@ -58,7 +58,7 @@ from ..launch import Rows, for_rows, singles
 from ..nd.resident_products import Piece, Ring, lines
 from ..packing import unpack
 from ..pipeline import TURN, After, Block, Order, Single, Task, early
-from ..table_terms import table_spec
+from ..table_terms import Array, TableSpec, table_spec
 from ..tables import load_identity, load_tables
 from ..tensor import Tensor
 
@@ -103,7 +103,7 @@ class Axis:
         """Return the first column in tables of a residue and of its cosines or its sines."""
         return 2 * residue * self.kept(0) + part * self.kept(residue)
 
-    def matrices(self, scale: float) -> list[np.ndarray[Any, Any]]:
+    def matrices(self, scale: float) -> list[Array]:
         """Return a table [point, (residue, part, frequency)] for each chunk."""
         frequencies = [np.arange(first, self.half, self.radix) for first in range(self.radix)]
         point, found = np.arange(self.points)[:, None], []
@@ -131,9 +131,7 @@ def check_shape(rows: int, columns: int) -> str:
     return ""
 
 
-def real_planes_tables(
-    rows: int, columns: int, scale: float = 1.0
-) -> tuple[np.ndarray[Any, Any], ...]:
+def real_planes_tables(rows: int, columns: int, scale: float = 1.0) -> tuple[Array, ...]:
     """Return the tables of ``real_planes``, computed in float64 and rounded once.
 
     The first is J [128, 128]. Then follows a table for each chunk of rows s, [s, 2 (S // 2 + 1)],
@@ -146,9 +144,6 @@ def real_planes_tables(
 
     Returns:
         float32 arrays.
-
-    Raises:
-        ValueError: the kernel does not accept the shape.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")
@@ -156,7 +151,7 @@ def real_planes_tables(
     return reversal, *Axis(rows).matrices(scale), *Axis(columns).matrices(1.0)
 
 
-def real_planes_specs(rows: int, columns: int) -> tuple[Any, ...]:
+def real_planes_specs(rows: int, columns: int) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``real_planes_tables(rows, columns, ...)``."""
     reversal = table_spec((PARTITIONS, PARTITIONS))
     return reversal, *Axis(rows).specs(), *Axis(columns).specs()
@@ -200,6 +195,9 @@ class RealPlanes:
         numbers = held * self.down.radix * columns
         numbers += sum(table.shape[1] for table in self.in_hbm)
         self.is_little = 4 * numbers <= _DMA_WRITTEN
+        self.identity = sbuf((PARTITIONS, PARTITIONS))
+        self.cosines = list[Tensor]()  # tables of the first product, in SBUF
+        self.later = list[Tensor]()  # J, and the tables of the second product
 
     def setup(self) -> None:
         """Load tables, those of the second axis only if no rows are on their way."""
@@ -210,8 +208,8 @@ class RealPlanes:
     def _load_later(self) -> None:
         """Load what the first product does not need, which comes after the first plane's rows."""
         if not self.later:
-            self.identity = load_identity()
-            self.reversal, *self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
+            load_identity(tile=self.identity)
+            self.later = self._loaded([self.in_hbm[0], *self.in_hbm[self.count :]])
 
     def _loaded(self, tables: Sequence[Tensor]) -> list[Tensor]:
         """Load tables; a few stay where DMA wrote them, which is quicker."""
@@ -309,7 +307,7 @@ class RealPlanes:
         for part in range(2):
             first = self.along.column(residue, part)
             bank = psum((end - low, self.down.half))
-            for index, (x, table) in enumerate(zip(state, self.later, strict=True)):
+            for index, (x, table) in enumerate(zip(state, self.later[1:], strict=True)):
                 stationary = table[:, first + low : first + end]
                 multiply(bank, stationary, x[:, residue, part], index > 0)
             banks.append(bank)
@@ -352,7 +350,7 @@ class RealPlanes:
         nisa.nc_matmul(
             dst=bank[:, place : place + last - first],
             stationary=data,
-            moving=self.reversal[0 : data.shape[0], column : column + last - first],
+            moving=self.later[0][0 : data.shape[0], column : column + last - first],
             is_moving_onezero=True,
             accumulate=False,
         )
@@ -366,7 +364,7 @@ class RealPlanes:
             bank = psum(moving.shape)
             nisa.nc_matmul(
                 dst=bank,
-                stationary=self.reversal[0:count, PARTITIONS - count :],
+                stationary=self.later[0][0:count, PARTITIONS - count :],
                 moving=moving,
                 is_stationary_onezero=True,
                 accumulate=False,

@@ -141,7 +141,7 @@ class Spectra:
     def __init__(self, layer: Layer, modes: Modes, balance: Balance) -> None:
         self.modes, self.balance, self.dtype = modes, balance, layer.dtype
         self.over, self.width = operands(layer.inputs), slot(min(layer.inputs, PARTITIONS))
-        self.close()
+        self.flat, self.tiles = list[Tensor](), list[Tensor]()
 
     def open(self, batch: int) -> list[Tensor]:
         """Allocate the spectra of a block."""

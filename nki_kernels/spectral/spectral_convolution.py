@@ -25,27 +25,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from nki_sim.hardware import PARTITIONS
 
-from .. import chip
 from ..arguments import check_dimensions, check_tables
 from ..engines import cuts, hbm, sbuf
-from ..isa import nki, nl
+from ..isa import nki
 from ..launch import Rows, for_rows
 from ..packing import unpack
 from ..pipeline import TURN, Block, Single
 from ..tables import load_identity
 from ..tensor import Tensor
-from . import lines, planes, volumes
-from .constants import STAGED_BYTES, Loader
+from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer, check_layer
+from .lines import LineAnalysis, LineSynthesis
 from .mixing import Mixing, Weight
+from .planes import PlaneAnalysis, PlaneSynthesis
+from .sample_transforms import Analysis, Synthesis
+from .volumes import VolumeAnalysis, VolumeSynthesis
 
-# bytes a partition of small things, of transposed runs, and of spectra that are stored
-_OTHERS, _TURNED, _KEPT = 4 << 10, 16 << 10, 40 << 10
+# By the number of axes.
+_TRANSFORMS = (
+    (LineAnalysis, LineSynthesis),
+    (PlaneAnalysis, PlaneSynthesis),
+    (VolumeAnalysis, VolumeSynthesis),
+)
 
 
 @nki.jit
@@ -99,49 +104,19 @@ class Convolution:
         """Describe a launch; keep: HBM for the spectra of the source, or None."""
         self.layer, self.tables = layer, tables
         check_tables(tables, 2 * len(layer.lengths))
-        balance = self.balance = Balance()
-        axes = (lines, planes, volumes)[len(layer.lengths) - 1]
-        self.analysis = axes.Analysis(layer, source, balance)
-        self.synthesis = axes.Synthesis(layer, target, balance)
-        self.modes = self.analysis.modes
-        self.weight = Weight(weight, self.modes, layer, is_adjoint)
+        self.balance, self.loader = Balance(), Loader(layer.dtype)
+        self.identity = sbuf((PARTITIONS, PARTITIONS), layer.dtype)
+        analysis, synthesis = _TRANSFORMS[len(layer.lengths) - 1]
+        self.analysis: Analysis = analysis(layer, source, self.balance, self.identity)
+        self.synthesis: Synthesis = synthesis(layer, target, self.balance, self.identity)
+        self.weight = Weight(weight, self.analysis.modes, layer, is_adjoint, self.loader)
         self.keep = keep
         self.running = 0  # blocks that are on their way
-        self.most = max(1, min(PARTITIONS, self._fitting_samples(source.shape[0])))
+        batch, keeps = source.shape[0], keep is not None
+        fitting = self.synthesis.most_samples(self.analysis, self.weight, batch, keeps)
+        self.most = max(1, min(PARTITIONS, fitting))
 
-    def _fitting_samples(self, batch: int) -> int:
-        """Return how many samples of a batch fit into SBUF at once."""
-        if len(self.layer.lengths) == 3:
-            free = chip.core().sbuf_partition_bytes - self.weight.held_bytes
-            return volumes.most_samples(self.analysis, self.synthesis, free)
-        share = -(-batch // nl.num_programs())
-        room = chip.core().sbuf_partition_bytes - _OTHERS
-        fitting = (
-            count
-            for count in range(min(PARTITIONS, share), 0, -1)
-            if self._held_bytes(count, count == share) <= room
-        )
-        return next(fitting, 1)
-
-    def _held_bytes(self, batch: int, is_only: bool) -> int:
-        """Return the most bytes a partition that blocks of so many samples hold at once.
-
-        is_only: whether there is one block, after which no weight and no rows are needed.
-        """
-        weight, rows = self.weight.held_bytes, self.analysis.held_bytes
-        modes = self.modes
-        of_x = 4 * modes.each * modes.inner * len(self.weight.inputs) * batch
-        held = self.synthesis.held(batch, self.weight.inner_behind(batch))
-        opening = weight + rows + of_x + _TURNED + STAGED_BYTES
-        mixing = weight + of_x + held.mixed + (0 if self.weight.is_resident else STAGED_BYTES)
-        closing = held.results
-        if self.keep is not None:
-            mixing = max(mixing, weight + of_x + _KEPT)
-        if not is_only:
-            mixing, closing = mixing + rows, closing + weight + rows
-        return held.tables + held.turned + max(opening, mixing, closing)
-
-    def split(self, base: Any, first: int, count: int) -> list[Rows]:
+    def split(self, base: object, first: int, count: int) -> list[Rows]:
         """Return samples as blocks of about the same size."""
         found = cuts(first, first + count, -(-count // self.most))
         return [Rows(base, low, 1, end - low) for low, end in found]
@@ -149,13 +124,12 @@ class Convolution:
     def setup(self) -> None:
         """Load tables, those that come later only if no block is on its way."""
         axes, dtype = len(self.layer.lengths), self.layer.dtype
-        self.identity, self.loader = sbuf((PARTITIONS, PARTITIONS), dtype), Loader(dtype)
-        self.analysis.setup(self.loader, self.tables[0:axes], self.identity)
+        self.analysis.setup(self.loader, self.tables[0:axes])
         self.loader.begin()  # before GpSimdE, which clears its tile, waits for the identity
         load_identity(dtype, self.identity)
         self.loader.finish_to(self.analysis.first)
-        self.weight.setup(self.loader)
-        self.synthesis.setup(self.loader, self.tables[axes:], self.identity)
+        self.weight.setup()
+        self.synthesis.setup(self.loader, self.tables[axes:])
         if self.running == 0:
             self.loader.finish()
             self.loader.restart()
@@ -163,7 +137,7 @@ class Convolution:
     def block(self, rows: Rows, number: int) -> Block:
         """A block of samples, from HBM to HBM."""
         self.running += 1
-        self.analysis.rows.load(rows, 0)
+        self.analysis.load_first(rows)
         yield TURN
         spectra = self.analysis.spectra.open(rows.each)
         self.synthesis.open(rows.each)

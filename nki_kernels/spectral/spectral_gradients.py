@@ -93,7 +93,7 @@ def spectral_gradients(dy, spectra, w_re, w_im, tables, places, layer):  # type:
 class Samples:
     """Samples that are loaded at once; ``base`` is the register from which ``first`` counts."""
 
-    base: Any
+    base: object
     first: int
     count: int
 
@@ -136,7 +136,7 @@ class WeightGradient:
     def setup(self) -> None:
         """Load nothing, because blocks share nothing."""
 
-    def split(self, base: Any, first: int, count: int) -> list[Rows]:
+    def split(self, base: object, first: int, count: int) -> list[Rows]:
         """Return frequencies as blocks; where these have loops, as many in every program."""
         if self._has_loops(base):
             found = cuts(first, first + count, self._blocks)
@@ -145,7 +145,6 @@ class WeightGradient:
 
     @property
     def _blocks(self) -> int:
-        """The blocks of a program whose frequencies are in no loop."""
         return math.ceil(math.ceil(self.total / nl.num_programs()) / self.most)
 
     def block(self, rows: Rows, number: int) -> Block:
@@ -165,7 +164,7 @@ class WeightGradient:
         self._add(rows, channels, sums, turn, enumerate(self.samples[: 2 if pairs else None]))
         if pairs > 0:
 
-            def body(base: Any) -> None:
+            def body(base: object) -> None:
                 both = ((index, Samples(base, index * HALF, HALF)) for index in range(2))
                 self._add(rows, channels, sums, turn, both, is_first=False)
                 self.balance.restart()
@@ -179,7 +178,7 @@ class WeightGradient:
             self._add(rows, channels, sums, turn, rest, is_first=False)
         self._store(rows, channels, sums)
 
-    def _has_loops(self, base: Any) -> bool:
+    def _has_loops(self, base: object) -> bool:
         """Return whether blocks of frequencies add samples in loops on the device.
 
         An address has one register, and all programs must have the same loops.

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ..table_terms import rounded_table, table_spec
-
-Array = np.ndarray[Any, Any]
+from ..table_terms import Array, TableSpec, rounded_table, table_spec
 
 
 def kept_frequencies(length: int, count: int, is_last: bool, is_centered: bool = False) -> Array:
@@ -74,7 +71,7 @@ def spectral_tables(
 
 def spectral_specs(
     lengths: Sequence[int], counts: Sequence[int], dtype: str = "float32"
-) -> tuple[Any, ...]:
+) -> tuple[TableSpec, ...]:
     """Return the (shape, dtype) of each of ``spectral_tables(lengths, counts, ...)``."""
     last = len(lengths) - 1
     sizes = list(zip(lengths, counts, strict=True))

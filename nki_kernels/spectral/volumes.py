@@ -41,6 +41,7 @@ from functools import partial
 
 from nki_sim.hardware import PARTITIONS
 
+from .. import chip
 from ..engines import (
     PSUM_BANK,
     clear,
@@ -57,10 +58,11 @@ from ..pipeline import TURN, After, Beside, Item, Single, Task
 from ..tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
-from .layer import Layer, chunks, operands, row_tile, slot
-from .mixing import Mixed, Modes
+from .layer import Layer, chunks, row_tile, slot
+from .mixing import Mixed, Weight
 from .products import columns_of, multiply_in_slot, slack, turn
-from .row_tiles import RowTile, Spectra
+from .row_tiles import RowTile
+from .sample_transforms import Analysis, Synthesis
 
 _OTHERS = 40 << 10  # bytes a partition of planes, tables, and transposed runs
 LONGEST = PARTITIONS  # points along an axis that fit
@@ -71,13 +73,6 @@ _BETWEEN = 32 << 10  # bytes a partition of samples between the last two transfo
 _STATES = 24 << 10  # bytes a partition up to which the sums over l of two units are held
 _SPREAD = 6 << 10  # bytes a partition of spectra that DMA moves together
 _RUNS = 8  # runs that are transposed in a task
-
-
-def modes_of(layer: Layer) -> Modes:
-    """Return how the frequencies of a layer are cut."""
-    halves = PARTITIONS // operands(layer.inputs)[0].rows
-    first, second, last = layer.counts
-    return Modes(first * second, last, halves, -(-first * second // halves))
 
 
 class Slabs:
@@ -137,20 +132,21 @@ class Group:
         return RowTile(self.first, self.samples, self.low, self.channels, 0, 0)
 
 
-class Analysis:
+class VolumeAnalysis(Analysis):
     """From volumes in HBM to spectra [(half, part, i), b, (j, l, k)] in SBUF."""
 
-    def __init__(self, layer: Layer, source: Tensor, balance: Balance) -> None:
-        self.layer, self.balance = layer, balance
-        self.modes = modes_of(layer)
-        self.spectra = Spectra(layer, self.modes, balance)
+    def __init__(self, layer: Layer, source: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, balance, identity)
+        self.opening = list[Tensor]()  # along w, one
+        self.middle = list[Tensor]()  # along d, cosines and sines
+        self.closing = list[Tensor]()  # along h, cosines and sines
+        self.needed = 0  # jobs of the loader that are done before the first transform along d
         _, height, width = layer.lengths
         first, _, last = layer.counts
         self.lines = PARTITIONS // width  # of a run
         most = max(self.lines, _LOADED // width // self.lines * self.lines)
         pieces = [(low * width, count * width) for low, count in chunks(height, most)]
         self.slabs = Slabs(layer, source, pieces)
-        self.rows = Opening(self)
         self.groups = chunks(last, PARTITIONS // height)  # of frequencies k
         # [(i, d), (part, k, h)], of two tiles in turn
         self.size = 2 * last * height
@@ -164,17 +160,21 @@ class Analysis:
         # bytes a partition of what lives as long as the spectra of a block are made
         self.work_bytes = self.gathers * each * self.columns
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of all axes."""
-        self.identity = identity
         last, second, first = tables
         kept, width = last.shape[2], self.layer.lengths[2]
         placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
-        self.opening = loader.load(placed, self.lines * kept)
+        self.opening = [loader.load(placed, self.lines * kept)]
         self.first = loader.asked  # what is needed at once
         self.middle = _blocks(loader, first, self.slabs.channels)
         self.closing = _blocks(loader, second, self.groups[0][1])
         self.needed = loader.asked
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of planes, of what lies between their transforms, and of tables."""
+        return _OTHERS + 8 * self.size
 
     def groups_of(self, rows: Rows) -> list[Group]:
         """Return the samples of a block in groups."""
@@ -183,6 +183,10 @@ class Analysis:
             for first, samples in chunks(rows.each, self.together)
             for cut in chunks(self.layer.inputs)
         ]
+
+    def load_first(self, rows: Rows) -> None:
+        """Load the first tile of a block."""
+        self.slabs.load(rows, self.slabs.of(self.groups_of(rows))[0][1], 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
         """Yield the tasks of a block, whose first tile is loaded."""
@@ -256,7 +260,7 @@ class Analysis:
         view = state[0:held, 0 : self.size].reshape_dim(1, (2, last, height))
         bank = psum((columns_of(held), count, 2 * last))
         for moved, (low, size) in zip(turned, lines, strict=True):
-            table = self.opening[0 : moved.shape[0], 0 : size * 2 * last]
+            table = self.opening[0][0 : moved.shape[0], 0 : size * 2 * last]
             multiply(bank[:, low : low + size].flatten_dims(1, 2), moved, table, False)
         place = view.permute((0, 3, 1, 2))[:, line : line + count]  # [(i, d), h, part, k]
         self.balance.move(place, bank[0:held].reshape_dim(2, (2, last)))
@@ -327,30 +331,6 @@ class Analysis:
         return bank
 
 
-def most_samples(analysis: Analysis, synthesis: Synthesis, free: int) -> int:
-    """Return how many samples fit into so many bytes a partition of SBUF, beside the weight."""
-    free -= _OTHERS + 8 * analysis.size
-    spectra = 4 * analysis.modes.each * analysis.modes.inner * len(analysis.spectra.over)
-    mixed = synthesis.sample_bytes
-    return min(
-        (free - analysis.work_bytes) // spectra,
-        free // (spectra + mixed),
-        (free - synthesis.work_bytes) // mixed,
-    )
-
-
-class Opening:
-    """Loads the first tile of a block, which is all that is loaded before the block begins."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self.analysis = analysis
-
-    def load(self, rows: Rows, number: int) -> None:
-        """Load the tile of this number."""
-        slabs = self.analysis.slabs
-        slabs.load(rows, slabs.of(self.analysis.groups_of(rows))[number][1], number)
-
-
 def _blocks(loader: Loader, tables: Tensor, count: int) -> list[Tensor]:
     """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
     _, size, columns = tables.shape
@@ -372,12 +352,11 @@ class _Unit:
     count: int
 
 
-class Synthesis:
+class VolumeSynthesis(Synthesis):
     """From mixed spectra to volumes in HBM."""
 
-    def __init__(self, layer: Layer, target: Tensor, balance: Balance) -> None:
-        self.layer, self.target, self.balance = layer, target, balance
-        self.over = operands(layer.outputs)
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
+        super().__init__(layer, target, balance, identity)
         (depth, height, width), (first, second, last) = layer.lengths, layer.counts
         self.groups = chunks(last, min(PARTITIONS // second, PSUM_BANK // height))
         self.outputs = min(layer.outputs, PARTITIONS // first, PSUM_BANK // depth)  # of a unit
@@ -396,16 +375,29 @@ class Synthesis:
         turned = 12 * len(self.groups) * layer.outputs * first
         # bytes a partition of what lives longer than a task, and of two tasks
         self.work_bytes = turned + self.pairs * of_pair + 2 * of_task
-        self.close()
+        self.mixed = dict[int, Tensor]()  # by operand, [(part, o), (b, j, k, l)]
+        self.opening = list[Tensor]()  # along h, cosines and sines
+        self.middle = list[Tensor]()  # along d, cosines and sines
+        self.closing = list[Tensor]()  # along w, one
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples fit into SBUF at once, which may be more than there are."""
+        del batch, keeps
+        free = chip.core().sbuf_partition_bytes - weight.held_bytes - analysis.held_bytes
+        spectra = 4 * analysis.modes.each * analysis.modes.inner * len(analysis.spectra.over)
+        mixed = self.sample_bytes
+        return min(
+            (free - analysis.work_bytes) // spectra,
+            free // (spectra + mixed),
+            (free - self.work_bytes) // mixed,
+        )
 
     def close(self) -> None:
         """Let go of the spectra of a block."""
-        self.batch = 0
-        self.mixed = dict[int, Tensor]()  # by operand, [(part, o), (b, j, k, l)]
+        self.batch, self.mixed = 0, dict[int, Tensor]()
 
-    def setup(self, loader: Loader, tables: Sequence[Tensor], identity: Tensor) -> None:
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of all axes."""
-        self.identity = identity
         last, first, second = tables
         self.opening = _blocks(loader, second, self.groups[0][1])
         self.middle = _blocks(loader, first, self.outputs)
@@ -415,7 +407,7 @@ class Synthesis:
             for line in range(self.lines)
             for part in range(2)
         ]
-        self.closing = loader.load(placed, self.lines * width, self.rows, self.tiles)
+        self.closing = [loader.load(placed, self.lines * width, self.rows, self.tiles)]
 
     def open(self, batch: int) -> None:
         """Begin a block; its tiles are allocated when they are needed."""
@@ -442,10 +434,6 @@ class Synthesis:
             order = 0, 4, 2, 1, 3
             dst, data = dst.permute(order), [one.permute(order) for one in data]
             self.balance.move_sum(dst, data[0], data[1:])
-
-    def follow(self, first: int, count: int) -> Iterator[Item]:
-        """Yield nothing, because all frequencies of a sample are transposed together."""
-        yield from ()
 
     def run(self, rows: Rows) -> Iterator[Item]:
         """Yield the tasks of a block, after all of its spectra are mixed."""
@@ -565,7 +553,7 @@ class Synthesis:
 
     def _lines(self, flat: Tensor, planes: int, blocks: int, cut: tuple[int, int]) -> Tensor:
         """Sum over k for some planes (o, d), to [(o, d), block, (line, w)]."""
-        size = self.closing.shape[1]
+        size = self.closing[0].shape[1]
         result = sbuf((cut[1], blocks, size))
         rounds = chunks(blocks, self.tiles)
         tiles = min(self.tiles, blocks)
@@ -576,7 +564,7 @@ class Synthesis:
             for tile in range(count):
                 low = tile * self.rows
                 slots = slice(low, low + self.rows)
-                held, moved = flat[slots, start : start + columns], self.closing[slots]
+                held, moved = flat[slots, start : start + columns], self.closing[0][slots]
                 multiply_in_slot(banks[tile][:, index], held, moved, low, self.rows, False)
         for tile, bank in enumerate(banks):
             self.balance.move(result[:, tile :: self.tiles], bank[0 : cut[1]])

@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 import nki_sim
 from nki_kernels.fft import (
@@ -43,7 +42,6 @@ from nki_kernels.real import (
     real_stockham_tables,
 )
 from nki_sim import hardware
-from tests import sweeps
 from tests.tolerances import equal_sums, near, operands, pairs, transforms, unit
 
 from .independence import check_rows_are_independent
@@ -71,20 +69,6 @@ MODULES = {
 # Options of the tables of matrix products.
 BF16 = {"dtype": "bfloat16"}
 REFINED = {"dtype": "bfloat16", "refined": True}
-
-# Kernels know two kinds of chips: trn1, whose transposes mix rows, and the later ones.
-ON_CHIPS = pytest.mark.parametrize("chip", ["trn1", "trn2", sweeps.whole("trn3")])
-ON_CORES = pytest.mark.parametrize(
-    ("chip", "cores"),
-    [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)],
-)
-# By default on the chip that mixes rows.
-ON_FIRST_CORES = sweeps.some(
-    "chip, cores", [("trn1", 1), ("trn2", 1), ("trn2", 2), ("trn3", 2)], [("trn1", 1)]
-)
-ON_LATER_CORES = pytest.mark.parametrize(
-    ("chip", "cores"), [("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)]
-)
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ class BothWays:
         there, back = self.algorithm, f"inverse_{self.algorithm}"
         return Launched(there, self.chip, self.cores), Launched(back, self.chip, self.cores)
 
-    def check(self, batch: int, radices: Sequence[int], **options: Any) -> None:
+    def check(self, batch: int, radices: Sequence[int], **options: Any) -> list[Timeline]:
         """Fails unless both are near the exact results of random rows and random half spectra."""
         there, back = self.kernels
         n = math.prod(radices)
-        there.check(real(batch, n), radices, **options)
-        back.check(normal(batch, n // 2 + 1), radices, **options)
+        timeline = there.check(real(batch, n), radices, **options)
+        return [timeline, back.check(normal(batch, n // 2 + 1), radices, **options)]
 
     def check_independent(self, batch: int, radices: Sequence[int]) -> None:
         there, back = self.kernels
@@ -51,21 +51,7 @@ class BothWays:
         spectra[:, own] = spectra[:, own].real + 1e6j
         self.kernels[1].check(spectra, radices)
 
-    def dry_runs(self, batch: int, radices: Sequence[int]) -> list[Timeline]:
-        """Returns the timelines of both, without data."""
-        shape = batch, math.prod(radices)
-        return [kernel.dry_run(shape, radices) for kernel in self.kernels]
-
     def dry_times(self, batch: int, radices: Sequence[int]) -> list[float]:
-        """Returns the modelled nanoseconds of both."""
-        return [timeline.total_ns for timeline in self.dry_runs(batch, radices)]
-
-    def times(self, batch: int, radices: Sequence[int]) -> list[float]:
-        """Returns the nanoseconds of launches of both on data."""
-        there, back = self.kernels
-        n = math.prod(radices)
-        launches = (
-            there.transform(real(batch, n), radices),
-            back.transform(normal(batch, n // 2 + 1), radices),
-        )
-        return [timeline.total_ns for _, timeline, _ in launches]
+        """Returns the modelled nanoseconds of both, without data."""
+        shape = batch, math.prod(radices)
+        return [kernel.dry_run(shape, radices).total_ns for kernel in self.kernels]

@@ -360,12 +360,6 @@ def test_faster_than_reading_a_dense_weight_or_multiplying_by_it(batch, plan_for
     assert plan.predicted_ns < dense / 2.5
 
 
-@pytest.mark.parametrize("k", [0, 257])
-def test_blocks_out_of_range_are_refused(k):
-    with pytest.raises(ValueError, match=f"k = {k}.*1 to 256"):
-        block_circulant_tables(k)
-
-
 def test_rows_in_pieces_are_few(plan_for):
     plan = plan_for(4, 4, 128, batch=64, target="trn1")
     fates = {astuple(each.recipe.blocking): each.rejected for each in plan.candidates}

@@ -34,7 +34,8 @@ STRICT = pytest.mark.usefixtures("strict")
 
 SMALL = [(2, 2), (2, 3), (3, 2), (3, 5), (9, 7), (8, 8), (12, 5), (5, 12), (31, 2)]
 # Extremes of either radix, odd and even, up to the longest length.
-LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (65, 63), (80, 64)]
+LARGE = [(2, 64), (3, 64), (128, 2), (127, 3), (16, 64), (65, 63)]
+LONGEST = [(80, 64), (50, 60), (64, 64)]
 
 
 def launch(x, spectrum, radices, programs=1, kept=None):
@@ -83,25 +84,24 @@ def check(batch, filters, radices, programs=1):
 
 @pytest.mark.weekly
 @on_chips(
-    "radices",
-    SMALL + LARGE,
+    "radices, counts",
+    [
+        *((each, ((2, 1), (2, 2), (200, 1), (200, 200))) for each in SMALL),
+        *((each, ((130, 1), (130, 130))) for each in LARGE),
+        # Several rows a partition, also more of them in the first block than in the last.
+        ((2, 2), ((257, 1), (1500, 1500))),
+        ((3, 5), ((257, 1), (1500, 1500))),
+        ((32, 16), ((257, 1), (600, 600))),
+        # The longest lengths.
+        *((each, ((3, 1), (3, 3))) for each in LONGEST[:1]),
+    ],
     CHIPS,
-    also=[("trn2", (2, 2)), ("trn1", (3, 5)), ("trn1", (2, 64))],
-    whole=[(50, 60), (64, 64)],
+    also=[("trn2", (2, 2), ((2, 1), (2, 2), (200, 1), (200, 200)))],
+    whole=[(each, ((3, 1), (3, 3))) for each in LONGEST[1:]],
 )
-def test_one_filter_and_one_a_row(strict_chip, radices):
-    n = math.prod(radices)
-    for batch in (2, 200) if n < 1000 else (130,) if n < 5000 else (3,):
-        for filters in (1, batch):
-            check(batch, filters, radices)
-
-
-@on_chips("radices", [(2, 2), (3, 5), (32, 16)], CHIPS)
-def test_several_rows_a_partition(strict_chip, radices):
-    """Also more of them in the first block than in the last."""
-    check(257, 1, radices)
-    n = math.prod(radices)
-    check(1500 if n < 500 else 600, 1500 if n < 500 else 600, radices)
+def test_one_filter_and_one_a_row(strict_chip, radices, counts):
+    for batch, filters in counts:
+        check(batch, filters, radices)
 
 
 @on_chips("radices", [(6, 7), (9, 5), (127, 2), (16, 64)], CHIPS)
@@ -221,18 +221,3 @@ def test_a_launch_has_few_instructions(monkeypatch, strict_chip, radices):
 def test_the_longest_rows_fit(strict_chip, radices):
     for batch, filters in ((200, 200), (300, 1), (300, 300)):
         assert fits(dry(batch, radices, filters))
-
-
-@pytest.mark.parametrize(
-    ("n", "radices", "message"),
-    [
-        (8192, (128, 64), "n = 8192: convolutions in SBUF accept lengths up to 5120"),
-        (12, (3, 5), "must be two with the product n = 12"),
-        (12, (12,), "must be two with the product n = 12"),
-        (258, (129, 2), "the first must be 2 to 128"),
-        (130, (2, 65), "the second 2 to 64"),
-    ],
-)
-def test_bad_plans_are_refused(n, radices, message):
-    with pytest.raises(ValueError, match=message):
-        convolution_tables(n, radices)

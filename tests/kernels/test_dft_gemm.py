@@ -1,8 +1,7 @@
 """The DFT-GEMM kernel, run in the simulator and compared with NumPy in float64.
 
-The tests protect right numbers for every length, precision, batch and chip, also in loops, and for
-padded and cropped rows. Rows must not mix. Times must stay near the DMA floor, and instructions
-few.
+The tests protect right numbers for every length, precision and batch, and for padded and cropped
+rows. Products of bfloat16 must be faster where the Tensor engine binds.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import launch
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix, dft_gemm_rows, transforms_per_slab
 from nki_kernels.isa import nki, nl
 from nki_kernels.launch import HbmRows
 from nki_sim import hardware
-from nki_sim.rules import device_rules
 from tests import sweeps
 from tests.tolerances import near, relative_error, transforms, unit
 
-from .launched import BF16, ON_CHIPS, REFINED, Launched
+from .launched import BF16, REFINED, Launched
 from .samples import normal
 
 GEMM = Launched("dft_gemm")
@@ -36,57 +33,6 @@ BORDERS += [130, 178, 191, 192, 193, 253, 254, 255, 256]
 def test_every_length_and_batch_both_ways(n):
     for batch, inverse in ((3, n % 2 == 1), (300, n % 2 == 0)):
         GEMM.check(normal(batch, n), inverse=inverse)
-
-
-@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
-@pytest.mark.parametrize("n", [1, 3, 31, 64, 65, 128, 129, 200, 256])
-def test_other_chips_compute_the_same(chip, n):
-    for batch, cores in ((1, 2), (150, 1), (151, 2)):
-        Launched("dft_gemm", chip, cores).check(normal(batch, n))
-
-
-@sweeps.some(
-    "n, chip",
-    itertools.product([3, 24, 64, 100, 256], hardware.NAMES),
-    [(3, "trn1"), (24, "trn2"), (64, "trn1"), (100, "trn2"), (256, "trn1")],
-)
-def test_batches_around_the_borders_of_blocks_and_loops(short_loops, chip, n):
-    block = 128 * max(1, 512 // n)
-    cores = hardware.chip(chip).programs_per_launch
-    for batch in (4 * block - 1, 5 * block + 129):
-        Launched("dft_gemm", chip, cores).check(normal(batch, n))
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize(
-    ("chip", "n"), [("trn1", 4), sweeps.whole("trn2", 64), sweeps.whole("trn3", 256)]
-)
-def test_any_batch_is_a_launch_of_few_instructions(monkeypatch, chip, n):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", launch.LAUNCH_INSTRUCTIONS)
-    cores = hardware.chip(chip).programs_per_launch
-    shape = hardware.HBM_TENSOR_BYTES // 4 // n, n
-    timeline = Launched("dft_gemm", chip, cores).dry_run(shape)
-    assert timeline.instructions > launch.LAUNCH_INSTRUCTIONS  # with those of all iterations
-
-
-@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
-@pytest.mark.parametrize("n", [16, 64, 128])
-def test_two_programs_take_half_the_time_or_what_hbm_allows(chip, n):
-    once, twice = (
-        Launched("dft_gemm", chip, cores).dry_run((2**21 // n, n)).total_ns for cores in (1, 2)
-    )
-    hbm = 2**21 * 16 / hardware.chip(chip).hbm_stack_bytes_per_ns
-    assert twice <= max(0.58 * once, 1.1 * hbm)
-
-
-@ON_CHIPS
-@pytest.mark.parametrize(
-    ("n", "options"),
-    [*((n, {}) for n in (5, 24, 60, 100, 200)), (24, BF16), (60, REFINED)],
-    ids=str,
-)
-def test_rows_are_independent(chip, n, options):
-    Launched("dft_gemm", chip).check_independent(normal(140, n), **options)
 
 
 @nki.jit
@@ -151,11 +97,6 @@ def test_bfloat16_large_ragged_batch(options, finer):
     assert error > 2 * GEMM.tolerance(60, **finer)
 
 
-def test_modelled_time_is_near_the_dma_floor():
-    timeline = GEMM.dry_run((8192, 128))
-    assert timeline.total_ns <= 1.4 * hardware.TRN1.dma_floor_ns(8192 * 128)
-
-
 def test_bfloat16_is_faster_where_the_tensor_engine_binds():
     exact, refined, coarse = (
         GEMM.dry_run((4096, 256), **options).total_ns for options in ({}, REFINED, BF16)
@@ -177,15 +118,3 @@ def test_a_refined_matrix_adds_up():
     high, low = dft_gemm_matrix(12, **REFINED).astype(np.float64)
     np.testing.assert_array_equal(high, dft_gemm_matrix(12, **BF16).astype(np.float64))
     near(high + low, dft_gemm_matrix(12), unit("bfloat16") ** 2)
-
-
-@pytest.mark.parametrize(("dtype", "refined"), [("float16", False), ("float32", True)])
-def test_unknown_precisions_are_refused(dtype, refined):
-    with pytest.raises(ValueError, match=f"dtype '{dtype}': use 'float32' or 'bfloat16'"):
-        dft_gemm_matrix(8, dtype=dtype, refined=refined)
-
-
-@pytest.mark.parametrize("n", [0, 257, -1])
-def test_lengths_out_of_range_are_refused(n):
-    with pytest.raises(ValueError, match=f"n = {n}.*1 to 256"):
-        dft_gemm_matrix(n)

@@ -3,7 +3,7 @@
 import pytest
 
 from .launched import Launched
-from .samples import normal
+from .samples import normal, real
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,19 @@ from .samples import normal
         ("split_four_step", (2, 4096), (16, 16, 16), {}),
         ("stockham", (300, 512), (16, 32), {}),
         ("strided_stockham", (2, 96, 150), (8, 12), {}),
+        ("real_dft_gemm", (500, 96), (), {}),
+        ("real_stockham", (300, 320), (16, 20), {}),
+        ("real_four_step", (5, 5760), (36, 4, 40), {}),
+        ("inverse_real_dft_gemm", (500, 96), (), {}),
+        ("inverse_real_stockham", (300, 320), (16, 20), {}),
+        ("inverse_real_four_step", (5, 5760), (36, 4, 40), {}),
     ],
     ids=str,
 )
 def test_a_dry_run_is_the_real_timeline(algorithm, shape, radices, options):
-    launched = Launched(algorithm)
-    _, timeline, _ = launched.transform(normal(*shape), radices, **options)
+    launched, (batch, *sizes) = Launched(algorithm), shape
+    if launched.is_to_real:
+        sizes = [sizes[0] // 2 + 1]
+    x = (real if algorithm.startswith("real") else normal)(batch, *sizes)
+    _, timeline, _ = launched.transform(x, radices, **options)
     assert launched.dry_run(shape, radices, **options).total_ns == timeline.total_ns

@@ -6,7 +6,6 @@ loops and with many or long columns. Images must not mix, and large images must 
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -106,40 +105,34 @@ IMAGES = [
 ]
 
 
-@on_chips("rows, columns, held, kept", IMAGES, CHIPS, [("trn2", *IMAGES[2]), ("trn1", *IMAGES[9])])
-def test_images_and_filters(rows, columns, held, kept):
-    for batch, filters in ((1, 1), (6, 3) if math.prod(held) < 4000 else (4, 2)):
-        check(batch, filters, rows, columns, held, kept)
+COUNTS = [
+    *((1, 1, *case) for case in IMAGES),
+    *((6, 3, *case) if math.prod(case[2]) < 4000 else (4, 2, *case) for case in IMAGES),
+    *((3, filters, *case) for case in IMAGES[:10:3] for filters in (1, 3)),
+    # Several groups of columns and several blocks of them, of two images.
+    (2, 2, (20, 62), (4, 4), (11, 1200), (16, 1240)),
+    # More images than the partitions of a product hold, with more filters than that, too.
+    *((70, filters, (6,), (3, 4), (9, 5), (12, 6)) for filters in (1, 3, 70)),
+    # One length with all the rest of SBUF for three groups of columns, and a longer one.
+    (1, 1, (20, 13), (32, 64), (1031, 200), (2043, 260)),
+    (1, 1, (20, 13), (36, 64), (1159, 200), (2299, 260)),
+]
+LONG = [
+    (1, 1, (20, 13), columns, (math.prod(columns) // 2 + 7, 200), (math.prod(columns) - 5, 260))
+    for columns in ((33, 62), (50, 60), (64, 64))
+]
 
 
-@on_chips("batch, filters", [(3, 1), (3, 3)], CHIPS)
-def test_a_filter_of_all_images_and_one_each(batch, filters):
-    for case in IMAGES[:10:3]:
-        check(batch, filters, *case)
-
-
-@on_first_chip(*CHIPS)
-def test_many_columns():
-    """Several groups of columns and several blocks of them, of two images."""
-    check(2, 2, (20, 62), (4, 4), (11, 1200), (16, 1240))
-
-
-@on_chips("batch, filters", [(70, 1), (70, 3), (70, 70)], CHIPS)
-def test_many_images_of_few_columns(batch, filters):
-    """More images than the partitions of a product hold, with more filters than that, too."""
-    check(batch, filters, (6,), (3, 4), (9, 5), (12, 6))
-
-
-# One length with all the rest of SBUF for three groups of columns, and longer ones.
 @pytest.mark.weekly
-@sweeps.some(
-    "strict_chip, columns",
-    itertools.product(["trn1", "trn2"], [(32, 64), (33, 62), (36, 64), (50, 60), (64, 64)]),
-    [("trn1", (32, 64)), ("trn2", (36, 64))],
-).with_args(ids=str, indirect=["strict_chip"])
-def test_long_columns(strict_chip, columns):
-    m = math.prod(columns)
-    check(1, 1, (20, 13), columns, (m // 2 + 7, 200), (m - 5, 260))
+@on_chips(
+    "batch, filters, rows, columns, held, kept",
+    COUNTS,
+    CHIPS,
+    also=[("trn2", *COUNTS[2]), ("trn1", *COUNTS[9]), ("trn2", *COUNTS[18]), ("trn1", *COUNTS[25])],
+    whole=LONG,
+)
+def test_images_and_filters(batch, filters, rows, columns, held, kept):
+    check(batch, filters, rows, columns, held, kept)
 
 
 @on_chips("rows, columns", [((12,), (4, 5)), ((3, 4), (5, 3))], CHIPS)
@@ -249,18 +242,3 @@ def test_large_images_fit(strict_chip, batch, held, rows, columns):
 def test_less_data_takes_less_time(strict_chip):
     whole = dry(3, (896, 704), (11, 64), (14, 64)).total_ns
     assert dry(3, (720, 640), (11, 64), (14, 64)).total_ns < 0.93 * whole
-
-
-@pytest.mark.parametrize(
-    ("m", "radices", "message"),
-    [
-        (12, (3, 5), r"radices \(3, 5\): must be one or two with the product n = 12"),
-        (12, (12,), r"radices \(12,\): must be two with the product m = 12"),
-        (12, (2, 2, 3), "must be two with the product m = 12"),
-        (12, (12, 1), "each must be 2 to 64"),
-        (130, (65, 2), "each must be 2 to 64"),
-    ],
-)
-def test_bad_plans_are_refused(m, radices, message):
-    with pytest.raises(ValueError, match=message):
-        column_tables(m, radices)

@@ -14,9 +14,7 @@ import nki_sim
 from nki_kernels.engines import cuts
 from nki_kernels.packing import pack
 from nki_kernels.spectral.real_planes import (
-    check_shape,
     real_planes,
-    real_planes_specs,
     real_planes_tables,
 )
 from nki_sim import hardware
@@ -84,19 +82,6 @@ def test_planes_are_independent():
         y = launch(x)
         assert np.isfinite(value) or not np.isfinite(y[1]).any()
         near(np.delete(y, 1, 0), expected, transforms(x.shape[1:]))
-
-
-def test_tables_have_the_shapes_of_their_specs():
-    for shape in (*SHAPES, *LARGE):
-        tables = real_planes_tables(*shape)
-        assert [table.shape for table in tables] == [spec[0] for spec in real_planes_specs(*shape)]
-
-
-def test_other_shapes_are_refused():
-    for shape in ((65, 66), (66, 65), (1024, 66), (513, 66), (66, 1026), (66, 513)):
-        assert check_shape(*shape)
-        with pytest.raises(ValueError, match="the kernel takes"):
-            real_planes_tables(*shape)
 
 
 def test_cuts_are_of_about_equal_size():

@@ -173,28 +173,25 @@ MORE_LAYERS = [
 ]
 
 
+BFLOAT16 = {"dtype": "bfloat16"}
+CENTERED = {"is_centered": True}  # negative frequencies first
+OTHERS = [
+    *((*LAYERS[place], BFLOAT16) for place in (2, 3, 5, 11, 13, 14)),
+    ((3, 4), (12, 20), (7, 5), 2, CENTERED),
+    ((3, 4), (12, 20), (6, 5), 2, CENTERED),
+    ((3, 4), (6, 8, 10), (3, 4, 5), 2, CENTERED),
+]
+
+
 @pytest.mark.weekly
 @OF_CHIP
-@on_chips("channels, lengths, counts, batch", LAYERS, whole=MORE_LAYERS)
-def test_layers(channels, lengths, counts, batch):
-    Layer(channels, lengths, counts).check(batch)
-
-
-@OF_CHIP
 @on_chips(
-    "lengths, counts", [((12, 20), (7, 5)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))], CHIPS
+    "channels, lengths, counts, batch, options",
+    [*((*layer, {}) for layer in LAYERS), *OTHERS],
+    whole=[(*layer, {}) for layer in MORE_LAYERS],
 )
-def test_negative_frequencies_first(lengths, counts):
-    Layer((3, 4), lengths, counts, is_centered=True).check(2)
-
-
-BFLOAT16 = [LAYERS[2], LAYERS[3], LAYERS[5], LAYERS[11], LAYERS[13], LAYERS[14]]
-
-
-@OF_CHIP
-@on_chips("channels, lengths, counts, batch", BFLOAT16)
-def test_bfloat16_operands(channels, lengths, counts, batch):
-    Layer(channels, lengths, counts, dtype="bfloat16").check(batch)
+def test_layers(channels, lengths, counts, batch, options):
+    Layer(channels, lengths, counts, **options).check(batch)
 
 
 SHORT = [((200,), (20,)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))]
@@ -202,15 +199,12 @@ SHORT = [((200,), (20,)), ((12, 20), (6, 5)), ((6, 8, 10), (3, 4, 5))]
 
 @OF_CHIP
 @on_first_chip(*CHIPS)  # whose transposes mix rows
-@pytest.mark.parametrize("lengths, counts", SHORT)
-def test_samples_are_independent(lengths, counts):
-    Layer((6, 5), lengths, counts).check_independent()
-
-
-@OF_CHIP
-@on_chips("lengths, counts", SHORT[:2])
-def test_bfloat16_samples_are_independent(lengths, counts):
-    Layer((6, 5), lengths, counts, dtype="bfloat16").check_independent()
+@pytest.mark.parametrize(
+    "lengths, counts, options",
+    [*((*sizes, {}) for sizes in SHORT), *((*sizes, BFLOAT16) for sizes in SHORT[:2])],
+)
+def test_samples_are_independent(lengths, counts, options):
+    Layer((6, 5), lengths, counts, **options).check_independent()
 
 
 @st.composite
@@ -371,12 +365,3 @@ def test_less_time_than_transforms(chip, goal, kind):
         rounded = plan(cores, precision="bf16")
         assert rounded.algorithm == f"{found.algorithm}_bf16"
         assert rounded.predicted_ns < times[-1]
-
-
-def test_specs_are_those_of_the_tables():
-    for lengths, counts in (((24,), (7,)), ((12, 20), (6, 5)), ((4, 6, 8), (2, 3, 4))):
-        for dtype in ("float32", "bfloat16"):
-            tables = spectral_tables(lengths, counts, dtype=dtype)
-            assert [(table.shape, str(table.dtype)) for table in tables] == list(
-                spectral_specs(lengths, counts, dtype)
-            )

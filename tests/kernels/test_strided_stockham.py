@@ -1,7 +1,7 @@
 """The strided Stockham kernel, run in the simulator and compared with NumPy in float64.
 
-The tests protect right numbers along a middle axis for one radix and for two, any members, columns
-and chip, also in loops. Members must not mix, every shape must fit, and instructions must be few.
+The tests protect right numbers along a middle axis for one radix and for two, any members and
+columns, also in loops. Every shape must fit.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import math
 import pytest
 
 from nki_kernels.nd import strided_stockham as module
-from nki_kernels.nd.strided_stockham import strided_stockham_tables
 from nki_sim import hardware
-from nki_sim.rules import device_rules
 from tests import sweeps
 
-from .launched import ON_CORES, ON_FIRST_CORES, Launched
+from .launched import Launched
 from .samples import fits, normal
 
 STRIDED = Launched("strided_stockham")
@@ -73,21 +71,14 @@ def test_long_transforms(radices, shape, inverse):
     STRIDED.check(normal(shape[0], math.prod(radices), shape[1]), radices, inverse)
 
 
-@pytest.mark.parametrize(
-    ("chip", "cores"), [("trn2", 2), sweeps.whole("trn1", 1), sweeps.whole("trn3", 1)]
-)
-@pytest.mark.parametrize("radices", [(3,), (20,), (2, 61), (5, 13), (10, 12), (64, 2)], ids=str)
-def test_every_chip_and_both_programs_compute_the_same(chip, cores, radices):
-    launched = Launched("strided_stockham", chip, cores)
-    for members, columns in ((2, 150), (1, 201), (3, 1)):
-        launched.check(normal(members, math.prod(radices), columns), radices)
-
-
 # Members and columns of loops over members, over columns, with and without a rest.
 LOOPS = [(9, 200), (40, 33), (300, 3), (1, 2600), (2, 1301), (3, 1030)]
 
 
-@ON_CORES
+@pytest.mark.parametrize(
+    ("chip", "cores"),
+    [("trn1", 1), sweeps.whole("trn2", 1), ("trn2", 2), sweeps.whole("trn3", 2)],
+)
 @pytest.mark.parametrize("radices", [(3,), (3, 5)], ids=str)
 def test_loops_on_the_device(monkeypatch, chip, cores, radices):
     monkeypatch.setattr(module, "_INSTRUCTIONS", 1)
@@ -105,41 +96,6 @@ def test_loops_on_the_device(monkeypatch, chip, cores, radices):
         x = normal(members, math.prod(radices), columns)
         Launched("strided_stockham", chip, cores).check(x, radices)
     assert len(loops) == len(LOOPS) * cores
-
-
-@ON_FIRST_CORES
-@pytest.mark.parametrize("radices", [(7,), (4, 6)], ids=str)
-@pytest.mark.parametrize("columns", [1, 5, 60, 150])
-def test_members_are_independent(chip, cores, radices, columns):
-    x = normal(7, math.prod(radices), columns)
-    Launched("strided_stockham", chip, cores).check_independent(x, radices, [0, 4])
-
-
-@pytest.mark.parametrize(
-    ("radices", "members", "columns"),
-    [
-        sweeps.whole((4, 64), 8192, 256),
-        ((64, 64), 31, 4096),
-        sweeps.whole((5, 61), 3, 2**19),
-    ],
-    ids=str,
-)
-def test_instructions_of_a_batch_that_just_fits(monkeypatch, radices, members, columns):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 30_000)
-    assert modelled(radices, members, columns).launches == 1
-
-
-@pytest.mark.parametrize("chip", ["trn2", sweeps.whole("trn3")])
-def test_two_programs_take_little_more_than_half_the_time(chip):
-    """Of HBM, two cores get less than twice what one gets."""
-    core = hardware.chip(chip)
-    share = core.dma_core_bytes_per_ns / core.hbm_stack_bytes_per_ns
-    for radices, members, columns, bound in (
-        ((16, 64), 2, 1024, 0.6),
-        ((64,), 32, 1024, 1.02 * share),
-    ):
-        one, two = (modelled(radices, members, columns, chip, cores) for cores in (1, 2))
-        assert two.total_ns <= bound * one.total_ns
 
 
 SHAPES = [(64,), (2, 64), (64, 2), (2, 61), (7, 53), (64, 16), (32, 61), (61, 61), (64, 64)]
@@ -166,19 +122,3 @@ def test_every_pair_of_radices_fits():
     for radices in itertools.product(range(2, 65, 2), range(3, 65, 2)):
         assert fits(modelled(radices, 1, 512))
         assert fits(modelled(radices[::-1], 1, 512))
-
-
-@pytest.mark.parametrize(
-    ("n", "radices", "message"),
-    [
-        (12, (3, 5), r"radices \(3, 5\): must be one or two with the product n = 12"),
-        (12, (), "must be one or two with the product n = 12"),
-        (12, (2, 2, 3), "must be one or two with the product n = 12"),
-        (12, (12, 1), r"radices \(12, 1\): each must be 2 to 64"),
-        (65, (65,), "each must be 2 to 64"),
-        (130, (2, 65), "each must be 2 to 64"),
-    ],
-)
-def test_bad_plans_are_refused(n, radices, message):
-    with pytest.raises(ValueError, match=message):
-        strided_stockham_tables(n, radices)

@@ -25,6 +25,34 @@ TABLES = {
         "NOT_COUNTED",
     ): "all run with the sweep, new ones too",
     ("kernels/test_large_numbers.py", "CASES"): "algorithms that scale by a table",
+    **{
+        (f"kernels/test_{name}.py", table): reason
+        for name, tables, reason in (
+            (
+                "device_loops",
+                ("CASES", "OF_REAL"),
+                "butterflies and columns have loops of their own",
+            ),
+            (
+                "every_chip",
+                ("CASES", "OF_REAL"),
+                "the tests of other kernels run on the chips by turns",
+            ),
+            ("few_instructions", ("CASES", "MORE"), "device rules count those of all kernels"),
+            (
+                "independent_rows",
+                ("CASES", "OF_REAL"),
+                "a test of a kernel that is not in it fails",
+            ),
+            (
+                "modelled_times",
+                ("REAL",),
+                "those with a transform of complex data of the same radices",
+            ),
+            ("two_cores", ("CASES", "MORE"), "batches that two cores share well"),
+        )
+        for table in tables
+    },
     ("kernels/launched.py", "MODULES"): "a test of a kernel that is not in it fails",
     ("planner/test_algorithms.py", "LIKELIEST"): "lengths at which ranks are close",
     ("simulator/test_perfetto.py", "KERNELS"): "one kernel of each kind of loop",

@@ -80,7 +80,8 @@ def latency(radices: tuple[int, ...]) -> float:
         return math.inf
     first, last = radices[0], radices[-1]
     rows = 2 * first if 2 * first <= hardware.PARTITIONS else first
-    numbers = sum(math.prod(shape) for shape, _ in four_step_tables.four_step_specs(radices)[1:-2])
+    specs = four_step_tables.four_step_specs(radices)[1:-2]
+    numbers: float = sum(math.prod(shape) for shape, _ in specs)
     numbers += 2 * n * hardware.PARTITIONS * (1 / rows + 1 / last)
     tensor = tensor_cycles(radices) * n / last / chip.tensor_ghz
     return 4 * numbers / chip.dma_total_bytes_per_ns + tensor

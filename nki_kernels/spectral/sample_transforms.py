@@ -1,0 +1,115 @@
+"""The transforms of a Fourier layer's samples: from HBM to kept frequencies, and back.
+
+An analysis takes samples from HBM to their kept frequencies in SBUF, where channels are mixed. A
+synthesis takes mixed frequencies back to HBM. There is one of each for samples with one axis
+(lines.py), with two (planes.py) and with three (volumes.py). A launch passes its blocks of samples
+through both, one block after the other, so that what a block holds is let go before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from nki_sim.hardware import PARTITIONS
+
+from ..launch import Rows
+from ..pipeline import Item
+from ..tensor import Tensor
+from .constants import Loader
+from .evacuation import Balance
+from .layer import Layer, Operand, operands
+from .mixing import Mixed, Modes, Weight
+from .row_tiles import Spectra
+
+
+def modes_of(layer: Layer) -> Modes:
+    """Return how the frequencies of a layer are cut."""
+    halves = PARTITIONS // operands(layer.inputs)[0].rows
+    inner = layer.counts[-1] if len(layer.counts) > 1 else 1
+    outer = layer.frequencies // inner
+    return Modes(outer, inner, halves, -(-outer // halves))
+
+
+class Analysis(Protocol):
+    """From samples in HBM to spectra [(half, part, i), b, f] in SBUF.
+
+    identity: SBUF [128, 128], with which runs are transposed. first: the jobs of the loader that
+    come before all others. work_bytes: those a partition of what lives only while spectra are made.
+    """
+
+    layer: Layer
+    balance: Balance
+    identity: Tensor
+    modes: Modes
+    spectra: Spectra
+    first: int
+    work_bytes: int
+
+    def __init__(self, layer: Layer, balance: Balance, identity: Tensor) -> None:
+        self.layer, self.balance, self.identity = layer, balance, identity
+        self.modes = modes_of(layer)
+        self.spectra = Spectra(layer, self.modes, balance)
+        self.first = self.work_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes a partition of rows, of what lies between their transforms, and of tables."""
+
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
+        """Ask for the tables into spectra, HBM, that of the last axis first."""
+
+    def load_first(self, rows: Rows) -> None:
+        """Load the first tile of a block, which is all that is loaded before the block begins."""
+
+    def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
+        """Yield the tasks of a block, whose first tile is loaded."""
+
+
+class Synthesis(Protocol):
+    """From mixed spectra to samples in HBM.
+
+    identity: SBUF [128, 128], with which spectra are transposed. over: how outputs lie on the
+    partitions. batch: the samples of the block.
+    """
+
+    layer: Layer
+    target: Tensor
+    balance: Balance
+    identity: Tensor
+    over: Sequence[Operand]
+    batch: int
+
+    def __init__(self, layer: Layer, target: Tensor, balance: Balance, identity: Tensor) -> None:
+        self.layer, self.target = layer, target
+        self.balance, self.identity = balance, identity
+        self.over = operands(layer.outputs)
+        self.batch = 0
+
+    def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
+        """Ask for the tables back, HBM, that of the last axis first."""
+
+    def most_samples(self, analysis: Analysis, weight: Weight, batch: int, keeps: bool) -> int:
+        """Return how many samples of a batch fit into SBUF at once, beside a weight.
+
+        keeps: whether spectra are stored, too.
+        """
+
+    def open(self, batch: int) -> None:
+        """Begin a block of so many samples."""
+
+    def put(self, mixed: Mixed) -> None:
+        """Move mixed spectra [(part, o), inner, outer, b] to where they are transposed."""
+
+    def follow(self, first: int, count: int) -> Iterator[Item]:
+        """Yield what can be done once so many inner frequencies from ``first`` on are mixed.
+
+        That is nothing where all frequencies of a sample are transposed together.
+        """
+        yield from ()
+
+    def run(self, rows: Rows) -> Iterator[Item]:
+        """Yield the tasks of a block, after all of its spectra are mixed."""
+
+    def close(self) -> None:
+        """Let go of the spectra of a block."""

@@ -1,0 +1,89 @@
+"""Rows do not mix in any kernel for one axis: what one row holds spoils no other row."""
+
+from __future__ import annotations
+
+import pytest
+
+from nki_sim import hardware
+from tests import sweeps
+
+from .launched import BF16, MODULES, REFINED, Launched
+from .real_launches import BothWays
+from .samples import normal
+
+COMPENSATED = {"compensated": True}
+
+# Algorithm, shape, radices, rows that are spoiled (None: three of them), options of the tables.
+CASES = [
+    ("stockham", (260, 256), (16, 16), (0, 259), {}),
+    ("stockham", (5, 270), (3, 90), (0, 4), {}),
+    ("stockham", (2, 512), (8, 8, 8), None, {}),
+    ("stockham", (3, 4224), (64, 66), (0, 2), {}),
+    ("stockham", (260, 256), (16, 16), (0, 259), BF16),
+    ("stockham", (5, 270), (3, 90), (0, 4), REFINED),
+    ("bluestein", (131, 17), (36,), (130,), {}),
+    ("bluestein", (131, 67), (15, 9), (130,), {}),
+    ("bluestein", (131, 509), (32, 32), (130,), {}),
+    ("butterfly", (300, 8), (), None, {}),
+    ("butterfly", (131, 512), (), (65,), {}),
+    ("butterfly", (131, 16), (), (65,), COMPENSATED),
+    ("dft_gemm", (140, 5), (), None, {}),
+    ("dft_gemm", (140, 60), (), None, {}),
+    ("dft_gemm", (140, 100), (), None, {}),
+    ("dft_gemm", (140, 200), (), None, {}),
+    ("dft_gemm", (140, 24), (), None, BF16),
+    ("dft_gemm", (140, 60), (), None, REFINED),
+    ("folded_dft", (131, 131), (), None, {}),
+    ("four_step", (5, 960), (16, 3, 20), None, {}),
+    ("four_step", (5, 1280), (32, 40), None, {}),
+    ("four_step", (5, 1890), (70, 3, 9), None, {}),
+    ("split_four_step", (3, 3240), (9, 6, 60), None, {}),
+    ("long_bluestein", (5, 131), (128, 3), None, {}),
+    ("split_bluestein", (2, 601), (65, 3, 14), (1,), {}),
+    *(("strided_stockham", (7, 7, columns), (7,), (0, 4), {}) for columns in (1, 5, 60, 150)),
+    *(("strided_stockham", (7, 24, columns), (4, 6), (0, 4), {}) for columns in (1, 5, 60, 150)),
+]
+# Of one plan of each kernel, on the second chip as well, which sets no row aside.
+LATER = [CASES[place] for place in (1, 6, 9, 12, 13, 16, 18, 20)]
+OF_REAL = [  # batch and radices, or the length
+    ("real_dft_gemm", 140, (7,)),
+    ("real_dft_gemm", 140, (24,)),
+    ("real_dft_gemm", 140, (60,)),
+    ("real_dft_gemm", 140, (100,)),
+    ("real_dft_gemm", 140, (200,)),
+    ("real_stockham", 130, (9, 31)),
+    ("real_stockham", 300, (16, 20)),
+    ("real_stockham", 5, (3, 5)),
+    ("real_four_step", 9, (36, 4, 40)),
+    ("real_four_step", 9, (34, 38)),
+]
+
+
+@pytest.mark.weekly
+@sweeps.some(
+    "chip, algorithm, shape, radices, rows, options",
+    [(chip, *case) for case in CASES for chip in hardware.NAMES],
+    [*(("trn1", *case) for case in CASES), *(("trn2", *case) for case in LATER)],
+).with_args(ids=str)
+def test_rows_are_independent(chip, algorithm, shape, radices, rows, options):
+    cores = hardware.chip(chip).programs_per_launch
+    x = normal(*shape)
+    Launched(algorithm, chip, cores).check_independent(x, radices, rows, **options)
+
+
+@pytest.mark.weekly
+@sweeps.some(
+    "chip, algorithm, batch, radices",
+    [(chip, *case) for case in OF_REAL for chip in hardware.NAMES],
+    [
+        *((hardware.NAMES[place % 2], *case) for place, case in enumerate(OF_REAL)),
+        ("trn1", *OF_REAL[1]),
+    ],
+).with_args(ids=str)
+def test_rows_of_real_data_and_half_spectra_are_independent(chip, algorithm, batch, radices):
+    BothWays(algorithm, chip).check_independent(batch, radices)
+
+
+def test_every_kernel_is_one_of_them():
+    both = [f"{way}{name}" for name, *_ in OF_REAL for way in ("", "inverse_")]
+    assert {*(name for name, *_ in CASES), *both} == MODULES.keys()

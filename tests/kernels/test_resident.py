@@ -1,0 +1,207 @@
+"""The kernels of planes and of volumes that stay in SBUF, simulated and compared with NumPy.
+
+The tests protect right numbers, against float64, for real and complex data of every shape, batch
+and chip, in both directions and in loops. Planes and volumes must not mix, data must travel over
+HBM once, and the largest ones must fit.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import nki_sim
+from nki_kernels.nd.resident_planes import (
+    resident_planes,
+    resident_planes_specs,
+    resident_planes_tables,
+)
+from nki_kernels.nd.resident_volumes import (
+    resident_real_volumes,
+    resident_volumes,
+    resident_volumes_specs,
+    resident_volumes_tables,
+)
+from nki_kernels.packing import pack, packed_spec
+from nki_sim import hardware
+from tests import sweeps
+from tests.tolerances import near, transforms
+
+from .independence import check_rows_are_independent
+from .samples import fits, normal, real
+from .turns import on_chips, on_first_chip
+
+CHIPS = "trn1", "trn2"
+CUBE = (64, 64, 64)
+pytestmark = pytest.mark.usefixtures("strict_chip")
+
+
+def kernel_of(shape, is_real, degree=1):
+    kernel = resident_planes
+    if len(shape) == 3:
+        kernel = resident_real_volumes if is_real else resident_volumes
+    return kernel if degree == 1 else kernel[degree]
+
+
+def launch(x, inverse=False, scale=1.0, degree=1):
+    """Result, complex in float64, and timeline, of planes [B, S, H] or volumes [B, D, S, H]."""
+    shape, is_real = x.shape[1:], not np.iscomplexobj(x)
+    if len(shape) == 2:
+        tables = resident_planes_tables(*shape, inverse, scale)
+    else:
+        tables = resident_volumes_tables(shape, is_real, inverse, scale)
+    parts = [x] if is_real else [x.real, x.imag]
+    parts = [np.ascontiguousarray(part, np.float32) for part in parts]
+    with nki_sim.record() as timeline:
+        re, im = nki_sim.simulate(kernel_of(shape, is_real, degree))(*parts, *pack(tables))
+    return re + 1j * im.astype(np.float64), timeline
+
+
+def exact_of(x, inverse=False):
+    """The transform without a factor; half of it where x is real."""
+    axes = tuple(range(1, x.ndim))
+    if np.iscomplexobj(x):
+        return np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
+    half = np.fft.rfftn(x.astype(np.float64), axes=axes)
+    return half.conj() if inverse else half
+
+
+def dry(batch, shape, is_real=False):
+    is_plane = len(shape) == 2
+    specs = resident_planes_specs(*shape) if is_plane else resident_volumes_specs(shape, is_real)
+    parts = [((batch, *shape), "float32")] * (1 if is_real else 2)
+    kernel = nki_sim.simulate(kernel_of(shape, is_real))
+    return nki_sim.dry_run(kernel, *parts, *packed_spec(specs))
+
+
+def check(x, inverse=False, scale=1.0, degree=1):
+    """Fails unless one launch fits and is near the exact result."""
+    result, timeline = launch(x, inverse, scale, degree)
+    near(result, scale * exact_of(x, inverse), transforms(x.shape[1:]))
+    assert fits(timeline)
+
+
+@on_chips("shape", [(1, 256, 128), (3, 256, 256), (1, 512, 512), (1, 4096, 128)], CHIPS)
+def test_planes_in_both_directions(shape):
+    x = normal(*shape)
+    ways = (True, 1 / x[0].size), (False, 0.5)
+    for inverse, scale in ways if shape[1] < 4096 else ways[:1]:
+        check(x, inverse, scale)
+
+
+@pytest.mark.weekly
+@sweeps.some(
+    "strict_chip, make, batch",
+    itertools.product(CHIPS, [real, normal], [1, 2, 3]),
+    [("trn1", real, 2), ("trn2", normal, 1)],
+).with_args(indirect=["strict_chip"])
+def test_volumes_in_both_directions(strict_chip, make, batch):
+    x = make(batch, *CUBE)
+    for inverse, scale in ((False, 1.0), (True, 0.5)):
+        check(x, inverse, scale)
+
+
+@pytest.mark.parametrize("strict_chip", ["trn3"], indirect=True)
+@pytest.mark.parametrize("shape", [(256, 2048), (2048, 128)])
+def test_trn3_and_other_factors(shape):
+    check(normal(1, *shape))
+
+
+OBLONG = [(128, 64, 64), (64, 128, 64), (64, 64, 128)]
+
+
+@sweeps.some(
+    "strict_chip, make, shape",
+    itertools.product(["trn1", "trn3"], [real, normal], OBLONG),
+    [*(("trn1", real, shape) for shape in OBLONG), ("trn3", normal, OBLONG[1])],
+).with_args(indirect=["strict_chip"])
+def test_axes_of_128(strict_chip, make, shape):
+    check(make(1, *shape))
+
+
+@on_first_chip(*CHIPS)
+def test_the_largest_volume():
+    check(real(1, 128, 128, 128))
+
+
+@on_chips("shape", [(4096, 256)], CHIPS, whole=[(512, 2048)])
+def test_the_largest_planes_fit(shape):
+    assert fits(dry(2, shape))
+
+
+@on_first_chip("trn1", "trn2", "trn3")
+@pytest.mark.parametrize(
+    "shape, is_real",
+    [
+        sweeps.whole((128, 128, 128), True),
+        ((64, 128, 128), True),
+        ((128, 64, 128), False),
+    ],
+)
+def test_volumes_one_after_the_other_fit(shape, is_real):
+    assert fits(dry(3, shape, is_real))
+
+
+@pytest.mark.parametrize(
+    ("strict_chip", "shape", "batches"),
+    [
+        ("trn1", (256, 128), (1, 2, 7)),
+        ("trn2", (256, 128), (1, 2, 7)),
+        ("trn2", CUBE, (1, 9)),
+        sweeps.whole("trn1", CUBE, (1, 9)),
+    ],
+    indirect=["strict_chip"],
+)
+def test_loops_and_two_programs(short_loops, strict_chip, shape, batches):
+    degree = hardware.current().programs_per_launch
+    for batch in batches:
+        check((normal if len(shape) == 2 else real)(batch, *shape), degree=degree)
+
+
+@sweeps.some(
+    "strict_chip, make, shape, rows",
+    [
+        (chip, *case)
+        for chip in CHIPS
+        for case in (
+            (normal, (3, 256, 128), (0, 1)),
+            (real, (2, *CUBE), None),
+            (normal, (2, *CUBE), None),
+        )
+    ],
+    [
+        *((chip, normal, (3, 256, 128), (0, 1)) for chip in CHIPS),
+        ("trn2", real, (2, *CUBE), None),
+        ("trn1", normal, (2, *CUBE), None),
+    ],
+).with_args(indirect=["strict_chip"])
+def test_planes_and_volumes_are_independent(strict_chip, make, shape, rows):
+    x, tolerance = make(*shape), transforms(shape[1:])
+    check_rows_are_independent(lambda x: launch(x)[0], x, exact_of(x), tolerance, rows)
+
+
+@on_first_chip(*CHIPS)
+@pytest.mark.parametrize(
+    ("batch", "shape", "traffic", "floors"),
+    [
+        (1, (1024, 1024), 1.2, 3.4),
+        (16, (256, 256), 1.2, 3.4),
+        (4, CUBE, 1.1, 3.6),
+        (2, (128, 128, 128), 1.1, 3.6),
+    ],
+)
+def test_one_trip_over_hbm(batch, shape, traffic, floors):
+    is_real = len(shape) == 3
+    found, points, each = dry(batch, shape, is_real), batch * np.prod(shape), 8 if is_real else 16
+    assert found.hbm_bytes <= traffic * each * points
+    assert found.total_ns <= floors * hardware.current().dma_floor_ns(points, each)
+    assert fits(found)
+
+
+@on_first_chip(*CHIPS)
+@pytest.mark.parametrize(("make", "shape"), [(normal, (256, 128)), (real, CUBE)])
+def test_a_dry_run_takes_as_long(make, shape):
+    _, timeline = launch(make(2, *shape))
+    assert dry(2, shape, make is real).total_ns == pytest.approx(timeline.total_ns)
