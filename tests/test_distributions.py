@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_sim import distributions
+from trnfft import distributions
 
 ROOT = Path(__file__).parent.parent
 

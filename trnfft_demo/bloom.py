@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from nki_sim import hardware
+from nki_sim.base.whole_file import write_whole
 from nki_sim.measured_times import about
-from nki_sim.whole_file import write_whole
 from trnfft.cli.chip_options import Lnc, Target, chip_and_cores
 from trnfft.cli.output_file import check_output, writing
 from trnfft.cli.printable import printable

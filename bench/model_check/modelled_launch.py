@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import nki_sim
+from nki_sim.report.timeline import Timeline
 from nki_sim.rules.device_rules import RULES
-from nki_sim.timeline.timeline import Timeline
 
 Spec = tuple[tuple[int, ...], str]
 # A value is one number, or an array: as modelled, with the cheapest and with the dearest reading.

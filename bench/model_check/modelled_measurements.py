@@ -22,7 +22,7 @@ from bench.model_check.published_measurements import (
     SCALAR,
 )
 from nki_sim import hardware
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 M, K, N = 4096, 8192, 8192  # of the published matrix products
 STATES = 16  # of the published Mamba layers

@@ -10,7 +10,7 @@ from bench.model_check import nkibench_kernels as kernels
 from bench.model_check.modelled_launch import Modelled, Spec, readings_us, spec, timeline_of
 from bench.model_check.nkibench_records import ADAMW, BMM, ENGINES, MATMUL, NKIBENCH, NORM, ROPE
 from nki_sim import hardware
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 
 def single(*shape: int) -> Spec:

@@ -14,7 +14,7 @@ from nki_sim.instructions.instruction_notes import is_simulators
 
 if TYPE_CHECKING:
     from nki_sim.lint import Violation
-    from nki_sim.timeline.timeline import Timeline
+    from nki_sim.report.timeline import Timeline
 
 _LEVELS = {"error": "error", "deprecated": "warning", "warning": "warning", "contested": "note"}
 

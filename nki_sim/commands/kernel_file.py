@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.import_nki.nki_finder import install
 from nki_sim.launch.kernel import Kernel
-from nki_sim.nki_finder import install
 
 from .errors import CommandError
 

@@ -6,7 +6,8 @@ import argparse
 import os
 from contextlib import AbstractContextManager, nullcontext
 
-from nki_sim import hardware, releases
+from nki_sim import hardware
+from nki_sim.base import releases
 from nki_sim.launch.recorded import strict_launches
 
 from .errors import CommandError

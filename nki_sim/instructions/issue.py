@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.enums import reduce_cmd
+from nki_sim.base.enums import reduce_cmd
+from nki_sim.base.running import active, current
 from nki_sim.errors import NkiValidationError
-from nki_sim.running import active, current
 from nki_sim.views.tensor import NkiTensor
 
 from .issue_cache import CONSTANT, NotByValue, frozen

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import enums
-from nki_sim.operators import Operator
+from nki_sim.base import enums
+from nki_sim.base.operators import Operator
 
 CAPACITY = 2048  # issues; a launch of the longest kernels here needs a few hundred
 CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, such as the values of nisa.iota

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from nki_sim.enums import ON_CHIP
+from nki_sim.base.enums import ON_CHIP
+from nki_sim.base.source_text import lines_of
+from nki_sim.base.syntax_names import assigned_names, last_name
+from nki_sim.base.tensor_arithmetic import why_not
 from nki_sim.errors import SourceLine
-from nki_sim.source_text import lines_of
-from nki_sim.syntax_names import assigned_names, last_name
-from nki_sim.tensor_arithmetic import why_not
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import reduce_cmd
+from nki_sim.base import dtypes
+from nki_sim.base.enums import reduce_cmd
+from nki_sim.base.operators import OPERATORS, Operator, operator_of
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import OPERATORS, Operator, operator_of
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read

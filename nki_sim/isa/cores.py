@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from nki_sim import dtypes
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import MemoryRegion, dge_mode, dma_engine, engine
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import MemoryRegion, dge_mode, dma_engine, engine
+from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.launch.pair import PROGRAMS, Sendrecv
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .data_movement import _dma_issue
 from .rules import Rules, free_size
 
+PROGRAMS = 2  # of a launch whose programs meet, one on each core
 _BARRIER_ENGINES = (engine.gpsimd, engine.vector, engine.scalar, engine.tensor)
 _GPSIMD_ELEMENTS = 256  # a partition, whatever the size of an element [isa sendrecv]
+
+
+@dataclass(frozen=True)
+class Sendrecv:
+    """The arguments of sendrecv on which the two programs must agree."""
+
+    pipe_id: int
+    send_to_rank: int
+    recv_from_rank: int
+    dma_engine: str
 
 
 @instruction

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.base.running import active
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.work import Stream
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .rules import free_size, is_sink

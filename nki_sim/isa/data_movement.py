@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.arguments import integers
-from nki_sim.enums import ON_CHIP, MemoryRegion, dge_mode, engine, oob_mode
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integers
+from nki_sim.base.enums import ON_CHIP, MemoryRegion, dge_mode, engine, oob_mode
+from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue, instruction
 from nki_sim.instructions.work import Transfer
 from nki_sim.rules import device_rules
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from . import overlaps

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import dge_mode, engine, oob_mode
+from nki_sim.base import dtypes
+from nki_sim.base.enums import dge_mode, engine, oob_mode
+from nki_sim.base.operators import operator_of
 from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
-from nki_sim.operators import operator_of
 from nki_sim.views.tensor import NkiTensor
 
 from . import overlaps

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import dge_mode, engine
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import dge_mode, engine
+from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.work import Transfer, Transfers
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor, coalesce
 
 from .costs import set_work

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.base.operators import Operator
+from nki_sim.base.running import active
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator
 from nki_sim.rules import device_rules
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read

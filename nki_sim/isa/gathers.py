@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.arguments import integer
+from nki_sim.base.arguments import integer
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue, instruction
 from nki_sim.views.tensor import NkiTensor

@@ -13,9 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
+from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion, engine
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion, engine
+from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream

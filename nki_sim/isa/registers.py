@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import MemoryRegion
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.base.running import active
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.register_lives import note_use
-from nki_sim.running import active
 from nki_sim.views.register import BITS, VirtualRegister, fits
 from nki_sim.views.tensor import NkiTensor
 

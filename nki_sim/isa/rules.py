@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
+from nki_sim.base.operators import Operator, operator_of
+from nki_sim.base.running import active
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.hardware import NeuronCore
-from nki_sim.operators import Operator, operator_of
-from nki_sim.running import active
 from nki_sim.views.layout import extent
 from nki_sim.views.tensor import NkiTensor, repeats
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.base.running import active
 from nki_sim.errors import NkiValidationError
 from nki_sim.rules.register_lives import note_use
-from nki_sim.running import active
 from nki_sim.views.scalar import BITS, NkiScalar, scalar
 from nki_sim.views.tensor import NkiTensor
 

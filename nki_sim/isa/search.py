@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.arguments import integer
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer
 from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
 from nki_sim.views.tensor import NkiTensor
 

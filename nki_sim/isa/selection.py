@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.arguments import integers
-from nki_sim.enums import reduce_cmd
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integers
+from nki_sim.base.enums import reduce_cmd
+from nki_sim.base.operators import Operator, operator_of
 from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator, operator_of
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream

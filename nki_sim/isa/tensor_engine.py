@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion, engine, matmul_perf_mode
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion, engine, matmul_perf_mode
+from nki_sim.base.running import active
 from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue, instruction
 from nki_sim.instructions.work import ArrayPass
 from nki_sim.rules import accumulation, device_rules
-from nki_sim.running import active
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
-from nki_sim.operators import OPERATORS
-from nki_sim.removed_api import no_attribute as _no_attribute
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import no_attribute as _no_attribute
 from nki_sim.views.tensor import DynamicSlice, NKIObject, NkiTensor
 
 from .creation import (

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, isa
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import isa
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
+from nki_sim.base.running import active
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.instructions.issue import Issue
 from nki_sim.isa.dma_costs import set_fill
-from nki_sim.operators import OPERATORS
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 _SBUF = MemoryRegion.sbuf

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.errors import NkiValidationError
 from nki_sim.views.tensor import NkiTensor
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from nki_sim.errors import NkiValidationError
-from nki_sim.launch.session import Operands, Session
 from nki_sim.views.layout import Layout
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor
@@ -41,7 +40,7 @@ _OF_REGISTERS = tuple(
 class LoopBody:
     """The body of a loop, and the instructions of its first iteration."""
 
-    def __init__(self, label: str, body_fun: Callable[[Any], Any], session: Session) -> None:
+    def __init__(self, label: str, body_fun: Callable[[Any], Any], session: Any) -> None:
         self.label = label
         self.body_fun = body_fun
         self.session = session
@@ -76,12 +75,13 @@ class LoopBody:
         outer = session.__dict__.get("issue")
         scope, before = session.loop_scope, session.scalars_made
         local: dict[int, int] = {}
+        plain = type(session).issue
 
         # A loop inside of this loop is checked by itself, as its number of iterations may differ.
-        def issue(issue: Any, writes: Operands, reads: Operands, name: Any) -> int:
+        def issue(issue: Any, writes: Any, reads: Any, name: Any) -> int:
             operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
             issued.append((issue, operands, _relative(issue.recorded, before)))
-            return Session.issue(session, issue, writes, reads, name)
+            return plain(session, issue, writes, reads, name)
 
         session.issue = issue  # type: ignore[method-assign]
         try:

@@ -6,17 +6,16 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from nki_sim import releases
-from nki_sim.arguments import integer, integers
+from nki_sim.base import releases
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.removed_api import FORI_LOOP
+from nki_sim.base.running import active
 from nki_sim.errors import NkiValidationError
-from nki_sim.launch.session import Session
-from nki_sim.removed_api import FORI_LOOP
-from nki_sim.running import active
-from nki_sim.timeline.device_loops import DeviceLoop, device_loop
+from nki_sim.instructions.device_loops import DeviceLoop, device_loop
 from nki_sim.views.register import RunTimeValue, VirtualRegister, fits
 from nki_sim.views.scalar import NkiScalar, scalar
 
@@ -150,7 +149,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
             instructions than the first.
     """
     _check_body("nl.fori_loop", body_fun)
-    body = LoopBody("nl.fori_loop", body_fun, cast(Session, active()))
+    body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
     is_register = VirtualRegister in (type(lower), type(upper)) or not releases.is_traced()
     if not is_register and values and not -(1 << 31) <= values[0] <= values[-1] < 1 << 31:
@@ -174,7 +173,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
     _check_body(label, body_fun)
-    body = LoopBody(label, body_fun, cast(Session, active()))
+    body = LoopBody(label, body_fun, active())
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, isa
-from nki_sim.arguments import axes as sorted_axes
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import isa
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import axes as sorted_axes
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
 from nki_sim.errors import NkiValidationError
-from nki_sim.operators import OPERATORS
 from nki_sim.views.tensor import NkiTensor
 
 from .creation import copy, ndarray

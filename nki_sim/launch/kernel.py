@@ -12,21 +12,23 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_sim import dtypes, hardware, releases
-from nki_sim.compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
-from nki_sim.enums import MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes, releases
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.base.removed_api import removed_argument
+from nki_sim.base.running import active, is_running, running
 from nki_sim.errors import Break, NkiValidationError
+from nki_sim.isa.cores import PROGRAMS
 from nki_sim.language.grids import NkiGrid
-from nki_sim.removed_api import removed_argument
+from nki_sim.launch.compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
 from nki_sim.rules import lost_outputs
-from nki_sim.running import active, is_running, running
 from nki_sim.typing import check_annotations
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
 from .launch_arguments import Argument, check_call, name_of, naming_arguments
-from .pair import PROGRAMS, Pair
+from .pair import Pair
 from .recorded import recording
 from .session import Session
 from .tracebacks import ending_in_kernel

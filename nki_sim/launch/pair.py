@@ -14,36 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base import dtypes
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import running
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions import indirect
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
+from nki_sim.isa.cores import PROGRAMS, Sendrecv
 from nki_sim.rules.core_hazards import Access, check_hazards
-from nki_sim.running import running
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from . import indirect
 from .session import Operands, Session
 from .turns import Turns
 
-PROGRAMS = 2
 _SHARED = MemoryRegion.shared_hbm
 _SAME_LOOPS = (
     "both programs must run the same loops on the device with the same numbers of iterations "
     "(NCC_IXGM002; nki/get-started/about/lnc.rst)"
 )
-
-
-@dataclass(frozen=True)
-class Sendrecv:
-    """The arguments of sendrecv on which the two programs must agree."""
-
-    pipe_id: int
-    send_to_rank: int
-    recv_from_rank: int
-    dma_engine: str
 
 
 @dataclass

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.compiler import NO_CONFIG
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import is_strict
 from nki_sim.errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
 from nki_sim.hardware import MOVING_ALIGNMENT, NeuronCore
+from nki_sim.instructions import indirect
 from nki_sim.instructions.instruction_notes import (
     Note,
     note_of,
@@ -26,18 +28,16 @@ from nki_sim.instructions.instruction_notes import (
 )
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
+from nki_sim.launch.compiler import NO_CONFIG
 from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
-from nki_sim.rules.hazards import note_accesses
-from nki_sim.running import is_strict
-from nki_sim.timeline.waits import NO_REORDER
+from nki_sim.rules.hazards import NO_REORDER, note_accesses
 from nki_sim.views import shadow
 from nki_sim.views.register import Life
 from nki_sim.views.scalar import check_int64
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from . import indirect
 from .launch_arguments import name_of
 
 Operands = Sequence[NkiTensor]
@@ -380,7 +380,7 @@ class Session:
             if written.all():
                 storage.written = True
         elif issue.checks_reads:
-            self.warn_unwritten(issue, storage, unwritten.part_of(t, marks))
+            self.warn_unwritten(issue, storage, shadow.unwritten(t, marks))
 
     def warn_unwritten(self, issue: Issue, storage: Storage, lost: Any) -> None:
         """Warns of an operand that holds leftovers of earlier kernels (nki_simulator.rst).

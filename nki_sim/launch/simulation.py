@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, releases
-from nki_sim.arguments import integers
+from nki_sim.base import dtypes, releases
+from nki_sim.base.arguments import integers
+from nki_sim.base.installed_nki import COPIES, SIMULATOR_VARIABLE
+from nki_sim.base.running import running
 from nki_sim.errors import NkiValidationError
-from nki_sim.installed_nki import COPIES, SIMULATOR_VARIABLE
 from nki_sim.instructions.instruction_notes import are_wanted
+from nki_sim.report.timeline import Timeline
 from nki_sim.rules import lost_outputs
-from nki_sim.running import running
-from nki_sim.timeline.timeline import Timeline
 
 from .instruction_order import is_program_order_kept, kept_order
 from .kernel import (

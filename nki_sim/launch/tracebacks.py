@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any
 
 from nki_sim import isa, language
+from nki_sim.base.removed_api import explain_call
 from nki_sim.errors import shown
 from nki_sim.instructions import issue
 from nki_sim.instructions.instruction_notes import is_simulators
-from nki_sim.removed_api import explain_call
 
 from .launch_arguments import name_of
 

@@ -11,9 +11,9 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nki_sim import releases
-from nki_sim.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
-from nki_sim.syntax_names import last_name
+from nki_sim.base import releases
+from nki_sim.base.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
+from nki_sim.base.syntax_names import last_name
 
 from . import api
 from .block_engines import engines_of

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nki_sim.removed_api import SHORT
-from nki_sim.syntax_names import assigned_names
+from nki_sim.base.removed_api import SHORT
+from nki_sim.base.syntax_names import assigned_names
 
 from . import api
 from .names import Names

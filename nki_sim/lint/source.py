@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nki_sim.syntax_names import last_name
+from nki_sim.base.syntax_names import last_name
 
 from .rules import LOOPS
 

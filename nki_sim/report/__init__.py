@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 
 from .bottlenecks import Bottleneck, bottlenecks
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.timeline.critical_path import critical_shares
 from nki_sim.timeline.engines import ENGINES
 from nki_sim.timeline.memory_over_time import Steps

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nki_sim.distributions import from_extra, version_text
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.distribution import from_extra, name_and_version
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.measured_times import about
 from nki_sim.timeline.engines import ENGINES
 
@@ -45,7 +45,7 @@ def page(timeline: Recording) -> str:
     return template.render(
         timeline=timeline,
         kernels=list(dict.fromkeys(timeline.kernels)),
-        version=version_text(),
+        version=name_and_version(),
         cores=data["cores"],
         sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
         psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
 from nki_sim.views.layout import extent

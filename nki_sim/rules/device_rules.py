@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 from nki_sim.errors import Break
 from nki_sim.hardware import REGISTERS
 from nki_sim.views.tensor import NkiTensor, coalesce

@@ -18,6 +18,8 @@ from nki_sim.views.tensor import NkiTensor
 
 from .accesses import FEW, Accesses, dims_of, indexed, region
 
+NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl.no_reorder
+
 
 def note_accesses(
     waits: list[Any], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError, shown
 from nki_sim.instructions.origins import name_and_text
 from nki_sim.views.tensor import NkiTensor, Storage

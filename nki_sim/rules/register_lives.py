@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki_sim import hardware
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
+from nki_sim.base.running import Launch
 from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue
-from nki_sim.running import Launch
 from nki_sim.views.register import Life, RunTimeValue
 from nki_sim.views.tensor import NkiTensor
 

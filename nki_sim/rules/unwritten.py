@@ -7,27 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import ON_CHIP
+from nki_sim.base import dtypes
+from nki_sim.base.enums import ON_CHIP
 from nki_sim.errors import SourceLine
 from nki_sim.instructions.instruction_notes import user_line
 from nki_sim.instructions.origins import name_and_text, short_place
-from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.tensor import Storage
 
 _MOST_RUNS = 4
-
-
-def part_of(t: NkiTensor, written: Any, where: Any = True, lost: Any = False) -> Any:
-    """Returns marks of what a view reads and nothing has written, in the form of shadow.py.
-
-    Args:
-        t: the view.
-        written: True, False or an array that says which of its elements were written.
-        where: the elements that are read.
-        lost: marks to which these are added.
-    """
-    return shadow.marked(lost, t, where=np.broadcast_to(where & ~np.asarray(written), t.shape))
 
 
 def sentence(

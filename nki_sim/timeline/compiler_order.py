@@ -18,11 +18,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.instructions.device_loops import loops_of_tiles
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import Joint, separate
 
-from .device_loops import loops_of_tiles
 from .engines import Engines
 from .free_memory import partition_bytes
 from .order_memory import Memory, Tile

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.instructions.device_loops import loops_of_tiles
 
-from .device_loops import loops_of_tiles
 from .placed import Placed
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_sim.enums import ON_CHIP
+from nki_sim.base.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import FEW, Joint
 

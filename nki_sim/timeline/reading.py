@@ -18,12 +18,12 @@ from threading import Lock
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
+from nki_sim.instructions.device_loops import DeviceLoop
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.work import priced
 from nki_sim.rules.accesses import Joint
 
 from .compiler_order import CompilerOrder
-from .device_loops import DeviceLoop
 from .engines import ENGINES, Engines
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed

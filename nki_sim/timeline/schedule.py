@@ -13,8 +13,8 @@ from typing import Any
 
 from nki_sim.hardware import UNEXPLAINED, NeuronCore
 from nki_sim.instructions.instruction_notes import Note
-from nki_sim.rules.dma_written import broken_dma_written
 
+from .dma_written import broken_dma_written
 from .engines import Engines
 from .memory_over_time import Held, TileUses
 from .memory_reuse import add_address_waits

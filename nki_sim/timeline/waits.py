@@ -7,6 +7,7 @@ on request.
 from __future__ import annotations
 
 from nki_sim.errors import NkiValidationError
+from nki_sim.rules.hazards import NO_REORDER
 
 from .placed import Placed
 
@@ -16,7 +17,6 @@ WRITTEN = "operand written by"
 READ = "operand still read by"
 REUSED = "memory reused from"
 DEPENDS_ON = "depends_on"
-NO_REORDER = "no_reorder"
 BARRIER = "barrier"
 ENGINE = "engine busy"
 DMA_QUEUE = "DMA queue busy"

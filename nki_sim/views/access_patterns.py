@@ -25,9 +25,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_sim import dtypes, hardware
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.running import active
 from nki_sim.errors import Break, NkiValidationError
-from nki_sim.running import active
 
 RULE = "ap-of-views"
 

@@ -10,7 +10,7 @@ import functools
 import math
 from typing import Any
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 
 CAPACITY = 256  # layouts; a launch of the longest kernels here needs a few dozen
 _INDICES = 128  # indices that a layout remembers

@@ -6,10 +6,10 @@ import re
 import sys
 from typing import Any
 
+from nki_sim.base.removed_api import WHILE_LOOP
+from nki_sim.base.running import active, is_running
+from nki_sim.base.source_text import line_of
 from nki_sim.errors import NkiValidationError
-from nki_sim.removed_api import WHILE_LOOP
-from nki_sim.running import active, is_running
-from nki_sim.source_text import line_of
 
 from .no_arithmetic import NoArithmetic
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 
 from .tensor import NkiTensor
 
@@ -46,6 +46,18 @@ def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> A
     state = fitting(state, t)
     _flags(state, t)[... if where is None else where] = value
     return state
+
+
+def unwritten(t: NkiTensor, written: Any, where: Any = True, lost: Any = False) -> Any:
+    """Returns marks of what a view reads and nothing has written, as a state.
+
+    Args:
+        t: the view.
+        written: True, False or an array that says which of its elements were written.
+        where: the elements that are read.
+        lost: marks to which these are added.
+    """
+    return marked(lost, t, where=np.broadcast_to(where & ~np.asarray(written), t.shape))
 
 
 def union(a: Any, b: Any) -> Any:

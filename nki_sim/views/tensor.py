@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, releases
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base import dtypes, releases
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import active
+from nki_sim.base.source_text import line_of
+from nki_sim.base.tensor_arithmetic import no_attribute
 from nki_sim.errors import NkiValidationError
-from nki_sim.running import active
-from nki_sim.source_text import line_of
-from nki_sim.tensor_arithmetic import no_attribute
 
 from .access_patterns import first_element, index_steps
 from .layout import CAPACITY, IN_HBM, Layout, Place, extent, layout_of

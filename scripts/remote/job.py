@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from remote import command, pace
 from remote.aws import Aws
 from remote.bucket import Bucket

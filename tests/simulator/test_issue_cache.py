@@ -19,10 +19,10 @@ import pytest
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
+from nki_sim.base.running import active
 from nki_sim.instructions import issue_cache
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
-from nki_sim.running import active
 
 from .conftest import RULE, assert_same, new, run, sample, to_hbm
 

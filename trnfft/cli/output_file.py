@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nki_sim.distributions import from_extra
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
+from trnfft.distributions import from_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from nki_sim import hardware
+from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about, in_words
-from nki_sim.time_range import time_range
 from trnfft.planner import accuracy
 from trnfft.planner.problem import C2C, Problem, checked_cores
 from trnfft.planner.schema import CandidateRow, PlanRow, RecipeRow, StepRow

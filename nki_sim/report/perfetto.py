@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nki_sim.distributions import from_extra
-from nki_sim.whole_file import write_whole
-
-from .engines import ENGINES
-from .memory_over_time import Steps
-from .recording import Event, Recording
+from nki_sim.base.distribution import from_extra
+from nki_sim.base.whole_file import write_whole
+from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.memory_over_time import Steps
+from nki_sim.timeline.recording import Event, Recording
 
 _SEQUENCE = 1  # Perfetto drops events without a sequence of packets
 _MODELLED = "All times are modelled; none was measured on a chip."

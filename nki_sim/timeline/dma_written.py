@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import Break
 from nki_sim.hardware import DMA_WRITTEN_BYTES
-from nki_sim.timeline.placed import Placed
+
+from .placed import Placed
 
 if TYPE_CHECKING:
     from nki_sim.launch.session import Session

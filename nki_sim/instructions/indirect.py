@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from nki_sim.base.running import Launch
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue
-from nki_sim.rules import unwritten
-from nki_sim.running import Launch
 from nki_sim.views import shadow
 from nki_sim.views.layout import extent
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import Indirection, NkiTensor
+
+from .issue import Issue
 
 
 def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
@@ -153,7 +153,7 @@ def _transfer(session: Launch, issue: Issue, dst: Any, sources: list[Any]) -> No
                 views = src.views.items() if is_rows else [(slice(None), src)]
                 lost: Any = False
                 for p, view in views:
-                    lost = unwritten.part_of(view, written[p], read[p], lost)
+                    lost = shadow.unwritten(view, written[p], read[p], lost)
                 session.warn_unwritten(issue, src.storage, lost)
     out = dst.array()
     before = out if moves.all() else out.copy()

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from . import releases
-from .removed_api import NAMES
+from nki_sim.base import releases
+from nki_sim.base.removed_api import NAMES
 
 _OLD = NAMES["nki.compiler"]
 _RING = "NKI_PREFETCH_RING_SIZE"

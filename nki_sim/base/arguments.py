@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
-from .errors import NkiValidationError
+from nki_sim.errors import NkiValidationError
 
 _INTS = frozenset({int})
 _REGISTER = "a register's value is not known while the kernel is built"

@@ -7,7 +7,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from .recording import Recording
+from nki_sim.timeline.recording import Recording
+
 from .timeline_summary import summary
 
 _UNITS = {
