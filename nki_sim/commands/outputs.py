@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nki_sim.base.distribution import from_extra
 from nki_sim.base.time_range import time_range
 from nki_sim.base.whole_file import write_whole
+from nki_sim.errors import SourceLine
 from nki_sim.measured_times import about, in_words
 
 from . import findings
@@ -191,7 +192,7 @@ def _share(ns: float, total: float) -> str:
     return f"{ns:,.0f} ns ({ns / total:.0%})"
 
 
-def _place(source: Any) -> str:
+def _place(source: SourceLine) -> str:
     return f"{findings.shown_path(source.file)}:{source.line}"
 
 

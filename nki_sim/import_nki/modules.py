@@ -64,7 +64,7 @@ def _no_collective(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
         rule = "run it on hardware, or compute what the ranks exchange"
         raise NotImplementedError(
             f"nki.collectives.{name} is not simulated, because a launch is one device: {rule}"

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.base.running import Launch
 from nki_sim.errors import NkiValidationError
 from nki_sim.views import shadow
 from nki_sim.views.layout import extent
@@ -21,6 +20,7 @@ from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import Indirection, NkiTensor
 
 from .issue import Issue
+from .launch_state import LaunchState
 
 
 def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
@@ -39,7 +39,7 @@ def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
 
 
 def run(
-    session: Launch, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    session: LaunchState, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Runs an instruction with an indirect operand: checks, computes, and marks what it writes."""
     for index in index_tiles(issue, (*writes, *reads)):
@@ -137,7 +137,7 @@ class _Rows:
         return out
 
 
-def _transfer(session: Launch, issue: Issue, dst: Any, sources: list[Any]) -> None:
+def _transfer(session: LaunchState, issue: Issue, dst: Any, sources: list[Any]) -> None:
     """Runs a gather or scatter by DMA. Rows out of bounds are neither read nor written."""
     moves = np.ones(math.prod(dst.shape), np.bool_)
     for operand in (dst, *sources):

@@ -12,7 +12,6 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from nki_sim.base.enums import ON_CHIP
 from nki_sim.base.source_text import lines_of
@@ -80,7 +79,7 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _is_whole(value: Any, storage: Storage) -> bool:
+def _is_whole(value: object, storage: Storage) -> bool:
     return type(value) is NkiTensor and value.storage is storage and shadow.is_whole(value)
 
 

@@ -13,7 +13,7 @@ from nki_sim.base.enums import (
 )
 from nki_sim.base.removed_api import no_attribute as _no_attribute
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import NkiInstruction
+from nki_sim.instructions.instruction import NkiInstruction
 from nki_sim.views.register import VirtualRegister
 from nki_sim.views.scalar import NkiScalar as _NkiScalar
 

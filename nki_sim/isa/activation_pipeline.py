@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import reduce_cmd
-from nki_sim.base.operators import OPERATORS, Operator, operator_of
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.base.operators import OPERATORS, Op, Operator, operator_of
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read
 from .elementwise import _check_range
-from .rules import Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, accumulator, lanes_of
 
 # The allowed pairs (op0, op1) of the two steps [isa activate2].
 _STEPS = (
@@ -38,16 +40,16 @@ _IDENTITIES = {
 @instruction
 def activate2(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    imm0: Any,
-    imm1: Any,
-    op0: Any,
-    op1: Any,
-    relu_param: Any = 0.0,
+    imm0: Operand,
+    imm1: Operand,
+    op0: Op,
+    op1: Op,
+    relu_param: Operand = 0.0,
     reverse0: bool = False,
     reverse1: bool = False,
-    reduce_op: Any = None,
+    reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
@@ -69,7 +71,7 @@ def activate2(
         writes["reduce_res"] = reduce_res
     name_, shape, lanes, cmd = dst.dtype, dst.shape, lanes_of(data), reduce_cmd
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape[0], -1))
         for binary, operand, reverse in steps:
             pair = (_held(operand, ins), value) if reverse else (value, _held(operand, ins))
@@ -92,7 +94,7 @@ def activate2(
     return with_result_read(issue) if reduce_res is not None else issue
 
 
-def _function(rules: Rules, op: Any) -> Operator:
+def _function(rules: Rules, op: Op) -> Operator:
     """Returns the activation. Only this instruction accepts nl.prelu."""
     found = operator_of(op)
     if found is not None and found.name == "prelu":
@@ -104,9 +106,9 @@ def _steps(
     rules: Rules,
     data: NkiTensor,
     reads: dict[str, NkiTensor],
-    ops: tuple[Any, Any],
-    operands: tuple[Any, Any],
-    reverses: tuple[Any, Any],
+    ops: tuple[Op, Op],
+    operands: tuple[Operand, Operand],
+    reverses: tuple[bool, bool],
 ) -> list[tuple[Any, Any, bool]]:
     """Returns (function, operand, whether the operand comes first) of steps other than bypass."""
     names = []
@@ -136,22 +138,22 @@ def _steps(
 
 
 def _column(
-    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> Any:
-    """Returns a float32 number, or ("tile", position among the reads)."""
-    if not rules.scalar_or_vector(name, value, data):
+    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> np.float32 | Column:
+    """Returns a float32 number, or the column."""
+    if not rules.is_column(value, name, data):
         return np.float32(value)
     reads[name] = value
-    return ("tile", len(reads) - 1)
+    return Column(len(reads) - 1)
 
 
-def _held(operand: Any, ins: list[Any]) -> Any:
-    if isinstance(operand, tuple):
-        return dtypes.to_float32(ins[operand[1]]).reshape(-1, 1)
+def _held(operand: np.float32 | Column, ins: list[Array]) -> Array | np.float32:
+    if isinstance(operand, Column):
+        return dtypes.to_float32(ins[operand.position]).reshape(-1, 1)
     return operand
 
 
-def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
+def _reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> Operator | None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
         raise rules.fail("reduce_cmd", cmd.name, "activate2 does not support it")
@@ -166,7 +168,7 @@ def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
     return found
 
 
-def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Any, lanes: slice) -> Any:
+def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Array, lanes: slice) -> Any:
     """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator("nisa.activate2", "scalar", cmd, 0.0)
     if operator is None:

@@ -19,8 +19,8 @@ import math
 from nki_sim import hardware
 from nki_sim.base import dtypes
 from nki_sim.base.enums import dge_mode, engine
-from nki_sim.base.running import active
 from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import Transfer, Transfers
 from nki_sim.views.tensor import NkiTensor, coalesce
 

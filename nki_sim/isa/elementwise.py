@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 
 from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import MemoryRegion, engine, reduce_cmd
-from nki_sim.base.operators import Operator
-from nki_sim.base.running import active
+from nki_sim.base.operators import Op, Operator
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, accumulator, lanes_of
 
+# Operator, number or column, and whether the operand comes first.
+Step = tuple[Operator, Any, bool]
 _INT32 = ("int32", "uint32")
 _SHIFTS = (np.left_shift, np.right_shift)
 # From float32 operands these compute float32, so they can write their result in place.
@@ -29,7 +33,7 @@ def tensor_tensor(
     dst: NkiTensor,
     data1: NkiTensor,
     data2: NkiTensor,
-    op: Any,
+    op: Op,
     engine: engine = engine.unknown,
     name: str | None = None,
 ) -> Issue:
@@ -78,7 +82,7 @@ def _binary_run(
     assert function is not None
     direct = name == "float32" and function in _DIRECT
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         a, b = ins
         if reshape1:
             a = a.reshape(shape)
@@ -99,12 +103,12 @@ def _binary_run(
     return run
 
 
-def _bits(array: Any) -> Any:
+def _bits(array: Array) -> Any:
     """Returns integers as unsigned bit patterns, so that a right shift fills with zeros."""
     return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
 
 
-def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> None:
+def _check_shifts(instruction: str, operand: str, amounts: Array | int, size: int) -> None:
     """Checks that elements of ``size`` bytes are shifted by fewer bits than they have."""
     amounts = np.asarray(amounts)
     outside = amounts[(amounts < 0) | (amounts >= 8 * size)]
@@ -113,7 +117,7 @@ def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> No
         raise NkiValidationError(instruction, operand, f"a shift by {outside[0]} bits", rule)
 
 
-def _store_integer(out: Any, value: Any) -> None:
+def _store_integer(out: Array, value: Array) -> None:
     """Stores integers, which wrap around at the element size."""
     out[...] = value.astype(out.dtype)
 
@@ -122,11 +126,11 @@ def _store_integer(out: Any, value: Any) -> None:
 def tensor_scalar(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
+    op0: Op,
+    operand0: Operand,
     reverse0: bool = False,
-    op1: Any = None,
-    operand1: Any = None,
+    op1: Op | None = None,
+    operand1: Operand | None = None,
     reverse1: bool = False,
     engine: engine = engine.unknown,
     name: str | None = None,
@@ -177,9 +181,9 @@ def _scalar_step(
     reads: dict[str, NkiTensor],
     index: int,
     operator: Operator,
-    operand: Any,
+    operand: Operand | None,
     reverse: bool,
-) -> tuple[Operator, Any, bool]:
+) -> Step:
     """Returns (operator, number or position of the tile among the reads, reverse)."""
     label = f"operand{index}"
     if operator.binary is None:
@@ -189,22 +193,26 @@ def _scalar_step(
         if operator.name in ("square", "relu"):
             rules.generation(f"op{index}", f"nl.{operator.name}", 4)
         return operator, None, False
-    if rules.scalar_or_vector(label, operand, data):
+    if rules.is_column(operand, label, data):
         if operator.bitvec:
             rules.integers(**{label: operand})
         else:
             rules.float32(label, operand)
         reads[label] = operand
-        return operator, ("tile", len(reads) - 1), bool(reverse)
+        return operator, Column(len(reads) - 1), bool(reverse)
     if operator.bitvec and not isinstance(operand, (int, np.integer)):
         raise rules.fail(label, operand, f"must be an int for nl.{operator.name}")
-    if operator.binary in _SHIFTS and not reverse:
+    if isinstance(operand, (int, np.integer)) and operator.binary in _SHIFTS and not reverse:
         _check_shifts(rules.instruction, label, int(operand), dtypes.itemsize(data.dtype))
     return operator, operand, bool(reverse)
 
 
 def _tensor_scalar_engine(
-    rules: Rules, requested: Any, first: Operator, second: Operator | None, tiles: list[NkiTensor]
+    rules: Rules,
+    requested: engine,
+    first: Operator,
+    second: Operator | None,
+    tiles: list[NkiTensor],
 ) -> str:
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     names = (first.name, second.name if second else None)
@@ -230,12 +238,12 @@ def _is_affine(first: Operator, second: Operator | None) -> bool:
     return names in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
-def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:
+def _bit_operand(step: Step, value: Array, ins: list[Array], column: tuple[int, ...]) -> Any:
     """Returns the operand of a bitvec step as bits. Checks shifts whose amounts are data."""
     operator, operand, reverse = step
-    is_tile = isinstance(operand, tuple)
+    is_tile = isinstance(operand, Column)
     if is_tile:
-        operand = ins[operand[1]].reshape(column)
+        operand = ins[operand.position].reshape(column)
     else:
         operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
     if operator.binary in _SHIFTS and (is_tile or reverse):
@@ -245,27 +253,27 @@ def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], c
     return _bits(operand)
 
 
-def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
+def _scalar_run(steps: list[Step], dst: NkiTensor, bitvec: bool) -> Any:
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
 
-    def apply(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], out: Any) -> Any:
+    def apply(step: Step, value: Array, ins: list[Array], out: Array | None) -> Any:
         operator, operand, reverse = step
         if operator.unary is not None:
             return operator.unary(value)
         if bitvec:
             operand = _bit_operand(step, value, ins, column)
-        elif isinstance(operand, tuple):
-            operand = ins[operand[1]].reshape(column)
+        elif isinstance(operand, Column):
+            operand = ins[operand.position].reshape(column)
         else:
             operand = np.float32(operand)
-        pair = (operand, value) if reverse else (value, operand)
+        a, b = (operand, value) if reverse else (value, operand)
         assert operator.binary is not None
         if out is not None and operator.binary in _DIRECT:
-            return operator.binary(*pair, out=out)
-        return operator.binary(*pair)
+            return operator.binary(a, b, out=out)
+        return operator.binary(a, b)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape)
         if bitvec:
             value = _bits(value)
@@ -287,9 +295,9 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
 def scalar_tensor_tensor(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
-    op1: Any,
+    op0: Op,
+    operand0: Operand,
+    op1: Op,
     operand1: NkiTensor,
     reverse0: bool = False,
     reverse1: bool = False,
@@ -312,15 +320,15 @@ def scalar_tensor_tensor(
     rules.same_elements(dst=dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
     reads = {"data": data, "operand1": operand1}
-    is_tile = rules.scalar_or_vector("operand0", operand0, data)
-    if is_tile:
+    is_tile = rules.is_column(operand0, "operand0", data)
+    if isinstance(operand0, NkiTensor):
         reads["operand0"] = operand0
     name_, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         a = dtypes.to_float32(ins[0].reshape(shape))
         c = dtypes.to_float32(ins[1].reshape(shape))
         b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
@@ -340,7 +348,7 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issu
     rules.same_elements(dst=dst, data=data)
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
         dtypes.store(outs[0], value, name_)
 
@@ -351,11 +359,11 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issu
 @instruction
 def activation(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    bias: Any = None,
-    scale: Any = 1.0,
-    reduce_op: Any = None,
+    bias: Operand | None = None,
+    scale: Operand = 1.0,
+    reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
@@ -371,12 +379,12 @@ def activation(
 @instruction
 def activation_reduce(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    reduce_op: Any,
+    reduce_op: Op | None,
     reduce_res: NkiTensor,
-    bias: Any = None,
-    scale: Any = 1.0,
+    bias: Operand | None = None,
+    scale: Operand = 1.0,
     name: str | None = None,
 ) -> Issue:
     """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
@@ -388,20 +396,20 @@ def activation_reduce(
 def _activation(
     rules: Rules,
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    bias: Any,
-    scale: Any,
-    reduce_op: Any,
-    reduce_res: Any,
-    cmd: Any,
+    bias: Operand | None,
+    scale: Operand,
+    reduce_op: Op | None,
+    reduce_res: NkiTensor | None,
+    cmd: reduce_cmd,
 ) -> Issue:
     operator = rules.operator("op", op, "activation")
     rules.output_or_sink("dst", dst, reduce_res)
     rules.tile("data", data)
     rules.same_elements(dst=dst, data=data)
     reads = {"data": data}
-    if rules.scalar_or_vector("scale", scale, data):
+    if rules.is_column(scale, "scale", data):
         rules.float32("scale", scale)
         reads["scale"] = scale
     _activation_bias(rules, operator, bias, data, reads)
@@ -414,7 +422,7 @@ def _activation(
     lanes = lanes_of(data)
     assert function is not None
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape))
         if affine is not None:
             value = affine(value, ins)
@@ -434,18 +442,18 @@ def _activation(
     return with_result_read(issue) if reduce_res is not None else issue
 
 
-def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
+def _scale_and_bias(scale: Operand, bias: Operand | None, reads: list[str], ndim: int) -> Any:
     """Returns a function of (value, ins) for ``value * scale + bias``, or None for no change."""
     if bias is None and "scale" not in reads and scale == 1:
         return None
     column = (-1,) + (1,) * (ndim - 1)
 
-    def operand(name: str, value: Any, ins: list[Any]) -> Any:
+    def operand(name: str, value: Any, ins: list[Array]) -> Any:
         if name in reads:
             return dtypes.to_float32(ins[reads.index(name)]).reshape(column)
         return np.float32(value)
 
-    def affine(value: Any, ins: list[Any]) -> Any:
+    def affine(value: Array, ins: list[Array]) -> Any:
         if "scale" in reads or scale != 1:
             value = value * operand("scale", scale, ins)
         if bias is not None:
@@ -455,7 +463,7 @@ def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
     return affine
 
 
-def _check_range(instruction: str, operator: Operator, value: Any) -> None:
+def _check_range(instruction: str, operator: Operator, value: Array) -> None:
     """Warns of values outside of the range on which ScalarE's polynomials are fitted."""
     assert operator.valid is not None
     low, high = (np.float32(bound) for bound in operator.valid)
@@ -468,13 +476,17 @@ def _check_range(instruction: str, operator: Operator, value: Any) -> None:
 
 
 def _activation_bias(
-    rules: Rules, operator: Operator, bias: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+    rules: Rules,
+    operator: Operator,
+    bias: Operand | None,
+    data: NkiTensor,
+    reads: dict[str, NkiTensor],
 ) -> None:
     if bias is None:
         return
     if operator.name == "reciprocal":
         rules.generation("bias", "given for nl.reciprocal", 3)
-    if not rules.scalar_or_vector("bias", bias, data):
+    if not rules.is_column(bias, "bias", data):
         rules.generation("bias", f"the number {bias}, not a (partitions, 1) tile", 3)
         return
     if bias.dtype == "tfloat32":
@@ -483,7 +495,11 @@ def _activation_bias(
 
 
 def _activation_reduction(
-    rules: Rules, data: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
+    rules: Rules,
+    data: NkiTensor,
+    reduce_op: Op | None,
+    reduce_res: NkiTensor | None,
+    cmd: reduce_cmd,
 ) -> None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
@@ -498,7 +514,7 @@ def _activation_reduction(
         rules.accumulated(reduce_res, data=data)
 
 
-def _accumulated(instruction: str, cmd: reduce_cmd, value: Any, lanes: slice) -> Any:
+def _accumulated(instruction: str, cmd: reduce_cmd, value: Array, lanes: slice) -> Any:
     """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator(instruction, "scalar", cmd, 0.0)
     if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import engine, reduce_cmd
-from nki_sim.base.operators import Operator
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.base.operators import Op, Operator
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue, Run
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read
 from .elementwise import _scalar_run, _scalar_step
 from .reductions import reduce_last
-from .rules import Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, accumulator, lanes_of
 
 _VECTOR = engine.vector.name
 _IDENTITIES = {"add": 0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}
@@ -34,13 +36,13 @@ _EXPONENTIAL_SPEED = 4  # relative to an activation on ScalarE [v4, fast exponen
 def tensor_scalar_reduce(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
-    reduce_op: Any,
+    op0: Op,
+    operand0: Operand,
+    reduce_op: Op,
     reduce_res: NkiTensor | None = None,
     reverse0: bool = False,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
-    reduce_init: Any = None,
+    reduce_init: Operand | None = None,
     reduce_res_negate: bool = False,
     name: str | None = None,
 ) -> Issue:
@@ -65,7 +67,7 @@ def tensor_scalar_reduce(
     cmd, lanes, name_ = reduce_cmd, lanes_of(data), dst.dtype
     sign = np.float32(-1 if reduce_res_negate else 1)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = np.empty(outs[0].shape, np.float32)
         compute([value], ins)
         dtypes.store(outs[0], value, name_)
@@ -81,7 +83,7 @@ def tensor_scalar_reduce(
 
 def _priced(
     rules: Rules,
-    run: Any,
+    run: Run,
     writes: dict[str, NkiTensor],
     reads: dict[str, NkiTensor],
     factor: float = 1.0,
@@ -94,7 +96,7 @@ def _priced(
     return with_result_read(issue) if len(writes) > 1 else issue
 
 
-def _reduction(rules: Rules, name: str, op: Any) -> Operator:
+def _reduction(rules: Rules, name: str, op: Op) -> Operator:
     operator = rules.operator(name, op, "reduction")
     if operator.name not in _IDENTITIES:
         allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
@@ -103,9 +105,14 @@ def _reduction(rules: Rules, name: str, op: Any) -> Operator:
 
 
 def _loaded(
-    rules: Rules, name: str, init: Any, data: NkiTensor, reads: dict[str, NkiTensor], cmd: Any
-) -> Any:
-    """Returns the initial value of load_reduce: a number, ("tile", position), or None."""
+    rules: Rules,
+    name: str,
+    init: Operand | None,
+    data: NkiTensor,
+    reads: dict[str, NkiTensor],
+    cmd: reduce_cmd,
+) -> np.float32 | Column | None:
+    """Returns the initial value of load_reduce: a number, a column, or None."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd not in (reduce_cmd.reset_reduce, reduce_cmd.reduce, reduce_cmd.load_reduce):
         raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
@@ -120,22 +127,29 @@ def _loaded(
 
 
 def _number_or_column(
-    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> Any:
-    """Returns a float32 number, or ("tile", position among the reads) of a (partitions, 1) tile."""
-    if not rules.scalar_or_vector(name, value, data):
+    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: dict[str, NkiTensor]
+) -> np.float32 | Column:
+    """Returns a float32 number, or a (partitions, 1) tile among the reads."""
+    if not rules.is_column(value, name, data):
         return np.float32(value)
     rules.float32(name, value)
     reads[name] = value
-    return ("tile", len(reads) - 1)
+    return Column(len(reads) - 1)
 
 
-def _value(operand: Any, ins: list[Any]) -> Any:
+def _value(operand: np.float32 | Column | None, ins: list[Array]) -> Any:
     """Returns a number, or one number for each partition."""
-    return ins[operand[1]].reshape(-1) if isinstance(operand, tuple) else operand
+    return ins[operand.position].reshape(-1) if isinstance(operand, Column) else operand
 
 
-def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins: list[Any]) -> Any:
+def _start(
+    rules: Rules,
+    cmd: reduce_cmd,
+    identity: float,
+    load: np.float32 | Column | None,
+    lanes: slice,
+    ins: list[Array],
+) -> Any:
     """Returns the registers, which hold the initial values of the reduction."""
     registers = accumulator(rules.instruction, _VECTOR, cmd, 0.0)
     if cmd is reduce_cmd.reset_reduce:
@@ -146,7 +160,7 @@ def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins
 
 
 def _with_result(
-    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: Any
+    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: NkiTensor | None
 ) -> dict[str, NkiTensor]:
     """Returns the written operands; a result must have one element a partition."""
     if reduce_res is None:
@@ -155,7 +169,8 @@ def _with_result(
     return {"dst": dst, "reduce_res": reduce_res}
 
 
-def _write_result(out: Any, value: Any, reduce_res: Any) -> None:
+def _write_result(out: Array, value: Array, reduce_res: NkiTensor | None) -> None:
+    assert reduce_res is not None
     dtypes.store(out, value.astype(np.float32).reshape(out.shape), reduce_res.dtype)
 
 
@@ -163,10 +178,10 @@ def _write_result(out: Any, value: Any, reduce_res: Any) -> None:
 def tensor_scalar_cumulative(
     dst: NkiTensor,
     src: NkiTensor,
-    op0: Any,
-    op1: Any,
-    imm0: Any,
-    imm1: Any = None,
+    op0: Op,
+    op1: Op,
+    imm0: Operand,
+    imm1: Operand | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     name: str | None = None,
 ) -> Issue:
@@ -195,7 +210,7 @@ def tensor_scalar_cumulative(
     assert first.binary is not None and second.binary is not None
     binary0, binary1 = first.binary, second.binary
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         column = np.asarray(_value(operand, ins), np.float32).reshape(-1, 1)
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.asarray(binary0(flat, column), np.float32)
@@ -212,10 +227,10 @@ def tensor_scalar_cumulative(
 def exponential(
     dst: NkiTensor,
     src: NkiTensor,
-    max_value: Any = 0.0,
+    max_value: Operand = 0.0,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    reduce_init: Any = 0.0,
+    reduce_init: Operand = 0.0,
     name: str | None = None,
 ) -> Issue:
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
@@ -232,7 +247,7 @@ def exponential(
     cmd = reduce_cmd.name
     if cmd == "reset":
         raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
-    load: Any = None
+    load = None
     if cmd == "load_reduce":
         load = _number_or_column(rules, "reduce_init", reduce_init, src, reads)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
@@ -243,7 +258,7 @@ def exponential(
         rules.dtype("reduce_res", reduce_res, _EXPONENTIAL_OUT & dtypes.FLOATS)
     name_, shape, lanes = dst.dtype, dst.shape, lanes_of(src)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         column = np.asarray(_value(highest, ins), np.float32).reshape(-1, 1)
         value = np.exp(dtypes.to_float32(ins[0]).reshape(shape[0], -1) - column)
         dtypes.store(outs[0], value.reshape(shape), name_)

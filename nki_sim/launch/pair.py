@@ -15,18 +15,20 @@ from typing import Any
 import numpy as np
 
 from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.base.running import running
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions import indirect
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
+from nki_sim.instructions.launch_state import Operands
 from nki_sim.isa.cores import PROGRAMS, Sendrecv
 from nki_sim.rules.core_hazards import Access, check_hazards
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from .session import Operands, Session
+from .session import Session
 from .turns import Turns
 
 _SHARED = MemoryRegion.shared_hbm
@@ -67,7 +69,7 @@ class CoreSession(Session):
         if storage.buffer is not _SHARED or self.pair.share(self, storage):
             super()._back(storage, np_type)
 
-    def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
+    def hold_constant(self, tensor: NkiTensor, array: Array) -> None:
         """Fills a tensor; raises NkiValidationError if the other program has other values."""
         others = self.pair.tensors[self.shared[tensor.storage]][1 - self.program]
         if others is not None and not self.dry:
@@ -158,14 +160,14 @@ class Pair:
             session.notes = [] if notes else None
         self.sessions[1].waived = self.sessions[0].waived
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
         """Runs both programs, and returns their results. ``args`` are tensors of the first one."""
         others = self._twin(args), self._twin(kwargs)
         return self._turns.run(
             (lambda: self._program(0, args, kwargs), lambda: self._program(1, *others))
         )
 
-    def check(self, results: list[Any]) -> None:
+    def check(self, results: list[object]) -> None:
         """Checks the rules that concern both programs."""
         self._check_loops()
         self._check_allocations()
@@ -177,7 +179,7 @@ class Pair:
             for found in session.unwritten:
                 session.tell_unwritten(*found)
 
-    def _program(self, number: int, args: Any, kwargs: Any) -> Any:
+    def _program(self, number: int, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         with running(self.sessions[number]):
             return self.func(*args, **kwargs)
 
@@ -365,7 +367,7 @@ def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
     return None
 
 
-def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None:
+def _check_results(sessions: list[CoreSession], first: object, second: object) -> None:
     """Checks that both programs return the same tensors in the same structure."""
     if not _is_same(sessions, first, second):
         value = f"{_text(first)} in program 0, {_text(second)} in program 1"
@@ -373,21 +375,21 @@ def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None
         raise NkiValidationError("return", "the result", value, rule)
 
 
-def _is_same(sessions: list[CoreSession], a: Any, b: Any) -> bool:
+def _is_same(sessions: list[CoreSession], a: object, b: object) -> bool:
     if isinstance(a, NkiTensor) and isinstance(b, NkiTensor):
         numbers = sessions[0].shared.get(a.storage), sessions[1].shared.get(b.storage)
         views = [(t.shape, t.strides, t.offset, t.dtype, t.buffer) for t in (a, b)]
         return numbers[0] == numbers[1] and views[0] == views[1]
     if type(a) is not type(b):
         return False
-    if isinstance(a, dict):
+    if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all([_is_same(sessions, a[k], b[k]) for k in a])
-    if isinstance(a, (tuple, list)):
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(map(_is_same, [sessions] * len(a), a, b))
     return True
 
 
-def _text(result: Any) -> str:
+def _text(result: object) -> str:
     if isinstance(result, NkiTensor):
         return f"{result.shape} of {result.storage.describe()}"
     if isinstance(result, (tuple, list)):

@@ -42,7 +42,7 @@ from .tracebacks import ending_in_kernel
 _NO_KERNEL = (type(None), int, float, str, bytes, tuple, list, dict, type, ModuleType, np.generic)
 
 
-def simulate(kernel: Any, release: str | None = None) -> Kernel:
+def simulate(kernel: object, release: str | None = None) -> Kernel:
     """Returns a callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
 
     The callable returns torch tensors if an argument is one, and NumPy arrays otherwise. Arguments
@@ -63,7 +63,7 @@ def simulate(kernel: Any, release: str | None = None) -> Kernel:
     return found if release is None else found.with_release(release)
 
 
-def _simulated(kernel: Any) -> Kernel:
+def _simulated(kernel: object) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if inspect.isfunction(kernel):
@@ -79,7 +79,7 @@ def _simulated(kernel: Any) -> Kernel:
     )
 
 
-def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
+def dry_run(kernel: object, *specs: object, **kwargs: object) -> Timeline:
     """Returns the timeline of a kernel, without data and without results.
 
     The timeline equals that of a real run. Its events have source lines and operands only inside
@@ -125,7 +125,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _dry(
-    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], logs: bool = False
+    kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object], logs: bool = False
 ) -> Timeline:
     if programs(kernel) > 1:
         return _dry_pair(kernel, specs, kwargs)
@@ -155,7 +155,7 @@ def _dry(
     return timeline
 
 
-def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
+def _dry_pair(kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object]) -> Timeline:
     pair = Pair(kernel, dimensions(kernel), dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
@@ -168,7 +168,7 @@ def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ti
     return timeline
 
 
-def _as_spec(spec: Any) -> tuple[Any, Any] | None:
+def _as_spec(spec: object) -> tuple[Any, Any] | None:
     """Returns shape and dtype of a tensor's stand-in in a dry run, or None for other values."""
     if hasattr(spec, "shape") and hasattr(spec, "dtype"):
         return spec.shape, spec.dtype
@@ -177,12 +177,12 @@ def _as_spec(spec: Any) -> tuple[Any, Any] | None:
     return spec if isinstance(spec[0], (tuple, list)) else None
 
 
-def _is_spec(item: Any) -> bool:
+def _is_spec(item: object) -> bool:
     return _as_spec(item) is not None
 
 
 def _from_specs(
-    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
+    kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object], session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns all arguments of a dry run as the kernel receives them."""
     func = kernel.func
@@ -190,7 +190,7 @@ def _from_specs(
     return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}
 
 
-def _from_spec(spec: Any, argument: Argument, session: Session) -> Any:
+def _from_spec(spec: object, argument: Argument, session: Session) -> Any:
     found = _as_spec(spec)
     if found is None:
         if not isinstance(spec, tuple):

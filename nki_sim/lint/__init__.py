@@ -23,7 +23,7 @@ from .violation import Violation
 __all__ = ["CONTESTED", "DEPRECATED", "RULES", "WARNINGS", "Violation", "lint"]
 
 
-def lint(kernel: Any, contested: bool = False, release: str | None = None) -> list[Violation]:
+def lint(kernel: object, contested: bool = False, release: str | None = None) -> list[Violation]:
     """Checks a kernel and every function that it uses.
 
     Args:

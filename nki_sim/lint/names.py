@@ -87,7 +87,7 @@ def _public_path(module: str, name: str) -> str:
     return f"nki.{room if room in ('language', 'isa') else 'isa'}.{name}"
 
 
-def origin(value: Any) -> str:
+def origin(value: object) -> str:
     """Returns the module from which a function, class, module or other object comes."""
     if isinstance(value, ModuleType):
         return value.__name__
@@ -106,7 +106,7 @@ def is_user_module(name: str | None) -> bool:
     return name.partition(".")[0] not in LIBRARIES
 
 
-def is_mutable(value: Any) -> bool:
+def is_mutable(value: object) -> bool:
     """Returns whether a global may change after the kernel was compiled."""
     if isinstance(value, tuple):
         return any(is_mutable(item) for item in value)

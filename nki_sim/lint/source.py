@@ -8,14 +8,13 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
 
 from nki_sim.base.syntax_names import last_name
 
 from .rules import LOOPS
 
 
-def unwrap(kernel: Any) -> FunctionType | None:
+def unwrap(kernel: object) -> FunctionType | None:
     """Returns the innermost function, or None if there is no function."""
     for _ in range(16):  # bounded, because an object may have every attribute
         if isinstance(kernel, type | ModuleType):

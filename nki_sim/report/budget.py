@@ -71,7 +71,7 @@ def assert_within(
         raise AssertionError("\n".join([head, *exceeded, *_what_bound(timeline)]))
 
 
-def _limit(name: str, value: Any) -> float:
+def _limit(name: str, value: float) -> float:
     """Returns ``value`` as a limit; raises ValueError if it is not a number of at least 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:

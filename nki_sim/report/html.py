@@ -32,7 +32,7 @@ def environment(folder: Path, without: str) -> Any:
     )
 
 
-def script_json(data: Any) -> str:
+def script_json(data: object) -> str:
     """Returns JSON in which "<" is escaped, so that no name in it can end the script element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")

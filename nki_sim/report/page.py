@@ -102,7 +102,7 @@ def _floors(timeline: Recording) -> list[Bar]:
     ]
 
 
-def _most(counter: dict[str, Any]) -> float:
+def _most(counter: dict[str, list[list[float]]]) -> float:
     return max([value for line in counter["values"] for value in line], default=0.0)
 
 

@@ -10,16 +10,18 @@ the same result in any order, and a program that has written these bytes reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.layout import extent
 from nki_sim.views.tensor import NkiTensor, Storage
 
@@ -49,8 +51,14 @@ class Access:
         return f"{'writes' if self.is_write else 'reads'} it by {self.instruction}"
 
 
+class CoreState(LaunchState, Protocol):
+    """The state of one of two programs, with its accesses to each shared tensor, by number."""
+
+    accesses: dict[int, list[Access]]
+
+
 def check_hazards(
-    sessions: list[Any],
+    sessions: Sequence[CoreState],
     meetings: list[tuple[int, int]],
     tensors: list[list[Storage | None]],
 ) -> None:
@@ -76,7 +84,9 @@ def _is_shared(first: list[Access], second: list[Access]) -> bool:
     return _share_bytes(writes[0], everything[1]) or _share_bytes(writes[1], everything[0])
 
 
-def _hazard(sessions: list[Any], storage: Storage, a: Access, b: Access) -> NkiValidationError:
+def _hazard(
+    sessions: Sequence[CoreState], storage: Storage, a: Access, b: Access
+) -> NkiValidationError:
     lines = [noted_line(s.notes, one.number) for s, one in zip(sessions, (a, b), strict=True)]
     places = [f" ({Path(line.file).name}:{line.line})" if line else "" for line in lines]
     value = (
@@ -155,7 +165,7 @@ def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
     return any([_bytes_of(t, flags, low).any() for t in others])
 
 
-def _bytes_of(t: NkiTensor, flags: Any, low: int) -> Any:
+def _bytes_of(t: NkiTensor, flags: Array, low: int) -> Any:
     """Returns a view of ``flags`` for the bytes of ``t``; the first flag is for byte ``low``."""
     size = dtypes.itemsize(t.dtype)
     strides = (*[s * size for s in t.strides], 1)
@@ -170,7 +180,7 @@ def _span(t: NkiTensor) -> tuple[int, int]:
 class _Order:
     """The meetings before and after each instruction of both programs, as sets of bits."""
 
-    def __init__(self, sessions: list[Any], meetings: list[tuple[int, int]]) -> None:
+    def __init__(self, sessions: Sequence[CoreState], meetings: list[tuple[int, int]]) -> None:
         self._waits = [_waits(session) for session in sessions]
         self._before = [[0] * len(waits) for waits in self._waits]
         self._after = [[0] * len(waits) for waits in self._waits]
@@ -220,7 +230,7 @@ class _Order:
 
 
 def _meetings_of_loops(
-    sessions: list[Any], meetings: list[tuple[int, int]]
+    sessions: Sequence[CoreState], meetings: list[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
     """Returns the meetings in each loop as a set of bits.
 
@@ -237,11 +247,11 @@ def _meetings_of_loops(
     return found
 
 
-def _waits(session: Any) -> list[list[int]]:
+def _waits(session: LaunchState) -> list[list[int]]:
     """Returns the waits of each instruction: for data, for edges, and for its engine."""
-    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.trace]
+    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.recorded()]
     last: dict[str, int] = {}
-    for n, (issue, _, _) in enumerate(session.trace):
+    for n, (issue, _, _) in enumerate(session.recorded()):
         if issue.engine != "dma":
             if issue.queue in last:
                 found[n].append(last[issue.queue])

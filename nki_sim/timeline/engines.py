@@ -11,7 +11,7 @@ ones. GpSimdE writes the descriptors of some transfers (`isa/dma_costs`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
@@ -34,7 +34,7 @@ class Engines:
     "dma" is that of the busiest DMA engine.
     """
 
-    def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Any, ...]]) -> None:
+    def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Hashable, ...]]) -> None:
         self.chip = chip
         self._banks = banks  # PSUM banks that an instruction uses alone, by its number
         self._bank_free: dict[Any, float] = {}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.instructions.device_loops import loops_of_tiles
+from nki_sim.instructions.launch_state import LaunchState
 
 from .placed import Placed
-
-if TYPE_CHECKING:
-    pass
-
 
 Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 
@@ -25,7 +21,7 @@ Held = dict[MemoryRegion, tuple[list[int], list[float], list[float]]]
 class TileUses:
     """Which instructions use the tiles of a session, and the loops that hold these tiles."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: LaunchState) -> None:
         holders = loops_of_tiles(session)
         self._tiles: list[tuple[MemoryRegion, int, list[int], list[tuple[int, int]]]] = [
             (storage.buffer, storage.held_bytes, storage.accesses, holders.get(storage, []))

@@ -15,7 +15,8 @@ from typing import Any
 
 from nki_sim.base.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
-from nki_sim.rules.accesses import FEW, Joint
+from nki_sim.instructions.launch_state import LaunchState
+from nki_sim.rules.accesses import FEW, Joint, Wait
 
 
 class OrderWaits:
@@ -30,12 +31,12 @@ class OrderWaits:
         joints: the waits that instructions share.
     """
 
-    def __init__(self, session: Any, places: Sequence[int]) -> None:
-        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.trace]
+    def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
+        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.recorded()]
         self.follows: dict[int, list[Any]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
         self.joints: list[Joint] = [one for storage in session.storages for one in storage.joints]
-        self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
+        self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
                 if storage.is_tracked_whole:
@@ -47,7 +48,7 @@ class OrderWaits:
                     self._keep_streams(sorted(storage.users(), key=places.__getitem__))
         self._keep_in_turn(session.order or range(len(self._issues)))
 
-    def add(self, n: int, waits: list[Any], kind: str = "") -> None:
+    def add(self, n: int, waits: Sequence[Wait], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
         if kind or n in self.kinds:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
@@ -81,7 +82,7 @@ class OrderWaits:
                     self._follow(n, [~last_met])
                 met[queue], since[queue], last_met = n, [], n
 
-    def _follow(self, n: int, waits: list[Any]) -> None:
+    def _follow(self, n: int, waits: list[Wait]) -> None:
         """Makes instruction ``n`` come after others of its stream."""
         self.follows.setdefault(n, []).extend(waits)
 

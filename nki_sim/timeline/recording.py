@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import KernelWarning, SourceLine
 from nki_sim.hardware import PARTITIONS, NeuronCore
+from nki_sim.instructions.launch_state import LaunchState
 
 from . import waits
 from .dma_over_time import Moved, moved
 from .engines import ENGINES
+from .launch_pair import LaunchPair
 from .memory_over_time import Steps, steps
 from .order_costs import OrderCost, order_costs
 from .pair_schedule import PairSchedule
@@ -112,15 +113,17 @@ class Recording:
         self._launches: list[_Launch] = []
         self._events: list[Event] = []  # made when `events` is read
 
-    def add(self, session: Any, peaks: dict[str, int]) -> None:
+    def add(self, session: LaunchState, peaks: dict[str, int]) -> None:
         """Appends a launch on one core, which starts when the launch before has ended."""
         self._add(Schedule(session), [session], peaks)
 
-    def add_pair(self, pair: Any, peaks: dict[str, int]) -> None:
+    def add_pair(self, pair: LaunchPair, peaks: dict[str, int]) -> None:
         """Appends a launch on two cores."""
         self._add(PairSchedule(pair), pair.sessions, peaks)
 
-    def _add(self, schedule: Schedule, sessions: list[Any], peaks: dict[str, int]) -> None:
+    def _add(
+        self, schedule: Schedule, sessions: Sequence[LaunchState], peaks: dict[str, int]
+    ) -> None:
         launches = self._launches
         placed = schedule.placed
         first = launches[-1].first + len(launches[-1].placed.issues) if launches else 0

@@ -23,6 +23,7 @@ index that stands for the same number of elements in both.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from nki_sim import hardware
@@ -72,7 +73,7 @@ def index_steps(view: Any, dim: int, is_vector: bool) -> tuple[int, int]:
     return step, max(1, elements // max(1, step))
 
 
-def _steps(shape: Any, strides: Any, dim: int) -> tuple[int | None, int | None]:
+def _steps(shape: Sequence[int], strides: Sequence[int], dim: int) -> tuple[int | None, int | None]:
     """Returns stride and size of a dimension, or None for both if there is no such dimension."""
     return (strides[dim], shape[dim]) if 0 <= dim < len(shape) else (None, None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
 
 from nki_sim.base.removed_api import WHILE_LOOP
 from nki_sim.base.running import active, is_running
@@ -119,7 +118,7 @@ class VirtualRegister(RunTimeValue):
         _note_test(self.value != 0)
         return self.value != 0
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float, VirtualRegister)):
             raise TypeError(f"{_UNKNOWN}, so it cannot be compared: loop by nl.while_loop")
         return NotImplemented

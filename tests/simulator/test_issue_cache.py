@@ -278,7 +278,7 @@ def test_threads_share_a_cache() -> None:
 @pytest.mark.lenient
 def test_what_warned_warns_again() -> None:
     """A warning at planning comes with every call, and is an error in strict mode."""
-    from nki_sim.instructions.issue import instruction
+    from nki_sim.instructions.instruction import instruction
 
     @instruction
     def doubtful(dst: Any) -> Any:
