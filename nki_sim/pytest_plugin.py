@@ -84,7 +84,7 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
 
 
 def _runs_strictly() -> bool:
-    """Returns whether ``nki-sim run --strict`` runs pytest. Loads nothing."""
+    # Under ``nki-sim run --strict``. Loads nothing.
     running = sys.modules.get("nki_sim.base.running")
     return running is not None and bool(running.is_strict())
 

@@ -10,7 +10,7 @@ from importlib.metadata import Distribution, entry_points
 
 
 def _installed() -> Distribution | None:
-    """Returns the distribution, or None where none is installed, as in a checkout on the path."""
+    # None: no distribution is installed, as in a checkout on the path.
     found = entry_points(group="pytest11", name="nki_sim")
     return next((point.dist for point in found if point.dist is not None), None)
 

@@ -72,7 +72,8 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         issue = function(*[_own(value) for value in args], **own)
         _locate(issue, parameters, (*args, *kwargs.values()), len(args), kwargs)
         issue.signature = signature
-        issue.in_turn = issue.in_turn or any(type(v) is reduce_cmd for v in (*args, *own.values()))
+        commands = [v for v in (*args, *own.values()) if type(v) is reduce_cmd]
+        issue.uses_state = issue.uses_state or bool(commands)
         if session.warned == warned:  # else the next call must warn, too
             session.issues.put(signature, issue)
         return issue

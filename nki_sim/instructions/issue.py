@@ -59,7 +59,7 @@ class Issue:
         "writes_where",
         "undefined",
         "meets",
-        "in_turn",
+        "uses_state",
         "on_scalar",
         "misaligned",
         "recorded",
@@ -120,7 +120,7 @@ class Issue:
         self.skips_out_of_bounds = False
         self.writes_where: Any = None  # function of ins: mask of written elements; None: all
         self.undefined: tuple[int, ...] = ()  # writes whose values are undefined afterwards
-        self.in_turn = False  # uses state of its engine, in turn with others of its queue
+        self.uses_state = False  # of its engine: its queue keeps the order of such instructions
         # The same on ScalarE, where the kernel names no engine and the compiler may choose ScalarE.
         self.on_scalar: Issue | None = None
         # The same for a moving operand that begins anywhere in 16 bytes, where that is dearer.

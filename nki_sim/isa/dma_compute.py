@@ -126,7 +126,7 @@ def _compute(
 
 
 def _set_work(issue: Issue, dst: NkiTensor, srcs: Sequence[NkiTensor], mode: dge_mode) -> None:
-    """Sets the work of one dma_copy for each source, as no document times the sums."""
+    # A dma_copy for each source, as no document times the sums.
     copies = tuple([one for t in srcs for one in copy_of(issue, dst, t)])
     source = next((t for t in srcs if t._dynamic is not None), srcs[0])
     set_transfers(issue, dst, source, copies, mode, engine.unknown)

@@ -119,12 +119,12 @@ def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float
 
 
 def _pieces(total: int, a: int, b: int) -> int:
-    """Returns the pieces of ``total`` elements that are cut after every ``a`` and every ``b``."""
+    # Of ``total`` elements, which are cut after every ``a`` and every ``b``.
     return total // a + total // b - total // math.lcm(a, b)
 
 
 def _run(t: NkiTensor) -> int:
-    """Returns the elements in a contiguous run of a view. In SBUF a partition ends a run."""
+    # In SBUF a partition ends a run.
     first = 1 if on_chip(t) else 0
     inner = coalesce(t.shape[first:], t.strides[first:])[-1]
     return inner[0] if inner[1] == 1 else 1

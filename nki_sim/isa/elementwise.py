@@ -104,7 +104,7 @@ def _binary_run(
 
 
 def _bits(array: Array) -> Any:
-    """Returns integers as unsigned bit patterns, so that a right shift fills with zeros."""
+    # Unsigned, so that a right shift fills with zeros.
     return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
 
 
@@ -118,7 +118,7 @@ def _check_shifts(instruction: str, operand: str, amounts: Array | int, size: in
 
 
 def _store_integer(out: Array, value: Array) -> None:
-    """Stores integers, which wrap around at the element size."""
+    # Integers wrap around at the element size.
     out[...] = value.astype(out.dtype)
 
 
@@ -233,7 +233,7 @@ def _tensor_scalar_engine(
 
 
 def _is_affine(first: Operator, second: Operator | None) -> bool:
-    """Returns whether ScalarE, which computes data * scale + bias, computes the operators."""
+    # ScalarE computes data * scale + bias.
     names = (first.name, second.name if second else None)
     return names in (("multiply", "add"), ("multiply", None), ("add", None))
 

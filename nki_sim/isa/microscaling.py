@@ -117,7 +117,7 @@ def _codes(rules: Rules, largest: Array, exponent: int) -> Any:
 
 
 def _powers(codes: Array) -> Any:
-    """Returns scales as float32; 2^-127 is a subnormal number."""
+    # 2^-127 is a subnormal number.
     powers = np.ldexp(1.0, codes.astype(np.int32) - _BIAS).astype(np.float32)
     return np.where(codes == _NOT_A_NUMBER, np.float32(np.nan), powers)
 

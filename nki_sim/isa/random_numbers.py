@@ -70,13 +70,12 @@ def _generator(name: str) -> _Xorwow:
 
 
 def _draw(name: str, like: Array, lanes: slice) -> Any:
-    """Returns 32 random bits for each element of an array."""
     count = like.size // len(like)
     return _generator(name).draw(lanes, count).reshape(like.shape)
 
 
 def _uniform(name: str, like: Array, lanes: slice) -> Any:
-    """Returns uniform numbers in [0, 1) with 24 bits, which float32 holds exactly."""
+    # 24 bits, which float32 holds exactly.
     return (_draw(name, like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
@@ -100,7 +99,7 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
         bits = _draw(chosen, outs[0], lanes)
         outs[0][...] = bits.astype(f"u{outs[0].itemsize}").view(outs[0].dtype)
 
-    return _in_turn(
+    return _with_state(
         stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen))
     )
 
@@ -136,7 +135,7 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -
     if not reads:
         _check_range(rules, *(column(label, []) for label in bounds))
     factor = _factor(rules, "vector")
-    return _in_turn(
+    return _with_state(
         stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
     )
 
@@ -176,7 +175,7 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = N
         kept = _uniform("vector", value, lanes) >= chance
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
-    return _in_turn(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
+    return _with_state(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
 
 
 @instruction
@@ -195,7 +194,7 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
         seed = int(ins[0].reshape(-1).view(np.uint32)[0])
         active().generators["vector"] = _Xorwow(_STREAMS["vector"], seed)
 
-    return _in_turn(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
 
 
 def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -> str:
@@ -228,7 +227,7 @@ def rand_set_state(
         words = ins[0].reshape(-1, streams, _WORDS)
         _generator(chosen).states[:, lanes] = np.moveaxis(words, -1, 0)
 
-    return _in_turn(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
 
 
 @instruction
@@ -249,10 +248,10 @@ def rand_get_state(
         words = np.moveaxis(_generator(chosen).states[:, lanes], 0, -1)
         outs[0][...] = words.reshape(outs[0].shape)
 
-    return _in_turn(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
+    return _with_state(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
 
 
-def _in_turn(issue: Issue) -> Issue:
+def _with_state(issue: Issue) -> Issue:
     """Keeps the order of instructions that read or write an engine's state of random numbers."""
-    issue.in_turn = True
+    issue.uses_state = True
     return issue

@@ -106,7 +106,7 @@ def _sequencer_issue(
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
     issue.queue = issue.stream = "sync"
-    issue.in_turn = True
+    issue.uses_state = True
     return issue
 
 

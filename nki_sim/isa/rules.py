@@ -290,7 +290,7 @@ def _elements(count: int) -> str:
 
 
 def _by_operand(values: Mapping[str, object]) -> str:
-    """Returns values by operand as a text, such as "128 for dst, 64 for src"."""
+    # Such as "128 for dst, 64 for src".
     return ", ".join([f"{value} for {name}" for name, value in values.items()])
 
 

@@ -65,7 +65,7 @@ def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
 
 
 def _lines(out: Array, ins: list[Array]) -> Any:
-    """Yields (row of the result, elements, values) of each partition."""
+    # Row of the result, elements, values.
     rows = len(ins[0])
     data, values = (dtypes.to_float32(t).reshape(rows, -1) for t in ins[:2])
     return zip(out, data, values, strict=True)
@@ -144,7 +144,7 @@ def nonzero_with_count(
 
 
 def _first_of_cores(t: NkiTensor) -> NkiTensor:
-    """Returns a tile's first partition of each core of GpSimdE. No index of a kernel selects it."""
+    # The first partition of each core of GpSimdE, which no index of a kernel selects.
     count, stride = -(-t.shape[0] // _CORE_PARTITIONS), t.strides[0] * _CORE_PARTITIONS
     return t._view((count, *t.shape[1:]), (stride, *t.strides[1:]), t.offset)
 

@@ -69,17 +69,17 @@ def nc_matmul(
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
-    turns = is_transpose and rules.chip.native_transpose
-    if turns and n != k:
+    transposes = is_transpose and rules.chip.native_transpose
+    if transposes and n != k:
         rule = f"is_transpose needs an identity matrix, {k}x{k}"
         raise rules.fail("moving", f"a tile of {k}x{n}", rule)
     claims = _claims(
         is_stationary_onezero and stationary.dtype == "float32",
         is_moving_onezero and moving.dtype == "float32",
-        turns,
+        transposes,
     )
     issue = Issue("nisa.nc_matmul", "tensor", 0.0, None, ("dst",), ("stationary", "moving"))
-    onezero = is_stationary_onezero or is_moving_onezero or turns
+    onezero = is_stationary_onezero or is_moving_onezero or transposes
     _matmul_cost(issue, stationary, moving, m, n, onezero)
     issue.macs = 0 if is_transpose else (2 if double else 1) * k * m * n
     issue.rows, issue.columns = rows, columns
@@ -87,7 +87,7 @@ def nc_matmul(
     issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
     issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
     rounded = _rounding(rules.chip, {stationary.dtype, moving.dtype})
-    product = _matmul_run(rules, turns, double, claims, rounded)
+    product = _matmul_run(rules, transposes, double, claims, rounded)
     issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     if moving.dtype == "float32" and rules.chip.misaligned_moving_factor != 1.0:
@@ -271,7 +271,7 @@ def _is_identity(array: Array) -> bool:
 Claim = tuple[str, int, str, Callable[[Array], bool], str]
 
 
-def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list[Claim]:
+def _claims(stationary_onezero: bool, moving_onezero: bool, transposes: bool) -> list[Claim]:
     """Returns what the arguments claim of the data: (operand, its place, value, check, rule).
 
     A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
@@ -281,7 +281,7 @@ def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list
     if stationary_onezero:
         rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"
         found.append(("stationary", 0, *onezero, rule))
-    if turns:  # an identity consists of zeros and ones
+    if transposes:  # an identity consists of zeros and ones
         rule = "is_transpose needs an identity matrix, by which the chip does not multiply"
         found.append(("moving", 1, "a tile that is not an identity", _is_identity, rule))
     elif moving_onezero:
@@ -383,7 +383,6 @@ def _with_accumulation(
 
 
 def _written(t: NkiTensor) -> Any:
-    """Returns True, False or a mask of the elements that any instruction wrote."""
     return shadow.marks(t.storage.written, t)
 
 

@@ -88,10 +88,7 @@ def _priced(
     reads: dict[str, NkiTensor],
     factor: float = 1.0,
 ) -> Issue:
-    """Returns an issue with the cost of tensor_scalar at float32, times ``factor``.
-
-    Where there is a result, the time of reading the registers is added.
-    """
+    # As tensor_scalar at float32. Reading the registers takes more time.
     issue = stream(rules.instruction, _VECTOR, run, writes, reads, factor)
     return with_result_read(issue) if len(writes) > 1 else issue
 
@@ -138,7 +135,6 @@ def _number_or_column(
 
 
 def _value(operand: np.float32 | Column | None, ins: list[Array]) -> Any:
-    """Returns a number, or one number for each partition."""
     return ins[operand.position].reshape(-1) if isinstance(operand, Column) else operand
 
 

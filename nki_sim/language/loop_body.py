@@ -140,16 +140,12 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
 
 
 def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Returns operands with the contents of their layouts in place of the layouts."""
+    # With the contents of layouts in place of the layouts.
     return [(place, _contents(layout), offset, kind) for place, layout, offset, kind in operands]
 
 
 def _constants(issue: Issue) -> tuple[Any, ...]:
-    """Returns the compile-time values of an instruction.
-
-    The cache of issues may have forgotten the issue of the first iteration, so that an equal issue
-    is another object.
-    """
+    # The cache may have forgotten the issue of the first iteration: an equal one is another object.
     return (issue.instruction, issue.engine, issue.cost_ns, _values(issue))
 
 
@@ -171,7 +167,6 @@ def _held(function: Any) -> tuple[Any, ...]:
 
 
 def _constant(value: object) -> Any:
-    """Returns a value that an instruction holds, or the identity of an object."""
     return _of_data(value, _constant) if isinstance(value, _DATA) else id(value)
 
 

@@ -30,7 +30,6 @@ _TWO_PI = 2 * math.pi
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of nl usable as ``op``."""
     function.__nki_operator__ = OPERATORS[function.__name__]  # type: ignore[attr-defined]
     return function
 
@@ -42,7 +41,7 @@ def _tile(x: object, function: str, operand: str = "x") -> NkiTensor:
 
 
 def _promote(x: NkiTensor, y: NkiTensor) -> str:
-    """Returns the wider dtype, where floats take precedence over integers."""
+    # Floats take precedence over integers.
     pair = [x.dtype, y.dtype]
     floats = [d for d in pair if d in dtypes.FLOATS] or pair
     return builtins.max(floats, key=dtypes.itemsize)

@@ -61,7 +61,6 @@ class Kernel:
         functools.update_wrapper(self, func)
 
     def _but(self, **changes: object) -> Kernel:
-        """Returns the same kernel with other attributes."""
         kernel = copy.copy(self)
         kernel.__dict__.update(changes)
         return kernel
@@ -161,7 +160,7 @@ def programs(kernel: Kernel) -> int:
 
 
 def _degree() -> int:
-    """Returns the cores of a launch without a bracket: the variable's in NKI 0.7, or one."""
+    # A launch without a bracket has the variable's cores in NKI 0.7.
     if releases.is_traced() and os.environ.get(hardware.LNC_VARIABLE):
         return hardware.degree()
     return 1
@@ -362,7 +361,6 @@ def _to_kernels(
     session: Session,
     bound: list[Bound],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns all arguments of a launch as the kernel receives them."""
     func = kernel.func
     given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])
     return given, {k: _to_kernel(v, Argument(func, k), session, bound) for k, v in kwargs.items()}

@@ -128,7 +128,6 @@ def _named(
 def _bound(
     func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> dict[str, Any]:
-    """Returns the arguments of a call by the names of the parameters."""
     signature = _signature(func)
     return {} if signature is None else dict(signature.bind(*args, **kwargs).arguments)
 

@@ -28,8 +28,8 @@ from nki_sim.rules.core_hazards import Access, check_hazards
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
+from .alternation import Alternation
 from .session import Session
-from .turns import Turns
 
 _SHARED = MemoryRegion.shared_hbm
 _SAME_LOOPS = (
@@ -109,15 +109,15 @@ class CoreSession(Session):
     def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
         found = self.accesses.setdefault(self.shared[t.storage], [])
         loop = None if self.device_loop is None else self.device_loop.outermost
-        turn = (-1, 0) if loop is None else (loop.first, loop.trips)
+        iteration = (-1, 0) if loop is None else (loop.first, loop.trips)
         if t._dynamic is None:
             # Two iterations of a loop stand for any two iterations.
             if loop is None or self.device_loop.run <= 2:
                 written = _digest(t) if is_write and loop is None and not self.dry else None
-                found.append(Access(n, issue.instruction, t, is_write, turn, written))
+                found.append(Access(n, issue.instruction, t, is_write, iteration, written))
         elif not self.dry:  # a dry run has no indices
             for view in indirect.places(t, issue):
-                found.append(Access(n, issue.instruction, view, is_write, turn))
+                found.append(Access(n, issue.instruction, view, is_write, iteration))
 
     def tell_unwritten(self, instruction: str, storage: Storage, value: str, rule: str) -> None:
         """Warns of a shared tensor only at the end, after the check of hazards that explain it."""
@@ -133,7 +133,6 @@ class CoreSession(Session):
 
 
 def _digest(t: NkiTensor) -> bytes:
-    """Returns a digest of the bytes of a view."""
     return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
 
 
@@ -152,7 +151,7 @@ class Pair:
         self.meetings: list[tuple[int, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}
         self._open: list[_Arrival | None] = []
-        self._turns = Turns()
+        self._alternation = Alternation()
         self.func = kernel.func
         self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
         for session in self.sessions:
@@ -163,7 +162,7 @@ class Pair:
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
         """Runs both programs, and returns their results. ``args`` are tensors of the first one."""
         others = self._twin(args), self._twin(kwargs)
-        return self._turns.run(
+        return self._alternation.run(
             (lambda: self._program(0, args, kwargs), lambda: self._program(1, *others))
         )
 
@@ -256,7 +255,6 @@ class Pair:
                     raise _not_shared(value)
 
     def _share_marks(self) -> None:
-        """Copies the marks of what either program has written to both sessions."""
         for a, b in self.tensors:
             if a is not None and b is not None and a.written is not b.written:
                 a.written = b.written = shadow.union(a.written, b.written)
@@ -282,7 +280,7 @@ class Pair:
         else:
             meeting = self._open = [None, None]
             meeting[program] = arrival
-            self._turns.wait(program)
+            self._alternation.wait(program)
         if meeting[1 - program] is None:
             self._check_loops(is_over=False)
             rule = (

@@ -349,11 +349,10 @@ class Session:
         self._tell(str(error))
 
     def _line_of(self, number: int | None) -> SourceLine | None:
-        """Returns the kernel's line of an instruction, or None if no line was noted."""
         return None if number is None else noted_line(self.notes, number)
 
     def _tell(self, text: str) -> None:
-        """Warns at the line of the kernel, or of its caller when the kernel has ended."""
+        # At the line of the kernel, or of its caller when the kernel has ended.
         warn_at_user(text, NkiSimulationWarning)
 
     def _note_warning(

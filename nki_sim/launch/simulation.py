@@ -184,7 +184,6 @@ def _is_spec(item: object) -> bool:
 def _from_specs(
     kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object], session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns all arguments of a dry run as the kernel receives them."""
     func = kernel.func
     given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
     return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}

@@ -71,7 +71,6 @@ def _is_simulators(module: str) -> bool:
 
 
 def _in_sdk(module: str) -> str:
-    """Returns the name that the SDK has for a module of the simulator; other names stay."""
     return f"nki{module.removeprefix(SIMULATOR)}" if _is_simulators(module) else module
 
 

@@ -132,7 +132,6 @@ class _Uses:
                 return "", node
 
     def _is_asked(self, node: ast.expr, parent: ast.AST) -> bool:
-        """Returns whether a value is an index or a condition."""
         is_condition = isinstance(parent, ast.If | ast.While | ast.IfExp) and parent.test is node
         return is_condition or (isinstance(parent, ast.Subscript) and parent.slice is node)
 

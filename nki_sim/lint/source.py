@@ -107,14 +107,13 @@ def _changed(text: str) -> frozenset[str]:
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:
-    """Returns what a statement assigns or deletes."""
     if isinstance(node, ast.Assign | ast.Delete):
         return [x for t in node.targets for x in (t.elts if isinstance(t, ast.Tuple) else [t])]
     return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
 
 
 def _whole(node: ast.expr) -> ast.expr:
-    """Returns `x` of x[i][j]."""
+    # `x` of x[i][j].
     while isinstance(node, ast.Subscript):
         node = node.value
     return node

@@ -87,7 +87,6 @@ def _exceeded(name: str, value: float, limit: float) -> str:
 
 
 def _what_bound(timeline: Recording) -> list[str]:
-    """Returns lines about the critical path, with the longest parts first."""
     path = summary(timeline)["critical_path"]
     return ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path[:_SHOWN]]]
 

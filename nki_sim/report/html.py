@@ -15,9 +15,6 @@ def environment(folder: Path, without: str) -> Any:
     Args:
         folder: the folder.
         without: the message of the error where jinja2 is not installed.
-
-    Raises:
-        ImportError: the package jinja2 is not installed.
     """
     try:
         import jinja2

@@ -34,11 +34,7 @@ class Bar(NamedTuple):
 
 
 def page(timeline: Recording) -> str:
-    """Returns the report as HTML that contains its data, styles and scripts.
-
-    Raises:
-        ImportError: the package jinja2 is not installed.
-    """
+    """Returns the report as HTML that contains its data, styles and scripts."""
     template = _environment().get_template("report.html.j2")
     data = chart_data(timeline)
     sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]

@@ -69,7 +69,6 @@ def source_listing(timeline: Recording) -> list[File]:
 
 
 def _shown(file: str) -> str:
-    """Returns the path of a file, relative if the file lies in the current folder."""
     here = os.getcwd() + os.sep
     return file.removeprefix(here)
 

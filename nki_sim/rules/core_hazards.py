@@ -36,15 +36,16 @@ _MANY_PAIRS = 10_000  # pairs of accesses, from which on all views are compared 
 class Access:
     """An instruction of one program that reads or writes a view of a shared tensor.
 
-    ``turn`` is the first instruction of the device loop around it, and the iteration. ``written``
-    is a digest of the written bytes, if these are known and the same in every iteration.
+    ``iteration`` is the first instruction of the device loop around it, and the number of the
+    iteration. ``written`` is a digest of the written bytes, if these are known and the same in
+    every iteration.
     """
 
     number: int
     instruction: str
     view: NkiTensor
     is_write: bool
-    turn: tuple[int, int] = (-1, 0)
+    iteration: tuple[int, int] = (-1, 0)
     written: bytes | None = None
 
     def __str__(self) -> str:
@@ -146,7 +147,6 @@ class _EqualWrites:
 
 
 def _place(access: Access) -> tuple[Any, ...]:
-    """Returns a key of a write: the place and the bytes."""
     t = access.view
     return t.shape, t.strides, t.offset, t.dtype, access.written
 
@@ -166,7 +166,7 @@ def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
 
 
 def _bytes_of(t: NkiTensor, flags: Array, low: int) -> Any:
-    """Returns a view of ``flags`` for the bytes of ``t``; the first flag is for byte ``low``."""
+    # The first flag is for byte ``low``.
     size = dtypes.itemsize(t.dtype)
     strides = (*[s * size for s in t.strides], 1)
     return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
@@ -216,11 +216,11 @@ class _Order:
     def is_ordered(self, a: Access, b: Access) -> bool:
         """Returns whether an access of program 0 and an access of program 1 are ordered."""
         mine, other = a.number, b.number
-        if a.turn != b.turn and (a.turn[0], b.turn[0]) in self._loops:
+        if a.iteration != b.iteration and (a.iteration[0], b.iteration[0]) in self._loops:
             # A core begins an iteration when it has ended the iteration before. So it is enough
             # that the earlier access comes before a meeting in the loop, or the later one after it.
-            inside = self._loops[a.turn[0], b.turn[0]]
-            if a.turn[1] < b.turn[1]:
+            inside = self._loops[a.iteration[0], b.iteration[0]]
+            if a.iteration[1] < b.iteration[1]:
                 return bool((self._after[0][mine] | self._before[1][other]) & inside)
             return bool((self._after[1][other] | self._before[0][mine]) & inside)
         return bool(

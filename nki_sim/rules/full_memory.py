@@ -40,7 +40,6 @@ def full_memory(
 
 
 def _kind(session: LaunchState, tile: Storage) -> str:
-    """Returns a text about a tile and the line of its first use."""
     return tile.describe() + _place(session, tile.first_use, " first used at ")
 
 

@@ -138,7 +138,6 @@ def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
 
 
 def _is_all(t: NkiTensor) -> bool:
-    """Returns whether a view is its whole tile."""
     whole = 0, t.storage.free_bytes, 0, t.storage.shape[0]
     return t._layout.is_dense and (t._region or region(t)) == whole
 

@@ -44,7 +44,7 @@ def note_use(session: LaunchState, life: Life | None, engine: str | None, n: int
 
 
 def _engine(issue: Issue) -> str | None:
-    """Returns the engine whose sequencer needs an instruction's addresses, or None if unknown."""
+    # None: no document says which sequencer needs the addresses.
     if issue.engine != "dma":
         return issue.engine
     return "gpsimd" if issue.uses_software_dge else _SEQUENCERS.get(issue.queue)

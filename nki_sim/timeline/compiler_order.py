@@ -297,7 +297,6 @@ class CompilerOrder:
                     break
 
     def _end_loop(self, end: int) -> None:
-        """Frees the tiles that loops on the device have held up to instruction ``end``."""
         for tile in [tile for tile in self._kept if tile.last < end]:
             self._kept.remove(tile)
             tile.memory.release(tile, self._ends(tile))

@@ -204,7 +204,6 @@ class Engines:
 
 
 def _later(free: float, prepared: float) -> tuple[float, str]:
-    """Returns when a DMA engine can begin to move bytes, and what it did before."""
     if prepared > free:
         return prepared, waits.DMA_COPIES
     return free, waits.DMA_ENGINES
@@ -216,5 +215,4 @@ def _are_equal(values: Sequence[float]) -> bool:
 
 @functools.lru_cache
 def _cells(rows: tuple[int, int], columns: tuple[int, int]) -> list[int]:
-    """Returns the numbers of the 32x32 tiles of the systolic array."""
     return [4 * r + c for r in range(*rows) for c in range(*columns)]

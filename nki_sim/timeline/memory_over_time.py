@@ -10,7 +10,7 @@ from nki_sim.instructions.launch_state import LaunchState
 
 from .placed import Placed
 
-Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
+OverTime = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 
 
 # The memory of tiles, by memory: lists of bytes a partition, and of the times of the first use and
@@ -48,14 +48,14 @@ class TileUses:
         return found
 
 
-def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:
+def summed(spans: Iterable[tuple[float, float, float]]) -> OverTime:
     """Returns the sum over time of spans (start, end, value), with a step where it changes."""
     changes: dict[float, list[tuple[int, float]]] = {}
     for start, end, value in spans:
         if end > start:
             changes.setdefault(start, []).append((1, value))
             changes.setdefault(end, []).append((-1, -value))
-    found: Steps = []
+    found: OverTime = []
     count, total = 0, 0.0
     for time in sorted(changes):
         count += sum([change for change, _ in changes[time]])

@@ -46,7 +46,7 @@ class OrderWaits:
                     self._add_waits_of(accesses)
                 else:
                     self._keep_streams(sorted(storage.users(), key=places.__getitem__))
-        self._keep_in_turn(session.order or range(len(self._issues)))
+        self._keep_states_and_meetings(session.order or range(len(self._issues)))
 
     def add(self, n: int, waits: Sequence[Wait], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
@@ -54,11 +54,11 @@ class OrderWaits:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
         self.waits[n] += waits
 
-    def _keep_in_turn(self, order: Sequence[int]) -> None:
+    def _keep_states_and_meetings(self, order: Sequence[int]) -> None:
         """Adds waits of instructions that use an engine's state or meet the other program."""
         kinds = set(self._issues)
         meets = any(issue.meets is not None for issue in kinds)
-        if not meets and not any(issue.in_turn for issue in kinds):
+        if not meets and not any(issue.uses_state for issue in kinds):
             return
         last: dict[str, int] = {}  # the last such instruction of a queue
         met: dict[str, int] = {}
@@ -67,7 +67,7 @@ class OrderWaits:
         for n in order:
             issue = self._issues[n]
             queue = issue.queue
-            if issue.in_turn:
+            if issue.uses_state:
                 if queue in last:
                     self._follow(n, [~last[queue]])
                 last[queue] = n
@@ -83,7 +83,6 @@ class OrderWaits:
                 met[queue], since[queue], last_met = n, [], n
 
     def _follow(self, n: int, waits: list[Wait]) -> None:
-        """Makes instruction ``n`` come after others of its stream."""
         self.follows.setdefault(n, []).extend(waits)
 
     def _add_waits_of(self, accesses: list[int]) -> None:
@@ -124,7 +123,7 @@ class OrderWaits:
             readers = []
 
     def _stream(self, n: int) -> str:
-        """Returns the in-order stream of an instruction, or "" for DMA."""
+        # "" stands for DMA, which has no order.
         issue = self._issues[n]
         return "" if issue.engine == "dma" else issue.stream
 

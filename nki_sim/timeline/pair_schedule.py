@@ -44,7 +44,6 @@ class PairSchedule(Schedule):
         self._check_dma_written(pair.sessions)
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of both cores, which share HBM."""
         hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
         return [_Engines(chip, hbm, banks) for banks in self._banks]
 

@@ -66,10 +66,10 @@ class Ordered:
 
 
 class Core:
-    """One core of a launch, with its engines, its steps and its progress.
+    """One core of a launch, with its engines, its sections and its progress.
 
     Attributes:
-        steps: lists of numbers of instructions, and loops where they begin and end, in order.
+        sections: lists of numbers of instructions, and loops where they begin and end, in order.
         begin: the time in nanoseconds before which no further instruction starts.
         after: the instruction that ended at that time.
         times: how often each instruction runs.
@@ -82,7 +82,7 @@ class Core:
         self._branch_ns = session.chip.loop_iteration_ns
         self._issues = [issue for issue, _, _ in session.recorded()]
         count = len(session.recorded())
-        self.steps = _steps(session.loop_marks, order, first)
+        self.sections = _sections(session.loop_marks, order, first)
         self.times = [1] * count
         for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
@@ -122,16 +122,16 @@ class Core:
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
-def _steps(marks: list[tuple[int, DeviceLoop]], order: Sequence[int], first: int) -> list[Any]:
+def _sections(marks: list[tuple[int, DeviceLoop]], order: Sequence[int], first: int) -> list[Any]:
     """Returns numbers of instructions, from ``first`` on, and the begins and ends of loops."""
     if not marks:
         return [order if not first else [first + n for n in order]]
-    steps: list[Any] = []
+    sections: list[Any] = []
     position = 0
     for n, loop in marks:
-        steps += [[first + m for m in order if position <= m < n], loop]
+        sections += [[first + m for m in order if position <= m < n], loop]
         position = n
-    return [*steps, [first + m for m in order if m >= position]]
+    return [*sections, [first + m for m in order if m >= position]]
 
 
 class _Queue:
@@ -171,16 +171,16 @@ class _Placing:
         self.blame = [-1] * count
         self.why = [""] * count
 
-    def run_step(self, cores: list[Core], step: tuple[Any, ...]) -> None:
-        """Runs the instructions of all cores up to the next step of a loop, or this step."""
+    def run_section(self, cores: list[Core], section: tuple[Any, ...]) -> None:
+        """Runs the instructions of all cores of a section, or lets all cores come to a loop."""
         queues = []
-        for core, part in zip(cores, step, strict=True):
+        for core, part in zip(cores, section, strict=True):
             if isinstance(part, DeviceLoop):
                 core.come_to(part)
             else:
                 queues += self._queues(part, core)
         self._run(queues)
-        for core, part in zip(cores, step, strict=True):
+        for core, part in zip(cores, section, strict=True):
             if not isinstance(part, DeviceLoop) and len(part):
                 last = max(part, key=self.over.__getitem__)
                 if self.over[last] > core.begin:
@@ -316,8 +316,8 @@ class Reading:
         for core, own in zip(cores, engines, strict=True):
             core.starts_on(own)
         placing = _Placing(issues, waits, self.wait_kinds, self._joints)
-        for step in zip(*[core.steps for core in cores], strict=True):
-            placing.run_step(cores, step)
+        for section in zip(*[core.sections for core in cores], strict=True):
+            placing.run_section(cores, section)
         last = max(cores, key=lambda core: core.begin)
         return Placed(
             chip=chip,

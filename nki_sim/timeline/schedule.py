@@ -91,7 +91,6 @@ class Schedule:
         ]
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of each core."""
         return [Engines(chip, self._banks[0])]
 
     @functools.cached_property

@@ -74,7 +74,6 @@ def index_steps(view: Any, dim: int, is_vector: bool) -> tuple[int, int]:
 
 
 def _steps(shape: Sequence[int], strides: Sequence[int], dim: int) -> tuple[int | None, int | None]:
-    """Returns stride and size of a dimension, or None for both if there is no such dimension."""
     return (strides[dim], shape[dim]) if 0 <= dim < len(shape) else (None, None)
 
 
@@ -86,7 +85,7 @@ def _words(steps: tuple[int | None, int | None]) -> str:
 
 
 def _is_absolute(operand: str, value: str) -> bool:
-    """Returns whether the chip has the absolute reading, after a warning that the two differ."""
+    # Warns, as the two readings differ here.
     session = active()
     session.broke("NkiTensor", Break(RULE, operand, value))
     return session.chip.reading_of_ap == hardware.ABSOLUTE

@@ -28,7 +28,7 @@ _UNKNOWN = "a register's value is not known while the kernel is built"
 
 
 def _note_test(goes_on: bool) -> None:
-    """Notes a test of `while reg:`, a loop on the device, for a comparison of two programs."""
+    # `while reg:` is a loop on the device, which both programs must run alike.
     active().enters_loop("while", int(goes_on))
 
 

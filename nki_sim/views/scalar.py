@@ -161,7 +161,6 @@ def scalar(session: Launch, value: int, dtype: str = "int32") -> NkiScalar:
 
 
 def _made(value: int, of: NkiScalar, recorded: Recorded, is_comparison: bool = False) -> NkiScalar:
-    """Returns a scalar that was computed from another scalar."""
     made = NkiScalar.__new__(NkiScalar)
     _set(made, wrapped(value, of.dtype), of.dtype, of._session, recorded, is_comparison)
     return made

@@ -108,7 +108,7 @@ def _field_initializer(cls: type) -> Any:
 
 
 def _default(value: Any) -> Any:
-    """Returns the default value that ``dataclasses.field(...)`` stands for, or None."""
+    # What ``dataclasses.field(...)`` stands for.
     if value.default_factory is not dataclasses.MISSING:
         return value.default_factory()
     return None if value.default is dataclasses.MISSING else value.default
@@ -229,7 +229,7 @@ class Storage:
 
 @functools.lru_cache(4096)
 def _sizes(shape: tuple[int, ...], dtype: str, is_on_chip: bool) -> tuple[int, int]:
-    """Returns the bytes of a partition, or of all of a tensor in HBM, and the bytes of all."""
+    # Of a partition, or of all of a tensor in HBM; and of all.
     size = math.prod(shape) * dtypes.itemsize(dtype)
     return (size // shape[0], size) if is_on_chip else (size, size)
 
@@ -814,11 +814,11 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     @property
     def _leads(self) -> bool:
-        """Whether dimension 0 is the partition: in SBUF, in PSUM, or after ``vector_select``."""
+        # Dimension 0 is the partition in SBUF, in PSUM, and after ``vector_select``.
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
     def _is_whole(self) -> bool:
-        """Returns whether this is the tensor as it was allocated, or has its elements at least."""
+        # As it was allocated, or with the same elements.
         is_static = self._dynamic is None and self.offset == 0
         return is_static and self._layout.packed_bytes == self.storage.size_bytes
 
@@ -970,7 +970,6 @@ def _dense(
     start: int,
     address: int | None,
 ) -> Layout:
-    """Returns the layout of a whole tensor, whose storage begins at a partition and an address."""
     free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
     place = (0, start, (0, address) if buffer is _PSUM else None, "") if free else IN_HBM
     return layout_of(shape, _row_major(shape), dtype, is_exact, free, place)

@@ -1,4 +1,4 @@
-"""Turns of the two programs of a launch: only one runs at a time, so that results never vary."""
+"""The two programs of a launch, of which only one runs at a time, so that results never vary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _Stop(BaseException):
     """Ends a program after the other program of its launch has failed."""
 
 
-class Turns:
+class Alternation:
     """Runs the first program in this thread, and the second one in another thread."""
 
     def __init__(self) -> None:
