@@ -17,7 +17,7 @@ from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read
 from .elementwise import _check_range
-from .rules import Column, Operand, Rules, accumulator, lanes_of
+from .rules import Operand, Rules, Tiles, accumulator, column_of, lanes_of
 
 # The allowed pairs (op0, op1) of the two steps [isa activate2].
 _STEPS = (
@@ -63,7 +63,7 @@ def activate2(
     function = _function(rules, op)
     reads = {"data": data}
     steps = _steps(rules, data, reads, (op0, op1), (imm0, imm1), (reverse0, reverse1))
-    slope = _column(rules, "relu_param", relu_param, data, reads)
+    slope = rules.column_or_number("relu_param", relu_param, data, reads)
     reduction = _reduction(rules, reduce_op, reduce_cmd)
     writes = {"dst": dst}
     if reduce_res is not None:
@@ -74,12 +74,12 @@ def activate2(
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape[0], -1))
         for binary, operand, reverse in steps:
-            pair = (_held(operand, ins), value) if reverse else (value, _held(operand, ins))
+            pair = (column_of(operand, ins), value) if reverse else (value, column_of(operand, ins))
             value = np.asarray(binary(*pair), np.float32)
         if function.valid is not None:
             _check_range(rules.instruction, function, value)
         if function.name == "prelu":
-            value = np.where(value > 0, value, _held(slope, ins) * value)
+            value = np.where(value > 0, value, column_of(slope, ins) * value)
         else:
             assert function.activation is not None
             value = np.asarray(function.activation(value), np.float32)
@@ -105,7 +105,7 @@ def _function(rules: Rules, op: Op) -> Operator:
 def _steps(
     rules: Rules,
     data: NkiTensor,
-    reads: dict[str, NkiTensor],
+    reads: Tiles,
     ops: tuple[Op, Op],
     operands: tuple[Operand, Operand],
     reverses: tuple[bool, bool],
@@ -132,25 +132,9 @@ def _steps(
                 rule = f"there is nothing to reverse, as op{index} is nl.bypass"
                 raise rules.fail(f"reverse{index}", reverse, rule)
             continue
-        held = _column(rules, f"imm{index}", operand, data, reads)
+        held = rules.column_or_number(f"imm{index}", operand, data, reads)
         found.append((OPERATORS[name].binary, held, bool(reverse)))
     return found
-
-
-def _column(
-    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> np.float32 | Column:
-    """Returns a float32 number, or the column."""
-    if not rules.is_column(value, name, data):
-        return np.float32(value)
-    reads[name] = value
-    return Column(len(reads) - 1)
-
-
-def _held(operand: np.float32 | Column, ins: list[Array]) -> Array | np.float32:
-    if isinstance(operand, Column):
-        return dtypes.to_float32(ins[operand.position]).reshape(-1, 1)
-    return operand
 
 
 def _reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> Operator | None:

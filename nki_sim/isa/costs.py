@@ -16,15 +16,15 @@ from nki_sim.instructions.launch_state import LaunchState, active
 from nki_sim.instructions.work import ArrayPass, Stream, Transfers
 from nki_sim.views.tensor import NkiTensor
 
-from .rules import free_size, is_sink
+from .rules import Tiles, free_size, is_sink
 
 
 def stream(
     instruction: str,
     engine: str,
     run: Run,
-    writes: dict[str, NkiTensor],
-    reads: dict[str, NkiTensor],
+    writes: Tiles,
+    reads: Tiles,
     factor: float = 1.0,
     elements: int | None = None,
 ) -> Issue:
@@ -63,7 +63,7 @@ def set_work(issue: Issue, work: Stream | ArrayPass | Transfers) -> None:
     work.price(issue, active().chip)
 
 
-def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
+def _check_sizes(issue: Issue, tiles: Tiles) -> None:
     """Checks the size of each operand of VectorE or ScalarE.
 
     An allocation may fill all banks of PSUM, but an operand may not.

@@ -22,7 +22,7 @@ from nki_sim.views.tensor import NkiTensor
 from . import overlaps
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup
 from .dma_costs import copy_of, set_transfers, transpose_of
-from .rules import Operand, Rules, free_size, on_chip, start_partition
+from .rules import Operand, Rules, engines, free_size, on_chip, start_partition
 
 _NOT_PSUM = "DMA cannot access PSUM: copy between PSUM and SBUF by nisa.tensor_copy"
 
@@ -214,7 +214,7 @@ def tensor_copy(
         if rules.chip.generation >= 3
         else "ScalarE of NeuronCore-v2 has no tensor_copy: use nisa.activation(op=nl.copy)"
     )
-    chosen = rules.choose(engine, _engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
     fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
     if chosen == "scalar":
         fast = scalar_speedup([src], dst)
@@ -227,10 +227,6 @@ def tensor_copy(
 
 _VECTOR, _SCALAR, _GPSIMD = engine.vector, engine.scalar, engine.gpsimd
 _UNKNOWN = engine.unknown
-
-
-def _engines(**reasons: str) -> dict[engine, str]:
-    return {engine[name]: reason for name, reason in reasons.items()}
 
 
 @instruction
@@ -252,7 +248,7 @@ def memset(
             rule = f"must be from {limits.min} to {limits.max} for dtype {dst.dtype}"
             raise rules.fail("value", value, rule)
     psum = dst.buffer is MemoryRegion.psum
-    chosen = rules.choose(engine, _engines(vector="", gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, engines(vector="", gpsimd=""), _VECTOR, psum)
     name_, exact = dst.dtype, np.asarray(value)
 
     def run(outs: list[Array], ins: list[Array]) -> None:

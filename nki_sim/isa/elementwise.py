@@ -18,7 +18,7 @@ from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Column, Operand, Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of
 
 # Operator, number or column, and whether the operand comes first.
 Step = tuple[Operator, Any, bool]
@@ -49,7 +49,7 @@ def tensor_tensor(
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     power = operator.name == "power"
     exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
-    allowed = _engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
+    allowed = engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
     if power and psum:
         rule = "nl.power runs on GpSimdE, which cannot access PSUM: copy the operands to SBUF"
         raise rules.fail("op", "nl.power", rule)
@@ -69,10 +69,6 @@ def tensor_tensor(
 
 
 _engine = engine
-
-
-def _engines(**reasons: str) -> dict[engine, str]:
-    return {engine[name]: reason for name, reason in reasons.items()}
 
 
 def _binary_run(
@@ -178,7 +174,7 @@ def tensor_scalar(
 def _scalar_step(
     rules: Rules,
     data: NkiTensor,
-    reads: dict[str, NkiTensor],
+    reads: Tiles,
     index: int,
     operator: Operator,
     operand: Operand | None,
@@ -224,7 +220,7 @@ def _tensor_scalar_engine(
         scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
     elif rules.chip.generation < 3:
         scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
-    allowed = _engines(
+    allowed = engines(
         vector="nl.rsqrt runs on GpSimdE only" if rsqrt else "",
         scalar=scalar,
         gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
@@ -476,11 +472,7 @@ def _check_range(instruction: str, operator: Operator, value: Array) -> None:
 
 
 def _activation_bias(
-    rules: Rules,
-    operator: Operator,
-    bias: Operand | None,
-    data: NkiTensor,
-    reads: dict[str, NkiTensor],
+    rules: Rules, operator: Operator, bias: Operand | None, data: NkiTensor, reads: Tiles
 ) -> None:
     if bias is None:
         return

@@ -23,7 +23,7 @@ from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, free_size, lanes_of
 
 _WORDS = 6  # in a state
 _STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
@@ -114,7 +114,7 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -
     rules.generation("instruction", "rand2", 4)
     rules.output("dst", dst)
     rules.dtype("dst", dst, _UNIFORM_DTYPES)
-    reads: dict[str, NkiTensor] = {}
+    reads: Tiles = {}
     for label, bound in (("min", min), ("max", max)):
         if rules.is_column(bound, label, dst):
             rules.float32(label, bound)

@@ -41,6 +41,7 @@ _KINDS = {
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+Tiles = dict[str, NkiTensor]  # operands by their parameters
 Operand = NkiTensor | Number  # a (partitions, 1) tile, or a number
 
 
@@ -194,6 +195,15 @@ class Rules:
         self.free_size_is(name, value, 1)
         return True
 
+    def column_or_number(
+        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
+    ) -> Column | np.float32:
+        """Returns a number as float32, or a (partitions, 1) tile, which is added to ``reads``."""
+        if not self.is_column(value, name, data):
+            return np.float32(value)
+        reads[name] = value
+        return Column(len(reads) - 1)
+
     def accumulated(self, reduce_res: object, **operand: NkiTensor) -> None:
         """Checks ``reduce_res``: a written tile with one element a partition."""
         reduce_res = self.output("reduce_res", reduce_res)
@@ -292,6 +302,17 @@ def _elements(count: int) -> str:
 def _by_operand(values: Mapping[str, object]) -> str:
     # Such as "128 for dst, 64 for src".
     return ", ".join([f"{value} for {name}" for name, value in values.items()])
+
+
+def engines(**reasons: str) -> dict[engine, str]:
+    """Returns reasons why engines are refused, or "", by the engine."""
+    return {engine[name]: reason for name, reason in reasons.items()}
+
+
+def column_of(operand: Column | np.float32, ins: list[Array]) -> Array:
+    """Returns a float32 number for each partition, or one for all, as a column."""
+    held = ins[operand.position] if isinstance(operand, Column) else operand
+    return np.asarray(held, np.float32).reshape(-1, 1)
 
 
 def is_sink(t: NkiTensor) -> bool:

@@ -18,8 +18,9 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, accumulator, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, accumulator, free_size, lanes_of
 
+Pattern = Sequence[Sequence[int]]  # [step, count] of each dimension
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 _FLOAT32_MIN = float(np.finfo(np.float32).min)
 _MAXIMUM = Operator("maximum", binary=np.maximum, identity=-math.inf)
@@ -29,7 +30,7 @@ _EQUAL = Operator("equal", binary=np.equal)
 @instruction
 def iota(
     dst: NkiTensor,
-    pattern: Sequence[Sequence[int]],
+    pattern: Pattern,
     offset: int = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
@@ -47,11 +48,7 @@ def iota(
 
 
 def _affine(
-    rules: Rules,
-    pattern: Sequence[Sequence[int]],
-    offset: int,
-    channel_multiplier: int,
-    dst: NkiTensor,
+    rules: Rules, pattern: Pattern, offset: int, channel_multiplier: int, dst: NkiTensor
 ) -> Any:
     """Returns the affine values in the shape of ``dst``."""
     for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
@@ -78,7 +75,7 @@ def _affine(
 @instruction
 def affine_select(
     dst: NkiTensor,
-    pattern: Sequence[Sequence[int]],
+    pattern: Pattern,
     channel_multiplier: int,
     on_true_tile: NkiTensor,
     on_false_value: float,
@@ -221,7 +218,7 @@ def _max_result(
     reduce_op: Op | None,
     reduce_res: NkiTensor | None,
     cmd: reduce_cmd,
-) -> dict[str, NkiTensor]:
+) -> Tiles:
     """Checks the settings of the reduction, and returns the operands that are written."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:

@@ -18,7 +18,7 @@ from nki_sim.views.tensor import NkiTensor
 from .costs import stream, with_result_read
 from .elementwise import _scalar_run, _scalar_step
 from .reductions import reduce_last
-from .rules import Column, Operand, Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, lanes_of
 
 _VECTOR = engine.vector.name
 _IDENTITIES = {"add": 0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}
@@ -84,8 +84,8 @@ def tensor_scalar_reduce(
 def _priced(
     rules: Rules,
     run: Run,
-    writes: dict[str, NkiTensor],
-    reads: dict[str, NkiTensor],
+    writes: Tiles,
+    reads: Tiles,
     factor: float = 1.0,
 ) -> Issue:
     # As tensor_scalar at float32. Reading the registers takes more time.
@@ -102,12 +102,7 @@ def _reduction(rules: Rules, name: str, op: Op) -> Operator:
 
 
 def _loaded(
-    rules: Rules,
-    name: str,
-    init: Operand | None,
-    data: NkiTensor,
-    reads: dict[str, NkiTensor],
-    cmd: reduce_cmd,
+    rules: Rules, name: str, init: Operand | None, data: NkiTensor, reads: Tiles, cmd: reduce_cmd
 ) -> np.float32 | Column | None:
     """Returns the initial value of load_reduce: a number, a column, or None."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
@@ -120,22 +115,17 @@ def _loaded(
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
-    return _number_or_column(rules, name, init, data, reads)
+    return _float32_column(rules, name, init, data, reads)
 
 
-def _number_or_column(
-    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> np.float32 | Column:
-    """Returns a float32 number, or a (partitions, 1) tile among the reads."""
-    if not rules.is_column(value, name, data):
-        return np.float32(value)
-    rules.float32(name, value)
-    reads[name] = value
-    return Column(len(reads) - 1)
-
-
-def _value(operand: np.float32 | Column | None, ins: list[Array]) -> Any:
-    return ins[operand.position].reshape(-1) if isinstance(operand, Column) else operand
+def _float32_column(
+    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: Tiles
+) -> Column | np.float32:
+    """Returns a number, or a column among the reads, which must be float32."""
+    found = rules.column_or_number(name, value, data, reads)
+    if isinstance(value, NkiTensor):
+        rules.float32(name, value)
+    return found
 
 
 def _start(
@@ -151,13 +141,14 @@ def _start(
     if cmd is reduce_cmd.reset_reduce:
         registers[lanes] = identity
     elif cmd is reduce_cmd.load_reduce:
-        registers[lanes] = _value(load, ins)
+        assert load is not None
+        registers[lanes] = column_of(load, ins).reshape(-1)
     return registers
 
 
 def _with_result(
     rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: NkiTensor | None
-) -> dict[str, NkiTensor]:
+) -> Tiles:
     """Returns the written operands; a result must have one element a partition."""
     if reduce_res is None:
         return {"dst": dst}
@@ -199,7 +190,7 @@ def tensor_scalar_cumulative(
         rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
         raise rules.fail("op1", f"nl.{second.name}", rule)
     reads = {"src": src}
-    operand = _number_or_column(rules, "imm0", imm0, src, reads)
+    operand = _float32_column(rules, "imm0", imm0, src, reads)
     load = _loaded(rules, "imm1", imm1, src, reads, reduce_cmd)
     cmd, lanes, name_, shape = reduce_cmd, lanes_of(src), dst.dtype, dst.shape
     identity = _IDENTITIES.get(second.name, 0.0)
@@ -207,7 +198,7 @@ def tensor_scalar_cumulative(
     binary0, binary1 = first.binary, second.binary
 
     def run(outs: list[Array], ins: list[Array]) -> None:
-        column = np.asarray(_value(operand, ins), np.float32).reshape(-1, 1)
+        column = column_of(operand, ins)
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.asarray(binary0(flat, column), np.float32)
         state = _start(rules, cmd, identity, load, lanes, ins)[lanes]
@@ -238,14 +229,14 @@ def exponential(
     rules.dtype("dst", dst, _EXPONENTIAL_OUT)
     rules.dtype("src", src, _EXPONENTIAL_IN)
     reads = {"src": src}
-    highest = _number_or_column(rules, "max_value", max_value, src, reads)
+    highest = _float32_column(rules, "max_value", max_value, src, reads)
     rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
     cmd = reduce_cmd.name
     if cmd == "reset":
         raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
     load = None
     if cmd == "load_reduce":
-        load = _number_or_column(rules, "reduce_init", reduce_init, src, reads)
+        load = _float32_column(rules, "reduce_init", reduce_init, src, reads)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
         rule = "must be 0, except with reduce_cmd.load_reduce"
         raise rules.fail("reduce_init", repr(reduce_init), rule)
@@ -255,7 +246,7 @@ def exponential(
     name_, shape, lanes = dst.dtype, dst.shape, lanes_of(src)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
-        column = np.asarray(_value(highest, ins), np.float32).reshape(-1, 1)
+        column = column_of(highest, ins)
         value = np.exp(dtypes.to_float32(ins[0]).reshape(shape[0], -1) - column)
         dtypes.store(outs[0], value.reshape(shape), name_)
         is_unused = cmd == "idle" and len(outs) == 1
@@ -264,7 +255,7 @@ def exponential(
         if cmd == "idle":  # documents do not say what the registers hold afterwards
             registers[lanes] = np.nan
         elif cmd != "reduce":
-            registers[lanes] = 0.0 if load is None else _value(load, ins)
+            registers[lanes] = 0.0 if load is None else column_of(load, ins).reshape(-1)
         registers[lanes] += value.sum(axis=1, dtype=np.float32)
         if len(outs) > 1:
             _write_result(outs[1], registers[lanes], reduce_res)

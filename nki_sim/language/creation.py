@@ -19,6 +19,7 @@ from nki_sim.isa.dma_costs import set_fill
 from nki_sim.views.tensor import NkiTensor
 
 Shape = int | Sequence[int]
+Buffer = MemoryRegion | None
 _SBUF = MemoryRegion.sbuf
 
 
@@ -36,7 +37,7 @@ def _in_hbm(function: str, argument: str, value: object) -> NkiTensor:
     return tensor
 
 
-def _region(buffer: MemoryRegion | None, function: str) -> MemoryRegion:
+def _region(buffer: Buffer, function: str) -> MemoryRegion:
     if not isinstance(buffer, MemoryRegion):
         rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
         raise NkiValidationError(f"nl.{function}", "buffer", repr(buffer), rule)
@@ -46,7 +47,7 @@ def _region(buffer: MemoryRegion | None, function: str) -> MemoryRegion:
 def ndarray(
     shape: Shape,
     dtype: Dtype,
-    buffer: MemoryRegion | None = _SBUF,
+    buffer: Buffer = _SBUF,
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
@@ -81,11 +82,7 @@ def ndarray(
 
 
 def full(
-    shape: Shape,
-    fill_value: Number,
-    dtype: Dtype,
-    buffer: MemoryRegion | None = _SBUF,
-    name: str = "",
+    shape: Shape, fill_value: Number, dtype: Dtype, buffer: Buffer = _SBUF, name: str = ""
 ) -> NkiTensor:
     """Returns a new tensor filled with ``fill_value``."""
     tensor = ndarray(shape, dtype, buffer, name)
@@ -114,22 +111,18 @@ def _fill_hbm(tensor: NkiTensor, value: Number) -> None:
     active().issue(issue, [tensor], [], None)
 
 
-def zeros(
-    shape: Shape, dtype: Dtype, buffer: MemoryRegion | None = _SBUF, name: str = ""
-) -> NkiTensor:
+def zeros(shape: Shape, dtype: Dtype, buffer: Buffer = _SBUF, name: str = "") -> NkiTensor:
     """Returns a new tensor of zeros."""
     return full(shape, 0, dtype, buffer, name)
 
 
-def ones(
-    shape: Shape, dtype: Dtype, buffer: MemoryRegion | None = _SBUF, name: str = ""
-) -> NkiTensor:
+def ones(shape: Shape, dtype: Dtype, buffer: Buffer = _SBUF, name: str = "") -> NkiTensor:
     """Returns a new tensor of ones."""
     return full(shape, 1, dtype, buffer, name)
 
 
 def zeros_like(
-    x: NkiTensor, dtype: Dtype | None = None, buffer: MemoryRegion | None = None, name: str = ""
+    x: NkiTensor, dtype: Dtype | None = None, buffer: Buffer = None, name: str = ""
 ) -> NkiTensor:
     """Returns zeros with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("zeros_like", "x", x)
@@ -137,7 +130,7 @@ def zeros_like(
 
 
 def empty_like(
-    x: NkiTensor, dtype: Dtype | None = None, buffer: MemoryRegion | None = None, name: str = ""
+    x: NkiTensor, dtype: Dtype | None = None, buffer: Buffer = None, name: str = ""
 ) -> NkiTensor:
     """Returns a new tensor with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("empty_like", "x", x)

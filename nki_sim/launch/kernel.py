@@ -235,6 +235,16 @@ def jit(
     return Kernel(fn, config)
 
 
+def run_single(
+    kernel: Kernel, session: Session, args: tuple[object, ...], kwargs: dict[str, object]
+) -> tuple[Any, dict[str, int]]:
+    """Returns the result of a launch on one core, as the kernel's tensors, and peaks."""
+    with naming_arguments(kernel.func, args, kwargs):
+        result = kernel.func(*args, **kwargs)
+    check_result(result)
+    return result, session.finish(tensors_of(result))
+
+
 def run_pair(
     kernel: Kernel, pair: Pair, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Any, dict[str, int]]:
@@ -302,10 +312,7 @@ def _launch(kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, object])
     with running(session):
         check_sequences(session, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
         given, named = _to_kernels(kernel, args, kwargs, session, bound)
-        with naming_arguments(kernel.func, given, named):
-            result = kernel.func(*given, **named)
-        check_result(result)
-        peaks = session.finish(tensors_of(result))
+        result, peaks = run_single(kernel, session, given, named)
         lost_outputs.check([session], result)
         name_edges(kernel, session)
         session.order = kept_order(session)

@@ -24,16 +24,15 @@ from .instruction_order import is_program_order_kept, kept_order
 from .kernel import (
     Kernel,
     argument_tensor,
-    check_result,
     check_sequences,
     count_launch,
     dimensions,
     name_edges,
     programs,
     run_pair,
-    tensors_of,
+    run_single,
 )
-from .launch_arguments import Argument, check_call, naming_arguments
+from .launch_arguments import Argument, check_call
 from .pair import Pair
 from .session import Session
 from .tracebacks import ending_in_kernel
@@ -137,10 +136,7 @@ def _dry(
     with running(session):
         check_sequences(session, kernel, specs, {}, _is_spec)
         given, named = _from_specs(kernel, specs, kwargs, session)
-        with naming_arguments(kernel.func, given, named):
-            result = kernel.func(*given, **named)
-        check_result(result)
-        peaks = session.finish(tensors_of(result))
+        result, peaks = run_single(kernel, session, given, named)
         name_edges(kernel, session)
         needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
             session, result
