@@ -57,11 +57,8 @@ def activate2(
     """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
     rules = Rules("nisa.activate2")
     rules.generation("instruction", "activate2", 4)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, reduce_res, data=data)
     function = _function(rules, op)
-    reads = {"data": data}
     steps = _steps(rules, data, reads, (op0, op1), (imm0, imm1), (reverse0, reverse1))
     slope = rules.column_or_number("relu_param", relu_param, data, reads)
     reduction = _reduction(rules, reduce_op, reduce_cmd)

@@ -205,9 +205,7 @@ def tensor_copy(
 ) -> Issue:
     """Copies within SBUF and PSUM, bit-exactly if the dtypes are equal. ScalarE of v2 cannot."""
     rules = Rules("nisa.tensor_copy")
-    rules.output("dst", dst)
-    rules.tile("src", src)
-    rules.same_elements(dst=dst, src=src)
+    reads = rules.elementwise(dst, src=src)
     psum = MemoryRegion.psum in (dst.buffer, src.buffer)
     scalar = (
         ""
@@ -219,7 +217,7 @@ def tensor_copy(
     if chosen == "scalar":
         fast = scalar_speedup([src], dst)
     run, label = _copy_run(dst, src), "nisa.tensor_copy"
-    issue = stream(label, chosen, run, {"dst": dst}, {"src": src}, 1 / fast)
+    issue = stream(label, chosen, run, {"dst": dst}, reads, 1 / fast)
     if engine is _UNKNOWN:
         issue.on_scalar = on_scalar(issue, [src], dst)
     return issue

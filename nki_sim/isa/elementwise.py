@@ -40,10 +40,7 @@ def tensor_tensor(
     """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
     operator = rules.operator("op", op, "binary")
-    rules.output("dst", dst)
-    rules.tile("data1", data1)
-    rules.tile("data2", data2)
-    rules.same_elements(dst=dst, data1=data1, data2=data2)
+    reads = rules.elementwise(dst, data1=data1, data2=data2)
     rules.not_both_psum(data1=data1, data2=data2)
     tiles = (dst, data1, data2)
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
@@ -61,7 +58,6 @@ def tensor_tensor(
     integer = operator.bitvec or (exact and chosen == "gpsimd")
     run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
     fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
-    reads = {"data1": data1, "data2": data2}
     issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
     if chosen == "gpsimd" and not power:  # no other engine computes powers
         issue.breaks = device_rules.breaks_of_gpsimd(tiles)
@@ -136,14 +132,11 @@ def tensor_scalar(
     The operands are numbers or (partitions, 1) tiles.
     """
     rules = Rules("nisa.tensor_scalar")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     first = rules.operator("op0", op0, "unary_or_binary")
     second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
     if second is None and operand1 is not None:
         raise rules.fail("operand1", operand1, "must be None where op1 is None")
-    reads = {"data": data}
     steps = [
         _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
     ]
@@ -310,12 +303,8 @@ def scalar_tensor_tensor(
         if operator.bitvec:
             rule = "must be an arithmetic operator, not a bitvec operator"
             raise rules.fail(label, f"nl.{operator.name}", rule)
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.tile("operand1", operand1)
-    rules.same_elements(dst=dst, data=data, operand1=operand1)
+    reads = rules.elementwise(dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
-    reads = {"data": data, "operand1": operand1}
     is_tile = rules.is_column(operand0, "operand0", data)
     if isinstance(operand0, NkiTensor):
         reads["operand0"] = operand0
@@ -339,9 +328,7 @@ def scalar_tensor_tensor(
 def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     name_, shape = dst.dtype, dst.shape
 
     def run(outs: list[Array], ins: list[Array]) -> None:
@@ -349,7 +336,7 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issu
         dtypes.store(outs[0], value, name_)
 
     factor = rules.chip.vector_reciprocal_factor
-    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, {"data": data}, factor)
+    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, reads, factor)
 
 
 @instruction
@@ -401,10 +388,7 @@ def _activation(
     cmd: reduce_cmd,
 ) -> Issue:
     operator = rules.operator("op", op, "activation")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
-    reads = {"data": data}
+    reads = rules.elementwise(dst, reduce_res, data=data)
     if rules.is_column(scale, "scale", data):
         rules.float32("scale", scale)
         reads["scale"] = scale

@@ -155,11 +155,8 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = N
     ``prob`` is a number or a (partitions, 1) tile.
     """
     rules = Rules("nisa.dropout")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     rules.same_dtype(dst=dst, data=data)
-    reads = {"data": data}
     is_tile = rules.is_column(prob, "prob", data)
     if isinstance(prob, NkiTensor):
         is_integer = data.dtype in dtypes.INTEGERS

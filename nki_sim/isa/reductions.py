@@ -223,12 +223,8 @@ def tensor_tensor_scan(
     for label, operator in (("op0", first), ("op1", second)):
         if operator.bitvec:
             raise rules.fail(label, f"nl.{operator.name}", "must be an arithmetic operator")
-    rules.output("dst", dst)
-    rules.tile("data0", data0)
-    rules.tile("data1", data1)
-    rules.same_elements(dst=dst, data0=data0, data1=data1)
+    reads = rules.elementwise(dst, data0=data0, data1=data1)
     rules.not_both_psum(data0=data0, data1=data1)
-    reads = {"data0": data0, "data1": data1}
     is_tile = rules.is_column(initial, "initial", data0)
     if isinstance(initial, NkiTensor):
         reads["initial"] = initial

@@ -143,6 +143,17 @@ class Rules:
             return self.output(name, t)
         return tile
 
+    def elementwise(self, dst: NkiTensor, reduce_res: object = None, **tiles: NkiTensor) -> Tiles:
+        """Checks ``dst`` and the tiles that are combined into it, element by element.
+
+        Where ``reduce_res`` is given, ``dst`` may be a sink. Returns the tiles, which are read.
+        """
+        self.output_or_sink("dst", dst, reduce_res)
+        for name, t in tiles.items():
+            self.tile(name, t)
+        self.same_elements(dst=dst, **tiles)
+        return tiles
+
     def written_once(self, name: str, t: NkiTensor) -> None:
         """Checks that no element of ``t`` is written twice, because the order is undocumented."""
         shape, strides = t.shape, t.strides

@@ -133,11 +133,8 @@ def range_select(
     """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("on_true_tile", on_true_tile)
-    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    reads = rules.elementwise(dst, reduce_res, on_true_tile=on_true_tile)
     rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
-    reads = {"on_true_tile": on_true_tile}
     for label, bound in (("bound0", bound0), ("bound1", bound1)):
         rules.tile(label, bound)
         rules.float32(label, bound)
@@ -184,16 +181,12 @@ def select_reduce(
 ) -> Issue:
     """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("predicate", predicate)
-    rules.tile("on_true", on_true)
-    rules.same_elements(dst=dst, predicate=predicate, on_true=on_true)
+    reads = rules.elementwise(dst, reduce_res, predicate=predicate, on_true=on_true)
     rules.not_both_psum(predicate=predicate, on_true=on_true)
     rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
         rule = "must not be tfloat32, int32 or uint32"
         raise rules.fail("on_true.dtype", on_true.dtype, rule)
-    reads = {"predicate": predicate, "on_true": on_true}
     is_tile = rules.is_column(on_false, "on_false", on_true)
     if isinstance(on_false, NkiTensor):
         reads["on_false"] = on_false

@@ -48,9 +48,7 @@ def tensor_scalar_reduce(
 ) -> Issue:
     """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, reduce_res, data=data)
     operator = rules.operator("op0", op0, "unary_or_binary")
     if operator.bitvec:
         rule = "must be an arithmetic operator, not a bitvec operator"
@@ -58,7 +56,6 @@ def tensor_scalar_reduce(
     if reverse0:
         rule = "NKI does not support it yet: choose an operator for the order (data, operand0)"
         raise rules.fail("reverse0", reverse0, rule)
-    reads = {"data": data}
     step = _scalar_step(rules, data, reads, 0, operator, operand0, False)
     reduction = _reduction(rules, "reduce_op", reduce_op)
     load = _loaded(rules, "reduce_init", reduce_init, data, reads, reduce_cmd)
@@ -223,12 +220,9 @@ def exponential(
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
     rules.generation("instruction", "exponential", 4)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("src", src)
-    rules.same_elements(dst=dst, src=src)
+    reads = rules.elementwise(dst, reduce_res, src=src)
     rules.dtype("dst", dst, _EXPONENTIAL_OUT)
     rules.dtype("src", src, _EXPONENTIAL_IN)
-    reads = {"src": src}
     highest = _float32_column(rules, "max_value", max_value, src, reads)
     rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
     cmd = reduce_cmd.name
