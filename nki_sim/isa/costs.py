@@ -137,9 +137,9 @@ def scalar_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
 def on_scalar(issue: Issue, inputs: list[NkiTensor], out: NkiTensor) -> Issue | None:
     """Returns an instruction of VectorE as ScalarE runs it, which scales, shifts and copies, too.
 
-    On NeuronCore-v2 the compiler makes it an activation: in the profiles of NKIBench, which
-    bench/model_check compares, ScalarE runs products with numbers and copies of PSUM. The result is
-    None for integers, which ScalarE would compute in float32.
+    On NeuronCore-v2 the compiler makes it an activation: in the profiles of NKIBench ScalarE runs
+    products with numbers and copies of PSUM. The result is None for integers, which ScalarE would
+    compute in float32.
     """
     if any(t.dtype in dtypes.INTEGERS for t in (*inputs, out)):
         return None
