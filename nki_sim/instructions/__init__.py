@@ -1,1 +1,1 @@
-"""Instructions: their work and price, notes about them for people, and what they ask of a launch."""
+"""Instructions: their work and price, notes about them, and what they ask of a launch."""
