@@ -29,6 +29,9 @@ _ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds a float32 number to an inte
 _TWO_PI = 2 * math.pi
 
 
+Function = Callable[..., object]  # of nl, which instructions accept as op
+
+
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
     function.__nki_operator__ = OPERATORS[function.__name__]  # type: ignore[attr-defined]
     return function
@@ -47,9 +50,7 @@ def _promote(x: NkiTensor, y: NkiTensor) -> str:
     return builtins.max(floats, key=dtypes.itemsize)
 
 
-def _binary(
-    function: Callable[..., object], x: object, y: object, dtype: Dtype | None
-) -> NkiTensor:
+def _binary(function: Function, x: object, y: object, dtype: Dtype | None) -> NkiTensor:
     name = function.__name__
     operator = OPERATORS[name]
     if operator.unsupported:
@@ -118,7 +119,7 @@ def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
     return _operator(function)
 
 
-def _activate(function: Callable[..., object], x: object, dtype: Dtype | None) -> NkiTensor:
+def _activate(function: Function, x: object, dtype: Dtype | None) -> NkiTensor:
     tile = _tile(x, function.__name__)
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.activation(out, function, tile)
@@ -276,12 +277,7 @@ def trunc(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
 
 
 def _reduce(
-    function: Callable[..., object],
-    name: str,
-    x: object,
-    axis: Axes,
-    dtype: Dtype | None,
-    keepdims: bool,
+    function: Function, name: str, x: object, axis: Axes, dtype: Dtype | None, keepdims: bool
 ) -> NkiTensor:
     tile = _tile(x, name)
     axes = sorted_axes(f"nl.{name}", axis, tile.ndim)

@@ -29,7 +29,7 @@ from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
-from .launch_arguments import Argument, check_call, name_of, naming_arguments
+from .launch_arguments import Args, Argument, Kwargs, check_call, name_of, naming_arguments
 from .pair import Pair
 from .recorded import recording
 from .session import Session
@@ -47,11 +47,7 @@ _IGNORED_SETTINGS = {"mode", "debug_kernel", "show_compiler_tb", "experimental_f
 class Kernel:
     """A function decorated with ``nki.jit``. A call runs it in the simulator."""
 
-    def __init__(
-        self,
-        func: Callable[..., object],
-        config: Config = NO_CONFIG,
-    ) -> None:
+    def __init__(self, func: Callable[..., object], config: Config = NO_CONFIG) -> None:
         self.func = func
         self.config = config
         self.grid: tuple[int, ...] = ()
@@ -236,7 +232,7 @@ def jit(
 
 
 def run_single(
-    kernel: Kernel, session: Session, args: tuple[object, ...], kwargs: dict[str, object]
+    kernel: Kernel, session: Session, args: Args, kwargs: Kwargs
 ) -> tuple[Any, dict[str, int]]:
     """Returns the result of a launch on one core, as the kernel's tensors, and peaks."""
     with naming_arguments(kernel.func, args, kwargs):
@@ -245,9 +241,7 @@ def run_single(
     return result, session.finish(tensors_of(result))
 
 
-def run_pair(
-    kernel: Kernel, pair: Pair, args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[Any, dict[str, int]]:
+def run_pair(kernel: Kernel, pair: Pair, args: Args, kwargs: Kwargs) -> tuple[Any, dict[str, int]]:
     """Returns the result of a launch on two cores, as the first program's tensors, and peaks."""
     with naming_arguments(kernel.func, args, kwargs):
         results = pair.run(args, kwargs)
@@ -265,8 +259,8 @@ def run_pair(
 def check_sequences(
     session: Session,
     kernel: Kernel,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
+    args: Args,
+    kwargs: Kwargs,
     is_tensor: Callable[[object], bool],
 ) -> None:
     """Checks the rule on tensors in tuples. A launch refuses lists elsewhere."""
@@ -299,7 +293,7 @@ def argument_tensor(
     return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
 
 
-def _launch(kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def _launch(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
     if programs(kernel) > 1:
         return _launch_pair(kernel, args, kwargs)
     timelines = recording()
@@ -325,7 +319,7 @@ def _launch(kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, object])
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
-def _launch_pair(kernel: Kernel, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def _launch_pair(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
     timelines = recording()
     pair = Pair(kernel, dimensions(kernel), dry=False, notes=bool(timelines))
     first = pair.sessions[0]
@@ -362,11 +356,7 @@ def _is_torch(value: object) -> TypeGuard[Any]:
 
 
 def _to_kernels(
-    kernel: Kernel,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    session: Session,
-    bound: list[Bound],
+    kernel: Kernel, args: Args, kwargs: Kwargs, session: Session, bound: list[Bound]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     func = kernel.func
     given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])

@@ -14,6 +14,9 @@ from typing import Any
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.views.tensor import NkiTensor
 
+Args = tuple[object, ...]  # of a launch
+Kwargs = dict[str, object]
+
 _PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
 
 
@@ -55,9 +58,7 @@ def _parameter(func: Callable[..., object], place: int | str) -> str:
     return names[place]
 
 
-def check_call(
-    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> None:
+def check_call(func: Callable[..., object], args: Args, kwargs: Kwargs) -> None:
     """Raises TypeError for unknown and missing arguments, and for generators and coroutines."""
     function = inspect.unwrap(func)
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
@@ -77,9 +78,7 @@ def check_call(
 
 
 @contextmanager
-def naming_arguments(
-    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Iterator[None]:
+def naming_arguments(func: Callable[..., object], args: Args, kwargs: Kwargs) -> Iterator[None]:
     """Names the argument in an error about a value that should have been a tensor.
 
     Such an error is about an attribute that only a tensor has, or about an instruction's operand.
@@ -112,10 +111,7 @@ def naming_arguments(
 
 
 def _named(
-    func: Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    error: AttributeError,
+    func: Callable[..., object], args: Args, kwargs: Kwargs, error: AttributeError
 ) -> str | None:
     """Returns the name of the argument that lacks the attribute, if a tensor has it, or None."""
     is_other = (
@@ -125,9 +121,7 @@ def _named(
     return next((name for name, value in bound.items() if value is error.obj), None)
 
 
-def _bound(
-    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> dict[str, Any]:
+def _bound(func: Callable[..., object], args: Args, kwargs: Kwargs) -> dict[str, Any]:
     signature = _signature(func)
     return {} if signature is None else dict(signature.bind(*args, **kwargs).arguments)
 

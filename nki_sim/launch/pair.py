@@ -29,6 +29,7 @@ from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .alternation import Alternation
+from .launch_arguments import Args, Kwargs
 from .session import Session
 
 _SHARED = MemoryRegion.shared_hbm
@@ -159,7 +160,7 @@ class Pair:
             session.notes = [] if notes else None
         self.sessions[1].waived = self.sessions[0].waived
 
-    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[Any]:
+    def run(self, args: Args, kwargs: Kwargs) -> list[Any]:
         """Runs both programs, and returns their results. ``args`` are tensors of the first one."""
         others = self._twin(args), self._twin(kwargs)
         return self._alternation.run(
@@ -178,7 +179,7 @@ class Pair:
             for found in session.unwritten:
                 session.tell_unwritten(*found)
 
-    def _program(self, number: int, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def _program(self, number: int, args: Args, kwargs: Kwargs) -> Any:
         with running(self.sessions[number]):
             return self.func(*args, **kwargs)
 

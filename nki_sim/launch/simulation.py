@@ -32,7 +32,7 @@ from .kernel import (
     run_pair,
     run_single,
 )
-from .launch_arguments import Argument, check_call
+from .launch_arguments import Args, Argument, Kwargs, check_call
 from .pair import Pair
 from .session import Session
 from .tracebacks import ending_in_kernel
@@ -123,9 +123,7 @@ def _no_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _dry(
-    kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object], logs: bool = False
-) -> Timeline:
+def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Timeline:
     if programs(kernel) > 1:
         return _dry_pair(kernel, specs, kwargs)
     session = Session(dry=True, kernel=kernel.func)
@@ -151,7 +149,7 @@ def _dry(
     return timeline
 
 
-def _dry_pair(kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object]) -> Timeline:
+def _dry_pair(kernel: Kernel, specs: Args, kwargs: Kwargs) -> Timeline:
     pair = Pair(kernel, dimensions(kernel), dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
@@ -178,7 +176,7 @@ def _is_spec(item: object) -> bool:
 
 
 def _from_specs(
-    kernel: Kernel, specs: tuple[object, ...], kwargs: dict[str, object], session: Session
+    kernel: Kernel, specs: Args, kwargs: Kwargs, session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     func = kernel.func
     given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
