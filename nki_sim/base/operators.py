@@ -40,7 +40,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[F])(x)  # type: ignore[no-any-return]
+    return np.vectorize(math.erf, otypes=[F])(x)
 
 
 def _normal_cdf(x: Array) -> Array:

@@ -56,7 +56,7 @@ class NkiFinder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Returns the module ``nki``, and registers its submodules like ``nki_sim.install``."""
         if spec.name == "nki.compiler":
-            return sys.modules["nki"].compiler  # type: ignore[no-any-return]
+            return sys.modules["nki"].compiler
         from nki_sim.import_nki.modules import simulated_nki
 
         modules = simulated_nki()

@@ -66,7 +66,7 @@ def _generator(name: str) -> _Xorwow:
     generators = active().generators
     if name not in generators:
         generators[name] = _Xorwow(_STREAMS[name], 0)
-    return generators[name]  # type: ignore[no-any-return]
+    return generators[name]
 
 
 def _draw(name: str, like: Array, lanes: slice) -> Any:

@@ -274,9 +274,9 @@ class Pair:
             meeting, self._open = self._open, []
             meeting[program] = arrival
             self._check_meeting(meeting)
-            numbers = tuple([a.number for a in meeting if a])
-            if numbers not in self.meetings:  # not noted in an earlier iteration of a loop
-                self.meetings.append(numbers)  # type: ignore[arg-type]
+            first, second = [a.number for a in meeting if a]
+            if (first, second) not in self.meetings:  # not noted in an earlier iteration of a loop
+                self.meetings.append((first, second))
             self._share_marks()
         else:
             meeting = self._open = [None, None]

@@ -132,7 +132,7 @@ class NkiScalar(RunTimeValue):
         return _made(0, self, ("comparison",), is_comparison=True)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compare
-    __eq__ = __ne__ = _compare  # type: ignore[assignment]
+    __eq__ = __ne__ = _compare
     __hash__ = object.__hash__
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
