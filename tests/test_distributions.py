@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trnfft import distributions
+from trnfft.base import distributions
 
 ROOT = Path(__file__).parent.parent
 

@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from trnfft.base.distributions import from_extra
 from trnfft.cli.printable import printable
-from trnfft.distributions import from_extra
 from trnfft_demo.input_file import read_real_array, reading
 
 LARGEST = 1e30  # so that a transform of all pixels stays within float32

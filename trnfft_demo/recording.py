@@ -19,8 +19,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from trnfft.base.distributions import from_extra
 from trnfft.cli.printable import printable
-from trnfft.distributions import from_extra
 from trnfft_demo.input_file import read_real_array, reading
 
 MOST_SAMPLES = 2**25  # in all channels: two channels of six minutes at 44.1 kHz

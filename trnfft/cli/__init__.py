@@ -19,8 +19,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from trnfft.base.distributions import LIBRARY
 from trnfft.cli.stop import stop
-from trnfft.distributions import LIBRARY
 from trnfft.namesake import refuse_namesake
 
 # The names of the commands, and their lines of help: the first lines of their docstrings.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from nki_sim.base.whole_file import write_whole
+from trnfft.base.distributions import from_extra
 from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
-from trnfft.distributions import from_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

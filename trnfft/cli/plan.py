@@ -15,10 +15,10 @@ from rich.text import Text
 from nki_sim import hardware
 from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about
+from trnfft.base.distributions import from_extra
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop
-from trnfft.distributions import from_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
