@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 
 FORMAT: Final = "trnfft benchmark"
 VERSION: Final = 1

@@ -274,8 +274,8 @@ def _index() -> str:
 
 
 def _rules(kind: str) -> str:
+    from nki_sim.base.releases import RELEASES
     from nki_sim.lint import rules
-    from nki_sim.releases import RELEASES
 
     rows = ["| Rule | NKI | Finding | Source |", "| --- | --- | --- | --- |"]
     for name, (source, message) in getattr(rules, kind).items():

@@ -9,7 +9,7 @@ The simulator runs the kernel in NumPy, refuses what the rules of the hardware f
 the time. `lint` reads the source, and finds Python that the NKI compiler would not accept.
 
 Needs:   pip install "./packages/nki_sim[report]" (or ".[report]"; only --trace needs [report])
-         (where the real nki is installed, set TRNFFT_SIMULATOR=1 to use the simulator)
+         (where the real nki is installed, set NKI_SIM_ALWAYS=1 to use the simulator)
 Run:     python examples/own_kernel.py
          python examples/own_kernel.py --trace kernel.pftrace    # open it in ui.perfetto.dev
 Prints:  the error against NumPy, modelled times on two chips, and messages about broken rules.

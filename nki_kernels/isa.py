@@ -3,8 +3,8 @@
 Kernels use the names ``nki``, ``nl`` and ``nisa`` of this module. ``REAL_NKI`` says whether they
 are those of the real package. ``nisa`` can count instructions (counting.py). The package ``nki`` on
 the public index is a placeholder, in place of which the simulator is used. With the environment
-variable TRNFFT_SIMULATOR=1 the simulator is always used. Only AWS's index has the real package;
-`nki_sim.neuron_packages` says how to install it.
+variable NKI_SIM_ALWAYS=1 the simulator is always used. Only AWS's index has the real package;
+`nki_sim.base.neuron_packages` says how to install it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from nki_sim.installed_nki import COPIES, real_nki
+from nki_sim.base.installed_nki import COPIES, real_nki
 
 from .counting import CountedIsa
 from .twin import twin
@@ -29,7 +29,7 @@ if _real is not None:
     nl = importlib.import_module("nki.language")
     nisa = CountedIsa(importlib.import_module("nki.isa"))
 else:
-    from nki_sim.modules import simulated_nki
+    from nki_sim.import_nki.modules import simulated_nki
 
     _modules = simulated_nki()
     nki = _modules["nki"]

@@ -33,7 +33,7 @@ def twin(kernel: Any) -> Any | None:
 def twin_module(path: str) -> ModuleType:
     """Returns the simulator's copy of the module ``path``, such as nki_kernels.x."""
     if TWIN not in sys.modules:
-        from nki_sim.modules import simulated_nki  # loads the simulator
+        from nki_sim.import_nki.modules import simulated_nki  # loads the simulator
 
         package = importlib.import_module(PACKAGE)
         copy = ModuleType(TWIN, package.__doc__)

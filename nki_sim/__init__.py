@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import isa, language, typing
+    from .base import releases
+    from .base.running import strict
     from .errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
+    from .import_nki.nki_finder import install
     from .instructions.instruction_notes import sources
     from .launch.kernel import Kernel, jit
     from .launch.recorded import record
     from .launch.simulation import dry_run, simulate
-    from .nki_finder import install
+    from .report.timeline import Timeline
     from .rules.device_rules import allow
-    from .running import strict
     from .timeline.placed import LoopRun
     from .timeline.recording import Event
-    from .timeline.timeline import Timeline
 
 __all__ = [
     "Event",
@@ -50,6 +51,7 @@ __all__ = [
     "jit",
     "language",
     "record",
+    "releases",
     "simulate",
     "sources",
     "strict",
@@ -63,19 +65,19 @@ _HOMES = {
     **dict.fromkeys(("dry_run", "simulate"), "launch.simulation"),
     "Event": "timeline.recording",
     "LoopRun": "timeline.placed",
-    "Timeline": "timeline.timeline",
+    "Timeline": "report.timeline",
     "allow": "rules.device_rules",
-    "install": "nki_finder",
+    "install": "import_nki.nki_finder",
     "record": "launch.recorded",
     "sources": "instructions.instruction_notes",
-    "strict": "running",
+    "strict": "base.running",
 }
-_MODULES = ("isa", "language", "typing")
+_MODULES = {name: name for name in ("isa", "language", "typing")} | {"releases": "base.releases"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f".{name}", __name__)
+        return import_module(f".{_MODULES[name]}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from .base.distribution import name_and_version
 from .commands import lint, profile, report, run
 from .commands.errors import INTERRUPTED, UNUSABLE, CommandError
-from .distributions import version_text
 
 _COMMANDS = {"run": run, "lint": lint, "profile": profile, "report": report}
 _ABOUT = """\
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    whole.add_argument("--version", action="version", version=f"nki-sim of {version_text()}")
+    whole.add_argument("--version", action="version", version=f"nki-sim of {name_and_version()}")
     commands = whole.add_subparsers(dest="command", metavar="command")
     for name, command in _COMMANDS.items():
         one = commands.add_parser(name, help=command.ABOUT, description=command.ABOUT)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 NO_TENSOR = "must be a tensor (NkiTensor)"
 _MOST_CHARACTERS = 100
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Returns a value as one line of limited length."""
     try:
         text = " ".join(repr(value).split())
@@ -56,7 +55,7 @@ class NkiValidationError(Exception):
     name: str = ""
     source: SourceLine | None = None
 
-    def __init__(self, instruction: str, operand: str, value: Any, rule: str) -> None:
+    def __init__(self, instruction: str, operand: str, value: object, rule: str) -> None:
         clause = f"it {rule}" if rule.startswith("must ") else rule
         super().__init__(f"{instruction}: {operand} is {value}, but {clause}")
         self.instruction = instruction

@@ -69,7 +69,7 @@ SLOW_STRIDE_BYTES = 16  # a longer innermost stride halves the access rate [v2]
 # each other or are from another chip; there is a hint only; or it works.
 WRONG, CONTESTED, DOUBTFUL, FINE = "wrong", "contested", "doubtful", "fine"
 # Where `.ap` of a view counts from: from the view, or from the whole tensor. AWS's documents
-# disagree: see simulator/access_patterns.py.
+# disagree: see views/access_patterns.py.
 RELATIVE, ABSOLUTE = "relative", "absolute"
 
 
@@ -122,7 +122,7 @@ class NeuronCore:
     # Whether TensorE rounds each product to the dtype of the operands before PSUM accumulates it.
     rounds_bf16_products: bool = False  # a contested report says so [split]; no document does
     rounds_tfloat32_products: bool = False  # no record
-    # Verdicts on the rules of simulator/device_rules.py, which has the records.
+    # Verdicts on the rules of rules/device_rules.py, which has the records.
     psum_bank_groups: str = WRONG  # seen on trn1 and trn2
     stationary_free_dimensions: int = 1  # seen on trn2; no record of trn1
     many_dimensional_stationary: str = CONTESTED
@@ -495,7 +495,6 @@ def degree_and_why(core: NeuronCore | None = None) -> tuple[int, str]:
 
 
 def _degrees(core: NeuronCore) -> tuple[str, ...]:
-    """Returns the allowed values of the variable on a chip."""
     return tuple(str(n + 1) for n in range(core.programs_per_launch))
 
 

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from . import installed_nki, nki_finder, releases
+from .base import installed_nki, releases
+from .base.distribution import packages
+from .import_nki import nki_finder
 
 if TYPE_CHECKING:
     from . import Timeline
@@ -82,8 +84,8 @@ def _begin(config: pytest.Config, options: argparse.Namespace) -> None:
 
 
 def _runs_strictly() -> bool:
-    """Returns whether ``nki-sim run --strict`` runs pytest. Loads nothing."""
-    running = sys.modules.get("nki_sim.running")
+    # Under ``nki-sim run --strict``. Loads nothing.
+    running = sys.modules.get("nki_sim.base.running")
     return running is not None and bool(running.is_strict())
 
 
@@ -94,7 +96,7 @@ def _keep_asserts(config: pytest.Config) -> None:
     half of a first run, and would change what a compiler traces.
     """
     marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
-    marked.difference_update(("nki_kernels", "nki_sim", "trnfft"))
+    marked.difference_update(packages())
 
 
 def _choose(

@@ -6,14 +6,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+Size = int | str | None  # of a dimension
+
 
 class TensorShape:
     """The annotation ``tensor`` or ``tensor[shape]``; None or a string stands for any size."""
 
-    def __init__(self, shape: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, shape: tuple[Size, ...] | None = None) -> None:
         self.shape = shape
 
-    def __getitem__(self, shape: Any) -> TensorShape:
+    def __getitem__(self, shape: Size | tuple[Size, ...]) -> TensorShape:
         return TensorShape(shape if isinstance(shape, tuple) else (shape,))
 
     def __repr__(self) -> str:
@@ -23,7 +25,7 @@ class TensorShape:
 tensor = TensorShape()
 
 
-def _annotations(func: Callable[..., Any]) -> dict[str, Any]:
+def _annotations(func: Callable[..., object]) -> dict[str, Any]:
     """Returns the annotations of a function, or {} if one names something that does not exist."""
     found = getattr(func, "__annotations__", None) or {}
     if any(isinstance(annotation, str) for annotation in found.values()):
@@ -35,7 +37,7 @@ def _annotations(func: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_annotations(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     """Raises TypeError if the shape of an argument differs from its annotation."""
     annotations = _annotations(func)

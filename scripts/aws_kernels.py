@@ -29,11 +29,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 from aws_cases.case import Case  # noqa: E402
 from aws_cases.page import page  # noqa: E402
 from aws_cases.table import CASES  # noqa: E402
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
+from nki_sim.base.releases import NEWEST  # noqa: E402
+from nki_sim.base.releases import VARIABLE as RELEASE_VARIABLE  # noqa: E402
+from nki_sim.base.whole_file import write_whole  # noqa: E402
 from nki_sim.hardware import TARGET_VARIABLE  # noqa: E402
-from nki_sim.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
-from nki_sim.releases import NEWEST  # noqa: E402
-from nki_sim.releases import VARIABLE as RELEASE_VARIABLE  # noqa: E402
-from nki_sim.whole_file import write_whole  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "aws_kernels.json"
 PAGE = ROOT / "docs" / "aws_kernels.md"

@@ -6,7 +6,7 @@ The script needs NumPy, ml_dtypes and the real nki, and runs on any CPU. Where n
 script prints how to install it.
 
 A kernel uses the nki that was there at its import, so that each simulator needs a process of its
-own; TRNFFT_SIMULATOR=1 selects trnfft's simulator. The Neuron documentation describes
+own; NKI_SIM_ALWAYS=1 selects trnfft's simulator. The Neuron documentation describes
 `nki.simulate` in nki/guides/nki_simulator.rst. The exit code is 0 if all outputs agree, 1 if an
 output differs by more than its tolerance or a simulator rejects a kernel, and 2 if there is no real
 nki.
@@ -32,9 +32,9 @@ sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an i
 
 from neuron_wheels import versions, why_no_nki  # noqa: E402
 from nki_kernels.isa import nki  # noqa: E402
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
+from nki_sim.base.whole_file import write_whole  # noqa: E402
 from nki_sim.hardware import TARGET_VARIABLE, chip  # noqa: E402
-from nki_sim.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
-from nki_sim.whole_file import write_whole  # noqa: E402
 from simulator_cases import Case, all_cases  # noqa: E402
 
 SECONDS = 900  # time limit of a simulator for all cases
@@ -88,7 +88,7 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 def environment(target: str, ours: str) -> dict[str, str]:
     """Returns the variables of a process that simulates a chip.
 
-    ``ours`` is the value of TRNFFT_SIMULATOR: "1" for trnfft's simulator, "0" for the installed
+    ``ours`` is the value of NKI_SIM_ALWAYS: "1" for trnfft's simulator, "0" for the installed
     nki.
     """
     settings = {TARGET_VARIABLE: target, SIMULATOR_VARIABLE: ours, "NKI_PRECISE_FP": "1"}

@@ -41,8 +41,8 @@ sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an i
 
 from neuron_wheels import INSTALL, versions, why_no_nki  # noqa: E402
 from nki_sim import hardware  # noqa: E402
-from nki_sim.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
-from nki_sim.whole_file import write_whole  # noqa: E402
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
+from nki_sim.base.whole_file import write_whole  # noqa: E402
 from trnfft.planner import wisdom  # noqa: E402
 from trnfft.planner.algorithms import ALGORITHMS  # noqa: E402
 from trnfft.planner.plan import Plan, Recipe  # noqa: E402

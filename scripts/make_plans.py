@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from nki_sim import hardware
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from trnfft.planner import accuracy, planner, wisdom
 from trnfft.planner.kinds import (
     C2C,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-from nki_sim.installed_nki import find_nki
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.installed_nki import find_nki
+from nki_sim.base.neuron_packages import how_to_install
 
 INSTALL = how_to_install("nki", "neuronx-cc")
 WITHOUT_NKI = {

@@ -17,7 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests use this project's simulator, even where the real nki is installed. With 0, those tests that
 # can do so run in AWS's simulator.
-os.environ.setdefault("TRNFFT_SIMULATOR", "1")
+os.environ.setdefault("NKI_SIM_ALWAYS", "1")
 
 import pytest  # noqa: E402
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX, how_to_install
+from nki_sim.base.neuron_packages import FROM_AWS_ALONE, INDEX, how_to_install
 
 ROOT = Path(__file__).parent.parent
 OPTION = re.compile(r"extra.index.url\W{1,20}https://pip\.repos\.neuron", re.IGNORECASE)

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 import nki_sim
-from nki_sim.installed_nki import find_nki, is_simulated
-from nki_sim.nki_finder import NkiFinder
+from nki_sim.base.installed_nki import find_nki, is_simulated
+from nki_sim.import_nki.nki_finder import NkiFinder
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Returns a folder to import from, in a state where no nki is imported or installed."""
-    monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
+    monkeypatch.delenv("NKI_SIM_ALWAYS", raising=False)
     for name in [name for name in sys.modules if name.partition(".")[0] == "nki"]:
         monkeypatch.delitem(sys.modules, name)
     before = set(sys.modules)
@@ -66,7 +66,7 @@ def test_a_real_package_that_is_broken_says_so_itself(folder):
 
 def test_the_variable_chooses_the_simulator(folder, monkeypatch):
     package(folder, "def jit(f): return f\n")
-    monkeypatch.setenv("TRNFFT_SIMULATOR", "1")
+    monkeypatch.setenv("NKI_SIM_ALWAYS", "1")
     assert importlib.import_module("nki").__simulator__
 
 

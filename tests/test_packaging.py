@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki_sim.installed_nki import installed_spec
+from nki_sim.base.installed_nki import installed_spec
 from tests.tolerances import near, transforms
 
 ROOT = Path(__file__).parent.parent

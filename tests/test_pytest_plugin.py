@@ -53,7 +53,7 @@ def unequal(x):
 def run(pytester, monkeypatch):
     """Runs pytest on a test file after the kernels: ``run(tests, *arguments)``."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
+    monkeypatch.delenv("NKI_SIM_ALWAYS", raising=False)
     monkeypatch.delenv(hardware.TARGET_VARIABLE, raising=False)
     for name in [n for n in sys.modules if n.partition(".")[0] == "nki"]:
         # Other tests of this process have imported these modules.
@@ -177,7 +177,7 @@ def test_option_and_setting_choose_the_release(run, monkeypatch, arguments):
     result = run(RELEASE, "--nki-target=trn2", *arguments)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["nki: simulator of trn2, NKI 0.6, modelled (chip: --nki-target)"])
-    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "0.7")
+    monkeypatch.setenv("NKI_SIM_RELEASE", "0.7")
     outcome = {"passed": 2} if arguments == ("--nki=0.6",) else {"failed": 2}
     run(RELEASE, *arguments).assert_outcomes(**outcome)
 
@@ -248,7 +248,7 @@ def installed(pytester, monkeypatch):
     (metadata / "entry_points.txt").write_text(f"[pytest11]\n{lines}")
     (metadata / "RECORD").write_text("nki_sim/__init__.py,,\n")
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{ROOT}")
-    monkeypatch.delenv("TRNFFT_SIMULATOR", raising=False)
+    monkeypatch.delenv("NKI_SIM_ALWAYS", raising=False)
     monkeypatch.delenv(hardware.TARGET_VARIABLE, raising=False)
     # These plugins load slowly, and are not tested here.
     return "-p", "no:hypothesispytest", "-p", "no:benchmark"
@@ -276,11 +276,8 @@ def test_who_never_imports_nki_pays_nothing(installed, pytester):
     result = pytester.runpytest_subprocess(*installed)
     result.assert_outcomes(passed=1)
     modules = (
-        "installed_nki",
-        "neuron_packages",
-        "nki_finder",
-        "pytest_plugin",
-        "releases",
+        *("base", "base.distribution", "base.installed_nki", "base.neuron_packages"),
+        *("base.releases", "import_nki", "import_nki.nki_finder", "pytest_plugin"),
     )
     light = ["nki_sim", *(f"nki_sim.{name}" for name in modules)]
     assert f"loaded: [] {light}" in result.outlines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_sim.neuron_packages import INDEX
+from nki_sim.base.neuron_packages import INDEX
 
 yaml = pytest.importorskip("yaml")
 

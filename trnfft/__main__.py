@@ -4,7 +4,7 @@ import importlib.util
 import io
 import sys
 
-from nki_sim.distributions import from_extra
+from trnfft.base.distributions import from_extra
 
 
 def main() -> None:

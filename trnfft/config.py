@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.neuron_packages import how_to_install
 from trnfft.checks import shown
 
 BACKENDS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, metadata
 
-from nki_sim.distributions import LIBRARY
+from trnfft.base.distributions import LIBRARY
 
 NAMESAKE = "trnfft"
 

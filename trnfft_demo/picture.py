@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_sim.distributions import from_extra
+from trnfft.base.distributions import from_extra
 from trnfft.cli.printable import printable
 from trnfft_demo.input_file import read_real_array, reading
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nki_sim.timeline.timeline import Timeline
+    from nki_sim.report.timeline import Timeline
     from trnfft.planner.plan import Plan, Recipe
 
 FRAME_SECONDS = 0.04  # about the length of a frame, as is usual for speech and music

@@ -21,7 +21,7 @@ from bench.model_check.modelled_launch import (
     total_us,
 )
 from nki_sim import hardware
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 SDK = "aws-neuron-sdk 81ce03ae (2026-08-21)"
 DMA_OVERVIEW = f"{SDK}, nki/get-started/about/nki-dma-overview.rst"

@@ -21,7 +21,7 @@ from bench.model_check.modelled_launch import (
 )
 from bench.model_check.published_kernels import matmul_free_blocks
 from nki_sim import hardware
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 LABS = "github.com/yahavb/trainium-agent-labs"
 CHIPBOOST = f"{LABS}, projects/03-chipboost, kernels and the status of its P2 (2026-10-10)"

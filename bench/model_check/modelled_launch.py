@@ -12,8 +12,8 @@ import numpy as np
 import nki_sim
 from bench.model_check.measured import Value
 from nki_sim import hardware
+from nki_sim.report.timeline import Timeline
 from nki_sim.rules.device_rules import RULES
-from nki_sim.timeline.timeline import Timeline
 
 Spec = tuple[tuple[int, ...], str]
 Kept = TypeVar("Kept")

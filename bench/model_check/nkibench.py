@@ -13,7 +13,7 @@ from typing import Any
 from bench.model_check import nkibench_kernels as kernels
 from bench.model_check.measured import INPUT, Group, Measured, Value
 from bench.model_check.modelled_launch import once_a_chip, readings_us, spec, timeline_of
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 SOURCE = (
     "github.com/zhang677/AccelOpt 47e29a7 (2026-07-28), NKIBench/kernels and "

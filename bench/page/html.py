@@ -9,8 +9,8 @@ from bench.files import Reasons
 from bench.page import charts, contents, tables
 from bench.seed_article import figures as seed_figures
 from nki_sim import hardware, report
+from nki_sim.base.whole_file import write_whole
 from nki_sim.report.html import environment, micro, script_json
-from nki_sim.whole_file import write_whole
 
 TEMPLATE = Path(__file__).parent / "template"
 REPORT = Path(report.__file__).parent  # of the simulator, whose look and uPlot the page shares

@@ -19,7 +19,7 @@ from bench.probes.registry import PROBES, asks_tensors, chosen
 from bench.results import ResultsError, save
 from nki_kernels.isa import REAL_NKI
 from nki_sim import hardware
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 WIDTH = 160  # of tables, where the output is no terminal

@@ -33,7 +33,7 @@ from bench.probes.report import (
 )
 from bench.results import Checked, ResultsError, load_as
 from nki_sim import hardware
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
 
 SEEDS = (0, 1, 2)  # several, as a chip may be right by chance, or because of its schedule
 TOLERANCE = 1e-5  # relative L2; float32 products reach 2e-7, a lost term costs 0.1 or more

@@ -17,7 +17,7 @@ import numpy as np
 from bench.probes.moves import combined, copied, evacuated, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
 from nki_kernels.isa import nisa, nki, nl
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128
 MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # the bits of float32 that the dtype keeps

@@ -18,7 +18,7 @@ from typing import Any
 from bench.tables.planned import POINTS, markdown, size
 from nki_sim import hardware
 from nki_sim.measured_times import about
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 from trnfft.planner import cost
 from trnfft.planner.plan import Plan
 from trnfft.planner.planner import plan

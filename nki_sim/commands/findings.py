@@ -14,7 +14,7 @@ from nki_sim.instructions.instruction_notes import is_simulators
 
 if TYPE_CHECKING:
     from nki_sim.lint import Violation
-    from nki_sim.timeline.timeline import Timeline
+    from nki_sim.report.timeline import Timeline
 
 _LEVELS = {"error": "error", "deprecated": "warning", "warning": "warning", "contested": "note"}
 
@@ -90,7 +90,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _is_of_library(file: str) -> bool:
-    """Returns whether a file was installed, or a module of Python has compiled it from a text."""
+    # Python compiles some of its modules from a text.
     is_pythons = Path(file).is_relative_to(sysconfig.get_path("stdlib"))
     return is_pythons or "site-packages" in Path(file).parts or file == "<string>"
 

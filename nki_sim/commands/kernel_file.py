@@ -14,9 +14,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.import_nki.nki_finder import install
 from nki_sim.launch.kernel import Kernel
-from nki_sim.nki_finder import install
 
 from .errors import CommandError
 
@@ -72,12 +72,12 @@ class Absent(ModuleType):
             raise AttributeError(name)
         return Absent(f"{self.__name__}.{name}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Returns the function that is decorated, or an object of which nothing is known."""
         is_decorator = len(args) == 1 and not kwargs and inspect.isfunction(args[0])
         return args[0] if is_decorator else self
 
-    def __mro_entries__(self, bases: Any) -> tuple[()]:
+    def __mro_entries__(self, bases: object) -> tuple[()]:
         return ()
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from nki_sim import releases
+from nki_sim.base import releases
 from nki_sim.launch.kernel import Kernel
 from nki_sim.lint import lint
 
@@ -130,14 +129,3 @@ def _kernels_alone(file: str) -> dict[str, Kernel]:
         raise
     except BaseException:  # noqa: BLE001 as SystemExit; the error of the whole import is shown
         return {}
-
-
-def run(arguments: list[str] | None = None) -> int:
-    """Runs the command as ``python -m nki_sim.lint``."""
-    parser = argparse.ArgumentParser("python -m nki_sim.lint", description=ABOUT)
-    add_options(parser)
-    try:
-        return main(parser.parse_args(arguments))
-    except CommandError as error:
-        print(f"nki_sim.lint: {error}", file=sys.stderr)
-        return UNUSABLE

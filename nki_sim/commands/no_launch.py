@@ -51,6 +51,5 @@ def advice(script: str, names: dict[str, Any]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """Returns a few of the names."""
     kind = "the kernel" if len(names) == 1 else "the kernels"
     return f"{kind} {', '.join(names[:3])}{' and others' if len(names) > 3 else ''}"

@@ -12,17 +12,18 @@ from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nki_sim.distributions import from_extra
+from nki_sim.base.distribution import from_extra
+from nki_sim.base.time_range import time_range
+from nki_sim.base.whole_file import write_whole
+from nki_sim.errors import SourceLine
 from nki_sim.measured_times import about, in_words
-from nki_sim.time_range import time_range
-from nki_sim.whole_file import write_whole
 
 from . import findings
 from .errors import CommandError
 from .sarif import sarif
 
 if TYPE_CHECKING:
-    from nki_sim.timeline.timeline import Timeline
+    from nki_sim.report.timeline import Timeline
 
 STDOUT = "-"
 _SHOWN = 4  # the number of causes of the critical path in the text
@@ -191,7 +192,7 @@ def _share(ns: float, total: float) -> str:
     return f"{ns:,.0f} ns ({ns / total:.0%})"
 
 
-def _place(source: Any) -> str:
+def _place(source: SourceLine) -> str:
     return f"{findings.shown_path(source.file)}:{source.line}"
 
 

@@ -10,12 +10,12 @@ import traceback
 import warnings
 from typing import Any
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 from nki_sim.errors import NkiSimulationWarning, NkiValidationError
 from nki_sim.instructions.instruction_notes import sources
 from nki_sim.launch.kernel import Kernel
 from nki_sim.launch.simulation import dry_run
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.report.timeline import Timeline
 
 from . import findings, kernel_file, outputs, settings
 from .errors import FINE, FOUND, CommandError

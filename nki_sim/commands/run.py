@@ -106,7 +106,6 @@ def _exit_code(code: object) -> int:
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Returns a traceback without the frames that run the script."""
     while trace is not None and not findings.is_users(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     return trace

@@ -6,12 +6,11 @@ import argparse
 import os
 from contextlib import AbstractContextManager, nullcontext
 
-from nki_sim import hardware, releases
+from nki_sim import hardware
+from nki_sim.base import releases
 from nki_sim.launch.recorded import strict_launches
 
 from .errors import CommandError
-
-TARGETS = ("trn1", "trn2", "trn3")
 
 
 def add_release(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def add_options(
     group = parser.add_argument_group("simulated chip")
     group.add_argument(
         "--target",
-        choices=TARGETS,
+        choices=hardware.NAMES,
         help=f"the chip; the default is that of {hardware.TARGET_VARIABLE}, or of this EC2 "
         f"instance, or trn1",
     )

@@ -1,1 +1,1 @@
-"""Instructions: their work and its price, and notes about them for people."""
+"""Instructions: their work and price, notes about them, and what they ask of a launch."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import SourceLine
 from nki_sim.views.layout import Layout
 from nki_sim.views.tensor import NkiTensor

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import struct
 import types
+from collections.abc import Hashable
 from enum import Enum
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from nki_sim import enums
-from nki_sim.operators import Operator
+from nki_sim.base import enums
+from nki_sim.base.operators import Operator
 
 CAPACITY = 2048  # issues; a launch of the longest kernels here needs a few hundred
 CAPACITY_BYTES = 64 << 20  # of arrays that issues hold, such as the values of nisa.iota
@@ -63,7 +64,7 @@ def frozen(value: Any) -> Any:
     raise NotByValue
 
 
-def held_bytes(issue: Any) -> int:
+def held_bytes(issue: object) -> int:
     """Returns the bytes of the arrays that the arithmetic of an issue holds."""
     cells = getattr(getattr(issue, "run", None), "__closure__", None) or ()
     return sum([c.cell_contents.nbytes for c in cells if isinstance(c.cell_contents, np.ndarray)])
@@ -88,7 +89,7 @@ class IssueCache:
         with self._lock:
             return len(self.recent.keys() | self._older.keys())
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: Hashable) -> Any:
         """Returns the issue under ``key``, or None."""
         found = self.recent.get(key)
         if found is None:
@@ -97,7 +98,7 @@ class IssueCache:
                 self.put(key, found)
         return found
 
-    def put(self, key: Any, issue: Any) -> None:
+    def put(self, key: Hashable, issue: object) -> None:
         """Remembers ``issue``, unless it is too large."""
         size = held_bytes(issue)
         if size > self._half_bytes:
@@ -114,7 +115,7 @@ _caches: dict[Any, IssueCache] = {}
 _caches_lock = Lock()
 
 
-def shared_cache(*owner: Any) -> IssueCache:
+def shared_cache(*owner: Hashable) -> IssueCache:
     """Returns the cache of ``owner``, a chip and a precision. A process keeps a few caches."""
     with _caches_lock:
         cache = _caches.pop(owner, None)

@@ -12,13 +12,12 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from nki_sim.enums import ON_CHIP
+from nki_sim.base.enums import ON_CHIP
+from nki_sim.base.source_text import lines_of
+from nki_sim.base.syntax_names import assigned_names, last_name
+from nki_sim.base.tensor_arithmetic import why_not
 from nki_sim.errors import SourceLine
-from nki_sim.source_text import lines_of
-from nki_sim.syntax_names import assigned_names, last_name
-from nki_sim.tensor_arithmetic import why_not
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
@@ -80,7 +79,7 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _is_whole(value: Any, storage: Storage) -> bool:
+def _is_whole(value: object, storage: Storage) -> bool:
     return type(value) is NkiTensor and value.storage is storage and shadow.is_whole(value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from nki_sim.enums import dge_mode
+from nki_sim.base.enums import dge_mode
 from nki_sim.hardware import NeuronCore
 
 from .issue import Issue

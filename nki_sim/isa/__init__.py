@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki_sim.enums import (
+from nki_sim.base.enums import (
     dge_mode,
     dma_engine,
     engine,
@@ -11,9 +11,9 @@ from nki_sim.enums import (
     oob_mode,
     reduce_cmd,
 )
+from nki_sim.base.removed_api import no_attribute as _no_attribute
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import NkiInstruction
-from nki_sim.removed_api import no_attribute as _no_attribute
+from nki_sim.instructions.instruction import NkiInstruction
 from nki_sim.views.register import VirtualRegister
 from nki_sim.views.scalar import NkiScalar as _NkiScalar
 

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import reduce_cmd
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import OPERATORS, Operator, operator_of
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import reduce_cmd
+from nki_sim.base.operators import OPERATORS, Op, Operator, operator_of
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read
 from .elementwise import _check_range
-from .rules import Rules, accumulator, lanes_of
+from .rules import Operand, Rules, Tiles, accumulator, column_of, lanes_of
 
 # The allowed pairs (op0, op1) of the two steps [isa activate2].
 _STEPS = (
@@ -38,16 +40,16 @@ _IDENTITIES = {
 @instruction
 def activate2(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    imm0: Any,
-    imm1: Any,
-    op0: Any,
-    op1: Any,
-    relu_param: Any = 0.0,
+    imm0: Operand,
+    imm1: Operand,
+    op0: Op,
+    op1: Op,
+    relu_param: Operand = 0.0,
     reverse0: bool = False,
     reverse1: bool = False,
-    reduce_op: Any = None,
+    reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
@@ -55,13 +57,10 @@ def activate2(
     """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
     rules = Rules("nisa.activate2")
     rules.generation("instruction", "activate2", 4)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, reduce_res, data=data)
     function = _function(rules, op)
-    reads = {"data": data}
     steps = _steps(rules, data, reads, (op0, op1), (imm0, imm1), (reverse0, reverse1))
-    slope = _column(rules, "relu_param", relu_param, data, reads)
+    slope = rules.column_or_number("relu_param", relu_param, data, reads)
     reduction = _reduction(rules, reduce_op, reduce_cmd)
     writes = {"dst": dst}
     if reduce_res is not None:
@@ -69,15 +68,15 @@ def activate2(
         writes["reduce_res"] = reduce_res
     name_, shape, lanes, cmd = dst.dtype, dst.shape, lanes_of(data), reduce_cmd
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape[0], -1))
         for binary, operand, reverse in steps:
-            pair = (_held(operand, ins), value) if reverse else (value, _held(operand, ins))
+            pair = (column_of(operand, ins), value) if reverse else (value, column_of(operand, ins))
             value = np.asarray(binary(*pair), np.float32)
         if function.valid is not None:
             _check_range(rules.instruction, function, value)
         if function.name == "prelu":
-            value = np.where(value > 0, value, _held(slope, ins) * value)
+            value = np.where(value > 0, value, column_of(slope, ins) * value)
         else:
             assert function.activation is not None
             value = np.asarray(function.activation(value), np.float32)
@@ -92,7 +91,7 @@ def activate2(
     return with_result_read(issue) if reduce_res is not None else issue
 
 
-def _function(rules: Rules, op: Any) -> Operator:
+def _function(rules: Rules, op: Op) -> Operator:
     """Returns the activation. Only this instruction accepts nl.prelu."""
     found = operator_of(op)
     if found is not None and found.name == "prelu":
@@ -103,10 +102,10 @@ def _function(rules: Rules, op: Any) -> Operator:
 def _steps(
     rules: Rules,
     data: NkiTensor,
-    reads: dict[str, NkiTensor],
-    ops: tuple[Any, Any],
-    operands: tuple[Any, Any],
-    reverses: tuple[Any, Any],
+    reads: Tiles,
+    ops: tuple[Op, Op],
+    operands: tuple[Operand, Operand],
+    reverses: tuple[bool, bool],
 ) -> list[tuple[Any, Any, bool]]:
     """Returns (function, operand, whether the operand comes first) of steps other than bypass."""
     names = []
@@ -130,28 +129,12 @@ def _steps(
                 rule = f"there is nothing to reverse, as op{index} is nl.bypass"
                 raise rules.fail(f"reverse{index}", reverse, rule)
             continue
-        held = _column(rules, f"imm{index}", operand, data, reads)
+        held = rules.column_or_number(f"imm{index}", operand, data, reads)
         found.append((OPERATORS[name].binary, held, bool(reverse)))
     return found
 
 
-def _column(
-    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
-) -> Any:
-    """Returns a float32 number, or ("tile", position among the reads)."""
-    if not rules.scalar_or_vector(name, value, data):
-        return np.float32(value)
-    reads[name] = value
-    return ("tile", len(reads) - 1)
-
-
-def _held(operand: Any, ins: list[Any]) -> Any:
-    if isinstance(operand, tuple):
-        return dtypes.to_float32(ins[operand[1]]).reshape(-1, 1)
-    return operand
-
-
-def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
+def _reduction(rules: Rules, reduce_op: Op | None, cmd: reduce_cmd) -> Operator | None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
         raise rules.fail("reduce_cmd", cmd.name, "activate2 does not support it")
@@ -166,7 +149,7 @@ def _reduction(rules: Rules, reduce_op: Any, cmd: Any) -> Operator | None:
     return found
 
 
-def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Any, lanes: slice) -> Any:
+def _accumulated(cmd: reduce_cmd, operator: Operator | None, value: Array, lanes: slice) -> Any:
     """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator("nisa.activate2", "scalar", cmd, 0.0)
     if operator is None:

@@ -6,7 +6,7 @@ The SDK documents the enumerations as members of nki.isa only. Sixteen files of 
 
 from __future__ import annotations
 
-from nki_sim.enums import (
+from nki_sim.base.enums import (
     dge_mode,
     dma_engine,
     engine,

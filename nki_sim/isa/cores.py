@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from nki_sim import dtypes
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import MemoryRegion, dge_mode, dma_engine, engine
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.launch.pair import PROGRAMS, Sendrecv
-from nki_sim.running import active
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import MemoryRegion, dge_mode, dma_engine, engine
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .data_movement import _dma_issue
 from .rules import Rules, free_size
 
+PROGRAMS = 2  # of a launch whose programs meet, one on each core
 _BARRIER_ENGINES = (engine.gpsimd, engine.vector, engine.scalar, engine.tensor)
 _GPSIMD_ELEMENTS = 256  # a partition, whatever the size of an element [isa sendrecv]
 
 
+@dataclass(frozen=True)
+class Sendrecv:
+    """The arguments of sendrecv on which the two programs must agree."""
+
+    pipe_id: int
+    send_to_rank: int
+    recv_from_rank: int
+    dma_engine: str
+
+
 @instruction
 def core_barrier(
-    data: NkiTensor, cores: Any, engine: engine = engine.gpsimd, name: str | None = None
+    data: NkiTensor, cores: tuple[int, int], engine: engine = engine.gpsimd, name: str | None = None
 ) -> Issue:
     """Waits for the other core. Then both see earlier writes to ``data``, in shared HBM."""
     rules = Rules("nisa.core_barrier")
@@ -38,7 +49,7 @@ def core_barrier(
     return issue
 
 
-def _barrier_engine(rules: Rules, chosen: Any) -> str:
+def _barrier_engine(rules: Rules, chosen: engine) -> str:
     rules.member("engine", chosen, engine)
     if chosen is engine.unknown:
         return engine.gpsimd.name
@@ -50,7 +61,7 @@ def _barrier_engine(rules: Rules, chosen: Any) -> str:
         allowed = ", ".join([one.name for one in _BARRIER_ENGINES])
         rule = f"must be an engine that runs instructions: {allowed}"
         raise rules.fail("engine", chosen.name, rule)
-    return str(chosen.name)
+    return chosen.name
 
 
 def _check_cores(rules: Rules) -> None:
@@ -94,7 +105,7 @@ def sendrecv(
     return issue
 
 
-def _check_tiles(rules: Rules, src: Any, dst: Any) -> None:
+def _check_tiles(rules: Rules, src: NkiTensor, dst: NkiTensor) -> None:
     for operand, t in (("src", src), ("dst", dst)):
         rules.tensor(operand, t)
         if t.buffer is not MemoryRegion.sbuf:
@@ -107,7 +118,7 @@ def _check_tiles(rules: Rules, src: Any, dst: Any) -> None:
     rules.written_once("dst", dst)
 
 
-def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: Any) -> Issue:
+def _transfer(rules: Rules, dst: NkiTensor, src: NkiTensor, pipe: int, by: dma_engine) -> Issue:
     """Returns a transfer on a DMA queue of its pipe, or by GpSimdE's own DMA engines."""
     rules.member("dma_engine", by, dma_engine)
     if by is dma_engine.dma:

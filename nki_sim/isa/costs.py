@@ -6,25 +6,25 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue
-from nki_sim.instructions.work import Stream
-from nki_sim.running import active
+from nki_sim.instructions.issue import Issue, Run
+from nki_sim.instructions.launch_state import LaunchState, active
+from nki_sim.instructions.work import ArrayPass, Stream, Transfers
 from nki_sim.views.tensor import NkiTensor
 
-from .rules import free_size, is_sink
+from .rules import Tiles, free_size, is_sink
 
 
 def stream(
     instruction: str,
     engine: str,
-    run: Callable[[list[Any], list[Any]], None],
-    writes: dict[str, NkiTensor],
-    reads: dict[str, NkiTensor],
+    run: Run,
+    writes: Tiles,
+    reads: Tiles,
     factor: float = 1.0,
     elements: int | None = None,
 ) -> Issue:
@@ -57,13 +57,13 @@ def with_result_read(issue: Issue) -> Issue:
     return issue
 
 
-def set_work(issue: Issue, work: Any) -> None:
+def set_work(issue: Issue, work: Stream | ArrayPass | Transfers) -> None:
     """Sets the work of an issue, and its price on the chip of the launch."""
     issue.work = work
     work.price(issue, active().chip)
 
 
-def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
+def _check_sizes(issue: Issue, tiles: Tiles) -> None:
     """Checks the size of each operand of VectorE or ScalarE.
 
     An allocation may fill all banks of PSUM, but an operand may not.
@@ -89,7 +89,7 @@ def _check_sizes(issue: Issue, tiles: dict[str, NkiTensor]) -> None:
 def _warn_of_banks(instruction: str, name: str, size: int) -> Callable[..., None]:
     """Returns a function that warns of the operand, on which documents disagree."""
 
-    def warn(session: Any, writes: Sequence[NkiTensor]) -> None:
+    def warn(session: LaunchState, writes: Sequence[NkiTensor]) -> None:
         bank = session.chip.psum_bank_bytes
         rule = f"an operand in PSUM should have at most the {bank} bytes of a bank"
         session.warn(instruction, name, f"a tile of {size} bytes a partition", rule)
@@ -137,9 +137,9 @@ def scalar_speedup(inputs: list[NkiTensor], out: NkiTensor) -> float:
 def on_scalar(issue: Issue, inputs: list[NkiTensor], out: NkiTensor) -> Issue | None:
     """Returns an instruction of VectorE as ScalarE runs it, which scales, shifts and copies, too.
 
-    On NeuronCore-v2 the compiler makes it an activation: in the profiles of NKIBench, which
-    bench/model_check compares, ScalarE runs products with numbers and copies of PSUM. The result is
-    None for integers, which ScalarE would compute in float32.
+    On NeuronCore-v2 the compiler makes it an activation: in the profiles of NKIBench ScalarE runs
+    products with numbers and copies of PSUM. The result is None for integers, which ScalarE would
+    compute in float32.
     """
     if any(t.dtype in dtypes.INTEGERS for t in (*inputs, out)):
         return None

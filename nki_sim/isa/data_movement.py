@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.arguments import integers
-from nki_sim.enums import ON_CHIP, MemoryRegion, dge_mode, engine, oob_mode
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integers
+from nki_sim.base.dtypes import Array, Number
+from nki_sim.base.enums import ON_CHIP, MemoryRegion, dge_mode, engine, oob_mode
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue, Run
+from nki_sim.instructions.launch_state import LaunchState, active
 from nki_sim.instructions.work import Transfer
 from nki_sim.rules import device_rules
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from . import overlaps
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup
 from .dma_costs import copy_of, set_transfers, transpose_of
-from .rules import Rules, free_size, on_chip, start_partition
+from .rules import Operand, Rules, engines, free_size, on_chip, start_partition
 
 _NOT_PSUM = "DMA cannot access PSUM: copy between PSUM and SBUF by nisa.tensor_copy"
 
@@ -65,10 +68,10 @@ def _dma_settings(
     rules: Rules,
     dst: NkiTensor,
     src: NkiTensor,
-    priority: Any,
-    oob: Any,
-    mode: Any,
-    trigger: Any,
+    priority: int | None,
+    oob: oob_mode,
+    mode: dge_mode,
+    trigger: engine,
 ) -> None:
     rules.member("oob_mode", oob, oob_mode)
     rules.member("dge_mode", mode, dge_mode)
@@ -102,7 +105,7 @@ def _copy_run(dst: NkiTensor, src: NkiTensor) -> Any:
     name, same, shape = dst.dtype, dst.dtype == src.dtype, dst.shape
     reshape = src.shape != dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape) if reshape else ins[0]
         if same:
             outs[0][...] = value
@@ -116,7 +119,7 @@ def _dma_issue(
     label: str,
     dst: NkiTensor,
     src: NkiTensor,
-    run: Any,
+    run: Run | None,
     mode: dge_mode,
     trigger: engine,
     work_of: Callable[[Issue, NkiTensor, NkiTensor], tuple[Transfer, ...]] = copy_of,
@@ -127,7 +130,7 @@ def _dma_issue(
     return issue
 
 
-def _note_dma_write(session: Any, writes: Sequence[NkiTensor]) -> None:
+def _note_dma_write(session: LaunchState, writes: Sequence[NkiTensor]) -> None:
     for t in writes:
         t.storage.is_dma_written = True
 
@@ -168,7 +171,7 @@ def dma_transpose(
     if dge_mode.name == "hwdge":
         _hardware_transpose(rules, src)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][...] = ins[0].transpose(expected)
 
     mode, trigger = dge_mode, engine.unknown
@@ -202,21 +205,19 @@ def tensor_copy(
 ) -> Issue:
     """Copies within SBUF and PSUM, bit-exactly if the dtypes are equal. ScalarE of v2 cannot."""
     rules = Rules("nisa.tensor_copy")
-    rules.output("dst", dst)
-    rules.tile("src", src)
-    rules.same_elements(dst=dst, src=src)
+    reads = rules.elementwise(dst, src=src)
     psum = MemoryRegion.psum in (dst.buffer, src.buffer)
     scalar = (
         ""
         if rules.chip.generation >= 3
         else "ScalarE of NeuronCore-v2 has no tensor_copy: use nisa.activation(op=nl.copy)"
     )
-    chosen = rules.choose(engine, _engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, engines(vector="", scalar=scalar, gpsimd=""), _VECTOR, psum)
     fast = vector_speedup([src], dst) if chosen == "vector" else 1.0
     if chosen == "scalar":
         fast = scalar_speedup([src], dst)
     run, label = _copy_run(dst, src), "nisa.tensor_copy"
-    issue = stream(label, chosen, run, {"dst": dst}, {"src": src}, 1 / fast)
+    issue = stream(label, chosen, run, {"dst": dst}, reads, 1 / fast)
     if engine is _UNKNOWN:
         issue.on_scalar = on_scalar(issue, [src], dst)
     return issue
@@ -226,13 +227,9 @@ _VECTOR, _SCALAR, _GPSIMD = engine.vector, engine.scalar, engine.gpsimd
 _UNKNOWN = engine.unknown
 
 
-def _engines(**reasons: str) -> dict[engine, str]:
-    return {engine[name]: reason for name, reason in reasons.items()}
-
-
 @instruction
 def memset(
-    dst: NkiTensor, value: Any, engine: engine = engine.unknown, name: str | None = None
+    dst: NkiTensor, value: Number, engine: engine = engine.unknown, name: str | None = None
 ) -> Issue:
     """Fills ``dst`` with a constant, which must be an int if the dtype is an integer."""
     rules = Rules("nisa.memset")
@@ -249,10 +246,10 @@ def memset(
             rule = f"must be from {limits.min} to {limits.max} for dtype {dst.dtype}"
             raise rules.fail("value", value, rule)
     psum = dst.buffer is MemoryRegion.psum
-    chosen = rules.choose(engine, _engines(vector="", gpsimd=""), _VECTOR, psum)
+    chosen = rules.choose(engine, engines(vector="", gpsimd=""), _VECTOR, psum)
     name_, exact = dst.dtype, np.asarray(value)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         if name_ in dtypes.INTEGERS:
             outs[0][...] = value
         else:
@@ -263,7 +260,7 @@ def memset(
 
 @instruction
 def nc_stream_shuffle(
-    dst: NkiTensor, src: NkiTensor, shuffle_mask: Any, name: str | None = None
+    dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None = None
 ) -> Issue:
     """Copies partition mask[i] of each quadrant of ``src`` to partition i of that of ``dst``."""
     rules = Rules("nisa.nc_stream_shuffle")
@@ -292,7 +289,7 @@ def nc_stream_shuffle(
         raise rules.fail("a source partition of shuffle_mask", outside[0], rule)
     to, of = np.array([p for p, _ in moves], int), np.array([q for _, q in moves], int)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][to] = ins[0][of].reshape((len(to),) + outs[0].shape[1:])
 
     reads = {"src": src, "dst": dst} if 255 in mask else {"src": src}
@@ -317,7 +314,7 @@ def _shuffle_start(rules: Rules, operand: str, t: NkiTensor, partitions: int) ->
 @instruction
 def tensor_copy_predicated(
     dst: NkiTensor,
-    src: Any,
+    src: Operand,
     predicate: NkiTensor,
     reverse_pred: bool = False,
     name: str | None = None,
@@ -337,10 +334,10 @@ def tensor_copy_predicated(
         reads["src"] = src
     shape = dst.shape
 
-    def where(ins: list[Any]) -> Any:
+    def where(ins: list[Array]) -> Any:
         return (ins[0].reshape(shape) != 0) != bool(reverse_pred)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         chosen = where(ins)
         value = ins[1].reshape(shape)[chosen] if len(ins) > 1 else src
         outs[0][chosen] = value
@@ -351,7 +348,7 @@ def tensor_copy_predicated(
     return issue
 
 
-def _assign(tensor: NkiTensor, key: Any, value: Any) -> None:
+def _assign(tensor: NkiTensor, key: object, value: Operand) -> None:
     """Runs ``tensor[key] = value`` as the instruction that moves such data."""
     target = tensor[key]
     if not isinstance(value, NkiTensor):

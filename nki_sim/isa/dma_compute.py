@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import dge_mode, engine, oob_mode
-from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
-from nki_sim.operators import operator_of
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import dge_mode, engine, oob_mode
+from nki_sim.base.operators import Op, operator_of
+from nki_sim.instructions.instruction import NkiInstruction, instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from . import overlaps
@@ -24,8 +25,8 @@ _MOST_SOURCES = 16
 def dma_compute(
     dst: NkiTensor,
     srcs: list[NkiTensor],
-    reduce_op: Any,
-    scales: Any = None,
+    reduce_op: Op | None,
+    scales: Sequence[float] | None = None,
     unique_indices: bool = True,
     oob_mode: oob_mode = oob_mode.error,
     name: str | None = None,
@@ -53,7 +54,7 @@ def dma_compute(
     return _compute(dst, oob_mode, *srcs, name=name)
 
 
-def _check_indirect(rules: Rules, dst: Any, srcs: Any) -> None:
+def _check_indirect(rules: Rules, dst: NkiTensor, srcs: Sequence[NkiTensor]) -> None:
     """Checks addresses that depend on data, for a gather or a scatter with two sources."""
     for operand, t in (("dst", dst), *((f"srcs[{i}]", t) for i, t in enumerate(srcs))):
         rules.tensor(operand, t)
@@ -90,7 +91,7 @@ def _is_same(a: NkiTensor, b: NkiTensor) -> bool:
 @instruction
 def _compute(
     dst: NkiTensor,
-    oob: Any,
+    oob: oob_mode,
     *src: NkiTensor,
     name: str | None = None,
 ) -> Issue:
@@ -108,7 +109,7 @@ def _compute(
         raise rules.fail("oob_mode", "skip", rule)
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         total = dtypes.to_float32(ins[0].reshape(shape))
         for value in ins[1:]:
             total = total + dtypes.to_float32(value.reshape(shape))
@@ -125,7 +126,7 @@ def _compute(
 
 
 def _set_work(issue: Issue, dst: NkiTensor, srcs: Sequence[NkiTensor], mode: dge_mode) -> None:
-    """Sets the work of one dma_copy for each source, as no document times the sums."""
+    # A dma_copy for each source, as no document times the sums.
     copies = tuple([one for t in srcs for one in copy_of(issue, dst, t)])
     source = next((t for t in srcs if t._dynamic is not None), srcs[0])
     set_transfers(issue, dst, source, copies, mode, engine.unknown)

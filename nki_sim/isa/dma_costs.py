@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import dge_mode, engine
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.enums import dge_mode, engine
 from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import Transfer, Transfers
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor, coalesce
 
 from .costs import set_work
@@ -118,12 +119,12 @@ def _descriptors(taken: int, rows: int, dst: NkiTensor, src: NkiTensor) -> float
 
 
 def _pieces(total: int, a: int, b: int) -> int:
-    """Returns the pieces of ``total`` elements that are cut after every ``a`` and every ``b``."""
+    # Of ``total`` elements, which are cut after every ``a`` and every ``b``.
     return total // a + total // b - total // math.lcm(a, b)
 
 
 def _run(t: NkiTensor) -> int:
-    """Returns the elements in a contiguous run of a view. In SBUF a partition ends a run."""
+    # In SBUF a partition ends a run.
     first = 1 if on_chip(t) else 0
     inner = coalesce(t.shape[first:], t.strides[first:])[-1]
     return inner[0] if inner[1] == 1 else 1

@@ -6,18 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import MemoryRegion, engine, reduce_cmd
+from nki_sim.base.operators import Op, Operator
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.rules import device_rules
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of
 
+# Operator, number or column, and whether the operand comes first.
+Step = tuple[Operator, Any, bool]
 _INT32 = ("int32", "uint32")
 _SHIFTS = (np.left_shift, np.right_shift)
 # From float32 operands these compute float32, so they can write their result in place.
@@ -29,23 +33,20 @@ def tensor_tensor(
     dst: NkiTensor,
     data1: NkiTensor,
     data2: NkiTensor,
-    op: Any,
+    op: Op,
     engine: engine = engine.unknown,
     name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
     operator = rules.operator("op", op, "binary")
-    rules.output("dst", dst)
-    rules.tile("data1", data1)
-    rules.tile("data2", data2)
-    rules.same_elements(dst=dst, data1=data1, data2=data2)
+    reads = rules.elementwise(dst, data1=data1, data2=data2)
     rules.not_both_psum(data1=data1, data2=data2)
     tiles = (dst, data1, data2)
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     power = operator.name == "power"
     exact = all(t.dtype in _INT32 for t in tiles) and not operator.bitvec and not power
-    allowed = _engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
+    allowed = engines(vector="nl.power runs on GpSimdE only" if power else "", gpsimd="")
     if power and psum:
         rule = "nl.power runs on GpSimdE, which cannot access PSUM: copy the operands to SBUF"
         raise rules.fail("op", "nl.power", rule)
@@ -57,7 +58,6 @@ def tensor_tensor(
     integer = operator.bitvec or (exact and chosen == "gpsimd")
     run = _binary_run(operator, dst, integer, data1.shape != dst.shape, data2.shape != dst.shape)
     fast = vector_speedup([data1, data2], dst) if chosen == "vector" else 1.0
-    reads = {"data1": data1, "data2": data2}
     issue = stream("nisa.tensor_tensor", chosen, run, {"dst": dst}, reads, 2.0 / fast)
     if chosen == "gpsimd" and not power:  # no other engine computes powers
         issue.breaks = device_rules.breaks_of_gpsimd(tiles)
@@ -67,10 +67,6 @@ def tensor_tensor(
 _engine = engine
 
 
-def _engines(**reasons: str) -> dict[engine, str]:
-    return {engine[name]: reason for name, reason in reasons.items()}
-
-
 def _binary_run(
     operator: Operator, dst: NkiTensor, integer: bool, reshape1: bool, reshape2: bool
 ) -> Any:
@@ -78,7 +74,7 @@ def _binary_run(
     assert function is not None
     direct = name == "float32" and function in _DIRECT
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         a, b = ins
         if reshape1:
             a = a.reshape(shape)
@@ -99,12 +95,12 @@ def _binary_run(
     return run
 
 
-def _bits(array: Any) -> Any:
-    """Returns integers as unsigned bit patterns, so that a right shift fills with zeros."""
+def _bits(array: Array) -> Any:
+    # Unsigned, so that a right shift fills with zeros.
     return array if array.dtype.kind == "b" else array.view(f"u{array.itemsize}")
 
 
-def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> None:
+def _check_shifts(instruction: str, operand: str, amounts: Array | int, size: int) -> None:
     """Checks that elements of ``size`` bytes are shifted by fewer bits than they have."""
     amounts = np.asarray(amounts)
     outside = amounts[(amounts < 0) | (amounts >= 8 * size)]
@@ -113,8 +109,8 @@ def _check_shifts(instruction: str, operand: str, amounts: Any, size: int) -> No
         raise NkiValidationError(instruction, operand, f"a shift by {outside[0]} bits", rule)
 
 
-def _store_integer(out: Any, value: Any) -> None:
-    """Stores integers, which wrap around at the element size."""
+def _store_integer(out: Array, value: Array) -> None:
+    # Integers wrap around at the element size.
     out[...] = value.astype(out.dtype)
 
 
@@ -122,11 +118,11 @@ def _store_integer(out: Any, value: Any) -> None:
 def tensor_scalar(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
+    op0: Op,
+    operand0: Operand,
     reverse0: bool = False,
-    op1: Any = None,
-    operand1: Any = None,
+    op1: Op | None = None,
+    operand1: Operand | None = None,
     reverse1: bool = False,
     engine: engine = engine.unknown,
     name: str | None = None,
@@ -136,14 +132,11 @@ def tensor_scalar(
     The operands are numbers or (partitions, 1) tiles.
     """
     rules = Rules("nisa.tensor_scalar")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     first = rules.operator("op0", op0, "unary_or_binary")
     second = None if op1 is None else rules.operator("op1", op1, "unary_or_binary")
     if second is None and operand1 is not None:
         raise rules.fail("operand1", operand1, "must be None where op1 is None")
-    reads = {"data": data}
     steps = [
         _scalar_step(rules, data, reads, 0, first, operand0, reverse0),
     ]
@@ -174,12 +167,12 @@ def tensor_scalar(
 def _scalar_step(
     rules: Rules,
     data: NkiTensor,
-    reads: dict[str, NkiTensor],
+    reads: Tiles,
     index: int,
     operator: Operator,
-    operand: Any,
+    operand: Operand | None,
     reverse: bool,
-) -> tuple[Operator, Any, bool]:
+) -> Step:
     """Returns (operator, number or position of the tile among the reads, reverse)."""
     label = f"operand{index}"
     if operator.binary is None:
@@ -189,22 +182,26 @@ def _scalar_step(
         if operator.name in ("square", "relu"):
             rules.generation(f"op{index}", f"nl.{operator.name}", 4)
         return operator, None, False
-    if rules.scalar_or_vector(label, operand, data):
+    if rules.is_column(operand, label, data):
         if operator.bitvec:
             rules.integers(**{label: operand})
         else:
             rules.float32(label, operand)
         reads[label] = operand
-        return operator, ("tile", len(reads) - 1), bool(reverse)
+        return operator, Column(len(reads) - 1), bool(reverse)
     if operator.bitvec and not isinstance(operand, (int, np.integer)):
         raise rules.fail(label, operand, f"must be an int for nl.{operator.name}")
-    if operator.binary in _SHIFTS and not reverse:
+    if isinstance(operand, (int, np.integer)) and operator.binary in _SHIFTS and not reverse:
         _check_shifts(rules.instruction, label, int(operand), dtypes.itemsize(data.dtype))
     return operator, operand, bool(reverse)
 
 
 def _tensor_scalar_engine(
-    rules: Rules, requested: Any, first: Operator, second: Operator | None, tiles: list[NkiTensor]
+    rules: Rules,
+    requested: engine,
+    first: Operator,
+    second: Operator | None,
+    tiles: list[NkiTensor],
 ) -> str:
     psum = any(t.buffer is MemoryRegion.psum for t in tiles)
     names = (first.name, second.name if second else None)
@@ -216,7 +213,7 @@ def _tensor_scalar_engine(
         scalar = "ScalarE computes nl.multiply then nl.add, nl.multiply, or nl.add only"
     elif rules.chip.generation < 3:
         scalar = "ScalarE has no tensor_scalar on NeuronCore-v2: use nisa.activation"
-    allowed = _engines(
+    allowed = engines(
         vector="nl.rsqrt runs on GpSimdE only" if rsqrt else "",
         scalar=scalar,
         gpsimd="" if rsqrt else "GpSimdE runs tensor_scalar with nl.rsqrt only",
@@ -225,17 +222,17 @@ def _tensor_scalar_engine(
 
 
 def _is_affine(first: Operator, second: Operator | None) -> bool:
-    """Returns whether ScalarE, which computes data * scale + bias, computes the operators."""
+    # ScalarE computes data * scale + bias.
     names = (first.name, second.name if second else None)
     return names in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
-def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], column: Any) -> Any:
+def _bit_operand(step: Step, value: Array, ins: list[Array], column: tuple[int, ...]) -> Any:
     """Returns the operand of a bitvec step as bits. Checks shifts whose amounts are data."""
     operator, operand, reverse = step
-    is_tile = isinstance(operand, tuple)
+    is_tile = isinstance(operand, Column)
     if is_tile:
-        operand = ins[operand[1]].reshape(column)
+        operand = ins[operand.position].reshape(column)
     else:
         operand = value.dtype.type(int(operand) & ((1 << 8 * value.itemsize) - 1))
     if operator.binary in _SHIFTS and (is_tile or reverse):
@@ -245,27 +242,27 @@ def _bit_operand(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], c
     return _bits(operand)
 
 
-def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
+def _scalar_run(steps: list[Step], dst: NkiTensor, bitvec: bool) -> Any:
     name, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
 
-    def apply(step: tuple[Operator, Any, bool], value: Any, ins: list[Any], out: Any) -> Any:
+    def apply(step: Step, value: Array, ins: list[Array], out: Array | None) -> Any:
         operator, operand, reverse = step
         if operator.unary is not None:
             return operator.unary(value)
         if bitvec:
             operand = _bit_operand(step, value, ins, column)
-        elif isinstance(operand, tuple):
-            operand = ins[operand[1]].reshape(column)
+        elif isinstance(operand, Column):
+            operand = ins[operand.position].reshape(column)
         else:
             operand = np.float32(operand)
-        pair = (operand, value) if reverse else (value, operand)
+        a, b = (operand, value) if reverse else (value, operand)
         assert operator.binary is not None
         if out is not None and operator.binary in _DIRECT:
-            return operator.binary(*pair, out=out)
-        return operator.binary(*pair)
+            return operator.binary(a, b, out=out)
+        return operator.binary(a, b)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape)
         if bitvec:
             value = _bits(value)
@@ -287,9 +284,9 @@ def _scalar_run(steps: list[Any], dst: NkiTensor, bitvec: bool) -> Any:
 def scalar_tensor_tensor(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
-    op1: Any,
+    op0: Op,
+    operand0: Operand,
+    op1: Op,
     operand1: NkiTensor,
     reverse0: bool = False,
     reverse1: bool = False,
@@ -306,21 +303,17 @@ def scalar_tensor_tensor(
         if operator.bitvec:
             rule = "must be an arithmetic operator, not a bitvec operator"
             raise rules.fail(label, f"nl.{operator.name}", rule)
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.tile("operand1", operand1)
-    rules.same_elements(dst=dst, data=data, operand1=operand1)
+    reads = rules.elementwise(dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
-    reads = {"data": data, "operand1": operand1}
-    is_tile = rules.scalar_or_vector("operand0", operand0, data)
-    if is_tile:
+    is_tile = rules.is_column(operand0, "operand0", data)
+    if isinstance(operand0, NkiTensor):
         reads["operand0"] = operand0
     name_, shape = dst.dtype, dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         a = dtypes.to_float32(ins[0].reshape(shape))
         c = dtypes.to_float32(ins[1].reshape(shape))
         b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
@@ -335,27 +328,25 @@ def scalar_tensor_tensor(
 def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
         dtypes.store(outs[0], value, name_)
 
     factor = rules.chip.vector_reciprocal_factor
-    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, {"data": data}, factor)
+    return stream("nisa.reciprocal", "vector", run, {"dst": dst}, reads, factor)
 
 
 @instruction
 def activation(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    bias: Any = None,
-    scale: Any = 1.0,
-    reduce_op: Any = None,
+    bias: Operand | None = None,
+    scale: Operand = 1.0,
+    reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     name: str | None = None,
@@ -371,12 +362,12 @@ def activation(
 @instruction
 def activation_reduce(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    reduce_op: Any,
+    reduce_op: Op | None,
     reduce_res: NkiTensor,
-    bias: Any = None,
-    scale: Any = 1.0,
+    bias: Operand | None = None,
+    scale: Operand = 1.0,
     name: str | None = None,
 ) -> Issue:
     """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
@@ -388,20 +379,17 @@ def activation_reduce(
 def _activation(
     rules: Rules,
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    bias: Any,
-    scale: Any,
-    reduce_op: Any,
-    reduce_res: Any,
-    cmd: Any,
+    bias: Operand | None,
+    scale: Operand,
+    reduce_op: Op | None,
+    reduce_res: NkiTensor | None,
+    cmd: reduce_cmd,
 ) -> Issue:
     operator = rules.operator("op", op, "activation")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
-    reads = {"data": data}
-    if rules.scalar_or_vector("scale", scale, data):
+    reads = rules.elementwise(dst, reduce_res, data=data)
+    if rules.is_column(scale, "scale", data):
         rules.float32("scale", scale)
         reads["scale"] = scale
     _activation_bias(rules, operator, bias, data, reads)
@@ -414,7 +402,7 @@ def _activation(
     lanes = lanes_of(data)
     assert function is not None
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = dtypes.to_float32(ins[0].reshape(shape))
         if affine is not None:
             value = affine(value, ins)
@@ -434,18 +422,18 @@ def _activation(
     return with_result_read(issue) if reduce_res is not None else issue
 
 
-def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
+def _scale_and_bias(scale: Operand, bias: Operand | None, reads: list[str], ndim: int) -> Any:
     """Returns a function of (value, ins) for ``value * scale + bias``, or None for no change."""
     if bias is None and "scale" not in reads and scale == 1:
         return None
     column = (-1,) + (1,) * (ndim - 1)
 
-    def operand(name: str, value: Any, ins: list[Any]) -> Any:
+    def operand(name: str, value: Any, ins: list[Array]) -> Any:
         if name in reads:
             return dtypes.to_float32(ins[reads.index(name)]).reshape(column)
         return np.float32(value)
 
-    def affine(value: Any, ins: list[Any]) -> Any:
+    def affine(value: Array, ins: list[Array]) -> Any:
         if "scale" in reads or scale != 1:
             value = value * operand("scale", scale, ins)
         if bias is not None:
@@ -455,7 +443,7 @@ def _scale_and_bias(scale: Any, bias: Any, reads: list[str], ndim: int) -> Any:
     return affine
 
 
-def _check_range(instruction: str, operator: Operator, value: Any) -> None:
+def _check_range(instruction: str, operator: Operator, value: Array) -> None:
     """Warns of values outside of the range on which ScalarE's polynomials are fitted."""
     assert operator.valid is not None
     low, high = (np.float32(bound) for bound in operator.valid)
@@ -468,13 +456,13 @@ def _check_range(instruction: str, operator: Operator, value: Any) -> None:
 
 
 def _activation_bias(
-    rules: Rules, operator: Operator, bias: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+    rules: Rules, operator: Operator, bias: Operand | None, data: NkiTensor, reads: Tiles
 ) -> None:
     if bias is None:
         return
     if operator.name == "reciprocal":
         rules.generation("bias", "given for nl.reciprocal", 3)
-    if not rules.scalar_or_vector("bias", bias, data):
+    if not rules.is_column(bias, "bias", data):
         rules.generation("bias", f"the number {bias}, not a (partitions, 1) tile", 3)
         return
     if bias.dtype == "tfloat32":
@@ -483,7 +471,11 @@ def _activation_bias(
 
 
 def _activation_reduction(
-    rules: Rules, data: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
+    rules: Rules,
+    data: NkiTensor,
+    reduce_op: Op | None,
+    reduce_res: NkiTensor | None,
+    cmd: reduce_cmd,
 ) -> None:
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
@@ -498,7 +490,7 @@ def _activation_reduction(
         rules.accumulated(reduce_res, data=data)
 
 
-def _accumulated(instruction: str, cmd: reduce_cmd, value: Any, lanes: slice) -> Any:
+def _accumulated(instruction: str, cmd: reduce_cmd, value: Array, lanes: slice) -> Any:
     """Returns ScalarE's reduce registers after ``cmd``."""
     registers = accumulator(instruction, "scalar", cmd, 0.0)
     if cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):

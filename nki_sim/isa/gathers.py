@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from nki_sim.arguments import integer
+from nki_sim.base.arguments import integer
+from nki_sim.base.dtypes import Array
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import set_work, stream
@@ -57,7 +58,7 @@ def local_gather(
         raise rules.fail("num_valid_indices", valid, rule)
     rules.free_size_is("dst", dst, valid * run_length)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         for start in range(0, len(ins[0]), _CORE_PARTITIONS):
             group = slice(start, start + _CORE_PARTITIONS)
             flat = ins[1][group].reshape(_CORE_PARTITIONS, -1).T.reshape(-1)[:valid]
@@ -72,7 +73,7 @@ def local_gather(
     )
 
 
-def _check_indices(rules: Rules, name: str, places: Any, count: int) -> None:
+def _check_indices(rules: Rules, name: str, places: Array, count: int) -> None:
     if places.size and (places.min() < 0 or places.max() >= count):
         wrong = places[(places < 0) | (places >= count)][0]
         rule = f"must be from 0 to {count - 1}: other indices gather undefined values"
@@ -93,7 +94,7 @@ def nc_n_gather(
     rules.same_elements(dst=dst, indices=indices)
     rules.same_partitions(dst=dst, data=data)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
         source, places = ins[0].reshape(rows, -1), ins[1].reshape(rows, -1).astype(np.int64)
         _check_indices(rules, "indices", places, source.shape[1])
@@ -128,7 +129,7 @@ def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor, name: str | None = N
         rule = f"must have the shape (1, 2, {n})"
         raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         ids = ins[0].reshape(-1)
         if (ids < 0).any() or (ids != np.rint(ids)).any():
             wrong = ids[(ids < 0) | (ids != np.rint(ids))][0]

@@ -13,9 +13,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
-from nki_sim.running import active
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.instructions.instruction import NkiInstruction, instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
@@ -75,7 +77,7 @@ def _quantize(
     element, largest = _ELEMENTS[dst.dtype]
     rows, shape = src.shape[0], dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         groups = dtypes.to_float32(ins[0]).reshape(rows // _GROUP, _GROUP, -1, 4)
         codes = _codes(rules, np.abs(groups).max(axis=(1, 3)), largest)
         scale = _powers(codes)[:, None, :, None]
@@ -99,7 +101,7 @@ def _quantize(
     )
 
 
-def _codes(rules: Rules, largest: Any, exponent: int) -> Any:
+def _codes(rules: Rules, largest: Array, exponent: int) -> Any:
     """Returns scales as bytes: floor(log2(largest)) - (exponent - 1), 2^-127 for zeros."""
     finite = np.isfinite(largest)
     if not finite.all():
@@ -114,8 +116,8 @@ def _codes(rules: Rules, largest: Any, exponent: int) -> Any:
     return np.where(finite, code, _NOT_A_NUMBER).astype(np.uint8)
 
 
-def _powers(codes: Any) -> Any:
-    """Returns scales as float32; 2^-127 is a subnormal number."""
+def _powers(codes: Array) -> Any:
+    # 2^-127 is a subnormal number.
     powers = np.ldexp(1.0, codes.astype(np.int32) - _BIAS).astype(np.float32)
     return np.where(codes == _NOT_A_NUMBER, np.float32(np.nan), powers)
 
@@ -126,7 +128,9 @@ def _check_partitions(rules: Rules, name: str, t: NkiTensor) -> None:
         raise rules.fail(name, f"a tile of {t.shape[0]} partitions", rule)
 
 
-def _scale_views(rules: Rules, name: str, scale: Any, data: NkiTensor) -> list[NkiTensor | None]:
+def _scale_views(
+    rules: Rules, name: str, scale: NkiTensor, data: NkiTensor
+) -> list[NkiTensor | None]:
     """Returns the four partitions of scales for each quadrant of ``data``, None for the rest."""
     rules.tensor(name, scale)
     if scale.buffer not in SBUF:
@@ -184,8 +188,8 @@ def _matmul(
     moving_scale1: NkiTensor | None,
     moving_scale2: NkiTensor | None,
     moving_scale3: NkiTensor | None,
-    tile_position: Any,
-    tile_size: Any,
+    tile_position: tuple[int, ...],
+    tile_size: tuple[int, ...],
     accumulate: bool | None,
     name: str | None = None,
 ) -> Issue:
@@ -224,7 +228,11 @@ def _matmul(
 
 
 def _sizes(
-    rules: Rules, dst: NkiTensor, stationary: NkiTensor, moving: NkiTensor, tile_size: Any
+    rules: Rules,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    tile_size: tuple[int, ...],
 ) -> tuple[int, int, int]:
     for operand, t in (("stationary", stationary), ("moving", moving)):
         rules.dtype(operand, t, _ELEMENTS)
@@ -250,7 +258,7 @@ def _sizes(
 def _product(names: tuple[str, str], quadrants: int) -> Any:
     """Returns a function that dequantises the operands, and multiplies them in float32."""
 
-    def run(ins: list[Any], out: Any = None) -> Any:
+    def run(ins: list[Array], out: Array | None = None) -> Any:
         scales = ins[2 : 2 + quadrants], ins[2 + quadrants :]
         left, right = (
             _dequantized(data, name, scale)
@@ -261,7 +269,7 @@ def _product(names: tuple[str, str], quadrants: int) -> Any:
     return run
 
 
-def _dequantized(data: Any, name: str, scales: list[Any]) -> Any:
+def _dequantized(data: Array, name: str, scales: list[Array]) -> Any:
     """Returns (4 k, free) numbers in float32 from k partitions of packed elements."""
     k = data.shape[0]
     numbers = _unpacked(np.ascontiguousarray(data).reshape(k, -1), name)
@@ -270,7 +278,7 @@ def _dequantized(data: Any, name: str, scales: list[Any]) -> Any:
     return numbers.transpose(0, 2, 1).reshape(4 * k, -1)
 
 
-def _unpacked(data: Any, name: str) -> Any:
+def _unpacked(data: Array, name: str) -> Any:
     """Returns the four numbers of each packed element, (k, free, 4), the lowest bits first."""
     element = _ELEMENTS[name][0]
     if name == "float4_e2m1fn_x4":

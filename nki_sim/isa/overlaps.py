@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions import indirect
 from nki_sim.instructions.issue import Issue
-from nki_sim.launch import indirect
+from nki_sim.instructions.launch_state import active
 from nki_sim.rules.hazards import overlaps
-from nki_sim.running import active
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import MAX_ENUMERATED, NkiTensor, coalesce
 

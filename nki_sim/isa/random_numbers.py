@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion, engine
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.running import active
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import MemoryRegion, engine
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Rules, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, free_size, lanes_of
 
 _WORDS = 6  # in a state
 _STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
@@ -63,17 +66,16 @@ def _generator(name: str) -> _Xorwow:
     generators = active().generators
     if name not in generators:
         generators[name] = _Xorwow(_STREAMS[name], 0)
-    return generators[name]  # type: ignore[no-any-return]
+    return generators[name]
 
 
-def _draw(name: str, like: Any, lanes: slice) -> Any:
-    """Returns 32 random bits for each element of an array."""
+def _draw(name: str, like: Array, lanes: slice) -> Any:
     count = like.size // len(like)
     return _generator(name).draw(lanes, count).reshape(like.shape)
 
 
-def _uniform(name: str, like: Any, lanes: slice) -> Any:
-    """Returns uniform numbers in [0, 1) with 24 bits, which float32 holds exactly."""
+def _uniform(name: str, like: Array, lanes: slice) -> Any:
+    # 24 bits, which float32 holds exactly.
     return (_draw(name, like, lanes) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
@@ -93,17 +95,17 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
     chosen = rules.choose(engine, {_VECTOR: "", _GPSIMD: gpsimd}, _VECTOR, psum)
     lanes = lanes_of(dst)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         bits = _draw(chosen, outs[0], lanes)
         outs[0][...] = bits.astype(f"u{outs[0].itemsize}").view(outs[0].dtype)
 
-    return _in_turn(
+    return _with_state(
         stream(rules.instruction, chosen, run, {"dst": dst}, {}, _factor(rules, chosen))
     )
 
 
 @instruction
-def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
+def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -> Issue:
     """Fills a tile with uniform random numbers from ``min`` to ``max``, on VectorE of v4.
 
     ``min`` and ``max`` are numbers or (partitions, 1) tiles of float32.
@@ -112,19 +114,19 @@ def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
     rules.generation("instruction", "rand2", 4)
     rules.output("dst", dst)
     rules.dtype("dst", dst, _UNIFORM_DTYPES)
-    reads: dict[str, NkiTensor] = {}
+    reads: Tiles = {}
     for label, bound in (("min", min), ("max", max)):
-        if rules.scalar_or_vector(label, bound, dst):
+        if rules.is_column(bound, label, dst):
             rules.float32(label, bound)
             reads[label] = bound
     name_, shape, lanes, names = dst.dtype, dst.shape, lanes_of(dst), list(reads)
     bounds = {"min": min, "max": max}
 
-    def column(label: str, ins: list[Any]) -> Any:
+    def column(label: str, ins: list[Array]) -> Any:
         held = ins[names.index(label)] if label in names else bounds[label]
         return np.asarray(held, np.float32).reshape(-1, 1)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         low, high = column("min", ins), column("max", ins)
         _check_range(rules, low, high)
         value = low + (high - low) * _uniform("vector", outs[0], lanes).reshape(shape[0], -1)
@@ -133,12 +135,12 @@ def rand2(dst: NkiTensor, min: Any, max: Any, name: str | None = None) -> Issue:
     if not reads:
         _check_range(rules, *(column(label, []) for label in bounds))
     factor = _factor(rules, "vector")
-    return _in_turn(
+    return _with_state(
         stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
     )
 
 
-def _check_range(rules: Rules, low: Any, high: Any) -> None:
+def _check_range(rules: Rules, low: Array, high: Array) -> None:
     low, high = np.broadcast_arrays(low, high)
     wrong = ~(low < high)
     if wrong.any():
@@ -147,19 +149,16 @@ def _check_range(rules: Rules, low: Any, high: Any) -> None:
 
 
 @instruction
-def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None) -> Issue:
+def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = None) -> Issue:
     """Replaces each element of ``data`` by zero with probability ``prob``.
 
     ``prob`` is a number or a (partitions, 1) tile.
     """
     rules = Rules("nisa.dropout")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, data=data)
     rules.same_dtype(dst=dst, data=data)
-    reads = {"data": data}
-    is_tile = rules.scalar_or_vector("prob", prob, data)
-    if is_tile:
+    is_tile = rules.is_column(prob, "prob", data)
+    if isinstance(prob, NkiTensor):
         is_integer = data.dtype in dtypes.INTEGERS
         rules.dtype("prob", prob, ("float32",) if is_integer else dtypes.FLOATS)
         reads["prob"] = prob
@@ -167,13 +166,13 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
         raise rules.fail("prob", prob, "must be a probability, from 0 to 1")
     shape, lanes = dst.shape, lanes_of(data)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape[0], -1)
         chance = dtypes.to_float32(ins[1]).reshape(-1, 1) if is_tile else np.float32(prob)
         kept = _uniform("vector", value, lanes) >= chance
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
-    return _in_turn(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
+    return _with_state(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
 
 
 @instruction
@@ -188,14 +187,14 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
         rule = "must be a dtype of 32 bits"
         raise rules.fail("src_seeds.dtype", src_seeds.dtype, rule)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         seed = int(ins[0].reshape(-1).view(np.uint32)[0])
         active().generators["vector"] = _Xorwow(_STREAMS["vector"], seed)
 
-    return _in_turn(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules.instruction, "vector", run, {}, {"src_seeds": src_seeds}))
 
 
-def _state_engine(rules: Rules, requested: Any, operand: str, t: NkiTensor) -> str:
+def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -> str:
     """Returns the engine, after a check that ``t`` has the size of its states."""
     rules.generation("instruction", rules.instruction, 3)
     vector = "" if rules.chip.generation >= 4 else "VectorE has it from NeuronCore-v4 on only"
@@ -221,11 +220,11 @@ def rand_set_state(
     chosen = _state_engine(rules, engine, "src_seeds", src_seeds)
     lanes, streams = lanes_of(src_seeds), _STREAMS[chosen]
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         words = ins[0].reshape(-1, streams, _WORDS)
         _generator(chosen).states[:, lanes] = np.moveaxis(words, -1, 0)
 
-    return _in_turn(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
+    return _with_state(stream(rules.instruction, chosen, run, {}, {"src_seeds": src_seeds}))
 
 
 @instruction
@@ -242,14 +241,14 @@ def rand_get_state(
         raise rules.fail("dst", "a tensor in PSUM", rule)
     lanes = lanes_of(dst)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         words = np.moveaxis(_generator(chosen).states[:, lanes], 0, -1)
         outs[0][...] = words.reshape(outs[0].shape)
 
-    return _in_turn(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
+    return _with_state(stream(rules.instruction, chosen, run, {"dst": dst}, {}))
 
 
-def _in_turn(issue: Issue) -> Issue:
+def _with_state(issue: Issue) -> Issue:
     """Keeps the order of instructions that read or write an engine's state of random numbers."""
-    issue.in_turn = True
+    issue.uses_state = True
     return issue

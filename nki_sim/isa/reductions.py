@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.arguments import integers
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import Axes, integers
+from nki_sim.base.dtypes import Array
+from nki_sim.base.operators import Op, Operator
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Rules, free_size
+from .rules import SBUF, Operand, Rules, free_size
 
 _GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, not documented
 
@@ -21,9 +23,9 @@ _GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, n
 @instruction
 def tensor_reduce(
     dst: NkiTensor,
-    op: Any,
+    op: Op,
     data: NkiTensor,
-    axis: Any,
+    axis: Axes,
     negate: bool = False,
     keepdims: bool = False,
     name: str | None = None,
@@ -46,7 +48,7 @@ def tensor_reduce(
             raise rules.fail("negate", True, "a bitvec operator cannot negate its result")
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         flat = ins[0].reshape(data.shape[0], outputs, -1)
         value = reduce_last(operator, flat)
         value = -value if negate else value
@@ -55,7 +57,7 @@ def tensor_reduce(
     return stream("nisa.tensor_reduce", "vector", run, {"dst": dst}, {"data": data})
 
 
-def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
+def reduction_axes(rules: Rules, axis: Axes, ndim: int) -> list[int]:
     """Returns the sorted axes, which must be the last ones and exclude the partition axis."""
     single = (axis,) if isinstance(axis, int) else axis
     given = integers(rules.instruction, "axis", single, "must be an int or a list of ints")
@@ -71,7 +73,7 @@ def reduction_axes(rules: Rules, axis: Any, ndim: int) -> list[int]:
     return axes
 
 
-def reduce_last(operator: Operator, values: Any) -> Any:
+def reduce_last(operator: Operator, values: Array) -> Any:
     """Reduces the last axis in float32; bitvec operators reduce the integers."""
     if operator.bitvec:
         assert isinstance(operator.binary, np.ufunc)
@@ -89,7 +91,7 @@ def reduce_last(operator: Operator, values: Any) -> Any:
 
 @instruction
 def tensor_partition_reduce(
-    dst: NkiTensor, op: Any, data: NkiTensor, name: str | None = None
+    dst: NkiTensor, op: Op, data: NkiTensor, name: str | None = None
 ) -> Issue:
     """Reduces across partitions on GpSimdE; ``dst`` has one partition."""
     rules = Rules("nisa.tensor_partition_reduce")
@@ -106,7 +108,7 @@ def tensor_partition_reduce(
         rules.integers(dst=dst, data=data)
     count, name_, shape = data.shape[0], dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = reduce_last(operator, np.moveaxis(ins[0], 0, -1))
         if operator.name == "average":
             value = value / np.float32(count)
@@ -138,7 +140,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
         raise rules.fail("data", value, "must have at most 512 elements a partition")
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         flat = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1)
         parts = []
         for half in (flat[:, 0::2], flat[:, 1::2]):
@@ -164,7 +166,7 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
         raise rules.fail("data", value, "must have a multiple of 3 elements a partition")
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         triples = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1, 3)
         count, mean, spread = np.moveaxis(triples, -1, 0)
         total = count.sum(axis=1)
@@ -195,7 +197,7 @@ def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
         raise rules.fail("src", value, "must have 8 to 16384 elements a partition")
     name_ = dst.dtype
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         flat = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1)
         dtypes.store(outs[0], -np.sort(-flat, axis=1)[:, :8], name_)
 
@@ -207,9 +209,9 @@ def tensor_tensor_scan(
     dst: NkiTensor,
     data0: NkiTensor,
     data1: NkiTensor,
-    initial: Any,
-    op0: Any,
-    op1: Any,
+    initial: Operand,
+    op0: Op,
+    op1: Op,
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
@@ -221,20 +223,16 @@ def tensor_tensor_scan(
     for label, operator in (("op0", first), ("op1", second)):
         if operator.bitvec:
             raise rules.fail(label, f"nl.{operator.name}", "must be an arithmetic operator")
-    rules.output("dst", dst)
-    rules.tile("data0", data0)
-    rules.tile("data1", data1)
-    rules.same_elements(dst=dst, data0=data0, data1=data1)
+    reads = rules.elementwise(dst, data0=data0, data1=data1)
     rules.not_both_psum(data0=data0, data1=data1)
-    reads = {"data0": data0, "data1": data1}
-    is_tile = rules.scalar_or_vector("initial", initial, data0)
-    if is_tile:
+    is_tile = rules.is_column(initial, "initial", data0)
+    if isinstance(initial, NkiTensor):
         reads["initial"] = initial
     name_, shape = dst.dtype, dst.shape
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         rows = shape[0]
         a = dtypes.to_float32(ins[0]).reshape(rows, -1)
         b = dtypes.to_float32(ins[1]).reshape(rows, -1)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import MemoryRegion
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.issue import Issue, Run
+from nki_sim.instructions.launch_state import active
 from nki_sim.rules.register_lives import note_use
-from nki_sim.running import active
 from nki_sim.views.register import BITS, VirtualRegister, fits
 from nki_sim.views.tensor import NkiTensor
 
@@ -24,7 +25,7 @@ def register_alloc(x: int | None = None) -> VirtualRegister:
     return VirtualRegister(x if x is None else fits(x, "nisa.register_alloc", "x"))
 
 
-def register_move(dst: VirtualRegister, src: Any) -> None:
+def register_move(dst: VirtualRegister, src: int | VirtualRegister) -> None:
     """Copies an integer or another register into ``dst``."""
     _register("nisa.register_move", "dst", dst)
     if not isinstance(src, (int, VirtualRegister)) or isinstance(src, bool):
@@ -70,7 +71,7 @@ def load_number(label: str, src: NkiTensor, what: str) -> int:
     session = active()
     value: list[int] = []
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value.append(int(ins[0].reshape(-1)[0]))
 
     issue = _sequencer_issue(label, run, (), ("src",))
@@ -88,7 +89,7 @@ def load_number(label: str, src: NkiTensor, what: str) -> int:
 def store_number(label: str, dst: NkiTensor, number: int, recorded: Any = None) -> None:
     """Writes ``number`` to ``dst``; ``recorded`` tells how the sequencers computed the number."""
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][...] = number
 
     issue = _sequencer_issue(label, run, ("dst",), ())
@@ -98,23 +99,23 @@ def store_number(label: str, dst: NkiTensor, number: int, recorded: Any = None) 
 
 
 def _sequencer_issue(
-    label: str, run: Any, writes: tuple[str, ...], reads: tuple[str, ...]
+    label: str, run: Run, writes: tuple[str, ...], reads: tuple[str, ...]
 ) -> Issue:
     """Returns an instruction that moves one number between a tensor and the sequencers."""
     # SyncE runs it. It is assumed to take one tensor access, at the clock of GpSimdE.
     chip = active().chip
     issue = Issue(label, "gpsimd", chip.tensor_access_cycles / chip.gpsimd_ghz, run, writes, reads)
     issue.queue = issue.stream = "sync"
-    issue.in_turn = True
+    issue.uses_state = True
     return issue
 
 
-def _register(label: str, operand: str, value: Any) -> None:
+def _register(label: str, operand: str, value: object) -> None:
     if not isinstance(value, VirtualRegister):
         raise NkiValidationError(label, operand, repr(value), "must be a VirtualRegister")
 
 
-def _single(label: str, operand: str, t: Any) -> None:
+def _single(label: str, operand: str, t: object) -> None:
     if not isinstance(t, NkiTensor) or t.size != 1:
         value = f"a tensor of shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
         raise NkiValidationError(label, operand, value, "must be a tensor with one element")

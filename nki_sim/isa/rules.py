@@ -8,17 +8,20 @@ and its value.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array, Number
+from nki_sim.base.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
+from nki_sim.base.operators import Op, Operator, operator_of
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.hardware import NeuronCore
-from nki_sim.operators import Operator, operator_of
-from nki_sim.running import active
+from nki_sim.instructions.launch_state import active
 from nki_sim.views.layout import extent
 from nki_sim.views.tensor import NkiTensor, repeats
 
@@ -35,6 +38,19 @@ _KINDS = {
 }
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Tiles = dict[str, NkiTensor]  # operands by their parameters
+Operand = NkiTensor | Number  # a (partitions, 1) tile, or a number
+
+
+class Column(NamedTuple):
+    """A (partitions, 1) tile that an instruction reads, by its position among the reads."""
+
+    position: int
+
+
 class Rules:
     """Checks of one instruction. Every method raises NkiValidationError for a broken rule."""
 
@@ -42,21 +58,23 @@ class Rules:
         self.instruction = instruction
         self.chip: NeuronCore = active().chip
 
-    def fail(self, operand: str, value: Any, rule: str) -> NkiValidationError:
+    def fail(self, operand: str, value: object, rule: str) -> NkiValidationError:
         """Returns the error to raise."""
         return NkiValidationError(self.instruction, operand, value, rule)
 
     # Operands.
 
-    def tensor(self, name: str, t: Any) -> NkiTensor:
+    def tensor(self, name: str, t: object) -> NkiTensor:
         """Checks that ``t`` is a tensor."""
         if not isinstance(t, NkiTensor):
             raise self.fail(name, shown(t), NO_TENSOR)
         return t
 
-    def tile(self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY) -> NkiTensor:
+    def tile(
+        self, name: str, t: object, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
+    ) -> NkiTensor:
         """Checks that ``t`` is a tile that an engine can address in one instruction."""
-        self.tensor(name, t)
+        t = self.tensor(name, t)
         if t.buffer not in memory:
             allowed = " or ".join(m.value.upper() for m in memory)
             load = "load it by nisa.dma_copy first"
@@ -108,22 +126,33 @@ class Rules:
             raise self.fail(name, value, rule)
 
     def output(
-        self, name: str, t: Any, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
+        self, name: str, t: object, memory: tuple[MemoryRegion, ...] = CHIP_MEMORY
     ) -> NkiTensor:
         """Checks a tile that an instruction writes, which must not write an element twice."""
-        self.tile(name, t, memory)
+        t = self.tile(name, t, memory)
         self.written_once(name, t)
-        return t  # type: ignore[no-any-return]
+        return t
 
-    def output_or_sink(self, name: str, t: Any, reduce_res: Any) -> NkiTensor:
+    def output_or_sink(self, name: str, t: object, reduce_res: object) -> NkiTensor:
         """Checks a tile that is written, or a sink where ``reduce_res`` is given.
 
         A sink is a view with strides of 0 in its free dimensions, so that one element for each
         partition receives all results. Its final value is undefined.
         """
-        if reduce_res is None or not is_sink(self.tile(name, t)):
+        if reduce_res is None or not is_sink(tile := self.tile(name, t)):
             return self.output(name, t)
-        return t  # type: ignore[no-any-return]
+        return tile
+
+    def elementwise(self, dst: NkiTensor, reduce_res: object = None, **tiles: NkiTensor) -> Tiles:
+        """Checks ``dst`` and the tiles that are combined into it, element by element.
+
+        Where ``reduce_res`` is given, ``dst`` may be a sink. Returns the tiles, which are read.
+        """
+        self.output_or_sink("dst", dst, reduce_res)
+        for name, t in tiles.items():
+            self.tile(name, t)
+        self.same_elements(dst=dst, **tiles)
+        return tiles
 
     def written_once(self, name: str, t: NkiTensor) -> None:
         """Checks that no element of ``t`` is written twice, because the order is undocumented."""
@@ -164,7 +193,7 @@ class Rules:
             rule = "at most one of them may be in PSUM: copy one to SBUF by nisa.tensor_copy"
             raise self.fail(f"the memory of {' and '.join(tiles)}", "PSUM", rule)
 
-    def scalar_or_vector(self, name: str, value: Any, data: NkiTensor) -> bool:
+    def is_column(self, value: Operand | None, name: str, data: NkiTensor) -> TypeIs[NkiTensor]:
         """Returns whether ``value`` is a (partitions, 1) tile (True) or a number (False)."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return False
@@ -177,9 +206,18 @@ class Rules:
         self.free_size_is(name, value, 1)
         return True
 
-    def accumulated(self, reduce_res: Any, **operand: NkiTensor) -> None:
+    def column_or_number(
+        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
+    ) -> Column | np.float32:
+        """Returns a number as float32, or a (partitions, 1) tile, which is added to ``reads``."""
+        if not self.is_column(value, name, data):
+            return np.float32(value)
+        reads[name] = value
+        return Column(len(reads) - 1)
+
+    def accumulated(self, reduce_res: object, **operand: NkiTensor) -> None:
         """Checks ``reduce_res``: a written tile with one element a partition."""
-        self.output("reduce_res", reduce_res)
+        reduce_res = self.output("reduce_res", reduce_res)
         self.same_partitions(**operand, reduce_res=reduce_res)
         self.free_size_is("reduce_res", reduce_res, 1)
 
@@ -187,7 +225,7 @@ class Rules:
         """Checks that ``t`` is float32."""
         self.dtype(name, t, ("float32",))
 
-    def dtype(self, name: str, t: NkiTensor, allowed: Any) -> None:
+    def dtype(self, name: str, t: NkiTensor, allowed: Iterable[str]) -> None:
         """Checks that ``t.dtype`` is one of ``allowed``."""
         if t.dtype not in allowed:
             raise self.fail(
@@ -203,7 +241,7 @@ class Rules:
 
     # Settings.
 
-    def member(self, name: str, value: Any, enum: type[Enum]) -> None:
+    def member(self, name: str, value: object, enum: type[Enum]) -> None:
         """Checks that ``value`` is a member of ``enum``. NKI refuses integers since 0.3.0."""
         if not isinstance(value, enum):
             rule = (
@@ -211,7 +249,7 @@ class Rules:
             )
             raise self.fail(name, repr(value), rule)
 
-    def generation(self, name: str, value: Any, first: int) -> None:
+    def generation(self, name: str, value: object, first: int) -> None:
         """Checks that the chip is NeuronCore-v``first`` or newer, which a feature needs."""
         if self.chip.generation < first:
             rule = (
@@ -220,7 +258,7 @@ class Rules:
             )
             raise self.fail(name, value, rule)
 
-    def operator(self, name: str, op: Any, kind: str) -> Operator:
+    def operator(self, name: str, op: Op, kind: str) -> Operator:
         """Returns the Operator of ``op``, which must be of a kind.
 
         ``kind`` is "binary", "unary_or_binary", "reduction" or "activation".
@@ -250,7 +288,7 @@ class Rules:
                 raise self.fail(f"{name}.dtype", t.dtype, "bitvec operators need integer dtypes")
 
     def choose(
-        self, requested: Any, allowed: dict[engine, str], preferred: engine, psum: bool
+        self, requested: engine, allowed: dict[engine, str], preferred: engine, psum: bool
     ) -> str:
         """Returns the name of the engine to use.
 
@@ -272,9 +310,20 @@ def _elements(count: int) -> str:
     return "1 element" if count == 1 else f"{count} elements"
 
 
-def _by_operand(values: dict[str, Any]) -> str:
-    """Returns values by operand as a text, such as "128 for dst, 64 for src"."""
+def _by_operand(values: Mapping[str, object]) -> str:
+    # Such as "128 for dst, 64 for src".
     return ", ".join([f"{value} for {name}" for name, value in values.items()])
+
+
+def engines(**reasons: str) -> dict[engine, str]:
+    """Returns reasons why engines are refused, or "", by the engine."""
+    return {engine[name]: reason for name, reason in reasons.items()}
+
+
+def column_of(operand: Column | np.float32, ins: list[Array]) -> Array:
+    """Returns a float32 number for each partition, or one for all, as a column."""
+    held = ins[operand.position] if isinstance(operand, Column) else operand
+    return np.asarray(held, np.float32).reshape(-1, 1)
 
 
 def is_sink(t: NkiTensor) -> bool:
@@ -294,7 +343,7 @@ def lanes_of(t: NkiTensor) -> slice:
     return slice(start, start + t.shape[0])
 
 
-def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: float) -> Any:
+def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: float) -> Array:
     """Returns the 128 accumulator registers of an engine, one for each lane.
 
     Warns if the instruction uses registers that nothing in this kernel has reset or loaded, so that

@@ -6,12 +6,10 @@ document no shape other than (1, 1), so all others are refused.
 
 from __future__ import annotations
 
-from typing import Any
-
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions.launch_state import active
 from nki_sim.rules.register_lives import note_use
-from nki_sim.running import active
 from nki_sim.views.scalar import BITS, NkiScalar, scalar
 from nki_sim.views.tensor import NkiTensor
 
@@ -40,7 +38,7 @@ def scalar_store(dst: NkiTensor, value: NkiScalar) -> None:
     store_number(label, dst, number, value.recorded)
 
 
-def _check(label: str, operand: str, t: Any) -> None:
+def _check(label: str, operand: str, t: object) -> None:
     if not isinstance(t, NkiTensor) or t.shape != (1, 1):
         value = f"a tensor of shape {t.shape}" if isinstance(t, NkiTensor) else repr(t)
         raise NkiValidationError(label, operand, value, "must be a tensor of shape (1, 1)")

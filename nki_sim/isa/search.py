@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.arguments import integer
-from nki_sim.instructions.issue import Issue, NkiInstruction, instruction
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer
+from nki_sim.base.dtypes import Array
+from nki_sim.instructions.instruction import NkiInstruction, instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
@@ -38,7 +40,7 @@ def nc_find_index8(
         rule = "must have the shape (partitions, 8)"
         raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][...] = np.iinfo(outs[0].dtype).max
         for row, line, values in _lines(outs[0], ins):
             for value in np.unique(values):
@@ -62,8 +64,8 @@ def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
     rules.free_size_is("vals", vals, 8)
 
 
-def _lines(out: Any, ins: list[Any]) -> Any:
-    """Yields (row of the result, elements, values) of each partition."""
+def _lines(out: Array, ins: list[Array]) -> Any:
+    # Row of the result, elements, values.
     rows = len(ins[0])
     data, values = (dtypes.to_float32(t).reshape(rows, -1) for t in ins[:2])
     return zip(out, data, values, strict=True)
@@ -100,7 +102,7 @@ def nc_match_replace8(
         writes["dst_idx"] = dst_idx
     name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
         found = dtypes.to_float32(ins[0]).reshape(rows, -1).copy()
         searched = found.copy()
@@ -142,7 +144,7 @@ def nonzero_with_count(
 
 
 def _first_of_cores(t: NkiTensor) -> NkiTensor:
-    """Returns a tile's first partition of each core of GpSimdE. No index of a kernel selects it."""
+    # The first partition of each core of GpSimdE, which no index of a kernel selects.
     count, stride = -(-t.shape[0] // _CORE_PARTITIONS), t.strides[0] * _CORE_PARTITIONS
     return t._view((count, *t.shape[1:]), (stride, *t.strides[1:]), t.offset)
 
@@ -165,7 +167,7 @@ def _nonzero(
         numbers.append(number)
     shape = dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         found = np.full((shape[0], count + 1), numbers[1], np.int32)
         for row, line in zip(found, ins[0].reshape(shape[0], -1), strict=True):
             places = np.flatnonzero(line)
@@ -208,7 +210,7 @@ def topk(
         rule = "must have a multiple of 16 partitions"
         raise rules.fail("src", f"a tile of {src.shape[0]} partitions", rule)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         rows = len(ins[0])
         for start in range(0, rows, _CORE_PARTITIONS):
             group = slice(start, start + _CORE_PARTITIONS)

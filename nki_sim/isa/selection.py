@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.arguments import integers
-from nki_sim.enums import reduce_cmd
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator, operator_of
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integers
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import reduce_cmd
+from nki_sim.base.operators import Op, Operator, operator_of
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Rules, accumulator, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, accumulator, free_size, lanes_of
 
+Pattern = Sequence[Sequence[int]]  # [step, count] of each dimension
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 _FLOAT32_MIN = float(np.finfo(np.float32).min)
 _MAXIMUM = Operator("maximum", binary=np.maximum, identity=-math.inf)
@@ -26,7 +30,7 @@ _EQUAL = Operator("equal", binary=np.equal)
 @instruction
 def iota(
     dst: NkiTensor,
-    pattern: Any,
+    pattern: Pattern,
     offset: int = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
@@ -37,14 +41,14 @@ def iota(
     values = _affine(rules, pattern, offset, channel_multiplier, dst)
     name_ = dst.dtype
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         dtypes.store(outs[0], values if name_ in dtypes.INTEGERS else values.astype("f4"), name_)
 
     return stream("nisa.iota", "gpsimd", run, {"dst": dst}, {})
 
 
 def _affine(
-    rules: Rules, pattern: Any, offset: int, channel_multiplier: int, dst: NkiTensor
+    rules: Rules, pattern: Pattern, offset: int, channel_multiplier: int, dst: NkiTensor
 ) -> Any:
     """Returns the affine values in the shape of ``dst``."""
     for label, value in (("offset", offset), ("channel_multiplier", channel_multiplier)):
@@ -71,11 +75,11 @@ def _affine(
 @instruction
 def affine_select(
     dst: NkiTensor,
-    pattern: Any,
+    pattern: Pattern,
     channel_multiplier: int,
     on_true_tile: NkiTensor,
     on_false_value: float,
-    cmp_op: Any = _EQUAL,
+    cmp_op: Op = _EQUAL,
     offset: int = 0,
     name: str | None = None,
 ) -> Issue:
@@ -90,7 +94,7 @@ def affine_select(
     keep = compare.binary(_affine(rules, pattern, offset, channel_multiplier, dst), 0)
     name_, shape, same = dst.dtype, dst.shape, dst.dtype == on_true_tile.dtype
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape)
         if not same or outs[0].dtype == np.float32:
             chosen = np.where(keep, dtypes.to_float32(value), np.float32(on_false_value))
@@ -103,7 +107,7 @@ def affine_select(
     return stream("nisa.affine_select", "gpsimd", run, {"dst": dst}, {"on_true_tile": on_true_tile})
 
 
-def _comparison(rules: Rules, name: str, op: Any) -> Any:
+def _comparison(rules: Rules, name: str, op: Op) -> Any:
     operator = rules.operator(name, op, "binary")
     if operator.name not in _COMPARISONS:
         rule = "must be a comparison, such as nl.equal or nl.less"
@@ -115,25 +119,22 @@ def _comparison(rules: Rules, name: str, op: Any) -> Any:
 def range_select(
     dst: NkiTensor,
     on_true_tile: NkiTensor,
-    comp_op0: Any,
-    comp_op1: Any,
+    comp_op0: Op,
+    comp_op1: Op,
     bound0: NkiTensor,
     bound1: NkiTensor,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     reduce_res: NkiTensor | None = None,
-    reduce_op: Any = _MAXIMUM,
+    reduce_op: Op | None = _MAXIMUM,
     range_start: int = 0,
-    on_false_value: Any = _FLOAT32_MIN,
+    on_false_value: float = _FLOAT32_MIN,
     name: str | None = None,
 ) -> Issue:
     """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
     rules.generation("instruction", "range_select", 3)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("on_true_tile", on_true_tile)
-    rules.same_elements(dst=dst, on_true_tile=on_true_tile)
+    reads = rules.elementwise(dst, reduce_res, on_true_tile=on_true_tile)
     rules.dtype("on_true_tile", on_true_tile, dtypes.FLOATS)
-    reads = {"on_true_tile": on_true_tile}
     for label, bound in (("bound0", bound0), ("bound1", bound1)):
         rules.tile(label, bound)
         rules.float32(label, bound)
@@ -155,7 +156,7 @@ def range_select(
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true_tile)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         low, high = (b.reshape(-1, 1) for b in ins[1:3])
         keep = first.binary(indices, low) & second.binary(indices, high)
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
@@ -171,33 +172,29 @@ def select_reduce(
     dst: NkiTensor,
     predicate: NkiTensor,
     on_true: NkiTensor,
-    on_false: Any,
+    on_false: Operand,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    reduce_op: Any = _MAXIMUM,
+    reduce_op: Op | None = _MAXIMUM,
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> Issue:
     """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("predicate", predicate)
-    rules.tile("on_true", on_true)
-    rules.same_elements(dst=dst, predicate=predicate, on_true=on_true)
+    reads = rules.elementwise(dst, reduce_res, predicate=predicate, on_true=on_true)
     rules.not_both_psum(predicate=predicate, on_true=on_true)
     rules.dtype("predicate", predicate, ("int8", "uint8", "int16", "uint16"))
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
         rule = "must not be tfloat32, int32 or uint32"
         raise rules.fail("on_true.dtype", on_true.dtype, rule)
-    reads = {"predicate": predicate, "on_true": on_true}
-    is_tile = rules.scalar_or_vector("on_false", on_false, on_true)
-    if is_tile:
+    is_tile = rules.is_column(on_false, "on_false", on_true)
+    if isinstance(on_false, NkiTensor):
         reads["on_false"] = on_false
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         rows = shape[0]
         keep = (ins[0].reshape(rows, -1) != 0) != bool(reverse_pred)
         other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
@@ -209,8 +206,12 @@ def select_reduce(
 
 
 def _max_result(
-    rules: Rules, dst: NkiTensor, reduce_op: Any, reduce_res: Any, cmd: Any
-) -> dict[str, NkiTensor]:
+    rules: Rules,
+    dst: NkiTensor,
+    reduce_op: Op | None,
+    reduce_res: NkiTensor | None,
+    cmd: reduce_cmd,
+) -> Tiles:
     """Checks the settings of the reduction, and returns the operands that are written."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd is reduce_cmd.load_reduce:
@@ -226,7 +227,12 @@ def _max_result(
 
 
 def _reduce_max(
-    instruction: str, cmd: reduce_cmd, value: Any, lanes: slice, outs: list[Any], reduce_res: Any
+    instruction: str,
+    cmd: reduce_cmd,
+    value: Array,
+    lanes: slice,
+    outs: list[Array],
+    reduce_res: NkiTensor | None,
 ) -> None:
     """Reduces into VectorE's accumulator registers, and writes them to ``reduce_res``."""
     if cmd is reduce_cmd.idle and reduce_res is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nki_sim.enums import nc_version
-from nki_sim.running import chip_of_launch
+from nki_sim.base.enums import nc_version
+from nki_sim.base.running import chip_of_launch
 
 
 def get_nc_version() -> nc_version:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.enums import MemoryRegion, engine, matmul_perf_mode
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import MemoryRegion, engine, matmul_perf_mode
 from nki_sim.errors import Break
-from nki_sim.instructions.issue import Issue, instruction
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.instructions.work import ArrayPass
 from nki_sim.rules import accumulation, device_rules
-from nki_sim.running import active
 from nki_sim.views import shadow
+from nki_sim.views.shadow import Marks
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import is_slow, set_work, stream
@@ -64,17 +69,17 @@ def nc_matmul(
     k, m = stationary.shape[0], free_size(stationary) // (2 if double else 1)
     n = free_size(moving) // (2 if double else 1)
     _matmul_sizes(rules, dst, stationary, moving, (k, m, n), tile_size)
-    turns = is_transpose and rules.chip.native_transpose
-    if turns and n != k:
+    transposes = is_transpose and rules.chip.native_transpose
+    if transposes and n != k:
         rule = f"is_transpose needs an identity matrix, {k}x{k}"
         raise rules.fail("moving", f"a tile of {k}x{n}", rule)
     claims = _claims(
         is_stationary_onezero and stationary.dtype == "float32",
         is_moving_onezero and moving.dtype == "float32",
-        turns,
+        transposes,
     )
     issue = Issue("nisa.nc_matmul", "tensor", 0.0, None, ("dst",), ("stationary", "moving"))
-    onezero = is_stationary_onezero or is_moving_onezero or turns
+    onezero = is_stationary_onezero or is_moving_onezero or transposes
     _matmul_cost(issue, stationary, moving, m, n, onezero)
     issue.macs = 0 if is_transpose else (2 if double else 1) * k * m * n
     issue.rows, issue.columns = rows, columns
@@ -82,7 +87,7 @@ def nc_matmul(
     issue.may_overtake = issue.may_overtake or (rows, columns) != ((0, 4), (0, 4))
     issue.takes_banks = (rows, columns) != ((0, 4), (0, 4)) and not rules.chip.tiles_share_bank
     rounded = _rounding(rules.chip, {stationary.dtype, moving.dtype})
-    product = _matmul_run(rules, turns, double, claims, rounded)
+    product = _matmul_run(rules, transposes, double, claims, rounded)
     issue.run, issue.onto = _with_accumulation(rules, product, accumulate, dst)
     _note_device_rules(rules, issue, (stationary, k, m), tile_size, accumulate)
     if moving.dtype == "float32" and rules.chip.misaligned_moving_factor != 1.0:
@@ -104,7 +109,11 @@ def _price_misaligned(issue: Issue, moving: NkiTensor) -> None:
 
 
 def _note_device_rules(
-    rules: Rules, issue: Issue, loaded: tuple[NkiTensor, int, int], tile_size: Any, accumulate: Any
+    rules: Rules,
+    issue: Issue,
+    loaded: tuple[NkiTensor, int, int],
+    tile_size: tuple[int, ...],
+    accumulate: bool | None,
 ) -> None:
     """Notes the device rules that the session checks, for (stationary operand, k, m)."""
     chip = rules.chip
@@ -113,7 +122,9 @@ def _note_device_rules(
     issue.after = device_rules.note_group(accumulate, chip.psum_bank_bytes)
 
 
-def _mode(rules: Rules, perf_mode: Any, stationary: Any, moving: Any) -> bool:
+def _mode(
+    rules: Rules, perf_mode: matmul_perf_mode, stationary: NkiTensor, moving: NkiTensor
+) -> bool:
     rules.member("perf_mode", perf_mode, matmul_perf_mode)
     if perf_mode is matmul_perf_mode.none:
         return False
@@ -151,7 +162,11 @@ def _matmul_dtypes(
 
 
 def _array_tile(
-    rules: Rules, position: Any, size: Any, stationary: NkiTensor, moving: NkiTensor
+    rules: Rules,
+    position: tuple[int, ...],
+    size: tuple[int, ...],
+    stationary: NkiTensor,
+    moving: NkiTensor,
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the rows and the columns of the systolic array in use, in groups of 32."""
     if not position and not size:
@@ -186,7 +201,7 @@ def _matmul_sizes(
     stationary: NkiTensor,
     moving: NkiTensor,
     sizes: tuple[int, int, int],
-    tile_size: Any,
+    tile_size: tuple[int, ...],
 ) -> None:
     k, m, n = sizes
     rows, columns = tile_size if tile_size else (128, 128)
@@ -240,29 +255,33 @@ def _matmul_cost(
     issue.may_overtake = chip.background_transposes
 
 
-def _is_zeros_and_ones(array: Any) -> bool:
+def _is_zeros_and_ones(array: Array) -> bool:
     return bool(((array == 0) | (array == 1)).all())
 
 
 _IDENTITY = np.eye(128, dtype=np.float32)
 
 
-def _is_identity(array: Any) -> bool:
+def _is_identity(array: Array) -> bool:
     k = len(array)
     return bool((array.reshape(k, k) == _IDENTITY[:k, :k]).all())
 
 
-def _claims(stationary_onezero: bool, moving_onezero: bool, turns: bool) -> list[Any]:
+# Operand, its place among the reads, a value that breaks the claim, the check, and the rule.
+Claim = tuple[str, int, str, Callable[[Array], bool], str]
+
+
+def _claims(stationary_onezero: bool, moving_onezero: bool, transposes: bool) -> list[Claim]:
     """Returns what the arguments claim of the data: (operand, its place, value, check, rule).
 
     A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
     """
     onezero = ("a tile with other values than zeros and ones", _is_zeros_and_ones)
-    found: list[Any] = []
+    found: list[Claim] = []
     if stationary_onezero:
         rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"
         found.append(("stationary", 0, *onezero, rule))
-    if turns:  # an identity consists of zeros and ones
+    if transposes:  # an identity consists of zeros and ones
         rule = "is_transpose needs an identity matrix, by which the chip does not multiply"
         found.append(("moving", 1, "a tile that is not an identity", _is_identity, rule))
     elif moving_onezero:
@@ -280,7 +299,7 @@ def _rounding(chip: hardware.NeuronCore, dtypes_of_operands: set[str]) -> str:
     return ""
 
 
-def _sum_of_rounded(left: Any, right: Any, dtype: str, out: Any) -> Any:
+def _sum_of_rounded(left: Array, right: Array, dtype: str, out: Array | None) -> Any:
     """Computes left.T @ right, with each product rounded to a dtype before the float32 sum."""
     total = np.zeros((left.shape[1], right.shape[1]), np.float32) if out is None else out
     total[...] = 0
@@ -292,12 +311,12 @@ def _sum_of_rounded(left: Any, right: Any, dtype: str, out: Any) -> Any:
 
 
 def _matmul_run(
-    rules: Rules, exact: bool, double: bool, claims: list[Any], rounded: str = ""
+    rules: Rules, exact: bool, double: bool, claims: list[Claim], rounded: str = ""
 ) -> Any:
-    def run(ins: list[Any], out: Any = None) -> Any:
-        for operand, place, value, holds, rule in claims:
+    def run(ins: list[Array], out: Array | None = None) -> Any:
+        for operand, place, wrong, holds, rule in claims:
             if not holds(ins[place]):
-                raise rules.fail(operand, value, rule)
+                raise rules.fail(operand, wrong, rule)
         stationary, moving = ins
         k = stationary.shape[0]
         if double:
@@ -317,7 +336,7 @@ def _matmul_run(
 
 
 def _with_accumulation(
-    rules: Rules, product: Any, accumulate: Any, dst: NkiTensor
+    rules: Rules, product: Callable[..., Any], accumulate: bool | None, dst: NkiTensor
 ) -> tuple[Any, Any]:
     """Returns two functions, which write a product to PSUM, and find where it is accumulated.
 
@@ -329,7 +348,7 @@ def _with_accumulation(
     is_first = accumulate is not None and not accumulate
     is_direct = is_first and name == "float32" and len(shape) == 2
 
-    def run(outs: list[Any], ins: list[Any], target: NkiTensor) -> None:
+    def run(outs: list[Array], ins: list[Array], target: NkiTensor) -> None:
         if is_direct:
             product(ins, outs[0])
             accumulation.note_matmul(target)
@@ -364,11 +383,10 @@ def _with_accumulation(
 
 
 def _written(t: NkiTensor) -> Any:
-    """Returns True, False or a mask of the elements that any instruction wrote."""
     return shadow.marks(t.storage.written, t)
 
 
-def _check_accumulation(rules: Rules, target: NkiTensor, mask: Any) -> None:
+def _check_accumulation(rules: Rules, target: NkiTensor, mask: Marks) -> None:
     if mask is True or (mask is not False and mask.all()):
         return
     value = f"True for {target.storage.describe()}"
@@ -400,7 +418,7 @@ def nc_transpose(
         rules.same_dtype(dst=dst, data=data)
     shape = dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         outs[0][...] = ins[0].reshape(p, f).T.reshape(shape)
 
     if chosen == "vector":
@@ -416,7 +434,7 @@ def nc_transpose(
     return issue
 
 
-def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: Any) -> str:
+def _transpose_engine(rules: Rules, dst: NkiTensor, data: NkiTensor, requested: engine) -> str:
     rules.member("engine", requested, engine)
     p, f = data.shape[0], free_size(data)
     chosen = requested
@@ -448,7 +466,7 @@ def _inexact_transpose(dst: NkiTensor, p: int, f: int) -> Any:
     """
     name, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         data = ins[0].reshape(p, f)
         if name in dtypes.FLOATS and not np.isfinite(dtypes.to_float32(data)).all():
             spread = dtypes.to_float32(data).T @ np.eye(p, dtype=np.float32)

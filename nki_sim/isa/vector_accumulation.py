@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import engine, reduce_cmd
-from nki_sim.instructions.issue import Issue, instruction
-from nki_sim.operators import Operator
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import engine, reduce_cmd
+from nki_sim.base.operators import Op, Operator
+from nki_sim.instructions.instruction import instruction
+from nki_sim.instructions.issue import Issue, Run
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream, with_result_read
 from .elementwise import _scalar_run, _scalar_step
 from .reductions import reduce_last
-from .rules import Rules, accumulator, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, lanes_of
 
 _VECTOR = engine.vector.name
 _IDENTITIES = {"add": 0.0, "multiply": 1.0, "maximum": -math.inf, "minimum": math.inf}
@@ -34,21 +36,19 @@ _EXPONENTIAL_SPEED = 4  # relative to an activation on ScalarE [v4, fast exponen
 def tensor_scalar_reduce(
     dst: NkiTensor,
     data: NkiTensor,
-    op0: Any,
-    operand0: Any,
-    reduce_op: Any,
+    op0: Op,
+    operand0: Operand,
+    reduce_op: Op,
     reduce_res: NkiTensor | None = None,
     reverse0: bool = False,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
-    reduce_init: Any = None,
+    reduce_init: Operand | None = None,
     reduce_res_negate: bool = False,
     name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("data", data)
-    rules.same_elements(dst=dst, data=data)
+    reads = rules.elementwise(dst, reduce_res, data=data)
     operator = rules.operator("op0", op0, "unary_or_binary")
     if operator.bitvec:
         rule = "must be an arithmetic operator, not a bitvec operator"
@@ -56,7 +56,6 @@ def tensor_scalar_reduce(
     if reverse0:
         rule = "NKI does not support it yet: choose an operator for the order (data, operand0)"
         raise rules.fail("reverse0", reverse0, rule)
-    reads = {"data": data}
     step = _scalar_step(rules, data, reads, 0, operator, operand0, False)
     reduction = _reduction(rules, "reduce_op", reduce_op)
     load = _loaded(rules, "reduce_init", reduce_init, data, reads, reduce_cmd)
@@ -65,7 +64,7 @@ def tensor_scalar_reduce(
     cmd, lanes, name_ = reduce_cmd, lanes_of(data), dst.dtype
     sign = np.float32(-1 if reduce_res_negate else 1)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         value = np.empty(outs[0].shape, np.float32)
         compute([value], ins)
         dtypes.store(outs[0], value, name_)
@@ -81,20 +80,17 @@ def tensor_scalar_reduce(
 
 def _priced(
     rules: Rules,
-    run: Any,
-    writes: dict[str, NkiTensor],
-    reads: dict[str, NkiTensor],
+    run: Run,
+    writes: Tiles,
+    reads: Tiles,
     factor: float = 1.0,
 ) -> Issue:
-    """Returns an issue with the cost of tensor_scalar at float32, times ``factor``.
-
-    Where there is a result, the time of reading the registers is added.
-    """
+    # As tensor_scalar at float32. Reading the registers takes more time.
     issue = stream(rules.instruction, _VECTOR, run, writes, reads, factor)
     return with_result_read(issue) if len(writes) > 1 else issue
 
 
-def _reduction(rules: Rules, name: str, op: Any) -> Operator:
+def _reduction(rules: Rules, name: str, op: Op) -> Operator:
     operator = rules.operator(name, op, "reduction")
     if operator.name not in _IDENTITIES:
         allowed = ", ".join(f"nl.{n}" for n in _IDENTITIES)
@@ -103,9 +99,9 @@ def _reduction(rules: Rules, name: str, op: Any) -> Operator:
 
 
 def _loaded(
-    rules: Rules, name: str, init: Any, data: NkiTensor, reads: dict[str, NkiTensor], cmd: Any
-) -> Any:
-    """Returns the initial value of load_reduce: a number, ("tile", position), or None."""
+    rules: Rules, name: str, init: Operand | None, data: NkiTensor, reads: Tiles, cmd: reduce_cmd
+) -> np.float32 | Column | None:
+    """Returns the initial value of load_reduce: a number, a column, or None."""
     rules.member("reduce_cmd", cmd, reduce_cmd)
     if cmd not in (reduce_cmd.reset_reduce, reduce_cmd.reduce, reduce_cmd.load_reduce):
         raise rules.fail("reduce_cmd", cmd.name, "must be reset_reduce, reduce or load_reduce")
@@ -116,38 +112,40 @@ def _loaded(
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
-    return _number_or_column(rules, name, init, data, reads)
+    return _float32_column(rules, name, init, data, reads)
 
 
-def _number_or_column(
-    rules: Rules, name: str, value: Any, data: NkiTensor, reads: dict[str, NkiTensor]
+def _float32_column(
+    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: Tiles
+) -> Column | np.float32:
+    """Returns a number, or a column among the reads, which must be float32."""
+    found = rules.column_or_number(name, value, data, reads)
+    if isinstance(value, NkiTensor):
+        rules.float32(name, value)
+    return found
+
+
+def _start(
+    rules: Rules,
+    cmd: reduce_cmd,
+    identity: float,
+    load: np.float32 | Column | None,
+    lanes: slice,
+    ins: list[Array],
 ) -> Any:
-    """Returns a float32 number, or ("tile", position among the reads) of a (partitions, 1) tile."""
-    if not rules.scalar_or_vector(name, value, data):
-        return np.float32(value)
-    rules.float32(name, value)
-    reads[name] = value
-    return ("tile", len(reads) - 1)
-
-
-def _value(operand: Any, ins: list[Any]) -> Any:
-    """Returns a number, or one number for each partition."""
-    return ins[operand[1]].reshape(-1) if isinstance(operand, tuple) else operand
-
-
-def _start(rules: Rules, cmd: Any, identity: float, load: Any, lanes: slice, ins: list[Any]) -> Any:
     """Returns the registers, which hold the initial values of the reduction."""
     registers = accumulator(rules.instruction, _VECTOR, cmd, 0.0)
     if cmd is reduce_cmd.reset_reduce:
         registers[lanes] = identity
     elif cmd is reduce_cmd.load_reduce:
-        registers[lanes] = _value(load, ins)
+        assert load is not None
+        registers[lanes] = column_of(load, ins).reshape(-1)
     return registers
 
 
 def _with_result(
-    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: Any
-) -> dict[str, NkiTensor]:
+    rules: Rules, dst: NkiTensor, data: NkiTensor, reduce_res: NkiTensor | None
+) -> Tiles:
     """Returns the written operands; a result must have one element a partition."""
     if reduce_res is None:
         return {"dst": dst}
@@ -155,7 +153,8 @@ def _with_result(
     return {"dst": dst, "reduce_res": reduce_res}
 
 
-def _write_result(out: Any, value: Any, reduce_res: Any) -> None:
+def _write_result(out: Array, value: Array, reduce_res: NkiTensor | None) -> None:
+    assert reduce_res is not None
     dtypes.store(out, value.astype(np.float32).reshape(out.shape), reduce_res.dtype)
 
 
@@ -163,10 +162,10 @@ def _write_result(out: Any, value: Any, reduce_res: Any) -> None:
 def tensor_scalar_cumulative(
     dst: NkiTensor,
     src: NkiTensor,
-    op0: Any,
-    op1: Any,
-    imm0: Any,
-    imm1: Any = None,
+    op0: Op,
+    op1: Op,
+    imm0: Operand,
+    imm1: Operand | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     name: str | None = None,
 ) -> Issue:
@@ -188,15 +187,15 @@ def tensor_scalar_cumulative(
         rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
         raise rules.fail("op1", f"nl.{second.name}", rule)
     reads = {"src": src}
-    operand = _number_or_column(rules, "imm0", imm0, src, reads)
+    operand = _float32_column(rules, "imm0", imm0, src, reads)
     load = _loaded(rules, "imm1", imm1, src, reads, reduce_cmd)
     cmd, lanes, name_, shape = reduce_cmd, lanes_of(src), dst.dtype, dst.shape
     identity = _IDENTITIES.get(second.name, 0.0)
     assert first.binary is not None and second.binary is not None
     binary0, binary1 = first.binary, second.binary
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        column = np.asarray(_value(operand, ins), np.float32).reshape(-1, 1)
+    def run(outs: list[Array], ins: list[Array]) -> None:
+        column = column_of(operand, ins)
         flat = dtypes.to_float32(ins[0]).reshape(shape[0], -1)
         value = np.asarray(binary0(flat, column), np.float32)
         state = _start(rules, cmd, identity, load, lanes, ins)[lanes]
@@ -212,29 +211,26 @@ def tensor_scalar_cumulative(
 def exponential(
     dst: NkiTensor,
     src: NkiTensor,
-    max_value: Any = 0.0,
+    max_value: Operand = 0.0,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    reduce_init: Any = 0.0,
+    reduce_init: Operand = 0.0,
     name: str | None = None,
 ) -> Issue:
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
     rules.generation("instruction", "exponential", 4)
-    rules.output_or_sink("dst", dst, reduce_res)
-    rules.tile("src", src)
-    rules.same_elements(dst=dst, src=src)
+    reads = rules.elementwise(dst, reduce_res, src=src)
     rules.dtype("dst", dst, _EXPONENTIAL_OUT)
     rules.dtype("src", src, _EXPONENTIAL_IN)
-    reads = {"src": src}
-    highest = _number_or_column(rules, "max_value", max_value, src, reads)
+    highest = _float32_column(rules, "max_value", max_value, src, reads)
     rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
     cmd = reduce_cmd.name
     if cmd == "reset":
         raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
-    load: Any = None
+    load = None
     if cmd == "load_reduce":
-        load = _number_or_column(rules, "reduce_init", reduce_init, src, reads)
+        load = _float32_column(rules, "reduce_init", reduce_init, src, reads)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
         rule = "must be 0, except with reduce_cmd.load_reduce"
         raise rules.fail("reduce_init", repr(reduce_init), rule)
@@ -243,8 +239,8 @@ def exponential(
         rules.dtype("reduce_res", reduce_res, _EXPONENTIAL_OUT & dtypes.FLOATS)
     name_, shape, lanes = dst.dtype, dst.shape, lanes_of(src)
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
-        column = np.asarray(_value(highest, ins), np.float32).reshape(-1, 1)
+    def run(outs: list[Array], ins: list[Array]) -> None:
+        column = column_of(highest, ins)
         value = np.exp(dtypes.to_float32(ins[0]).reshape(shape[0], -1) - column)
         dtypes.store(outs[0], value.reshape(shape), name_)
         is_unused = cmd == "idle" and len(outs) == 1
@@ -253,7 +249,7 @@ def exponential(
         if cmd == "idle":  # documents do not say what the registers hold afterwards
             registers[lanes] = np.nan
         elif cmd != "reduce":
-            registers[lanes] = 0.0 if load is None else _value(load, ins)
+            registers[lanes] = 0.0 if load is None else column_of(load, ins).reshape(-1)
         registers[lanes] += value.sum(axis=1, dtype=np.float32)
         if len(outs) > 1:
             _write_result(outs[1], registers[lanes], reduce_res)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
-from nki_sim.operators import OPERATORS
-from nki_sim.removed_api import no_attribute as _no_attribute
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
+from nki_sim.base.removed_api import no_attribute as _no_attribute
+from nki_sim.views.register import RunTimeValue as _RunTimeValue
 from nki_sim.views.tensor import DynamicSlice, NKIObject, NkiTensor
 
 from .creation import (
@@ -155,7 +156,7 @@ prelu = OPERATORS["prelu"]
 bypass = OPERATORS["bypass"]
 
 
-def ds(start: Any, size: int) -> DynamicSlice:
+def ds(start: int | _RunTimeValue | NkiTensor, size: int) -> DynamicSlice:
     """Returns an index for ``size`` elements from ``start``, an int or a register."""
     return DynamicSlice(start, size)
 

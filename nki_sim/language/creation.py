@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from nki_sim import dtypes, isa
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import isa
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.dtypes import Array, Dtype, Number
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import active
 from nki_sim.isa.dma_costs import set_fill
-from nki_sim.operators import OPERATORS
-from nki_sim.running import active
 from nki_sim.views.tensor import NkiTensor
 
+Shape = int | Sequence[int]
+Buffer = MemoryRegion | None
 _SBUF = MemoryRegion.sbuf
 
 
-def _tensor(function: str, argument: str, value: Any) -> NkiTensor:
+def _tensor(function: str, argument: str, value: object) -> NkiTensor:
     if not isinstance(value, NkiTensor):
         raise NkiValidationError(f"nl.{function}", argument, shown(value), NO_TENSOR)
     return value
 
 
-def _in_hbm(function: str, argument: str, value: Any) -> NkiTensor:
+def _in_hbm(function: str, argument: str, value: object) -> NkiTensor:
     tensor = _tensor(function, argument, value)
     if tensor.buffer in ON_CHIP:
         rule = "must be in HBM: copy a tile in SBUF or PSUM by nisa.tensor_copy or nisa.dma_copy"
@@ -33,7 +37,7 @@ def _in_hbm(function: str, argument: str, value: Any) -> NkiTensor:
     return tensor
 
 
-def _region(buffer: Any, function: str) -> MemoryRegion:
+def _region(buffer: Buffer, function: str) -> MemoryRegion:
     if not isinstance(buffer, MemoryRegion):
         rule = "must be nl.sbuf, nl.psum, nl.hbm, nl.private_hbm or nl.shared_hbm"
         raise NkiValidationError(f"nl.{function}", "buffer", repr(buffer), rule)
@@ -41,9 +45,9 @@ def _region(buffer: Any, function: str) -> MemoryRegion:
 
 
 def ndarray(
-    shape: Any,
-    dtype: Any,
-    buffer: Any = _SBUF,
+    shape: Shape,
+    dtype: Dtype,
+    buffer: Buffer = _SBUF,
     name: str = "",
     address: tuple[int, int] | None = None,
 ) -> NkiTensor:
@@ -77,7 +81,9 @@ def ndarray(
     return active().allocate(sizes, dtypes.canonical(dtype), region, name, address)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+def full(
+    shape: Shape, fill_value: Number, dtype: Dtype, buffer: Buffer = _SBUF, name: str = ""
+) -> NkiTensor:
     """Returns a new tensor filled with ``fill_value``."""
     tensor = ndarray(shape, dtype, buffer, name)
     if not isinstance(fill_value, (int, float, np.generic)):
@@ -94,10 +100,10 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = _SBUF, name: str
     return tensor
 
 
-def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
+def _fill_hbm(tensor: NkiTensor, value: Number) -> None:
     """Fills a tensor in HBM with a constant, by one write that all DMA engines share."""
 
-    def run(outs: list[Any], ins: list[Any]) -> None:
+    def run(outs: list[Array], ins: list[Array]) -> None:
         dtypes.store(outs[0], np.asarray(value), tensor.dtype)
 
     issue = Issue("nl.full", "dma", 0.0, run, ("dst",), ())
@@ -105,23 +111,27 @@ def _fill_hbm(tensor: NkiTensor, value: Any) -> None:
     active().issue(issue, [tensor], [], None)
 
 
-def zeros(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+def zeros(shape: Shape, dtype: Dtype, buffer: Buffer = _SBUF, name: str = "") -> NkiTensor:
     """Returns a new tensor of zeros."""
     return full(shape, 0, dtype, buffer, name)
 
 
-def ones(shape: Any, dtype: Any, buffer: Any = _SBUF, name: str = "") -> NkiTensor:
+def ones(shape: Shape, dtype: Dtype, buffer: Buffer = _SBUF, name: str = "") -> NkiTensor:
     """Returns a new tensor of ones."""
     return full(shape, 1, dtype, buffer, name)
 
 
-def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+def zeros_like(
+    x: NkiTensor, dtype: Dtype | None = None, buffer: Buffer = None, name: str = ""
+) -> NkiTensor:
     """Returns zeros with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("zeros_like", "x", x)
     return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+def empty_like(
+    x: NkiTensor, dtype: Dtype | None = None, buffer: Buffer = None, name: str = ""
+) -> NkiTensor:
     """Returns a new tensor with the shape of ``x``, and by default its dtype and buffer."""
     x = _tensor("empty_like", "x", x)
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
@@ -131,7 +141,7 @@ def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) > 1 else (shape[0], 1)
 
 
-def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def load(src: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Loads a tensor from HBM into a new tile in SBUF."""
     src = _in_hbm("load", "src", src)
     tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
@@ -146,7 +156,7 @@ def store(dst: NkiTensor, value: NkiTensor) -> None:
     isa.dma_copy(_in_hbm("store", "dst", dst), value)
 
 
-def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def load_transpose2d(src: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Loads an argument of the kernel, transposed, into a new tile in SBUF.
 
     This is slow, because each run of the DMA has one element.
@@ -161,7 +171,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def copy(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Copies a tile in SBUF or PSUM to a new tile in SBUF."""
     x = _tensor("copy", "x", x)
     tile = ndarray(x.shape, dtype or x.dtype)
@@ -172,7 +182,7 @@ def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 copy.__nki_operator__ = OPERATORS["copy"]  # type: ignore[attr-defined]
 
 
-def shared_constant(constant: Any) -> NkiTensor:
+def shared_constant(constant: Array) -> NkiTensor:
     """Returns a tensor in shared HBM with the values of a NumPy array or of a ``.npy`` file."""
     array = np.load(constant) if isinstance(constant, str) else constant
     if not isinstance(array, np.ndarray):
@@ -185,7 +195,9 @@ def shared_constant(constant: Any) -> NkiTensor:
     return tensor
 
 
-def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: NkiTensor | None = None) -> NkiTensor:
+def shared_identity_matrix(
+    n: int, dtype: Dtype = "uint8", dst: NkiTensor | None = None
+) -> NkiTensor:
     """Loads the n x n identity into ``dst``, or into a new tile in SBUF."""
     n = integer("nl.shared_identity_matrix", "n", n)
     name = dtypes.canonical(dtype)

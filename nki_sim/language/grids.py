@@ -14,7 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.dtypes import Dtype
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
 from nki_sim.errors import NkiValidationError
 from nki_sim.views.tensor import NkiTensor
 
@@ -69,7 +70,7 @@ class NkiGrid:
 
     _block: tuple[int, ...]
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             f"{type(self).__name__}(...) cannot be called: use nl.tiles, nl.blocks, "
             f"nl.alloc_tiles or nl.alloc_blocks"
@@ -143,7 +144,7 @@ class NkiGrid:
         name = type(self).__name__
         raise NkiValidationError(f"nl.{name}", operand, value, _UNREAD)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         """Returns the part at coordinates, which are ints, or ``:`` for a whole dimension."""
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > len(self._open):
@@ -209,7 +210,9 @@ class NkiBlockGrid(NkiGrid):
         return self._block
 
 
-def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileGrid:
+def tiles(
+    source: NkiTensor | NkiBlockGrid, *, tile_shape: tuple[int, ...] | None = None
+) -> NkiTileGrid:
     """Returns a grid of the tiles of a tensor, or of a block.
 
     Raises NkiValidationError if the tile shape does not fit, or if the use is not documented.
@@ -222,7 +225,7 @@ def tiles(source: Any, *, tile_shape: tuple[int, ...] | None = None) -> NkiTileG
 
 
 def blocks(
-    source: Any, *, tile_shape: tuple[int, ...] | None = None, block_shape: tuple[int, ...]
+    source: NkiTensor, *, tile_shape: tuple[int, ...] | None = None, block_shape: tuple[int, ...]
 ) -> NkiBlockGrid:
     """Returns a grid of the blocks of a tensor, each of which has ``block_shape`` tiles."""
     backing = _cut("blocks", source, tile_shape)
@@ -236,7 +239,7 @@ def alloc_tiles(
     tile_shape: tuple[int, ...],
     element_shape: tuple[int, ...],
     buffer: MemoryRegion,
-    dtype: Any,
+    dtype: Dtype,
     address: tuple[int, int] | None = None,
     name: str = "",
 ) -> NkiTileGrid:
@@ -259,7 +262,7 @@ def alloc_blocks(
     block_shape: tuple[int, ...],
     element_shape: tuple[int, ...],
     buffer: MemoryRegion,
-    dtype: Any,
+    dtype: Dtype,
     address: tuple[int, int] | None = None,
     name: str = "",
 ) -> NkiBlockGrid:
@@ -270,7 +273,7 @@ def alloc_blocks(
     return NkiBlockGrid._of(backing, block)
 
 
-def _cut(function: str, source: Any, tile_shape: Any) -> _Backing:
+def _cut(function: str, source: object, tile_shape: object) -> _Backing:
     label = f"nl.{function}"
     if isinstance(source, NkiGrid):
         raise NkiValidationError(label, "source", f"{source!r}, which is already cut", _UNREAD)
@@ -291,10 +294,10 @@ def _cut(function: str, source: Any, tile_shape: Any) -> _Backing:
 
 def _allocated(
     function: str,
-    tile_shape: Any,
-    element_shape: Any,
-    buffer: Any,
-    dtype: Any,
+    tile_shape: tuple[int, ...],
+    element_shape: tuple[int, ...],
+    buffer: MemoryRegion,
+    dtype: Dtype,
     address: tuple[int, int] | None,
     name: str,
 ) -> _Backing:
@@ -320,7 +323,7 @@ def _allocated(
     return _Backing(tensor, sizes, tile, is_packed=True)
 
 
-def _sizes(function: str, argument: str, value: Any) -> tuple[int, ...]:
+def _sizes(function: str, argument: str, value: object) -> tuple[int, ...]:
     if not isinstance(value, tuple) or any(type(n) is not int for n in value):
         raise TypeError(
             f"argument {argument!r} of nl.{function} is {value!r}, allowed is a tuple of ints"

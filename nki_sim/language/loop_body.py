@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from nki_sim.errors import NkiValidationError
-from nki_sim.launch.session import Operands, Session
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import LaunchState, Operands
 from nki_sim.views.layout import Layout
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor
@@ -41,7 +42,9 @@ _OF_REGISTERS = tuple(
 class LoopBody:
     """The body of a loop, and the instructions of its first iteration."""
 
-    def __init__(self, label: str, body_fun: Callable[[Any], Any], session: Session) -> None:
+    def __init__(
+        self, label: str, body_fun: Callable[[RunTimeValue], object], session: LaunchState
+    ) -> None:
         self.label = label
         self.body_fun = body_fun
         self.session = session
@@ -76,12 +79,13 @@ class LoopBody:
         outer = session.__dict__.get("issue")
         scope, before = session.loop_scope, session.scalars_made
         local: dict[int, int] = {}
+        plain = type(session).issue
 
         # A loop inside of this loop is checked by itself, as its number of iterations may differ.
-        def issue(issue: Any, writes: Operands, reads: Operands, name: Any) -> int:
+        def issue(issue: Issue, writes: Operands, reads: Operands, name: str | None) -> int:
             operands = [_operand(t, scope, local, before) for t in (*writes, *reads)]
             issued.append((issue, operands, _relative(issue.recorded, before)))
-            return Session.issue(session, issue, writes, reads, name)
+            return plain(session, issue, writes, reads, name)
 
         session.issue = issue  # type: ignore[method-assign]
         try:
@@ -136,20 +140,16 @@ def _same_instructions(first: list[Any], other: list[Any]) -> bool:
 
 
 def _in_numbers(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Returns operands with the contents of their layouts in place of the layouts."""
+    # With the contents of layouts in place of the layouts.
     return [(place, _contents(layout), offset, kind) for place, layout, offset, kind in operands]
 
 
-def _constants(issue: Any) -> tuple[Any, ...]:
-    """Returns the compile-time values of an instruction.
-
-    The cache of issues may have forgotten the issue of the first iteration, so that an equal issue
-    is another object.
-    """
+def _constants(issue: Issue) -> tuple[Any, ...]:
+    # The cache may have forgotten the issue of the first iteration: an equal one is another object.
     return (issue.instruction, issue.engine, issue.cost_ns, _values(issue))
 
 
-def _values(issue: Any) -> tuple[Any, ...]:
+def _values(issue: Issue) -> tuple[Any, ...]:
     if issue.instruction in _OF_REGISTERS:
         return ()
     if issue.signature is None:
@@ -166,8 +166,7 @@ def _held(function: Any) -> tuple[Any, ...]:
     return tuple([_held(v) if hasattr(v, "__closure__") else _constant(v) for v in found])
 
 
-def _constant(value: Any) -> Any:
-    """Returns a value that an instruction holds, or the identity of an object."""
+def _constant(value: object) -> Any:
     return _of_data(value, _constant) if isinstance(value, _DATA) else id(value)
 
 
@@ -198,7 +197,7 @@ def _state(body: Any) -> dict[str, Any]:
     return found
 
 
-def _value(value: Any, seen: dict[int, Any]) -> Any:
+def _value(value: object, seen: dict[int, Any]) -> Any:
     """Returns a copy of what can change in a value; the identity of tensors and registers."""
     if isinstance(value, _BY_VALUE):
         return type(value), repr(value)
@@ -230,7 +229,7 @@ def _of_data(value: Any, part: Callable[[Any], Any]) -> Any:
     return (value.dtype, value.shape, value.tobytes()) if is_small else id(value)
 
 
-def _of_function(function: Any, seen: dict[int, Any]) -> list[Any]:
+def _of_function(function: object, seen: dict[int, Any]) -> list[Any]:
     """Returns the object of a method, the function that it wraps, and the captured values."""
     held = [getattr(function, "__self__", None), getattr(function, "__wrapped__", None)]
     for cell in getattr(function, "__closure__", None) or ():
@@ -241,7 +240,7 @@ def _of_function(function: Any, seen: dict[int, Any]) -> list[Any]:
     return [_value(item, seen) for item in held if item is not None]
 
 
-def _of_object(value: Any, seen: dict[int, Any]) -> list[Any]:
+def _of_object(value: object, seen: dict[int, Any]) -> list[Any]:
     """Returns the attributes of a Python object, from its ``__dict__`` and its slots."""
     held = dict(getattr(value, "__dict__", {}))
     for kind in type(value).__mro__:

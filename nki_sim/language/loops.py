@@ -6,21 +6,22 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, SupportsInt
 
 import numpy as np
 
-from nki_sim import releases
-from nki_sim.arguments import integer, integers
+from nki_sim.base import releases
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.removed_api import FORI_LOOP
 from nki_sim.errors import NkiValidationError
-from nki_sim.launch.session import Session
-from nki_sim.removed_api import FORI_LOOP
-from nki_sim.running import active
-from nki_sim.timeline.device_loops import DeviceLoop, device_loop
+from nki_sim.instructions.device_loops import DeviceLoop, device_loop
+from nki_sim.instructions.launch_state import active
 from nki_sim.views.register import RunTimeValue, VirtualRegister, fits
 from nki_sim.views.scalar import NkiScalar, scalar
 
 from .loop_body import LoopBody
+
+Bound = SupportsInt | RunTimeValue  # of a loop on the device
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -50,7 +51,9 @@ def _range(label: str, start: int, stop: int | None, step: int) -> range:
     return range(*integers(label, "bounds", bounds, rule))
 
 
-def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:
+def dynamic_range(
+    start: Bound, stop: Bound | None = None, step: int = 1
+) -> Iterator[VirtualRegister]:
     """Runs a loop on the device over a register. Only in NKI 0.6, and deprecated.
 
     Use ``nl.fori_loop`` instead. Raises TypeError in NKI 0.7.
@@ -76,12 +79,11 @@ def _dynamic(values: range) -> Iterator[VirtualRegister]:
                 yield VirtualRegister(value, frozen=True)
 
 
-def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
+def _bounds(label: str, lower: Bound, upper: Bound, step: object) -> range:
     if active().no_reorder_depth:
         rule = "a loop on the device cannot be inside of nl.no_reorder()"
         raise NkiValidationError(label, "the range", f"{lower} to {upper}", rule)
-    is_int = isinstance(step, (int, np.integer)) and not isinstance(step, bool)
-    if not is_int or step < 1:
+    if not isinstance(step, (int, np.integer)) or isinstance(step, bool) or step < 1:
         raise NkiValidationError(label, "step", step, "must be a positive compile-time int")
     for bound in (lower, upper):
         if not isinstance(bound, RunTimeValue) and not hasattr(bound, "__index__"):
@@ -93,7 +95,7 @@ def _bounds(label: str, lower: Any, upper: Any, step: Any) -> range:
     return range(_value(label, lower), _value(label, upper), step)
 
 
-def _value(label: str, bound: Any) -> int:
+def _value(label: str, bound: Bound) -> int:
     if isinstance(bound, NkiScalar) and bound.dtype != "int32":
         rule = "must be of int32, as a count of iterations has no 64-bit form"
         raise NkiValidationError(label, "a bound", f"an NkiScalar of {bound.dtype}", rule)
@@ -106,7 +108,7 @@ def _value(label: str, bound: Any) -> int:
     return fits(int(bound), label, "a bound")
 
 
-def _check_body(label: str, body_fun: Any) -> None:
+def _check_body(label: str, body_fun: object) -> None:
     if not callable(body_fun):
         raise NkiValidationError(label, "body_fun", repr(body_fun), "must be a function")
 
@@ -134,7 +136,9 @@ def _body(loop: DeviceLoop) -> Iterator[None]:
         session.loop_scope = outer
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
+def fori_loop(
+    lower: Bound, upper: Bound, body_fun: Callable[[RunTimeValue], object], step: int = 1
+) -> None:
     """Runs ``body_fun(i)`` on the device for i from ``lower`` to ``upper`` (exclusive).
 
     ``i`` is an NkiScalar of int32. In NKI 0.6, or if a bound is a VirtualRegister, it is a
@@ -150,7 +154,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
             instructions than the first.
     """
     _check_body("nl.fori_loop", body_fun)
-    body = LoopBody("nl.fori_loop", body_fun, cast(Session, active()))
+    body = LoopBody("nl.fori_loop", body_fun, active())
     values = _bounds("nl.fori_loop", lower, upper, step)
     is_register = VirtualRegister in (type(lower), type(upper)) or not releases.is_traced()
     if not is_register and values and not -(1 << 31) <= values[0] <= values[-1] < 1 << 31:
@@ -169,12 +173,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     active().scalars_made = outside
 
 
-def while_loop(init: VirtualRegister, body_fun: Callable[[Any], Any]) -> None:
+def while_loop(init: VirtualRegister, body_fun: Callable[[Any], object]) -> None:
     """Runs ``register = body_fun(register)`` on the device while the register is nonzero."""
     label = "nl.while_loop"
     _bounds(label, 0, 0, 1)
     _check_body(label, body_fun)
-    body = LoopBody(label, body_fun, cast(Session, active()))
+    body = LoopBody(label, body_fun, active())
     register: Any = init
     if not isinstance(register, VirtualRegister):
         raise NkiValidationError(label, "init", repr(init), "must be a VirtualRegister")
@@ -208,14 +212,14 @@ def program_id(axis: int = 0) -> int:
     return active().program
 
 
-def num_programs(axes: Any = 0) -> int:
+def num_programs(axes: object = 0) -> int:
     """Returns the number of programs of the launch grid along an axis, or a tuple of axes."""
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         _check_axis("nl.num_programs", "axes", axis)
     return active().programs
 
 
-def _check_axis(label: str, argument: str, axis: Any) -> None:
+def _check_axis(label: str, argument: str, axis: object) -> None:
     dimensions = max(active().program_dimensions, 1)
     last = dimensions - 1
     rule = f"must be an int from 0 to {last}, a dimension of the launch grid"

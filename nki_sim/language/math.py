@@ -13,40 +13,44 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, isa
-from nki_sim.arguments import axes as sorted_axes
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import isa
+from nki_sim.base import dtypes
+from nki_sim.base.arguments import Axes, integer, integers
+from nki_sim.base.arguments import axes as sorted_axes
+from nki_sim.base.dtypes import Dtype
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.operators import OPERATORS
 from nki_sim.errors import NkiValidationError
-from nki_sim.operators import OPERATORS
 from nki_sim.views.tensor import NkiTensor
 
-from .creation import copy, ndarray
+from .creation import Shape, copy, ndarray
 
 _ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds a float32 number to an integer
 _TWO_PI = 2 * math.pi
 
 
+Function = Callable[..., object]  # of nl, which instructions accept as op
+
+
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of nl usable as ``op``."""
     function.__nki_operator__ = OPERATORS[function.__name__]  # type: ignore[attr-defined]
     return function
 
 
-def _tile(x: Any, function: str, operand: str = "x") -> NkiTensor:
+def _tile(x: object, function: str, operand: str = "x") -> NkiTensor:
     if not isinstance(x, NkiTensor):
         raise NkiValidationError(f"nl.{function}", operand, repr(x), "must be a tile")
     return x
 
 
 def _promote(x: NkiTensor, y: NkiTensor) -> str:
-    """Returns the wider dtype, where floats take precedence over integers."""
+    # Floats take precedence over integers.
     pair = [x.dtype, y.dtype]
     floats = [d for d in pair if d in dtypes.FLOATS] or pair
     return builtins.max(floats, key=dtypes.itemsize)
 
 
-def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
+def _binary(function: Function, x: object, y: object, dtype: Dtype | None) -> NkiTensor:
     name = function.__name__
     operator = OPERATORS[name]
     if operator.unsupported:
@@ -67,7 +71,7 @@ def _binary(function: Any, x: Any, y: Any, dtype: Any) -> NkiTensor:
     if name == "power":
         rule = "both must be tiles: make a tile of a number by nl.full"
         raise NkiValidationError("nl.power", "(x, y)", f"({x!r}, {y!r})", rule)
-    tile, scalar = (x, y) if isinstance(x, NkiTensor) else (y, x)
+    tile, scalar = (x, y) if isinstance(x, NkiTensor) else (_tile(y, name), x)
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.tensor_scalar(out, tile, op0=function, operand0=scalar, reverse0=tile is y)
     return out
@@ -98,7 +102,7 @@ def _spread(x: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
 
 
 def _make_binary(name: str, summary: str) -> Callable[..., NkiTensor]:
-    def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    def function(x: object, y: object, dtype: Dtype | None = None) -> NkiTensor:
         return _binary(function, x, y, dtype)
 
     function.__name__ = function.__qualname__ = name
@@ -107,7 +111,7 @@ def _make_binary(name: str, summary: str) -> Callable[..., NkiTensor]:
 
 
 def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
-    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    def function(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
         return _activate(function, x, dtype)
 
     function.__name__ = function.__qualname__ = name
@@ -115,7 +119,7 @@ def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
     return _operator(function)
 
 
-def _activate(function: Any, x: Any, dtype: Any) -> NkiTensor:
+def _activate(function: Function, x: object, dtype: Dtype | None) -> NkiTensor:
     tile = _tile(x, function.__name__)
     out = ndarray(tile.shape, dtype or tile.dtype)
     isa.activation(out, function, tile)
@@ -174,7 +178,7 @@ square = _make_activation("square", "Computes x * x.")
 
 
 @_operator
-def invert(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def invert(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes the bitwise NOT, as XOR with all ones."""
     tile = _tile(x, "invert")
     out = ndarray(tile.shape, dtype or tile.dtype)
@@ -182,13 +186,13 @@ def invert(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return out
 
 
-def logical_not(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def logical_not(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes 1 - x of 0/1 values, as XOR with 1."""
     return logical_xor(x, 1, dtype)
 
 
 @_operator
-def rsqrt(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def rsqrt(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes ``1 / sqrt(x)`` precisely on GpSimdE; x must not be in PSUM."""
     tile = _tile(x, "rsqrt")
     out = ndarray(tile.shape, dtype or tile.dtype)
@@ -197,7 +201,7 @@ def rsqrt(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 
 
 @_operator
-def reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def reciprocal(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes ``1 / x`` on VectorE."""
     tile = _tile(x, "reciprocal")
     out = ndarray(tile.shape, dtype or tile.dtype)
@@ -205,12 +209,12 @@ def reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return out
 
 
-def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def negative(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes ``-x``."""
     return multiply(_tile(x, "negative"), -1.0, dtype)
 
 
-def _sine(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
+def _sine(x: NkiTensor, shift: float, dtype: Dtype | None) -> NkiTensor:
     """Computes sin(x + shift): subtracts the nearest multiple of 2 pi, then calls ScalarE."""
     turns = ndarray(x.shape, "float32")
     reduced = ndarray(x.shape, "float32")
@@ -226,17 +230,17 @@ def _sine(x: NkiTensor, shift: float, dtype: Any) -> NkiTensor:
 
 
 @_operator
-def sin(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def sin(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes the sine, with a reduction of the range before ScalarE's polynomial."""
     return _sine(_tile(x, "sin"), 0.0, dtype)
 
 
-def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def cos(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes the cosine, as sin(x + pi/2)."""
     return _sine(_tile(x, "cos"), math.pi / 2, dtype)
 
 
-def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def tan(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes the tangent, as sin/cos."""
     return multiply(sin(x, "float32"), reciprocal(cos(x, "float32")), dtype or x.dtype)
 
@@ -255,24 +259,26 @@ def _rounded(x: NkiTensor) -> tuple[NkiTensor, NkiTensor]:
     return tile, nearest
 
 
-def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def floor(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Returns the largest integer <= x."""
     tile, nearest = _rounded(_tile(x, "floor"))
     return subtract(nearest, greater(nearest, tile), dtype or x.dtype)
 
 
-def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def ceil(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Returns the smallest integer >= x."""
     tile, nearest = _rounded(_tile(x, "ceil"))
     return add(nearest, less(nearest, tile), dtype or x.dtype)
 
 
-def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def trunc(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Returns x without its fraction."""
     return multiply(floor(abs(_tile(x, "trunc"), "float32")), sign(x, "float32"), dtype or x.dtype)
 
 
-def _reduce(function: Any, name: str, x: Any, axis: Any, dtype: Any, keepdims: bool) -> NkiTensor:
+def _reduce(
+    function: Function, name: str, x: object, axis: Axes, dtype: Dtype | None, keepdims: bool
+) -> NkiTensor:
     tile = _tile(x, name)
     axes = sorted_axes(f"nl.{name}", axis, tile.ndim)
     shape = tuple([n for d, n in enumerate(tile.shape) if d not in axes])
@@ -285,32 +291,32 @@ def _reduce(function: Any, name: str, x: Any, axis: Any, dtype: Any, keepdims: b
     return out
 
 
-def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def sum(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the sum over the last free axes."""
     return _reduce(add, "sum", x, axis, dtype, keepdims)
 
 
-def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def max(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the maximum over the last free axes."""
     return _reduce(maximum, "max", x, axis, dtype, keepdims)
 
 
-def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def min(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the minimum over the last free axes."""
     return _reduce(minimum, "min", x, axis, dtype, keepdims)
 
 
-def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def prod(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the product over the last free axes."""
     return _reduce(multiply, "prod", x, axis, dtype, keepdims)
 
 
-def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
+def all(x: NkiTensor, axis: Axes, dtype: Dtype | None = None) -> NkiTensor:
     """Returns 1 where every element along the last free axes is nonzero, else 0."""
     return _reduce(logical_and, "all", x, axis, dtype, False)
 
 
-def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def mean(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the mean over the last free axes in float32."""
     x = _tile(x, "mean")
     total = _reduce(add, "mean", x, axis, "float32", keepdims)
@@ -318,7 +324,7 @@ def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> 
     return multiply(total, 1.0 / count, dtype or x.dtype)
 
 
-def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def var(x: NkiTensor, axis: Axes, dtype: Dtype | None = None, keepdims: bool = False) -> NkiTensor:
     """Computes the variance over all free axes, which have size 1 in the result."""
     tile = _tile(x, "var")
     axes = sorted_axes("nl.var", axis, tile.ndim)
@@ -337,7 +343,7 @@ def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> N
     return out
 
 
-def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
+def softmax(x: NkiTensor, axis: Axes = -1, dtype: Dtype | None = None) -> NkiTensor:
     """Computes exp(x - max) / sum over all free axes."""
     tile = _tile(x, "softmax")
     axes = sorted_axes("nl.softmax", axis, tile.ndim)
@@ -357,11 +363,11 @@ def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
 def rms_norm(
     x: NkiTensor,
     w: NkiTensor,
-    axis: Any,
+    axis: Axes,
     n: int,
     epsilon: float = 1e-06,
-    dtype: Any = None,
-    compute_dtype: Any = None,
+    dtype: Dtype | None = None,
+    compute_dtype: Dtype | None = None,
 ) -> NkiTensor:
     """Computes ``x / sqrt(sum(x * x) / n + epsilon) * w``, with the sum over the last free axes."""
     if not isinstance(n, (int, float)) or n <= 0:
@@ -375,7 +381,7 @@ def rms_norm(
     return multiply(out, w, dtype or x.dtype)
 
 
-def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def where(condition: NkiTensor, x: object, y: object, dtype: Dtype | None = None) -> NkiTensor:
     """Returns x where ``condition`` is nonzero, else y."""
     tile = _tile(condition, "where", "condition")
     source = x if isinstance(x, NkiTensor) else y if isinstance(y, NkiTensor) else tile
@@ -394,7 +400,7 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     return out
 
 
-def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def transpose(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Swaps the axes of a tile with 2 dimensions; the result is in PSUM."""
     tile = _tile(x, "transpose")
     if tile.ndim != 2:
@@ -426,7 +432,7 @@ def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
     return tile.expand_dim(integer("nl.expand_dims", "axis", axis) % (tile.ndim + 1))
 
 
-def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
+def broadcast_to(x: NkiTensor, shape: Shape, dtype: Dtype | None = None) -> NkiTensor:
     """Repeats ``x`` along dimensions of size 1; stream shuffles repeat a single partition."""
     tile = _tile(x, "broadcast_to")
     target = integers("nl.broadcast_to", "shape", shape)
@@ -454,7 +460,7 @@ def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
     return out
 
 
-def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
+def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Dtype | None = None) -> NkiTensor:
     """Replaces each element of ``x`` by zero with probability ``rate``.
 
     ``rate`` is a number or a (partitions, 1) tile.
@@ -470,7 +476,7 @@ def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
 
 
 def gather_flattened(
-    data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None
+    data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Dtype | None = None
 ) -> NkiTensor:
     """Gathers elements of each partition of ``data`` by their index in the flat free axes.
 
@@ -495,7 +501,9 @@ def random_seed(seed: NkiTensor) -> None:
     isa.set_rng_seed(_tile(seed, "random_seed", "seed"))
 
 
-def rand(shape: Any, dtype: Any, buffer: Any = MemoryRegion.sbuf, name: str = "") -> NkiTensor:
+def rand(
+    shape: Shape, dtype: Dtype, buffer: MemoryRegion | None = MemoryRegion.sbuf, name: str = ""
+) -> NkiTensor:
     """Returns a new tile of uniform random numbers in [0, 1). A chip gives other numbers.
 
     NeuronCore-v4 has an instruction for them. On other cores 24 random bits are scaled.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nki_sim import hardware
-from nki_sim.running import chip_of_launch
+from nki_sim.base.running import chip_of_launch
 from nki_sim.views.tensor import NKIObject
 
 

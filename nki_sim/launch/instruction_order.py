@@ -11,15 +11,16 @@ import heapq
 from typing import Any
 
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions.launch_state import LaunchState, Logged
 from nki_sim.rules.hazards import note_write, wait_for_overwritten, wait_for_reads, wait_for_writes
 
 
-def is_program_order_kept(session: Any) -> bool:
+def is_program_order_kept(session: LaunchState) -> bool:
     """Returns whether no edge makes an instruction wait for itself or for a later instruction."""
     return all(producer < consumer for consumer, producer in session.extra_edges)
 
 
-def kept_order(session: Any) -> list[int] | None:
+def kept_order(session: LaunchState) -> list[int] | None:
     """Returns instruction numbers in an order that satisfies all edges.
 
     Returns None if program order satisfies them, and needs ``session.log`` otherwise. Raises
@@ -27,8 +28,9 @@ def kept_order(session: Any) -> list[int] | None:
     """
     if is_program_order_kept(session):
         return None
-    followers: list[list[int]] = [[] for _ in session.log]
-    waits = [0] * len(session.log)
+    log = _log(session)
+    followers: list[list[int]] = [[] for _ in log]
+    waits = [0] * len(log)
     for consumer, producer in session.extra_edges + _data_edges(session):
         followers[producer].append(consumer)
         waits[consumer] += 1
@@ -46,9 +48,14 @@ def kept_order(session: Any) -> list[int] | None:
     return order
 
 
-def _circular(session: Any, waits: list[int]) -> NkiValidationError:
+def _log(session: LaunchState) -> list[Logged]:
+    assert session.log is not None
+    return session.log
+
+
+def _circular(session: LaunchState, waits: list[int]) -> NkiValidationError:
     edges = [(n, m) for n, m in session.extra_edges if waits[n] and waits[m] and n <= m]
-    names = [f"instruction {n} ({session.log[n][0].instruction})" for n in edges[0]]
+    names = [f"instruction {n} ({_log(session)[n][0].instruction})" for n in edges[0]]
     rule = (
         "the edges of depends_on and with_schedule form a cycle, among themselves or with the "
         "dependencies of data: remove an edge"
@@ -56,14 +63,14 @@ def _circular(session: Any, waits: list[int]) -> NkiValidationError:
     return NkiValidationError("schedule", "an edge", " after ".join(names), rule)
 
 
-def _data_edges(session: Any) -> list[tuple[int, int]]:
+def _data_edges(session: LaunchState) -> list[tuple[int, int]]:
     """Returns (consumer, producer) of every hazard, and of neighbours in a no_reorder block."""
     for storage in session.storages:
         storage.writes, storage.reads = {}, {}
     edges = []
     last_of_block: dict[int, int] = {}
-    for n, (_, writes, reads, block) in enumerate(session.log):
-        found: list[int] = []
+    for n, (_, writes, reads, block) in enumerate(_log(session)):
+        found: list[Any] = []
         for t in reads:
             wait_for_writes(found, t, n, whole=False)
             t.storage.reads[id(t), n] = t, n, ""

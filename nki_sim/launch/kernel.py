@@ -7,29 +7,35 @@ import functools
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
 
-from nki_sim import dtypes, hardware, releases
-from nki_sim.compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
-from nki_sim.enums import MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes, releases
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.base.removed_api import removed_argument
+from nki_sim.base.running import is_running, running
 from nki_sim.errors import Break, NkiValidationError
+from nki_sim.instructions.launch_state import active
+from nki_sim.isa.cores import PROGRAMS
 from nki_sim.language.grids import NkiGrid
-from nki_sim.removed_api import removed_argument
+from nki_sim.launch.compiler import NO_CONFIG, CompileConfig, Config, SpecializationConfig
 from nki_sim.rules import lost_outputs
-from nki_sim.running import active, is_running, running
 from nki_sim.typing import check_annotations
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
-from .launch_arguments import Argument, check_call, name_of, naming_arguments
-from .pair import PROGRAMS, Pair
+from .launch_arguments import Args, Argument, Kwargs, check_call, name_of, naming_arguments
+from .pair import Pair
 from .recorded import recording
 from .session import Session
 from .tracebacks import ending_in_kernel
+
+Bound = tuple[NkiTensor, Array, Any]  # an argument, its data, and what the caller passed
 
 _begun = 0  # launches and dry runs of this process
 
@@ -41,11 +47,7 @@ _IGNORED_SETTINGS = {"mode", "debug_kernel", "show_compiler_tb", "experimental_f
 class Kernel:
     """A function decorated with ``nki.jit``. A call runs it in the simulator."""
 
-    def __init__(
-        self,
-        func: Callable[..., Any],
-        config: Config = NO_CONFIG,
-    ) -> None:
+    def __init__(self, func: Callable[..., object], config: Config = NO_CONFIG) -> None:
         self.func = func
         self.config = config
         self.grid: tuple[int, ...] = ()
@@ -54,13 +56,12 @@ class Kernel:
         self.release: str | None = None  # None: the current release
         functools.update_wrapper(self, func)
 
-    def _but(self, **changes: Any) -> Kernel:
-        """Returns the same kernel with other attributes."""
+    def _but(self, **changes: object) -> Kernel:
         kernel = copy.copy(self)
         kernel.__dict__.update(changes)
         return kernel
 
-    def __getitem__(self, grid: Any) -> Kernel:
+    def __getitem__(self, grid: object) -> Kernel:
         """Returns the kernel for so many NeuronCores: ``kernel[2](...)`` runs on two.
 
         The chip must support LNC=2. Deprecated since NKI 0.7, in which NEURON_LOGICAL_NC_CONFIG
@@ -92,11 +93,11 @@ class Kernel:
         """Returns the kernel under a release of NKI; raises ValueError for an unknown release."""
         return self._but(release=releases.checked(release))
 
-    def with_schedule(self, edges: Any) -> Kernel:
+    def with_schedule(self, edges: object) -> Kernel:
         """Returns the kernel with extra edges ``(consumer, producer or list of producers)``."""
         return self._but(schedule=self.schedule + _named_edges(edges))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Launches the kernel. A call from a running kernel adds instructions to that kernel."""
         given = (*args, *kwargs.values())
         if is_running() and not any(isinstance(v, np.ndarray) or _is_torch(v) for v in given):
@@ -118,7 +119,7 @@ def launches_begun() -> int:
     return _begun
 
 
-def count_launch(kernel: Any) -> None:
+def count_launch(kernel: object) -> None:
     """Counts a launch that begins; raises RuntimeError in a running kernel.
 
     Each launch on two cores has a thread, so that Python's limit would not end a recursion.
@@ -155,7 +156,7 @@ def programs(kernel: Kernel) -> int:
 
 
 def _degree() -> int:
-    """Returns the cores of a launch without a bracket: the variable's in NKI 0.7, or one."""
+    # A launch without a bracket has the variable's cores in NKI 0.7.
     if releases.is_traced() and os.environ.get(hardware.LNC_VARIABLE):
         return hardware.degree()
     return 1
@@ -166,7 +167,7 @@ def dimensions(kernel: Kernel) -> int:
     return len(kernel.grid) or int(_degree() > 1)
 
 
-def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _named_edges(edges: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Returns the edges of ``with_schedule`` in one form: (consumer, producers)."""
     named: list[tuple[str, tuple[str, ...]]] = []
     for edge in edges if hasattr(edges, "__iter__") else (edges,):
@@ -181,7 +182,7 @@ def _named_edges(edges: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple(named)
 
 
-def _grid_sizes(grid: Any) -> tuple[int, ...]:
+def _grid_sizes(grid: object) -> tuple[int, ...]:
     sizes = grid if isinstance(grid, tuple) else (grid,)
     counts = [n for n in sizes if isinstance(n, (int, np.integer)) and not isinstance(n, bool)]
     if not sizes or len(counts) < len(sizes) or min(counts) < 1:
@@ -193,11 +194,11 @@ def _grid_sizes(grid: Any) -> tuple[int, ...]:
 
 
 def jit(
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., object] | None = None,
     *,
     compile_config: CompileConfig | None = None,
     specialization_config: SpecializationConfig | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     """Makes a kernel of a function. Use it as a decorator, ``@nki.jit`` or ``@nki.jit(...)``.
 
@@ -230,9 +231,17 @@ def jit(
     return Kernel(fn, config)
 
 
-def run_pair(
-    kernel: Any, pair: Pair, args: tuple[Any, ...], kwargs: dict[str, Any]
+def run_single(
+    kernel: Kernel, session: Session, args: Args, kwargs: Kwargs
 ) -> tuple[Any, dict[str, int]]:
+    """Returns the result of a launch on one core, as the kernel's tensors, and peaks."""
+    with naming_arguments(kernel.func, args, kwargs):
+        result = kernel.func(*args, **kwargs)
+    check_result(result)
+    return result, session.finish(tensors_of(result))
+
+
+def run_pair(kernel: Kernel, pair: Pair, args: Args, kwargs: Kwargs) -> tuple[Any, dict[str, int]]:
     """Returns the result of a launch on two cores, as the first program's tensors, and peaks."""
     with naming_arguments(kernel.func, args, kwargs):
         results = pair.run(args, kwargs)
@@ -248,7 +257,11 @@ def run_pair(
 
 
 def check_sequences(
-    session: Session, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_tensor: Any
+    session: Session,
+    kernel: Kernel,
+    args: Args,
+    kwargs: Kwargs,
+    is_tensor: Callable[[object], bool],
 ) -> None:
     """Checks the rule on tensors in tuples. A launch refuses lists elsewhere."""
     given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
@@ -259,7 +272,7 @@ def check_sequences(
             session.broke("kernel", broken)
 
 
-def _holds(value: Any, is_tensor: Any) -> bool:
+def _holds(value: object, is_tensor: Callable[[object], bool]) -> bool:
     if is_tensor(value):
         return True
     return isinstance(value, tuple) and any(_holds(item, is_tensor) for item in value)
@@ -280,7 +293,7 @@ def argument_tensor(
     return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
 
 
-def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _launch(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
     if programs(kernel) > 1:
         return _launch_pair(kernel, args, kwargs)
     timelines = recording()
@@ -289,14 +302,11 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     session.program_dimensions, session.config = dimensions(kernel), kernel.config
     check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
-    bound: list[tuple[NkiTensor, Any, Any]] = []
+    bound: list[Bound] = []
     with running(session):
         check_sequences(session, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
         given, named = _to_kernels(kernel, args, kwargs, session, bound)
-        with naming_arguments(kernel.func, given, named):
-            result = kernel.func(*given, **named)
-        check_result(result)
-        peaks = session.finish(tensors_of(result))
+        result, peaks = run_single(kernel, session, given, named)
         lost_outputs.check([session], result)
         name_edges(kernel, session)
         session.order = kept_order(session)
@@ -309,13 +319,13 @@ def _launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
-def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _launch_pair(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
     timelines = recording()
     pair = Pair(kernel, dimensions(kernel), dry=False, notes=bool(timelines))
     first = pair.sessions[0]
     check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
-    bound: list[tuple[NkiTensor, Any, Any]] = []
+    bound: list[Bound] = []
     with running(first):
         check_sequences(first, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
         given, named = _to_kernels(kernel, args, kwargs, first, bound)
@@ -328,7 +338,7 @@ def _launch_pair(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
-def name_edges(kernel: Any, session: Session) -> None:
+def name_edges(kernel: Kernel, session: Session) -> None:
     for consumer, producers in kernel.schedule:
         for name in (consumer, *producers):
             if name not in session.names:
@@ -339,26 +349,21 @@ def name_edges(kernel: Any, session: Session) -> None:
             session.extra_edges.append((session.names[consumer], session.names[producer]))
 
 
-def _is_torch(value: Any) -> bool:
+def _is_torch(value: object) -> TypeGuard[Any]:
     if isinstance(value, np.ndarray) or not hasattr(value, "detach"):
         return False
     return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
 
 
 def _to_kernels(
-    kernel: Kernel,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    session: Session,
-    bound: list[Any],
+    kernel: Kernel, args: Args, kwargs: Kwargs, session: Session, bound: list[Bound]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns all arguments of a launch as the kernel receives them."""
     func = kernel.func
     given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])
     return given, {k: _to_kernel(v, Argument(func, k), session, bound) for k, v in kwargs.items()}
 
 
-def _to_kernel(value: Any, argument: Argument, session: Session, bound: list[Any]) -> Any:
+def _to_kernel(value: object, argument: Argument, session: Session, bound: list[Bound]) -> Any:
     if isinstance(value, list):
         raise TypeError(
             f"{argument} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple, "
@@ -368,13 +373,13 @@ def _to_kernel(value: Any, argument: Argument, session: Session, bound: list[Any
         items = enumerate(value)
         return tuple([_to_kernel(v, argument.at(i), session, bound) for i, v in items])
     original = value
-    if _is_torch(value):
+    if _is_torch(original):
         try:
-            value = _torch_to_numpy(value)
+            value = _torch_to_numpy(original)
         except (RuntimeError, TypeError) as error:  # of meta, sparse and quantized tensors
             raise TypeError(
-                f"{argument} is a {type(value).__name__} of {value.dtype} on device "
-                f"{value.device}, allowed are dense tensors that torch can convert to NumPy "
+                f"{argument} is a {type(original).__name__} of {original.dtype} on device "
+                f"{original.device}, allowed are dense tensors that torch can convert to NumPy "
                 f"arrays: {error}"
             ) from None
     if not isinstance(value, np.ndarray):
@@ -413,7 +418,7 @@ def _torch_to_numpy(value: Any) -> Any:
     return value.numpy()
 
 
-def _numpy_to_torch(array: Any) -> Any:
+def _numpy_to_torch(array: Array) -> Any:
     import torch
 
     name = array.dtype.name
@@ -422,7 +427,7 @@ def _numpy_to_torch(array: Any) -> Any:
     return torch.from_numpy(array)
 
 
-def _write_back(array: Any, original: Any) -> None:
+def _write_back(array: Array, original: Any) -> None:
     """Copies the kernel's writes into the caller's array, if the kernel ran on a copy of it."""
     if _is_torch(original):
         import torch
@@ -437,7 +442,7 @@ def _write_back(array: Any, original: Any) -> None:
 _NO_RESULTS = (RunTimeValue, NkiGrid)
 
 
-def check_result(result: Any) -> None:
+def check_result(result: object) -> None:
     """Raises TypeError for results that a launch cannot return to its caller."""
     if isinstance(result, _NO_RESULTS):
         is_grid = isinstance(result, NkiGrid)
@@ -448,7 +453,7 @@ def check_result(result: Any) -> None:
             check_result(item)
 
 
-def tensors_of(result: Any) -> list[NkiTensor]:
+def tensors_of(result: object) -> list[NkiTensor]:
     if isinstance(result, NkiTensor):
         return [result]
     if isinstance(result, (tuple, list)):
@@ -458,7 +463,7 @@ def tensors_of(result: Any) -> list[NkiTensor]:
     return []
 
 
-def _to_caller(result: Any, uses_torch: bool) -> Any:
+def _to_caller(result: object, uses_torch: bool) -> Any:
     if isinstance(result, NkiTensor):
         array = result.array().copy()
         return _numpy_to_torch(array) if uses_torch else array

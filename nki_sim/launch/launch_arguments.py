@@ -14,6 +14,9 @@ from typing import Any
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.views.tensor import NkiTensor
 
+Args = tuple[object, ...]  # of a launch
+Kwargs = dict[str, object]
+
 _PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
 
 
@@ -22,7 +25,7 @@ class Argument:
 
     __slots__ = ("func", "place", "item")
 
-    def __init__(self, func: Callable[..., Any], place: int | str, item: str = "") -> None:
+    def __init__(self, func: Callable[..., object], place: int | str, item: str = "") -> None:
         self.func = func
         self.place = place  # a position, or the name in the call
         self.item = item  # the index inside of a tuple, such as "[1]"
@@ -40,7 +43,7 @@ class Argument:
         return Argument(self.func, self.place, f"{self.item}[{index}]")
 
 
-def _parameter(func: Callable[..., Any], place: int | str) -> str:
+def _parameter(func: Callable[..., object], place: int | str) -> str:
     """Returns the name of the parameter that a position or a keyword of a call sets."""
     signature = _signature(func)
     if isinstance(place, str) or signature is None:
@@ -55,7 +58,7 @@ def _parameter(func: Callable[..., Any], place: int | str) -> str:
     return names[place]
 
 
-def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_call(func: Callable[..., object], args: Args, kwargs: Kwargs) -> None:
     """Raises TypeError for unknown and missing arguments, and for generators and coroutines."""
     function = inspect.unwrap(func)
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
@@ -75,9 +78,7 @@ def check_call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 @contextmanager
-def naming_arguments(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[None]:
+def naming_arguments(func: Callable[..., object], args: Args, kwargs: Kwargs) -> Iterator[None]:
     """Names the argument in an error about a value that should have been a tensor.
 
     Such an error is about an attribute that only a tensor has, or about an instruction's operand.
@@ -110,7 +111,7 @@ def naming_arguments(
 
 
 def _named(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: AttributeError
+    func: Callable[..., object], args: Args, kwargs: Kwargs, error: AttributeError
 ) -> str | None:
     """Returns the name of the argument that lacks the attribute, if a tensor has it, or None."""
     is_other = (
@@ -120,21 +121,18 @@ def _named(
     return next((name for name, value in bound.items() if value is error.obj), None)
 
 
-def _bound(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
-    """Returns the arguments of a call by the names of the parameters."""
+def _bound(func: Callable[..., object], args: Args, kwargs: Kwargs) -> dict[str, Any]:
     signature = _signature(func)
     return {} if signature is None else dict(signature.bind(*args, **kwargs).arguments)
 
 
-def _signature(func: Callable[..., Any]) -> inspect.Signature | None:
+def _signature(func: Callable[..., object]) -> inspect.Signature | None:
     try:
         return inspect.signature(func, follow_wrapped=False)
     except (TypeError, ValueError):  # for functions that are not written in Python
         return None
 
 
-def name_of(func: Callable[..., Any]) -> str:
+def name_of(func: object) -> str:
     """Returns how messages name a kernel."""
     return getattr(func, "__name__", repr(func))

@@ -14,36 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import running
 from nki_sim.errors import NkiValidationError
+from nki_sim.instructions import indirect
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
+from nki_sim.instructions.launch_state import Operands
+from nki_sim.isa.cores import PROGRAMS, Sendrecv
 from nki_sim.rules.core_hazards import Access, check_hazards
-from nki_sim.running import running
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from . import indirect
-from .session import Operands, Session
-from .turns import Turns
+from .alternation import Alternation
+from .launch_arguments import Args, Kwargs
+from .session import Session
 
-PROGRAMS = 2
 _SHARED = MemoryRegion.shared_hbm
 _SAME_LOOPS = (
     "both programs must run the same loops on the device with the same numbers of iterations "
     "(NCC_IXGM002; nki/get-started/about/lnc.rst)"
 )
-
-
-@dataclass(frozen=True)
-class Sendrecv:
-    """The arguments of sendrecv on which the two programs must agree."""
-
-    pipe_id: int
-    send_to_rank: int
-    recv_from_rank: int
-    dma_engine: str
 
 
 @dataclass
@@ -77,7 +70,7 @@ class CoreSession(Session):
         if storage.buffer is not _SHARED or self.pair.share(self, storage):
             super()._back(storage, np_type)
 
-    def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
+    def hold_constant(self, tensor: NkiTensor, array: Array) -> None:
         """Fills a tensor; raises NkiValidationError if the other program has other values."""
         others = self.pair.tensors[self.shared[tensor.storage]][1 - self.program]
         if others is not None and not self.dry:
@@ -117,15 +110,15 @@ class CoreSession(Session):
     def _note_access(self, n: int, issue: Issue, t: NkiTensor, is_write: bool) -> None:
         found = self.accesses.setdefault(self.shared[t.storage], [])
         loop = None if self.device_loop is None else self.device_loop.outermost
-        turn = (-1, 0) if loop is None else (loop.first, loop.trips)
+        iteration = (-1, 0) if loop is None else (loop.first, loop.trips)
         if t._dynamic is None:
             # Two iterations of a loop stand for any two iterations.
             if loop is None or self.device_loop.run <= 2:
                 written = _digest(t) if is_write and loop is None and not self.dry else None
-                found.append(Access(n, issue.instruction, t, is_write, turn, written))
+                found.append(Access(n, issue.instruction, t, is_write, iteration, written))
         elif not self.dry:  # a dry run has no indices
             for view in indirect.places(t, issue):
-                found.append(Access(n, issue.instruction, view, is_write, turn))
+                found.append(Access(n, issue.instruction, view, is_write, iteration))
 
     def tell_unwritten(self, instruction: str, storage: Storage, value: str, rule: str) -> None:
         """Warns of a shared tensor only at the end, after the check of hazards that explain it."""
@@ -141,7 +134,6 @@ class CoreSession(Session):
 
 
 def _digest(t: NkiTensor) -> bytes:
-    """Returns a digest of the bytes of a view."""
     return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
 
 
@@ -160,7 +152,7 @@ class Pair:
         self.meetings: list[tuple[int, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}
         self._open: list[_Arrival | None] = []
-        self._turns = Turns()
+        self._alternation = Alternation()
         self.func = kernel.func
         self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
         for session in self.sessions:
@@ -168,14 +160,14 @@ class Pair:
             session.notes = [] if notes else None
         self.sessions[1].waived = self.sessions[0].waived
 
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def run(self, args: Args, kwargs: Kwargs) -> list[Any]:
         """Runs both programs, and returns their results. ``args`` are tensors of the first one."""
         others = self._twin(args), self._twin(kwargs)
-        return self._turns.run(
+        return self._alternation.run(
             (lambda: self._program(0, args, kwargs), lambda: self._program(1, *others))
         )
 
-    def check(self, results: list[Any]) -> None:
+    def check(self, results: list[object]) -> None:
         """Checks the rules that concern both programs."""
         self._check_loops()
         self._check_allocations()
@@ -187,7 +179,7 @@ class Pair:
             for found in session.unwritten:
                 session.tell_unwritten(*found)
 
-    def _program(self, number: int, args: Any, kwargs: Any) -> Any:
+    def _program(self, number: int, args: Args, kwargs: Kwargs) -> Any:
         with running(self.sessions[number]):
             return self.func(*args, **kwargs)
 
@@ -264,7 +256,6 @@ class Pair:
                     raise _not_shared(value)
 
     def _share_marks(self) -> None:
-        """Copies the marks of what either program has written to both sessions."""
         for a, b in self.tensors:
             if a is not None and b is not None and a.written is not b.written:
                 a.written = b.written = shadow.union(a.written, b.written)
@@ -283,14 +274,14 @@ class Pair:
             meeting, self._open = self._open, []
             meeting[program] = arrival
             self._check_meeting(meeting)
-            numbers = tuple([a.number for a in meeting if a])
-            if numbers not in self.meetings:  # not noted in an earlier iteration of a loop
-                self.meetings.append(numbers)  # type: ignore[arg-type]
+            first, second = [a.number for a in meeting if a]
+            if (first, second) not in self.meetings:  # not noted in an earlier iteration of a loop
+                self.meetings.append((first, second))
             self._share_marks()
         else:
             meeting = self._open = [None, None]
             meeting[program] = arrival
-            self._turns.wait(program)
+            self._alternation.wait(program)
         if meeting[1 - program] is None:
             self._check_loops(is_over=False)
             rule = (
@@ -375,7 +366,7 @@ def _disagreement(a: _Arrival, b: _Arrival) -> tuple[Any, Any, str] | None:
     return None
 
 
-def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None:
+def _check_results(sessions: list[CoreSession], first: object, second: object) -> None:
     """Checks that both programs return the same tensors in the same structure."""
     if not _is_same(sessions, first, second):
         value = f"{_text(first)} in program 0, {_text(second)} in program 1"
@@ -383,21 +374,21 @@ def _check_results(sessions: list[CoreSession], first: Any, second: Any) -> None
         raise NkiValidationError("return", "the result", value, rule)
 
 
-def _is_same(sessions: list[CoreSession], a: Any, b: Any) -> bool:
+def _is_same(sessions: list[CoreSession], a: object, b: object) -> bool:
     if isinstance(a, NkiTensor) and isinstance(b, NkiTensor):
         numbers = sessions[0].shared.get(a.storage), sessions[1].shared.get(b.storage)
         views = [(t.shape, t.strides, t.offset, t.dtype, t.buffer) for t in (a, b)]
         return numbers[0] == numbers[1] and views[0] == views[1]
     if type(a) is not type(b):
         return False
-    if isinstance(a, dict):
+    if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all([_is_same(sessions, a[k], b[k]) for k in a])
-    if isinstance(a, (tuple, list)):
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(map(_is_same, [sessions] * len(a), a, b))
     return True
 
 
-def _text(result: Any) -> str:
+def _text(result: object) -> str:
     if isinstance(result, NkiTensor):
         return f"{result.shape} of {result.storage.describe()}"
     if isinstance(result, (tuple, list)):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from nki_sim.running import strict
-from nki_sim.timeline.timeline import Timeline
+from nki_sim.base.running import strict
+from nki_sim.report.timeline import Timeline
 
 _timelines: ContextVar[tuple[Timeline, ...]] = ContextVar("nki_timelines", default=())
 _is_scheduled: ContextVar[bool] = ContextVar("nki_is_scheduled", default=False)

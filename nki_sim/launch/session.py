@@ -7,16 +7,18 @@ memory was written. If a timeline is recorded, it also notes what the instructio
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, hardware
-from nki_sim.compiler import NO_CONFIG
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import is_strict
 from nki_sim.errors import KernelWarning, NkiSimulationWarning, NkiValidationError, SourceLine
 from nki_sim.hardware import MOVING_ALIGNMENT, NeuronCore
+from nki_sim.instructions import indirect
 from nki_sim.instructions.instruction_notes import (
     Note,
     note_of,
@@ -26,22 +28,19 @@ from nki_sim.instructions.instruction_notes import (
 )
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import shared_cache
+from nki_sim.instructions.launch_state import Logged, Operands, Traced
+from nki_sim.launch.compiler import NO_CONFIG
 from nki_sim.rules import accumulation, device_rules, host_memory, register_lives, unwritten
 from nki_sim.rules.accesses import region
 from nki_sim.rules.full_memory import full_memory
-from nki_sim.rules.hazards import note_accesses
-from nki_sim.running import is_strict
-from nki_sim.timeline.waits import NO_REORDER
+from nki_sim.rules.hazards import NO_REORDER, note_accesses
 from nki_sim.views import shadow
 from nki_sim.views.register import Life
 from nki_sim.views.scalar import check_int64
+from nki_sim.views.shadow import Marks
 from nki_sim.views.tensor import NkiTensor, Storage
 
-from . import indirect
 from .launch_arguments import name_of
-
-Operands = Sequence[NkiTensor]
-Logged = tuple[Issue, Operands, Operands, int]  # writes, reads, no_reorder block
 
 _NOTHING: dict[Any, Any] = {}  # accesses of tensors whose launch is over
 _ENDED = object()  # the scope of tensors whose launch is over
@@ -55,7 +54,7 @@ class Session:
         self.dry = dry
         self.kernel = kernel  # the function
         self.waived: set[str] = set()  # waived rules that the kernel broke
-        self.trace: list[tuple[Issue, list[int], str]] | None = [] if record or dry else None
+        self.trace: list[Traced] | None = [] if record or dry else None
         self.notes: list[Note] | None = None  # one for each entry of the trace, if wanted
         # The waits of an instruction that are not for data: (index of the first one, kind).
         self.wait_kinds: dict[int, list[tuple[int, str]]] = {}
@@ -131,7 +130,7 @@ class Session:
             if storage.buffer not in ON_CHIP:  # two programs may share it
                 storage.fill()
 
-    def hold_constant(self, tensor: NkiTensor, array: Any) -> None:
+    def hold_constant(self, tensor: NkiTensor, array: Array) -> None:
         """Fills a tensor before the kernel starts."""
         self.constants.add(tensor.storage)
         if not self.dry:
@@ -334,7 +333,7 @@ class Session:
             self.broke("kernel", broken)
 
     def warn(
-        self, instruction: str, operand: str, value: Any, rule: str, number: int | None = None
+        self, instruction: str, operand: str, value: object, rule: str, number: int | None = None
     ) -> None:
         """Warns, or raises NkiValidationError in strict mode; ``number`` as in `broke`."""
         error = NkiValidationError(instruction, operand, value, rule)
@@ -350,11 +349,10 @@ class Session:
         self._tell(str(error))
 
     def _line_of(self, number: int | None) -> SourceLine | None:
-        """Returns the kernel's line of an instruction, or None if no line was noted."""
         return None if number is None else noted_line(self.notes, number)
 
     def _tell(self, text: str) -> None:
-        """Warns at the line of the kernel, or of its caller when the kernel has ended."""
+        # At the line of the kernel, or of its caller when the kernel has ended.
         warn_at_user(text, NkiSimulationWarning)
 
     def _note_warning(
@@ -380,9 +378,9 @@ class Session:
             if written.all():
                 storage.written = True
         elif issue.checks_reads:
-            self.warn_unwritten(issue, storage, unwritten.part_of(t, marks))
+            self.warn_unwritten(issue, storage, shadow.unwritten(t, marks))
 
-    def warn_unwritten(self, issue: Issue, storage: Storage, lost: Any) -> None:
+    def warn_unwritten(self, issue: Issue, storage: Storage, lost: Marks) -> None:
         """Warns of an operand that holds leftovers of earlier kernels (nki_simulator.rst).
 
         ``lost`` marks what is read and was not written. A line is warned of once for tiles of the
@@ -415,8 +413,12 @@ class Session:
             self.note_waits(n, waits, NO_REORDER)
             waits.extend(self.order_barrier)
             self.order_barrier = [n]
+        self.recorded().append((issue, waits, name))
+
+    def recorded(self) -> list[Traced]:
+        """Returns the trace of a launch that is recorded."""
         assert self.trace is not None
-        self.trace.append((issue, waits, name))
+        return self.trace
 
     def note_waits(self, n: int, waits: list[int], kind: str) -> None:
         """Gives a kind to what is appended to the waits of instruction ``n`` from now on."""

@@ -11,29 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, releases
-from nki_sim.arguments import integers
+from nki_sim.base import dtypes, releases
+from nki_sim.base.arguments import integers
+from nki_sim.base.installed_nki import COPIES, SIMULATOR_VARIABLE
+from nki_sim.base.running import running
 from nki_sim.errors import NkiValidationError
-from nki_sim.installed_nki import COPIES, SIMULATOR_VARIABLE
 from nki_sim.instructions.instruction_notes import are_wanted
+from nki_sim.report.timeline import Timeline
 from nki_sim.rules import lost_outputs
-from nki_sim.running import running
-from nki_sim.timeline.timeline import Timeline
 
 from .instruction_order import is_program_order_kept, kept_order
 from .kernel import (
     Kernel,
     argument_tensor,
-    check_result,
     check_sequences,
     count_launch,
     dimensions,
     name_edges,
     programs,
     run_pair,
-    tensors_of,
+    run_single,
 )
-from .launch_arguments import Argument, check_call, naming_arguments
+from .launch_arguments import Args, Argument, Kwargs, check_call
 from .pair import Pair
 from .session import Session
 from .tracebacks import ending_in_kernel
@@ -42,7 +41,7 @@ from .tracebacks import ending_in_kernel
 _NO_KERNEL = (type(None), int, float, str, bytes, tuple, list, dict, type, ModuleType, np.generic)
 
 
-def simulate(kernel: Any, release: str | None = None) -> Kernel:
+def simulate(kernel: object, release: str | None = None) -> Kernel:
     """Returns a callable that runs ``kernel`` on NumPy arrays or torch tensors on the CPU.
 
     The callable returns torch tensors if an argument is one, and NumPy arrays otherwise. Arguments
@@ -63,7 +62,7 @@ def simulate(kernel: Any, release: str | None = None) -> Kernel:
     return found if release is None else found.with_release(release)
 
 
-def _simulated(kernel: Any) -> Kernel:
+def _simulated(kernel: object) -> Kernel:
     if isinstance(kernel, Kernel):
         return kernel
     if inspect.isfunction(kernel):
@@ -79,7 +78,7 @@ def _simulated(kernel: Any) -> Kernel:
     )
 
 
-def dry_run(kernel: Any, *specs: Any, **kwargs: Any) -> Timeline:
+def dry_run(kernel: object, *specs: object, **kwargs: object) -> Timeline:
     """Returns the timeline of a kernel, without data and without results.
 
     The timeline equals that of a real run. Its events have source lines and operands only inside
@@ -124,9 +123,7 @@ def _no_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _dry(
-    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], logs: bool = False
-) -> Timeline:
+def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Timeline:
     if programs(kernel) > 1:
         return _dry_pair(kernel, specs, kwargs)
     session = Session(dry=True, kernel=kernel.func)
@@ -137,10 +134,7 @@ def _dry(
     with running(session):
         check_sequences(session, kernel, specs, {}, _is_spec)
         given, named = _from_specs(kernel, specs, kwargs, session)
-        with naming_arguments(kernel.func, given, named):
-            result = kernel.func(*given, **named)
-        check_result(result)
-        peaks = session.finish(tensors_of(result))
+        result, peaks = run_single(kernel, session, given, named)
         name_edges(kernel, session)
         needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
             session, result
@@ -155,7 +149,7 @@ def _dry(
     return timeline
 
 
-def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Timeline:
+def _dry_pair(kernel: Kernel, specs: Args, kwargs: Kwargs) -> Timeline:
     pair = Pair(kernel, dimensions(kernel), dry=True, notes=are_wanted())
     first = pair.sessions[0]
     with running(first):
@@ -168,7 +162,7 @@ def _dry_pair(kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ti
     return timeline
 
 
-def _as_spec(spec: Any) -> tuple[Any, Any] | None:
+def _as_spec(spec: object) -> tuple[Any, Any] | None:
     """Returns shape and dtype of a tensor's stand-in in a dry run, or None for other values."""
     if hasattr(spec, "shape") and hasattr(spec, "dtype"):
         return spec.shape, spec.dtype
@@ -177,20 +171,19 @@ def _as_spec(spec: Any) -> tuple[Any, Any] | None:
     return spec if isinstance(spec[0], (tuple, list)) else None
 
 
-def _is_spec(item: Any) -> bool:
+def _is_spec(item: object) -> bool:
     return _as_spec(item) is not None
 
 
 def _from_specs(
-    kernel: Any, specs: tuple[Any, ...], kwargs: dict[str, Any], session: Session
+    kernel: Kernel, specs: Args, kwargs: Kwargs, session: Session
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns all arguments of a dry run as the kernel receives them."""
     func = kernel.func
     given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
     return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}
 
 
-def _from_spec(spec: Any, argument: Argument, session: Session) -> Any:
+def _from_spec(spec: object, argument: Argument, session: Session) -> Any:
     found = _as_spec(spec)
     if found is None:
         if not isinstance(spec, tuple):

@@ -10,21 +10,20 @@ import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
 from nki_sim import isa, language
+from nki_sim.base.removed_api import explain_call
 from nki_sim.errors import shown
-from nki_sim.instructions import issue
+from nki_sim.instructions import instruction
 from nki_sim.instructions.instruction_notes import is_simulators
-from nki_sim.removed_api import explain_call
 
 from .launch_arguments import name_of
 
-_CALLS = issue.__file__  # where the arguments of instructions are bound
+_CALLS = instruction.__file__  # where the arguments of instructions are bound
 
 
 @contextmanager
-def ending_in_kernel(kernel: Any) -> Iterator[None]:
+def ending_in_kernel(kernel: object) -> Iterator[None]:
     """Removes the simulator's frames from the end of tracebacks of errors raised on purpose.
 
     If Python refuses a call of a function of NKI, the arguments of this function are added to the

@@ -13,7 +13,7 @@ The lint does not check what source code cannot show, such as types and shapes o
 from types import FunctionType
 from typing import Any
 
-from nki_sim import releases
+from nki_sim.base import releases
 
 from .checker import Checker
 from .rules import CONTESTED, DEPRECATED, RULES, WARNINGS
@@ -23,7 +23,7 @@ from .violation import Violation
 __all__ = ["CONTESTED", "DEPRECATED", "RULES", "WARNINGS", "Violation", "lint"]
 
 
-def lint(kernel: Any, contested: bool = False, release: str | None = None) -> list[Violation]:
+def lint(kernel: object, contested: bool = False, release: str | None = None) -> list[Violation]:
     """Checks a kernel and every function that it uses.
 
     Args:
@@ -32,7 +32,7 @@ def lint(kernel: Any, contested: bool = False, release: str | None = None) -> li
         contested: Whether to report constructs that some sources call broken and others use, too;
             see `CONTESTED`.
         release: The release of NKI, "0.7" or "0.6". The default is the value of
-            TRNFFT_NKI_RELEASE, or "0.7" if that variable is not set.
+            NKI_SIM_RELEASE, or "0.7" if that variable is not set.
 
     Returns:
         The violations of the kernel, followed by those of its helpers in the order in which the

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from types import ModuleType
 
-from nki_sim.removed_api import SHORT, is_new, public_names, removed_name, signature, unknown
+from nki_sim.base.removed_api import SHORT, is_new, public_names, removed_name, signature, unknown
 
 from .names import SIMULATOR
 

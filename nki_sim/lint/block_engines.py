@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 
 from .names import Names
 

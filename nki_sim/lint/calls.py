@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterator
 from enum import Enum
 from types import ModuleType
-from typing import Any
 
 from .names import Names, is_nki_class, is_user_module
 from .source import unwrap
@@ -51,7 +50,7 @@ def _omitted(node: ast.Call, signature: inspect.Signature) -> list[str]:
     return [p.name for p in rest if p.default is not p.empty and p.name not in given]
 
 
-def _method(function: ast.Attribute, owner: Any, lists: set[str]) -> Iterator[tuple[str, str]]:
+def _method(function: ast.Attribute, owner: object, lists: set[str]) -> Iterator[tuple[str, str]]:
     name, text = function.attr, ast.unparse(function)
     is_literal = isinstance(function.value, ast.Constant | ast.JoinedStr | ast.Tuple)
     is_list = isinstance(function.value, ast.Name) and function.value.id in lists

@@ -11,9 +11,9 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
-from nki_sim import releases
-from nki_sim.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
-from nki_sim.syntax_names import last_name
+from nki_sim.base import releases
+from nki_sim.base.removed_api import SHORT, WHILE_LOOP, is_absent, removed_argument
+from nki_sim.base.syntax_names import last_name
 
 from . import api
 from .block_engines import engines_of
@@ -500,7 +500,7 @@ class Checker(Tiles):
             self.report(rule, message=message)
         return found is not None
 
-    def check_value(self, name: str, value: Any) -> None:
+    def check_value(self, name: str, value: object) -> None:
         if origin(value).partition(".")[0] in IMPURE:
             self.report("impure", name)
         elif isinstance(value, frozenset | bytes | complex):
@@ -538,7 +538,7 @@ class Checker(Tiles):
             for attribute, value in vars(base).items() if is_user_module(base.__module__) else ():
                 self.check_method(f"{name}.{attribute}", value)
 
-    def check_method(self, name: str, value: Any) -> None:
+    def check_method(self, name: str, value: object) -> None:
         if isinstance(value, property | functools.cached_property):
             self.report("method-decorator", name)
             if not self.is_traced:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from nki_sim.syntax_names import last_name
+from nki_sim.base.syntax_names import last_name
 
 from .source import Loop
 

@@ -71,7 +71,6 @@ def _is_simulators(module: str) -> bool:
 
 
 def _in_sdk(module: str) -> str:
-    """Returns the name that the SDK has for a module of the simulator; other names stay."""
     return f"nki{module.removeprefix(SIMULATOR)}" if _is_simulators(module) else module
 
 
@@ -87,7 +86,7 @@ def _public_path(module: str, name: str) -> str:
     return f"nki.{room if room in ('language', 'isa') else 'isa'}.{name}"
 
 
-def origin(value: Any) -> str:
+def origin(value: object) -> str:
     """Returns the module from which a function, class, module or other object comes."""
     if isinstance(value, ModuleType):
         return value.__name__
@@ -106,7 +105,7 @@ def is_user_module(name: str | None) -> bool:
     return name.partition(".")[0] not in LIBRARIES
 
 
-def is_mutable(value: Any) -> bool:
+def is_mutable(value: object) -> bool:
     """Returns whether a global may change after the kernel was compiled."""
     if isinstance(value, tuple):
         return any(is_mutable(item) for item in value)

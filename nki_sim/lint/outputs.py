@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nki_sim.removed_api import SHORT
-from nki_sim.syntax_names import assigned_names
+from nki_sim.base.removed_api import SHORT
+from nki_sim.base.syntax_names import assigned_names
 
 from . import api
 from .names import Names
@@ -132,7 +132,6 @@ class _Uses:
                 return "", node
 
     def _is_asked(self, node: ast.expr, parent: ast.AST) -> bool:
-        """Returns whether a value is an index or a condition."""
         is_condition = isinstance(parent, ast.If | ast.While | ast.IfExp) and parent.test is node
         return is_condition or (isinstance(parent, ast.Subscript) and parent.slice is node)
 

@@ -32,7 +32,7 @@ constructors are contested.
 
 import re
 
-from nki_sim.releases import PARSED
+from nki_sim.base.releases import PARSED
 
 # rule -> (source, message)
 _OF_BOTH: dict[str, tuple[str, str]] = {

@@ -8,14 +8,13 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
 
-from nki_sim.syntax_names import last_name
+from nki_sim.base.syntax_names import last_name
 
 from .rules import LOOPS
 
 
-def unwrap(kernel: Any) -> FunctionType | None:
+def unwrap(kernel: object) -> FunctionType | None:
     """Returns the innermost function, or None if there is no function."""
     for _ in range(16):  # bounded, because an object may have every attribute
         if isinstance(kernel, type | ModuleType):
@@ -108,14 +107,13 @@ def _changed(text: str) -> frozenset[str]:
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:
-    """Returns what a statement assigns or deletes."""
     if isinstance(node, ast.Assign | ast.Delete):
         return [x for t in node.targets for x in (t.elts if isinstance(t, ast.Tuple) else [t])]
     return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
 
 
 def _whole(node: ast.expr) -> ast.expr:
-    """Returns `x` of x[i][j]."""
+    # `x` of x[i][j].
     while isinstance(node, ast.Subscript):
         node = node.value
     return node

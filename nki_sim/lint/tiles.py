@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from nki_sim.syntax_names import last_name
-from nki_sim.tensor_arithmetic import why_not
+from nki_sim.base.syntax_names import last_name
+from nki_sim.base.tensor_arithmetic import why_not
 
 from .later_values import LaterValues
 from .names import Names

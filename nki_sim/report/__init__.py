@@ -1,6 +1,6 @@
-"""Reports on a timeline that people read: what bounds a kernel, and an HTML page.
+"""What people read of a timeline: `Timeline` itself, what bounds a kernel, a trace and a page.
 
-Only `save_html` needs the extra ``report``.
+Only `save_html` and `save_perfetto` need the extra ``report``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 
 from .bottlenecks import Bottleneck, bottlenecks
 

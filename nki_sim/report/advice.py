@@ -87,7 +87,6 @@ def _dma_latency(chip: NeuronCore, events: list[Event]) -> str:
 
 
 def _descriptors_ns(events: list[Event]) -> float:
-    """Returns how long GpSimdE writes descriptors for one copy, or 0 if it does not."""
     return max((event.descriptors_ns for event in events), default=0.0)
 
 

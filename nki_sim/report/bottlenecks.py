@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
 from nki_sim.timeline import waits
 from nki_sim.timeline.critical_path import Share, critical_shares

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.timeline.critical_path import critical_shares
 from nki_sim.timeline.engines import ENGINES
-from nki_sim.timeline.memory_over_time import Steps
+from nki_sim.timeline.memory_over_time import OverTime
 
 if TYPE_CHECKING:
     from nki_sim.timeline.recording import Event, Recording
@@ -87,10 +87,7 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
 
 
 def _descriptors_end(events: list[Event]) -> dict[int, float]:
-    """Returns the time at which GpSimdE has written a DMA's descriptors.
-
-    A DMA whose descriptors GpSimdE does not write has no entry.
-    """
+    # Only GpSimdE's descriptors have an entry.
     return {e.index: e.start_ns + e.descriptors_ns for e in events if e.descriptors_ns}
 
 
@@ -148,7 +145,6 @@ def _path_ns(timeline: Recording) -> dict[int, float]:
 
 
 def _by_index(name: str, times: dict[int, float], events: list[Event]) -> dict[str, list[Any]]:
-    """Returns a column of times. Events without a time have None."""
     return {name: [times.get(event.index) for event in events]}
 
 
@@ -185,7 +181,6 @@ def _columns(
 
 
 def _warnings(timeline: Recording, events: list[Event]) -> list[tuple[int, str]]:
-    """Returns (index of the event, text) for each warning about an instruction."""
     indices = {(event.launch, event.core, event.number): event.index for event in events}
     keys = [((w.launch, w.core, w.number), w.message) for w in timeline.warnings]
     return [(indices[key], message) for key, message in keys if key in indices]
@@ -227,13 +222,12 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
     }
 
 
-def _aligned(lines: list[Steps]) -> dict[str, Any]:
-    """Returns the values of several lines at each time at which one of them has a step."""
+def _aligned(lines: list[OverTime]) -> dict[str, Any]:
     times = sorted({time for line in lines for time, _ in line})
     return {"times": times, "values": [list(_values(line, times)) for line in lines]}
 
 
-def _values(line: Steps, times: list[float]) -> Iterator[float]:
+def _values(line: OverTime, times: list[float]) -> Iterator[float]:
     spans = list(pairwise([(float("-inf"), 0.0), *line, (float("inf"), 0.0)]))
     at = 0
     for time in times:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
 
 if TYPE_CHECKING:

@@ -15,9 +15,6 @@ def environment(folder: Path, without: str) -> Any:
     Args:
         folder: the folder.
         without: the message of the error where jinja2 is not installed.
-
-    Raises:
-        ImportError: the package jinja2 is not installed.
     """
     try:
         import jinja2
@@ -32,7 +29,7 @@ def environment(folder: Path, without: str) -> Any:
     )
 
 
-def script_json(data: Any) -> str:
+def script_json(data: object) -> str:
     """Returns JSON in which "<" is escaped, so that no name in it can end the script element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nki_sim.distributions import from_extra, version_text
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.distribution import from_extra, name_and_version
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.measured_times import about
 from nki_sim.timeline.engines import ENGINES
 
@@ -34,18 +34,14 @@ class Bar(NamedTuple):
 
 
 def page(timeline: Recording) -> str:
-    """Returns the report as HTML that contains its data, styles and scripts.
-
-    Raises:
-        ImportError: the package jinja2 is not installed.
-    """
+    """Returns the report as HTML that contains its data, styles and scripts."""
     template = _environment().get_template("report.html.j2")
     data = chart_data(timeline)
     sbuf_held, psum_held = [_most(counter) for counter in data["counters"][:2]]
     return template.render(
         timeline=timeline,
         kernels=list(dict.fromkeys(timeline.kernels)),
-        version=version_text(),
+        version=name_and_version(),
         cores=data["cores"],
         sbuf_bytes=max((chip.sbuf_partition_bytes for chip in timeline.chips), default=0),
         psum_banks=max((chip.psum_banks for chip in timeline.chips), default=0),
@@ -102,7 +98,7 @@ def _floors(timeline: Recording) -> list[Bar]:
     ]
 
 
-def _most(counter: dict[str, Any]) -> float:
+def _most(counter: dict[str, list[list[float]]]) -> float:
     return max([value for line in counter["values"] for value in line], default=0.0)
 
 

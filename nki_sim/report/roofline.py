@@ -96,13 +96,11 @@ def _part(value: float, low: float, high: float) -> float:
 
 
 def _powers(low: float, high: float, base: int) -> tuple[float, float]:
-    """Returns the nearest powers of the base that enclose a range."""
     exponents = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
     return float(base) ** exponents[0], float(base) ** exponents[1]
 
 
 def _ticks(low: float, high: float, base: int) -> list[float]:
-    """Returns powers of the base, but only every second or third if there are many."""
     count = round(math.log(high / low, base))
     step = -(-count // 6)
     return [low * base**n for n in range(0, count + 1, step)]

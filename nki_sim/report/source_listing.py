@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nki_sim.source_text import lines_of
+from nki_sim.base.source_text import lines_of
 from nki_sim.timeline.critical_path import critical_shares
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ def source_listing(timeline: Recording) -> list[File]:
 
 
 def _shown(file: str) -> str:
-    """Returns the path of a file, relative if the file lies in the current folder."""
     here = os.getcwd() + os.sep
     return file.removeprefix(here)
 

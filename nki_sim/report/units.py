@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nki_sim.time_range import time_range
+from nki_sim.base.time_range import time_range
 
 
 def time_text(ns: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Hashable
 from typing import Any
 
 from nki_sim.views.layout import CAPACITY, Layout
@@ -34,7 +35,7 @@ def region(t: NkiTensor) -> Region:
     return found
 
 
-def indexed(accesses: dict[Any, Entry], joints: list[Joint]) -> Accesses:
+def indexed(accesses: dict[Hashable, Entry], joints: list[Joint]) -> Accesses:
     """Returns accesses with an index, which is kept from then on."""
     return accesses if isinstance(accesses, Accesses) else Accesses(accesses, joints)
 
@@ -46,7 +47,7 @@ class Accesses(dict[Any, Entry]):
     is as long as the longest stride of the latest view, so that strided views have few cells, too.
     """
 
-    def __init__(self, entries: dict[Any, Entry], joints: list[Joint]) -> None:
+    def __init__(self, entries: dict[Hashable, Entry], joints: list[Joint]) -> None:
         super().__init__(entries)
         self._joints = joints  # all of the storage
         self._joint: Joint | None = None  # the last one
@@ -56,7 +57,7 @@ class Accesses(dict[Any, Entry]):
         self._numbers = {key: next(self._next) for key in entries}  # their order
         self._divide()
 
-    def __setitem__(self, key: Any, entry: Entry) -> None:
+    def __setitem__(self, key: Hashable, entry: Entry) -> None:
         if key in self:
             self._take_out(key)
         else:
@@ -71,7 +72,7 @@ class Accesses(dict[Any, Entry]):
         else:
             self._put_in(key)
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: Hashable) -> None:
         self._take_out(key)
         super().__delitem__(key)
         del self._numbers[key]
@@ -103,14 +104,14 @@ class Accesses(dict[Any, Entry]):
             self._new = [key for key in self._new if self[key][1] == n]
         return [] if self._joint is None else [self._joint]
 
-    def _put_in(self, key: Any) -> None:
+    def _put_in(self, key: Hashable) -> None:
         number, cells = self._numbers[key], self._cells_of(self[key][0])
         for cell in cells:
             self._cells.setdefault(cell, {})[number] = key
         if not cells:
             self._wide[number] = key
 
-    def _take_out(self, key: Any) -> None:
+    def _take_out(self, key: Hashable) -> None:
         number, cells = self._numbers[key], self._cells_of(self[key][0])
         for held in [self._cells[cell] for cell in cells] if cells else [self._wide]:
             del held[number]
@@ -229,6 +230,9 @@ class Joint:
             found.append(joint._waits)
             joint = joint._before
         return list(itertools.chain.from_iterable(reversed(found)))
+
+
+Wait = int | Joint  # an instruction, as n or ~n (see hazards.py), or many in one
 
 
 def separate(waits: list[Any]) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_sim.base.dtypes import Array
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor
 
@@ -18,6 +19,6 @@ def note_matmul(t: NkiTensor) -> None:
     t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t)
 
 
-def note_other(t: NkiTensor, where: Any = None) -> None:
+def note_other(t: NkiTensor, where: Array | None = None) -> None:
     """Notes that another instruction wrote ``t``, or its elements in the mask ``where``."""
     t.storage.matmul_written = shadow.marked(t.storage.matmul_written, t, False, where)

@@ -10,16 +10,18 @@ the same result in any order, and a program that has written these bytes reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.layout import extent
 from nki_sim.views.tensor import NkiTensor, Storage
 
@@ -34,23 +36,30 @@ _MANY_PAIRS = 10_000  # pairs of accesses, from which on all views are compared 
 class Access:
     """An instruction of one program that reads or writes a view of a shared tensor.
 
-    ``turn`` is the first instruction of the device loop around it, and the iteration. ``written``
-    is a digest of the written bytes, if these are known and the same in every iteration.
+    ``iteration`` is the first instruction of the device loop around it, and the number of the
+    iteration. ``written`` is a digest of the written bytes, if these are known and the same in
+    every iteration.
     """
 
     number: int
     instruction: str
     view: NkiTensor
     is_write: bool
-    turn: tuple[int, int] = (-1, 0)
+    iteration: tuple[int, int] = (-1, 0)
     written: bytes | None = None
 
     def __str__(self) -> str:
         return f"{'writes' if self.is_write else 'reads'} it by {self.instruction}"
 
 
+class CoreState(LaunchState, Protocol):
+    """The state of one of two programs, with its accesses to each shared tensor, by number."""
+
+    accesses: dict[int, list[Access]]
+
+
 def check_hazards(
-    sessions: list[Any],
+    sessions: Sequence[CoreState],
     meetings: list[tuple[int, int]],
     tensors: list[list[Storage | None]],
 ) -> None:
@@ -76,7 +85,9 @@ def _is_shared(first: list[Access], second: list[Access]) -> bool:
     return _share_bytes(writes[0], everything[1]) or _share_bytes(writes[1], everything[0])
 
 
-def _hazard(sessions: list[Any], storage: Storage, a: Access, b: Access) -> NkiValidationError:
+def _hazard(
+    sessions: Sequence[CoreState], storage: Storage, a: Access, b: Access
+) -> NkiValidationError:
     lines = [noted_line(s.notes, one.number) for s, one in zip(sessions, (a, b), strict=True)]
     places = [f" ({Path(line.file).name}:{line.line})" if line else "" for line in lines]
     value = (
@@ -136,7 +147,6 @@ class _EqualWrites:
 
 
 def _place(access: Access) -> tuple[Any, ...]:
-    """Returns a key of a write: the place and the bytes."""
     t = access.view
     return t.shape, t.strides, t.offset, t.dtype, access.written
 
@@ -155,8 +165,8 @@ def _share_bytes(some: list[NkiTensor], others: list[NkiTensor]) -> bool:
     return any([_bytes_of(t, flags, low).any() for t in others])
 
 
-def _bytes_of(t: NkiTensor, flags: Any, low: int) -> Any:
-    """Returns a view of ``flags`` for the bytes of ``t``; the first flag is for byte ``low``."""
+def _bytes_of(t: NkiTensor, flags: Array, low: int) -> Any:
+    # The first flag is for byte ``low``.
     size = dtypes.itemsize(t.dtype)
     strides = (*[s * size for s in t.strides], 1)
     return np.ndarray((*t.shape, size), np.bool_, flags, t.offset * size - low, strides)
@@ -170,7 +180,7 @@ def _span(t: NkiTensor) -> tuple[int, int]:
 class _Order:
     """The meetings before and after each instruction of both programs, as sets of bits."""
 
-    def __init__(self, sessions: list[Any], meetings: list[tuple[int, int]]) -> None:
+    def __init__(self, sessions: Sequence[CoreState], meetings: list[tuple[int, int]]) -> None:
         self._waits = [_waits(session) for session in sessions]
         self._before = [[0] * len(waits) for waits in self._waits]
         self._after = [[0] * len(waits) for waits in self._waits]
@@ -206,11 +216,11 @@ class _Order:
     def is_ordered(self, a: Access, b: Access) -> bool:
         """Returns whether an access of program 0 and an access of program 1 are ordered."""
         mine, other = a.number, b.number
-        if a.turn != b.turn and (a.turn[0], b.turn[0]) in self._loops:
+        if a.iteration != b.iteration and (a.iteration[0], b.iteration[0]) in self._loops:
             # A core begins an iteration when it has ended the iteration before. So it is enough
             # that the earlier access comes before a meeting in the loop, or the later one after it.
-            inside = self._loops[a.turn[0], b.turn[0]]
-            if a.turn[1] < b.turn[1]:
+            inside = self._loops[a.iteration[0], b.iteration[0]]
+            if a.iteration[1] < b.iteration[1]:
                 return bool((self._after[0][mine] | self._before[1][other]) & inside)
             return bool((self._after[1][other] | self._before[0][mine]) & inside)
         return bool(
@@ -220,7 +230,7 @@ class _Order:
 
 
 def _meetings_of_loops(
-    sessions: list[Any], meetings: list[tuple[int, int]]
+    sessions: Sequence[CoreState], meetings: list[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
     """Returns the meetings in each loop as a set of bits.
 
@@ -237,11 +247,11 @@ def _meetings_of_loops(
     return found
 
 
-def _waits(session: Any) -> list[list[int]]:
+def _waits(session: LaunchState) -> list[list[int]]:
     """Returns the waits of each instruction: for data, for edges, and for its engine."""
-    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.trace]
+    found = [[m if m >= 0 else ~m for m in separate(waits)] for _, waits, _ in session.recorded()]
     last: dict[str, int] = {}
-    for n, (issue, _, _) in enumerate(session.trace):
+    for n, (issue, _, _) in enumerate(session.recorded()):
         if issue.engine != "dma":
             if issue.queue in last:
                 found[n].append(last[issue.queue])

@@ -16,9 +16,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 from nki_sim.errors import Break
 from nki_sim.hardware import REGISTERS
+from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.tensor import NkiTensor, coalesce
 
 
@@ -221,7 +223,7 @@ def breaks_of_matmul(
     return tuple(found)
 
 
-def breaks_of_activation(scale: Any) -> tuple[Break, ...]:
+def breaks_of_activation(scale: object) -> tuple[Break, ...]:
     """Returns the rules that an activation with this scale breaks."""
     if not isinstance(scale, NkiTensor):
         return ()
@@ -254,7 +256,9 @@ def breaks_of_transpose(dst: NkiTensor) -> tuple[Any, ...]:
     return (_starts_off_a_line,)
 
 
-def _starts_off_a_line(issue: Any, writes: list[NkiTensor], reads: list[NkiTensor]) -> Break | None:
+def _starts_off_a_line(
+    issue: Issue, writes: list[NkiTensor], reads: list[NkiTensor]
+) -> Break | None:
     dst = writes[0]
     byte = dst.offset % dst._free * dtypes.itemsize(dst.dtype) + (dst.storage.address or 0)
     if byte % LINE_BYTES == 0 or dst._dynamic is not None:
@@ -286,7 +290,7 @@ def note_group(
     `accumulate` helps, so the matmul then counts as the compiler would decide.
     """
 
-    def note(session: Any, writes: Sequence[NkiTensor]) -> None:
+    def note(session: LaunchState, writes: Sequence[NkiTensor]) -> None:
         target = writes[0]
         storage, layout = target.storage, target._layout
         place = target.offset, layout.shape, layout.strides

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from nki_sim.errors import NkiValidationError
 from nki_sim.instructions.instruction_notes import noted_line
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.tensor import Storage
 
 _SHOWN = 4  # kinds of tiles
 
 
 def full_memory(
-    session: Any, live: Iterable[tuple[Storage, int]], n: int, limit: int, last: Storage
+    session: LaunchState, live: Iterable[tuple[Storage, int]], n: int, limit: int, last: Storage
 ) -> NkiValidationError:
     """Returns the error about the tile ``last``, which does not fit at instruction ``n``.
 
@@ -39,11 +39,10 @@ def full_memory(
     return error
 
 
-def _kind(session: Any, tile: Storage) -> str:
-    """Returns a text about a tile and the line of its first use."""
+def _kind(session: LaunchState, tile: Storage) -> str:
     return tile.describe() + _place(session, tile.first_use, " first used at ")
 
 
-def _place(session: Any, n: int, before: str) -> str:
+def _place(session: LaunchState, n: int, before: str) -> str:
     source = noted_line(session.notes, n)
     return f"{before}{Path(source.file).name}:{source.line}" if source else ""

@@ -10,17 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
 
 from nki_sim.instructions.issue import Issue
+from nki_sim.rules.accesses import Wait
 from nki_sim.views.layout import Layout
 from nki_sim.views.tensor import NkiTensor
 
 from .accesses import FEW, Accesses, dims_of, indexed, region
 
+NO_REORDER = "no_reorder"  # the kind of waits for the instruction before, in nl.no_reorder
+
 
 def note_accesses(
-    waits: list[Any], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    waits: list[Wait], n: int, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Appends what instruction ``n`` waits for, and notes what it reads and writes."""
     is_dma, stream = issue.engine == "dma", issue.stream
@@ -61,7 +63,7 @@ def note_write(t: NkiTensor, n: int, stream: str) -> None:
     writes[n if n not in writes else (n, id(t))] = t, n, stream
 
 
-def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None:
+def wait_for_writes(waits: list[Wait], t: NkiTensor, n: int, whole: bool) -> None:
     """Appends the writes for which a read of a view by instruction ``n`` waits.
 
     With ``whole``, reads and writes of a tile wait for each other, whatever parts they touch.
@@ -84,7 +86,7 @@ def wait_for_writes(waits: list[Any], t: NkiTensor, n: int, whole: bool) -> None
             waits.append(m)
 
 
-def wait_for_overwritten(waits: list[Any], t: NkiTensor, own: str) -> None:
+def wait_for_overwritten(waits: list[Wait], t: NkiTensor, own: str) -> None:
     """Appends the writes for which a write of a view waits, except those of the stream ``own``.
 
     It forgets writes that the view covers.
@@ -103,11 +105,12 @@ def wait_for_overwritten(waits: list[Any], t: NkiTensor, own: str) -> None:
         del writes[key]
 
 
-def wait_for_reads(waits: list[Any], t: NkiTensor, n: int, own: str, whole: bool) -> None:
+def wait_for_reads(waits: list[Wait], t: NkiTensor, n: int, own: str, whole: bool) -> None:
     """Appends the reads for which a write of a view by instruction ``n`` waits, likewise."""
     reads, covered = t.storage.reads, []
-    has_joint = whole and isinstance(reads, Accesses)
-    if has_joint:
+    has_joint = False
+    if whole and isinstance(reads, Accesses):
+        has_joint = True
         for _, m, stream in sorted([reads[key] for key in reads.streams], key=itemgetter(1)):
             if stream != own and m != n:
                 waits.append(~m)
@@ -135,7 +138,6 @@ def overlaps(a: NkiTensor, b: NkiTensor) -> bool:
 
 
 def _is_all(t: NkiTensor) -> bool:
-    """Returns whether a view is its whole tile."""
     whole = 0, t.storage.free_bytes, 0, t.storage.shape[0]
     return t._layout.is_dense and (t._region or region(t)) == whole
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import NkiValidationError, shown
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.instructions.origins import name_and_text
 from nki_sim.views.tensor import NkiTensor, Storage
 
@@ -19,7 +20,7 @@ _MOST = 4
 _DEPTH = 8  # of records in records
 
 
-def are_suspected(session: Any, result: Any) -> bool:
+def are_suspected(session: LaunchState, result: object) -> bool:
     """Returns whether a launch may have lost an output, which `check` decides by its log.
 
     A recorded launch knows the reads of a tensor up to the next write only.
@@ -28,7 +29,9 @@ def are_suspected(session: Any, result: Any) -> bool:
     return bool(kept) and (not returned_by(result) or any(not s.reads for s in kept))
 
 
-def check(sessions: list[Any], result: Any, twins: Sequence[list[Storage | None]] = ()) -> None:
+def check(
+    sessions: Sequence[LaunchState], result: object, twins: Sequence[list[Storage | None]] = ()
+) -> None:
     """Raises NkiValidationError, or warns, for a launch that has lost an output.
 
     It is an error if the launch has no effect at all: it returns no tensor and changes no argument.
@@ -47,6 +50,7 @@ def check(sessions: list[Any], result: Any, twins: Sequence[list[Storage | None]
     written: set[Any] = set()
     read: set[Any] = set()
     for one in sessions:
+        assert one.log is not None
         for issue, writes, reads, _ in one.log:
             if issue.meets is None:  # a core_barrier names its tensor as if it wrote it
                 written.update([first.get(t.storage, t.storage) for t in writes])
@@ -59,7 +63,7 @@ def check(sessions: list[Any], result: Any, twins: Sequence[list[Storage | None]
             session.warn_of(_unread(session, storage))
 
 
-def _kept(session: Any, result: Any) -> list[Storage]:
+def _kept(session: LaunchState, result: object) -> list[Storage]:
     """Returns the shared tensors that a kernel creates and does not return, except constants."""
     own = [s for s in session.storages if s.buffer is MemoryRegion.shared_hbm and not s.is_argument]
     if not own:
@@ -68,7 +72,7 @@ def _kept(session: Any, result: Any) -> list[Storage]:
     return [s for s in own if s not in returned and s not in session.constants]
 
 
-def returned_by(value: Any, depth: int = 0) -> set[Storage]:
+def returned_by(value: object, depth: int = 0) -> set[Storage]:
     """Returns the storages of the tensors in a result, also in tuples, dicts and records."""
     if isinstance(value, NkiTensor):
         return {value.storage}
@@ -84,7 +88,7 @@ def returned_by(value: Any, depth: int = 0) -> set[Storage]:
     return {storage for item in items for storage in returned_by(item, depth + 1)}
 
 
-def _useless(session: Any, lost: list[Storage], result: Any) -> NkiValidationError:
+def _useless(session: LaunchState, lost: list[Storage], result: object) -> NkiValidationError:
     """Returns the error about a launch without any effect."""
     found = [name_and_text(s, session.created.get(s)) for s in lost]
     names = [name for name, _ in found]
@@ -102,7 +106,7 @@ def _useless(session: Any, lost: list[Storage], result: Any) -> NkiValidationErr
     return error
 
 
-def _unread(session: Any, storage: Storage) -> NkiValidationError:
+def _unread(session: LaunchState, storage: Storage) -> NkiValidationError:
     """Returns the error about a tensor whose values go nowhere."""
     _, text = name_and_text(storage, session.created.get(storage))
     rule = (

@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki_sim import hardware
-from nki_sim.enums import ENGINE_NAMES
+from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.errors import Break
 from nki_sim.instructions.issue import Issue
-from nki_sim.running import Launch
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.views.register import Life, RunTimeValue
 from nki_sim.views.tensor import NkiTensor
 
 _SEQUENCERS = {"dma sync": "sync", "dma scalar": "scalar"}  # by the queue of a copy
 
 
-def note_addresses(session: Launch, issue: Issue, n: int, operands: Sequence[NkiTensor]) -> None:
+def note_addresses(
+    session: LaunchState, issue: Issue, n: int, operands: Sequence[NkiTensor]
+) -> None:
     """Notes the registers that hold addresses of an instruction's operands."""
     for t in operands:
         index = None if t._dynamic is None else t._dynamic.index
@@ -30,7 +32,7 @@ def note_addresses(session: Launch, issue: Issue, n: int, operands: Sequence[Nki
             note_use(session, index.life, _engine(issue), n)
 
 
-def note_use(session: Launch, life: Life | None, engine: str | None, n: int) -> None:
+def note_use(session: LaunchState, life: Life | None, engine: str | None, n: int) -> None:
     """Notes that instruction ``n``, or a store before it, needs a register on an engine."""
     if life is None or engine is None:
         return
@@ -42,13 +44,13 @@ def note_use(session: Launch, life: Life | None, engine: str | None, n: int) -> 
 
 
 def _engine(issue: Issue) -> str | None:
-    """Returns the engine whose sequencer needs an instruction's addresses, or None if unknown."""
+    # None: no document says which sequencer needs the addresses.
     if issue.engine != "dma":
         return issue.engine
     return "gpsimd" if issue.uses_software_dge else _SEQUENCERS.get(issue.queue)
 
 
-def check(session: Launch) -> None:
+def check(session: LaunchState) -> None:
     """Raises or warns if more registers of an engine are in use at once than it has."""
     if len(session.lives) * 2 <= hardware.REGISTERS:
         return

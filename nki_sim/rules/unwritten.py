@@ -7,31 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
-from nki_sim.enums import ON_CHIP
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
+from nki_sim.base.enums import ON_CHIP
 from nki_sim.errors import SourceLine
 from nki_sim.instructions.instruction_notes import user_line
 from nki_sim.instructions.origins import name_and_text, short_place
-from nki_sim.views import shadow
-from nki_sim.views.tensor import NkiTensor, Storage
+from nki_sim.views.shadow import Marks
+from nki_sim.views.tensor import Storage
 
 _MOST_RUNS = 4
 
 
-def part_of(t: NkiTensor, written: Any, where: Any = True, lost: Any = False) -> Any:
-    """Returns marks of what a view reads and nothing has written, in the form of shadow.py.
-
-    Args:
-        t: the view.
-        written: True, False or an array that says which of its elements were written.
-        where: the elements that are read.
-        lost: marks to which these are added.
-    """
-    return shadow.marked(lost, t, where=np.broadcast_to(where & ~np.asarray(written), t.shape))
-
-
 def sentence(
-    storage: Storage, lost: Any, created: SourceLine | None, is_return: bool
+    storage: Storage, lost: Marks, created: SourceLine | None, is_return: bool
 ) -> tuple[str, str]:
     """Returns the tensor and the rule that a read breaks, as an error and a warning show them."""
     name, tensor = name_and_text(storage, created)
@@ -45,7 +34,7 @@ def sentence(
     return tensor, rule
 
 
-def _part(storage: Storage, lost: Any, name: str) -> str:
+def _part(storage: Storage, lost: Marks, name: str) -> str:
     """Returns the rows of a part in words, and the part as an index of the tensor."""
     found = _elements(storage, lost)
     noun = "partition" if storage.buffer in ON_CHIP else "row"
@@ -63,7 +52,7 @@ def _part(storage: Storage, lost: Any, name: str) -> str:
     return f"{noun}{'s' if len(hits[0]) > 1 else ''} {_runs(hits[0])} ({parts})"
 
 
-def _elements(storage: Storage, lost: Any) -> Any:
+def _elements(storage: Storage, lost: Marks) -> Any:
     """Returns an array of the tensor's shape that says which elements are marked."""
     if isinstance(lost, bool):
         return np.full(storage.shape, lost)
@@ -71,7 +60,7 @@ def _elements(storage: Storage, lost: Any) -> Any:
     return lost.reshape(-1, units).any(axis=1).reshape(storage.shape)
 
 
-def _runs(rows: Any) -> str:
+def _runs(rows: Array) -> str:
     """Returns row numbers as "0 to 3, 8 and 10 to 12"."""
     runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
     texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]

@@ -15,15 +15,16 @@ from __future__ import annotations
 import bisect
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
+from nki_sim.instructions.device_loops import loops_of_tiles
 from nki_sim.instructions.issue import Issue
-from nki_sim.rules.accesses import Joint, separate
+from nki_sim.instructions.launch_state import LaunchState
+from nki_sim.rules.accesses import Joint, Wait, separate
 
-from .device_loops import loops_of_tiles
-from .engines import Engines
+from .engines import Engines, Place
 from .free_memory import partition_bytes
 from .order_memory import Memory, Tile
 from .order_waits import OrderWaits
@@ -41,7 +42,7 @@ class _Queue:
 
     __slots__ = ("place", "free", "ready", "later")
 
-    def __init__(self, place: Any, free: float) -> None:
+    def __init__(self, place: Callable[[int, Issue, float], Place], free: float) -> None:
         self.place = place  # runs an instruction on the queue's engine
         self.free = free
         self.ready: list[tuple[int, int]] = []
@@ -58,8 +59,8 @@ class CompilerOrder:
         found: what they wait for, with the reuse of memory.
     """
 
-    def __init__(self, session: Any) -> None:
-        self.issues: list[Issue] = [issue for issue, _, _ in session.trace]
+    def __init__(self, session: LaunchState) -> None:
+        self.issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
         self.order: list[int] = []
         count = len(self.issues)
         # The instructions in program order, those between the marks of loops by themselves.
@@ -91,7 +92,7 @@ class CompilerOrder:
         if self._choices:
             self._wait_across_engines()
 
-    def _add_tiles(self, session: Any) -> None:
+    def _add_tiles(self, session: LaunchState) -> None:
         """Notes the tiles of each instruction, where a memory is too small for all tiles."""
         sizes = partition_bytes(session.chip)
         holders = loops_of_tiles(session)
@@ -192,7 +193,7 @@ class CompilerOrder:
                 ready = time
         return ready
 
-    def _watch(self, wait: Any, one: Any) -> bool:
+    def _watch(self, wait: Wait, one: Wait) -> bool:
         """Notes what waits for an instruction, or for a joint that nothing has waited for before.
 
         Returns whether the wait is such a joint, which then has to be looked at.
@@ -296,7 +297,6 @@ class CompilerOrder:
                     break
 
     def _end_loop(self, end: int) -> None:
-        """Frees the tiles that loops on the device have held up to instruction ``end``."""
         for tile in [tile for tile in self._kept if tile.last < end]:
             self._kept.remove(tile)
             tile.memory.release(tile, self._ends(tile))

@@ -11,7 +11,7 @@ ones. GpSimdE writes the descriptors of some transfers (`isa/dma_costs`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
@@ -34,7 +34,7 @@ class Engines:
     "dma" is that of the busiest DMA engine.
     """
 
-    def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Any, ...]]) -> None:
+    def __init__(self, chip: NeuronCore, banks: dict[int, tuple[Hashable, ...]]) -> None:
         self.chip = chip
         self._banks = banks  # PSUM banks that an instruction uses alone, by its number
         self._bank_free: dict[Any, float] = {}
@@ -204,7 +204,6 @@ class Engines:
 
 
 def _later(free: float, prepared: float) -> tuple[float, str]:
-    """Returns when a DMA engine can begin to move bytes, and what it did before."""
     if prepared > free:
         return prepared, waits.DMA_COPIES
     return free, waits.DMA_ENGINES
@@ -216,5 +215,4 @@ def _are_equal(values: Sequence[float]) -> bool:
 
 @functools.lru_cache
 def _cells(rows: tuple[int, int], columns: tuple[int, int]) -> list[int]:
-    """Returns the numbers of the 32x32 tiles of the systolic array."""
     return [4 * r + c for r in range(*rows) for c in range(*columns)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.hardware import NeuronCore
+from nki_sim.rules.accesses import Wait
 
 
 class FreeMemory:
@@ -29,7 +30,7 @@ class FreeMemory:
             size -= available
         return waits
 
-    def release(self, size: int, waits: list[Any]) -> None:
+    def release(self, size: int, waits: list[Wait]) -> None:
         """Frees bytes, which the next user may overwrite when the waits are over."""
         self._pieces.append((size, waits))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.instructions.device_loops import loops_of_tiles
+from nki_sim.instructions.launch_state import LaunchState
 
-from .device_loops import loops_of_tiles
 from .placed import Placed
 
-if TYPE_CHECKING:
-    pass
-
-
-Steps = list[tuple[float, float]]  # (nanoseconds, the value from then on)
+OverTime = list[tuple[float, float]]  # (nanoseconds, the value from then on)
 
 
 # The memory of tiles, by memory: lists of bytes a partition, and of the times of the first use and
@@ -25,7 +21,7 @@ Held = dict[MemoryRegion, tuple[list[int], list[float], list[float]]]
 class TileUses:
     """Which instructions use the tiles of a session, and the loops that hold these tiles."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: LaunchState) -> None:
         holders = loops_of_tiles(session)
         self._tiles: list[tuple[MemoryRegion, int, list[int], list[tuple[int, int]]]] = [
             (storage.buffer, storage.held_bytes, storage.accesses, holders.get(storage, []))
@@ -52,14 +48,14 @@ class TileUses:
         return found
 
 
-def steps(spans: Iterable[tuple[float, float, float]]) -> Steps:
+def summed(spans: Iterable[tuple[float, float, float]]) -> OverTime:
     """Returns the sum over time of spans (start, end, value), with a step where it changes."""
     changes: dict[float, list[tuple[int, float]]] = {}
     for start, end, value in spans:
         if end > start:
             changes.setdefault(start, []).append((1, value))
             changes.setdefault(end, []).append((-1, -value))
-    found: Steps = []
+    found: OverTime = []
     count, total = 0, 0.0
     for time in sorted(changes):
         count += sum([change for change, _ in changes[time]])

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.rules.accesses import FEW, Joint
 
 from .free_memory import FreeMemory, partition_bytes
 from .waits import REUSED
 
 
-def add_memory_waits(session: Any) -> None:
+def add_memory_waits(session: LaunchState) -> None:
     """Makes the first instruction on a tile wait for the tiles whose memory the tile reuses."""
     sizes = partition_bytes(session.chip)
     memories = {memory: FreeMemory(size) for memory, size in sizes.items()}
-    trace = session.trace
+    trace = session.recorded()
     for n, change, storage in session.lifetimes:
         if not storage.last_users:  # used in later iterations of a loop only
             continue
@@ -31,8 +32,9 @@ def add_memory_waits(session: Any) -> None:
             trace[n][1].extend(found)
 
 
-def add_address_waits(session: Any) -> None:
+def add_address_waits(session: LaunchState) -> None:
     """Makes users of a tile wait for all users of earlier tiles that lie at its addresses."""
+    trace = session.recorded()
     placed = [one for one in session.storages if one.address is not None and one.accesses]
     placed.sort(key=lambda one: one.first_use)
     for i, tile in enumerate(placed):
@@ -43,5 +45,5 @@ def add_address_waits(session: Any) -> None:
         for other in placed[i + 1 :]:
             if tile.shares_memory(other):
                 for n in other.users():
-                    session.note_waits(n, session.trace[n][1], REUSED)
-                    session.trace[n][1].extend(ends)
+                    session.note_waits(n, trace[n][1], REUSED)
+                    trace[n][1].extend(ends)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from nki_sim.rules.accesses import Wait
+
 from .free_memory import FreeMemory
 
 
@@ -86,6 +88,6 @@ class Memory:
             self._held[head : tile.first] += tile.size
         return self._free.take(tile.size)
 
-    def release(self, tile: Tile, waits: list[Any]) -> None:
+    def release(self, tile: Tile, waits: list[Wait]) -> None:
         """Frees a tile, whose memory waits for the ends of its users."""
         self._free.release(tile.size, waits)

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_sim.enums import ON_CHIP
+from nki_sim.base.enums import ON_CHIP
 from nki_sim.instructions.issue import Issue
-from nki_sim.rules.accesses import FEW, Joint
+from nki_sim.instructions.launch_state import LaunchState
+from nki_sim.rules.accesses import FEW, Joint, Wait
 
 
 class OrderWaits:
@@ -30,12 +31,12 @@ class OrderWaits:
         joints: the waits that instructions share.
     """
 
-    def __init__(self, session: Any, places: Sequence[int]) -> None:
-        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.trace]
+    def __init__(self, session: LaunchState, places: Sequence[int]) -> None:
+        self.waits: list[list[Any]] = [list(waits) for _, waits, _ in session.recorded()]
         self.follows: dict[int, list[Any]] = {}
         self.kinds = {n: [*kinds] for n, kinds in session.wait_kinds.items()}
         self.joints: list[Joint] = [one for storage in session.storages for one in storage.joints]
-        self._issues: list[Issue] = [issue for issue, _, _ in session.trace]
+        self._issues: list[Issue] = [issue for issue, _, _ in session.recorded()]
         for storage in session.storages:
             if storage.buffer in ON_CHIP and storage.accesses:
                 if storage.is_tracked_whole:
@@ -45,19 +46,19 @@ class OrderWaits:
                     self._add_waits_of(accesses)
                 else:
                     self._keep_streams(sorted(storage.users(), key=places.__getitem__))
-        self._keep_in_turn(session.order or range(len(self._issues)))
+        self._keep_states_and_meetings(session.order or range(len(self._issues)))
 
-    def add(self, n: int, waits: list[Any], kind: str = "") -> None:
+    def add(self, n: int, waits: Sequence[Wait], kind: str = "") -> None:
         """Makes instruction ``n`` wait, for data if there is no kind."""
         if kind or n in self.kinds:
             self.kinds.setdefault(n, []).append((len(self.waits[n]), kind))
         self.waits[n] += waits
 
-    def _keep_in_turn(self, order: Sequence[int]) -> None:
+    def _keep_states_and_meetings(self, order: Sequence[int]) -> None:
         """Adds waits of instructions that use an engine's state or meet the other program."""
         kinds = set(self._issues)
         meets = any(issue.meets is not None for issue in kinds)
-        if not meets and not any(issue.in_turn for issue in kinds):
+        if not meets and not any(issue.uses_state for issue in kinds):
             return
         last: dict[str, int] = {}  # the last such instruction of a queue
         met: dict[str, int] = {}
@@ -66,7 +67,7 @@ class OrderWaits:
         for n in order:
             issue = self._issues[n]
             queue = issue.queue
-            if issue.in_turn:
+            if issue.uses_state:
                 if queue in last:
                     self._follow(n, [~last[queue]])
                 last[queue] = n
@@ -81,8 +82,7 @@ class OrderWaits:
                     self._follow(n, [~last_met])
                 met[queue], since[queue], last_met = n, [], n
 
-    def _follow(self, n: int, waits: list[Any]) -> None:
-        """Makes instruction ``n`` come after others of its stream."""
+    def _follow(self, n: int, waits: list[Wait]) -> None:
         self.follows.setdefault(n, []).extend(waits)
 
     def _add_waits_of(self, accesses: list[int]) -> None:
@@ -123,7 +123,7 @@ class OrderWaits:
             readers = []
 
     def _stream(self, n: int) -> str:
-        """Returns the in-order stream of an instruction, or "" for DMA."""
+        # "" stands for DMA, which has no order.
         issue = self._issues[n]
         return "" if issue.engine == "dma" else issue.stream
 

@@ -7,7 +7,7 @@ cores share the bandwidth of one HBM stack.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
@@ -15,6 +15,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.rules.accesses import separate
 
 from .engines import Engines, Place
+from .launch_pair import LaunchPair
 from .memory_over_time import TileUses
 from .reading import Core, Ordered, Reading
 from .schedule import Schedule, add_waits
@@ -25,16 +26,16 @@ _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a micro
 class PairSchedule(Schedule):
     """A `Schedule` of two cores: instruction n of the second is ``placed.second_begin`` + n."""
 
-    def __init__(self, pair: Any) -> None:
+    def __init__(self, pair: LaunchPair) -> None:
         first, second = pair.sessions
-        split = len(first.trace)
+        split = len(first.recorded())
         for session in pair.sessions:
             add_waits(session)
         compiled = [Ordered.as_compiled(one) for one in pair.sessions]
         written = [Ordered.as_written(one) for one in pair.sessions]
-        self.names = [name for session in pair.sessions for _, _, name in session.trace]
+        self.names = [name for session in pair.sessions for _, _, name in session.recorded()]
         if first.notes is not None:
-            self.notes = [*first.notes, *second.notes]
+            self.notes = [*first.notes, *(second.notes or ())]
         banks = {split + n: taken for n, taken in second.banks.items()}
         self._banks = [first.banks, banks]
         end_ns = max(one.end_ns for one in compiled)
@@ -43,12 +44,11 @@ class PairSchedule(Schedule):
         self._check_dma_written(pair.sessions)
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of both cores, which share HBM."""
         hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
         return [_Engines(chip, hbm, banks) for banks in self._banks]
 
 
-def _reading(pair: Any, ordered: list[Ordered]) -> Reading:
+def _reading(pair: LaunchPair, ordered: list[Ordered]) -> Reading:
     """Returns the instructions of both cores as one reading."""
     one, other = ordered
     split = len(one.issues)
@@ -81,7 +81,7 @@ def _join(
     orders: list[Sequence[int]],
     issues: list[Issue],
     waits: list[list[int]],
-    wait_kinds: Any,
+    wait_kinds: dict[int, list[tuple[int, str]]],
 ) -> None:
     """Makes both instructions of a meeting wait for the waits of either, others for both."""
     if not meetings:
@@ -138,7 +138,9 @@ class SharedHbm:
 class _Engines(Engines):
     """The engines of one of two cores."""
 
-    def __init__(self, chip: NeuronCore, hbm: SharedHbm, banks: dict[int, Any]) -> None:
+    def __init__(
+        self, chip: NeuronCore, hbm: SharedHbm, banks: dict[int, tuple[Hashable, ...]]
+    ) -> None:
         super().__init__(chip, banks)
         self._hbm = hbm
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from operator import index
@@ -18,13 +18,14 @@ from threading import Lock
 from typing import Any
 
 from nki_sim.hardware import NeuronCore
+from nki_sim.instructions.device_loops import DeviceLoop
 from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.instructions.work import priced
-from nki_sim.rules.accesses import Joint
+from nki_sim.rules.accesses import Joint, Wait
 
 from .compiler_order import CompilerOrder
-from .device_loops import DeviceLoop
-from .engines import ENGINES, Engines
+from .engines import ENGINES, Engines, Place
 from .memory_reuse import add_memory_waits
 from .placed import LoopRun, Placed
 from .waits import LOOP, QUEUE, READ, WRITTEN, circular, kind_at
@@ -42,46 +43,46 @@ class Ordered:
     end_ns: float = 0.0  # when it would end on one core, as far as it is known
 
     @classmethod
-    def as_compiled(cls, session: Any) -> Ordered:
+    def as_compiled(cls, session: LaunchState) -> Ordered:
         """Returns the instructions of a session in the order that the compiler may choose."""
         order = CompilerOrder(session)
         found = order.found
         return cls(order.issues, found.waits, order.order, found.joints, found.kinds, order.end_ns)
 
     @classmethod
-    def as_written(cls, session: Any) -> Ordered:
+    def as_written(cls, session: LaunchState) -> Ordered:
         """Returns the instructions of a session in program order; changes the session's trace."""
         add_memory_waits(session)
         joints = [joint for storage in session.storages for joint in storage.joints]
-        issues = [issue for issue, _, _ in session.trace]
-        waits = [found for _, found, _ in session.trace]
+        issues = [issue for issue, _, _ in session.recorded()]
+        waits = [found for _, found, _ in session.recorded()]
         order = session.order or range(len(issues))
         return cls(issues, waits, order, joints, session.wait_kinds)
 
-    def reading(self, session: Any) -> Reading:
+    def reading(self, session: LaunchState) -> Reading:
         """Returns the reading of a launch on one core."""
         core = Core(session, 0, self.order)
         return Reading(self.issues, self.waits, [core], self.joints, self.wait_kinds)
 
 
 class Core:
-    """One core of a launch, with its engines, its steps and its progress.
+    """One core of a launch, with its engines, its sections and its progress.
 
     Attributes:
-        steps: lists of numbers of instructions, and loops where they begin and end, in order.
+        sections: lists of numbers of instructions, and loops where they begin and end, in order.
         begin: the time in nanoseconds before which no further instruction starts.
         after: the instruction that ended at that time.
         times: how often each instruction runs.
         loops: the loops that have ended.
     """
 
-    def __init__(self, session: Any, first: int, order: Sequence[int]) -> None:
+    def __init__(self, session: LaunchState, first: int, order: Sequence[int]) -> None:
         self.chip: NeuronCore = session.chip
         self._first, self._program = first, session.program
         self._branch_ns = session.chip.loop_iteration_ns
-        self._issues = [issue for issue, _, _ in session.trace]
-        count = len(session.trace)
-        self.steps = _steps(session.loop_marks, order, first)
+        self._issues = [issue for issue, _, _ in session.recorded()]
+        count = len(session.recorded())
+        self.sections = _sections(session.loop_marks, order, first)
         self.times = [1] * count
         for loop in {loop for _, loop in session.loop_marks}:
             for n in range(loop.first, loop.end):
@@ -95,7 +96,7 @@ class Core:
         self.loops: list[LoopRun] = []
         self._open: list[tuple[Any, float, list[float]]] = []  # loops, with time and busy before
 
-    def come_to(self, loop: Any) -> None:
+    def come_to(self, loop: DeviceLoop) -> None:
         """Begins or ends a loop. One iteration stands for all iterations."""
         if not self._open or self._open[-1][0] is not loop:
             # ScalarE loads its tables before the loop. Otherwise each iteration would load them.
@@ -121,16 +122,16 @@ class Core:
         self.engines.repeat_busy(busy, loop.trips - 1)
 
 
-def _steps(marks: list[tuple[int, Any]], order: Sequence[int], first: int) -> list[Any]:
+def _sections(marks: list[tuple[int, DeviceLoop]], order: Sequence[int], first: int) -> list[Any]:
     """Returns numbers of instructions, from ``first`` on, and the begins and ends of loops."""
     if not marks:
         return [order if not first else [first + n for n in order]]
-    steps: list[Any] = []
+    sections: list[Any] = []
     position = 0
     for n, loop in marks:
-        steps += [[first + m for m in order if position <= m < n], loop]
+        sections += [[first + m for m in order if position <= m < n], loop]
         position = n
-    return [*steps, [first + m for m in order if m >= position]]
+    return [*sections, [first + m for m in order if m >= position]]
 
 
 class _Queue:
@@ -138,12 +139,12 @@ class _Queue:
 
     __slots__ = ("place", "items", "position", "ready", "waits_for", "free", "last")
 
-    def __init__(self, place: Any, free: float, last: int) -> None:
+    def __init__(self, place: Callable[[int, Issue, float], Place], free: float, last: int) -> None:
         self.place = place  # runs an instruction on the queue's engine
         self.items: list[int] = []
         self.position = 0
         self.ready = 0.0  # when the operands of the next instruction are ready
-        self.waits_for: Any = -1  # the wait that is over then
+        self.waits_for: Wait = -1  # the wait that is over then
         self.free = free
         self.last = last
 
@@ -154,7 +155,7 @@ class _Placing:
     def __init__(
         self,
         issues: list[Issue],
-        waits: list[list[int]],
+        waits: list[list[Wait]],
         wait_kinds: dict[int, list[tuple[int, str]]],
         joints: list[Joint],
     ) -> None:
@@ -170,16 +171,16 @@ class _Placing:
         self.blame = [-1] * count
         self.why = [""] * count
 
-    def run_step(self, cores: list[Core], step: tuple[Any, ...]) -> None:
-        """Runs the instructions of all cores up to the next step of a loop, or this step."""
+    def run_section(self, cores: list[Core], section: tuple[Any, ...]) -> None:
+        """Runs the instructions of all cores of a section, or lets all cores come to a loop."""
         queues = []
-        for core, part in zip(cores, step, strict=True):
+        for core, part in zip(cores, section, strict=True):
             if isinstance(part, DeviceLoop):
                 core.come_to(part)
             else:
                 queues += self._queues(part, core)
         self._run(queues)
-        for core, part in zip(cores, step, strict=True):
+        for core, part in zip(cores, section, strict=True):
             if not isinstance(part, DeviceLoop) and len(part):
                 last = max(part, key=self.over.__getitem__)
                 if self.over[last] > core.begin:
@@ -195,6 +196,7 @@ class _Placing:
         blame, why, sequence = self.blame, self.why, self.sequence
         waits, wait_kinds = self._waits, self._wait_kinds
         heads: list[tuple[float, int]] = []
+        last: Wait
         blocked: dict[int, list[int]] = {}
         coming = list(range(len(queues)))  # queues with another next instruction, or fewer waits
         while True:
@@ -264,7 +266,7 @@ class Reading:
     def __init__(
         self,
         issues: list[Issue],
-        waits: list[list[Any]],
+        waits: list[list[Wait]],
         cores: list[Core],
         joints: list[Joint],
         wait_kinds: dict[int, list[tuple[int, str]]],
@@ -307,15 +309,15 @@ class Reading:
         self,
         chip: NeuronCore,
         issues: list[Issue],
-        waits: list[list[Any]],
+        waits: list[list[Wait]],
         cores: list[Core],
         engines: list[Engines],
     ) -> Placed:
         for core, own in zip(cores, engines, strict=True):
             core.starts_on(own)
         placing = _Placing(issues, waits, self.wait_kinds, self._joints)
-        for step in zip(*[core.steps for core in cores], strict=True):
-            placing.run_step(cores, step)
+        for section in zip(*[core.sections for core in cores], strict=True):
+            placing.run_section(cores, section)
         last = max(cores, key=lambda core: core.begin)
         return Placed(
             chip=chip,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import KernelWarning, SourceLine
 from nki_sim.hardware import PARTITIONS, NeuronCore
+from nki_sim.instructions.launch_state import LaunchState
 
 from . import waits
 from .dma_over_time import Moved, moved
 from .engines import ENGINES
-from .memory_over_time import Steps, steps
+from .launch_pair import LaunchPair
+from .memory_over_time import OverTime, summed
 from .order_costs import OrderCost, order_costs
 from .pair_schedule import PairSchedule
 from .placed import LoopRun, Placed
@@ -112,15 +113,17 @@ class Recording:
         self._launches: list[_Launch] = []
         self._events: list[Event] = []  # made when `events` is read
 
-    def add(self, session: Any, peaks: dict[str, int]) -> None:
+    def add(self, session: LaunchState, peaks: dict[str, int]) -> None:
         """Appends a launch on one core, which starts when the launch before has ended."""
         self._add(Schedule(session), [session], peaks)
 
-    def add_pair(self, pair: Any, peaks: dict[str, int]) -> None:
+    def add_pair(self, pair: LaunchPair, peaks: dict[str, int]) -> None:
         """Appends a launch on two cores."""
         self._add(PairSchedule(pair), pair.sessions, peaks)
 
-    def _add(self, schedule: Schedule, sessions: list[Any], peaks: dict[str, int]) -> None:
+    def _add(
+        self, schedule: Schedule, sessions: Sequence[LaunchState], peaks: dict[str, int]
+    ) -> None:
         launches = self._launches
         placed = schedule.placed
         first = launches[-1].first + len(launches[-1].placed.issues) if launches else 0
@@ -244,7 +247,7 @@ class Recording:
                 )
         return found
 
-    def sbuf_bytes_over_time(self, core: int = 0) -> Steps:
+    def sbuf_bytes_over_time(self, core: int = 0) -> OverTime:
         """Returns the SBUF in use as steps (modelled nanoseconds, bytes a partition from then on).
 
         A tile is in use from the start of its first instruction to the end of its last instruction.
@@ -253,22 +256,24 @@ class Recording:
         """
         return self._held(core, MemoryRegion.sbuf, lambda size, _: size)
 
-    def psum_banks_over_time(self, core: int = 0) -> Steps:
+    def psum_banks_over_time(self, core: int = 0) -> OverTime:
         """Returns the PSUM in use as steps (modelled nanoseconds, banks from then on)."""
         return self._held(core, MemoryRegion.psum, lambda size, bank: -(-size // bank))
 
-    def _held(self, core: int, buffer: MemoryRegion, unit: Callable[[float, int], float]) -> Steps:
-        found: Steps = []
+    def _held(
+        self, core: int, buffer: MemoryRegion, unit: Callable[[float, int], float]
+    ) -> OverTime:
+        found: OverTime = []
         for launch in self._launches:
             spans: list[tuple[float, float, float]] = []
             for held in launch.schedule.held[core : core + 1]:
                 sizes, begins, ends = held[buffer]
                 spans += zip(begins, ends, sizes, strict=True)
             bank = launch.placed.chip.psum_bank_bytes
-            found += [(launch.base + time, unit(value, bank)) for time, value in steps(spans)]
+            found += [(launch.base + time, unit(value, bank)) for time, value in summed(spans)]
         return [step for n, step in enumerate(found) if not n or found[n - 1][1] != step[1]]
 
-    def dma_bytes_per_ns_over_time(self, core: int = 0) -> Steps:
+    def dma_bytes_per_ns_over_time(self, core: int = 0) -> OverTime:
         """Returns the rate of DMA as steps (modelled nanoseconds, bytes a nanosecond from then on).
 
         The bytes of a transfer are spread over the time for which its engines are busy. Transfers
@@ -276,12 +281,12 @@ class Recording:
         """
         return self._moved(core, lambda span: span.rate)
 
-    def hbm_bytes_per_ns_over_time(self, core: int = 0) -> Steps:
+    def hbm_bytes_per_ns_over_time(self, core: int = 0) -> OverTime:
         """Returns the rate at which DMA reads and writes HBM, as steps like those of DMA."""
         return self._moved(core, lambda span: span.hbm_rate)
 
-    def _moved(self, core: int, rate: Callable[[Moved], float]) -> Steps:
-        found: Steps = []
+    def _moved(self, core: int, rate: Callable[[Moved], float]) -> OverTime:
+        found: OverTime = []
         for launch in self._launches:
             base = launch.base
             spans = [
@@ -289,7 +294,7 @@ class Recording:
                 for span in moved(launch.placed)
                 if span.core == core
             ]
-            found += steps(spans)
+            found += summed(spans)
         return found
 
     @property

@@ -9,12 +9,13 @@ queues (`reading`).
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
 
 from nki_sim.hardware import UNEXPLAINED, NeuronCore
 from nki_sim.instructions.instruction_notes import Note
-from nki_sim.rules.dma_written import broken_dma_written
+from nki_sim.instructions.launch_state import LaunchState
 
+from .dma_written import broken_dma_written
 from .engines import Engines
 from .memory_over_time import Held, TileUses
 from .memory_reuse import add_address_waits
@@ -23,10 +24,11 @@ from .reading import Ordered, Reading
 from .waits import DEPENDS_ON
 
 
-def add_waits(session: Any) -> None:
+def add_waits(session: LaunchState) -> None:
     """Adds waits to a launch's trace that hold in every order: edges, and tiles at one address."""
+    trace = session.recorded()
     for n, m in session.extra_edges:
-        waits = session.trace[n][1]
+        waits = trace[n][1]
         session.note_waits(n, waits, DEPENDS_ON)
         waits.append(m)
     add_address_waits(session)
@@ -44,9 +46,9 @@ class Schedule:
 
     notes: list[Note] | None = None
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: LaunchState) -> None:
         self.notes = session.notes
-        self.names = [name for _, _, name in session.trace]
+        self.names = [name for _, _, name in session.recorded()]
         self._banks = [session.banks]
         add_waits(session)
         compiled, written = Ordered.as_compiled(session), Ordered.as_written(session)
@@ -72,7 +74,7 @@ class Schedule:
         """When each instruction runs in the compiler's order, whether that is faster or not."""
         return self._compiled.place(self._chip, self._engines(self._chip))
 
-    def _check_dma_written(self, sessions: list[Any]) -> None:
+    def _check_dma_written(self, sessions: Sequence[LaunchState]) -> None:
         """Reports a break of "dma-written-ahead", for which loads run too far in both orders."""
         for core, session in enumerate(sessions):
             first = core * self.placed.second_begin
@@ -89,7 +91,6 @@ class Schedule:
         ]
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
-        """Returns new engines of each core."""
         return [Engines(chip, self._banks[0])]
 
     @functools.cached_property

@@ -6,7 +6,10 @@ on request.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from nki_sim.errors import NkiValidationError
+from nki_sim.rules.hazards import NO_REORDER
 
 from .placed import Placed
 
@@ -16,7 +19,6 @@ WRITTEN = "operand written by"
 READ = "operand still read by"
 REUSED = "memory reused from"
 DEPENDS_ON = "depends_on"
-NO_REORDER = "no_reorder"
 BARRIER = "barrier"
 ENGINE = "engine busy"
 DMA_QUEUE = "DMA queue busy"
@@ -34,7 +36,7 @@ KINDS = (
     *(ENGINE, DMA_QUEUE, DMA_ENGINES, DMA_COPIES, HBM, DESCRIPTORS),
     *(SBUF_PORT, PSUM_PORT, PSUM_BANK, LOOP),
 )
-OF_PORTS = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
+OF_PORTS: dict[Hashable, str] = {"gpsimd": DESCRIPTORS, "sbuf": SBUF_PORT, "psum": PSUM_PORT}
 
 
 _OF_OPERANDS = frozenset({WRITTEN, READ, REUSED, DEPENDS_ON, NO_REORDER})

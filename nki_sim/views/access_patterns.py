@@ -23,11 +23,13 @@ index that stands for the same number of elements in both.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from nki_sim import dtypes, hardware
+from nki_sim import hardware
+from nki_sim.base import dtypes
+from nki_sim.base.running import active
 from nki_sim.errors import Break, NkiValidationError
-from nki_sim.running import active
 
 RULE = "ap-of-views"
 
@@ -71,8 +73,7 @@ def index_steps(view: Any, dim: int, is_vector: bool) -> tuple[int, int]:
     return step, max(1, elements // max(1, step))
 
 
-def _steps(shape: Any, strides: Any, dim: int) -> tuple[int | None, int | None]:
-    """Returns stride and size of a dimension, or None for both if there is no such dimension."""
+def _steps(shape: Sequence[int], strides: Sequence[int], dim: int) -> tuple[int | None, int | None]:
     return (strides[dim], shape[dim]) if 0 <= dim < len(shape) else (None, None)
 
 
@@ -84,7 +85,7 @@ def _words(steps: tuple[int | None, int | None]) -> str:
 
 
 def _is_absolute(operand: str, value: str) -> bool:
-    """Returns whether the chip has the absolute reading, after a warning that the two differ."""
+    # Warns, as the two readings differ here.
     session = active()
     session.broke("NkiTensor", Break(RULE, operand, value))
     return session.chip.reading_of_ap == hardware.ABSOLUTE

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Hashable
 from typing import Any
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
 
 CAPACITY = 256  # layouts; a launch of the longest kernels here needs a few dozen
 _INDICES = 128  # indices that a layout remembers
@@ -78,7 +79,7 @@ class Layout:
         self.np_strides = tuple([s * self.np_type.itemsize for s in strides])
         self.indexed: dict[Any, tuple[Layout, int]] = {}
 
-    def remember(self, index: tuple[Any, ...], layout: Layout, distance: int) -> None:
+    def remember(self, index: tuple[Hashable, ...], layout: Layout, distance: int) -> None:
         """Remembers the view at an index, which must consist of constants. Threads may do so."""
         if len(self.indexed) >= _INDICES:
             self.indexed.clear()

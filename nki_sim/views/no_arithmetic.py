@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _BINARY = {
     **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"},
@@ -30,18 +30,20 @@ class NoArithmetic:
         """Returns the message about an operator, such as "+", or the name of a function."""
         return self._instead
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(self._why_not(""))
 
-    def __array_ufunc__(self, function: Any, method: str, *_: Any, **__: Any) -> NoReturn:
+    def __array_ufunc__(
+        self, function: Callable[..., object], method: str, *_: object, **__: object
+    ) -> NoReturn:
         raise TypeError(self._why_not(function.__name__))
 
-    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+    def __array_function__(self, function: Callable[..., object], *_: object) -> NoReturn:
         raise TypeError(self._why_not(function.__name__))
 
 
 def _refusing(operation: str) -> Callable[..., NoReturn]:
-    def refuse(self: NoArithmetic, *_: Any) -> NoReturn:
+    def refuse(self: NoArithmetic, *_: object) -> NoReturn:
         raise TypeError(self._why_not(operation))
 
     return refuse

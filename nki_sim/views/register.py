@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
 
+from nki_sim.base.removed_api import WHILE_LOOP
+from nki_sim.base.running import active, is_running
+from nki_sim.base.source_text import line_of
 from nki_sim.errors import NkiValidationError
-from nki_sim.removed_api import WHILE_LOOP
-from nki_sim.running import active, is_running
-from nki_sim.source_text import line_of
 
 from .no_arithmetic import NoArithmetic
 
@@ -29,7 +28,7 @@ _UNKNOWN = "a register's value is not known while the kernel is built"
 
 
 def _note_test(goes_on: bool) -> None:
-    """Notes a test of `while reg:`, a loop on the device, for a comparison of two programs."""
+    # `while reg:` is a loop on the device, which both programs must run alike.
     active().enters_loop("while", int(goes_on))
 
 
@@ -119,7 +118,7 @@ class VirtualRegister(RunTimeValue):
         _note_test(self.value != 0)
         return self.value != 0
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float, VirtualRegister)):
             raise TypeError(f"{_UNKNOWN}, so it cannot be compared: loop by nl.while_loop")
         return NotImplemented

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from nki_sim.base.running import Launch
 from nki_sim.errors import NkiValidationError
 
 from .register import Life, RunTimeValue
 
+# How a scalar was computed: the number of a load, or an operator and what it computes with.
+Recorded = int | tuple[Any, ...]
 BITS = {"int32": 32, "int64": 64}
 _USES = (
     "pass it to x.ap(pattern, scalar_offset=scalar), use it as a bound of nl.fori_loop, or store "
@@ -37,13 +40,13 @@ class NkiScalar(RunTimeValue):
     _session: Any  # the launch that made it
     _scope: Any  # the body of a device loop that made it; None outside of loops
     life: Life
-    recorded: Any  # the number of the load, or operator and operands: see loop_body.py
+    recorded: Recorded  # see loop_body.py
     _instead = (
         "an NkiScalar is not known while the kernel is built, and supports only +, - and * with "
         f"ints and NkiScalars of its dtype: {_USES}"
     )
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(
             "NkiScalar(...) cannot be called: nisa.scalar_load returns an NkiScalar, and "
             "nl.fori_loop passes one to its body"
@@ -59,7 +62,7 @@ class NkiScalar(RunTimeValue):
             )
         return self._state
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"the {name} of an NkiScalar cannot be set, as it never changes")
 
     def check_is_alive(self) -> NkiScalar:
@@ -76,12 +79,12 @@ class NkiScalar(RunTimeValue):
             rule = "it is from a launch that has ended"
         raise NkiValidationError("NkiScalar", "the scalar", repr(self), rule)
 
-    def _with(self, other: Any, operator: str) -> NkiScalar:
+    def _with(self, other: object, operator: str) -> NkiScalar:
         value = _OPERATORS[operator](self.check_is_alive().value, self._number(other))
         operand = other.recorded if isinstance(other, NkiScalar) else ("int", other)
         return _made(value, self, (operator, self.recorded, operand))
 
-    def _number(self, other: Any) -> int:
+    def _number(self, other: object) -> int:
         """Returns the other operand; raises TypeError unless it is an int or of the same dtype."""
         if isinstance(other, NkiScalar):
             if other.dtype != self.dtype:
@@ -102,16 +105,16 @@ class NkiScalar(RunTimeValue):
             )
         return other
 
-    def __add__(self, other: Any) -> NkiScalar:
+    def __add__(self, other: object) -> NkiScalar:
         return self._with(other, "+")
 
-    def __sub__(self, other: Any) -> NkiScalar:
+    def __sub__(self, other: object) -> NkiScalar:
         return self._with(other, "-")
 
-    def __rsub__(self, other: Any) -> NkiScalar:
+    def __rsub__(self, other: object) -> NkiScalar:
         return self._with(other, "from")
 
-    def __mul__(self, other: Any) -> NkiScalar:
+    def __mul__(self, other: object) -> NkiScalar:
         return self._with(other, "*")
 
     __radd__, __rmul__ = __add__, __mul__
@@ -119,7 +122,7 @@ class NkiScalar(RunTimeValue):
     def __neg__(self) -> NkiScalar:
         return self._with(0, "from")
 
-    def _compare(self, other: Any) -> Any:
+    def _compare(self, other: object) -> Any:
         """Records a comparison of int32. Other values than numbers are compared by Python."""
         if not isinstance(other, (int, float, NkiScalar)):
             return NotImplemented
@@ -129,10 +132,10 @@ class NkiScalar(RunTimeValue):
         return _made(0, self, ("comparison",), is_comparison=True)
 
     __lt__ = __le__ = __gt__ = __ge__ = _compare
-    __eq__ = __ne__ = _compare  # type: ignore[assignment]
+    __eq__ = __ne__ = _compare
     __hash__ = object.__hash__
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(self._instead)
 
     __index__ = __bool__ = _refuse
@@ -149,7 +152,7 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def scalar(session: Any, value: int, dtype: str = "int32") -> NkiScalar:
+def scalar(session: Launch, value: int, dtype: str = "int32") -> NkiScalar:
     """Returns a scalar that was loaded, or that is passed to the body of a loop."""
     session.scalars_made += 1
     made = NkiScalar.__new__(NkiScalar)
@@ -157,8 +160,7 @@ def scalar(session: Any, value: int, dtype: str = "int32") -> NkiScalar:
     return made
 
 
-def _made(value: int, of: NkiScalar, recorded: Any, is_comparison: bool = False) -> NkiScalar:
-    """Returns a scalar that was computed from another scalar."""
+def _made(value: int, of: NkiScalar, recorded: Recorded, is_comparison: bool = False) -> NkiScalar:
     made = NkiScalar.__new__(NkiScalar)
     _set(made, wrapped(value, of.dtype), of.dtype, of._session, recorded, is_comparison)
     return made
@@ -168,8 +170,8 @@ def _set(
     made: NkiScalar,
     value: int,
     dtype: str,
-    session: Any,
-    recorded: Any,
+    session: Launch,
+    recorded: Recorded,
     is_comparison: bool = False,
 ) -> None:
     values = {"_state": value, "dtype": dtype, "recorded": recorded}
@@ -204,7 +206,7 @@ def check_int64(issue: Any, writes: Sequence[Any], reads: Sequence[Any]) -> None
         raise NkiValidationError(issue.instruction, "dtype", " and ".join(sorted(found)), rule)
 
 
-def check_offset(index: Any, is_on_chip: bool) -> None:
+def check_offset(index: object, is_on_chip: bool) -> None:
     """Raises NkiValidationError for an offset that an address cannot have.
 
     Raises TypeError for the result of a comparison.

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes
+from nki_sim.base import dtypes
+from nki_sim.base.dtypes import Array
 
 from .tensor import NkiTensor
+
+Marks = bool | Array  # the state of a storage, or the part of it that concerns a view
 
 
 def is_whole(t: NkiTensor) -> bool:
@@ -20,7 +23,7 @@ def is_whole(t: NkiTensor) -> bool:
     return t._layout.packed_bytes == t.storage.size_bytes
 
 
-def fitting(state: Any, t: NkiTensor) -> Any:
+def fitting(state: Marks, t: NkiTensor) -> Any:
     """Returns ``state`` with flags no coarser than the elements of ``t``."""
     if isinstance(state, bool):
         return state
@@ -28,7 +31,7 @@ def fitting(state: Any, t: NkiTensor) -> Any:
     return np.repeat(state, unit // size) if size < unit else state
 
 
-def marks(state: Any, t: NkiTensor) -> Any:
+def marks(state: Marks, t: NkiTensor) -> Any:
     """Returns a bool or an array that says of which elements of ``t`` all bytes are marked."""
     if isinstance(state, bool):
         return state
@@ -36,19 +39,35 @@ def marks(state: Any, t: NkiTensor) -> Any:
     return flags if flags.ndim == len(t.shape) else flags.all(axis=-1)
 
 
-def marked(state: Any, t: NkiTensor, value: bool = True, where: Any = None) -> Any:
+def marked(
+    state: Marks, t: NkiTensor, value: bool = True, where: Array | bool | None = None
+) -> Any:
     """Returns the state after marking the elements of ``t``, or of the mask ``where``."""
     if state is value or (where is None and is_whole(t)):
         return value
     if isinstance(state, bool):
         unit = min(dtypes.itemsize(t.dtype), dtypes.itemsize(t.storage.dtype))
         state = np.full(t.storage.size_bytes // unit, state)
-    state = fitting(state, t)
-    _flags(state, t)[... if where is None else where] = value
-    return state
+    flags = fitting(state, t)
+    _flags(flags, t)[... if where is None else where] = value
+    return flags
 
 
-def union(a: Any, b: Any) -> Any:
+def unwritten(
+    t: NkiTensor, written: Marks, where: Array | bool | None = True, lost: Marks = False
+) -> Any:
+    """Returns marks of what a view reads and nothing has written, as a state.
+
+    Args:
+        t: the view.
+        written: True, False or an array that says which of its elements were written.
+        where: the elements that are read.
+        lost: marks to which these are added.
+    """
+    return marked(lost, t, where=np.broadcast_to(where & ~np.asarray(written), t.shape))
+
+
+def union(a: Marks, b: Marks) -> Any:
     """Returns the state of a storage that two programs write, from the states of both."""
     if isinstance(a, bool) or isinstance(b, bool):
         return True if a is True or b is True else b if a is False else a
@@ -57,7 +76,7 @@ def union(a: Any, b: Any) -> Any:
     return a | np.repeat(b, a.size // b.size)
 
 
-def _flags(state: Any, t: NkiTensor) -> Any:
+def _flags(state: Array, t: NkiTensor) -> Any:
     """Returns a view of the flags, one for each element, or several along a last axis."""
     each = dtypes.itemsize(t.dtype) * state.size // t.storage.size_bytes
     if each == 1:

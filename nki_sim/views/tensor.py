@@ -12,18 +12,19 @@ import functools
 import math
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
-from nki_sim import dtypes, releases
-from nki_sim.arguments import integer, integers
-from nki_sim.enums import ON_CHIP, MemoryRegion
+from nki_sim.base import dtypes, releases
+from nki_sim.base.arguments import integer, integers
+from nki_sim.base.enums import ON_CHIP, MemoryRegion
+from nki_sim.base.running import active
+from nki_sim.base.source_text import line_of
+from nki_sim.base.tensor_arithmetic import no_attribute
 from nki_sim.errors import NkiValidationError
-from nki_sim.running import active
-from nki_sim.source_text import line_of
-from nki_sim.tensor_arithmetic import no_attribute
 
 from .access_patterns import first_element, index_steps
 from .layout import CAPACITY, IN_HBM, Layout, Place, extent, layout_of
@@ -61,7 +62,7 @@ class NKIObject:
 
     __slots__ = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         inherited = cls.__init__ is not object.__init__
         written = inherited and not hasattr(cls.__init__, "__nki_fields__")
@@ -88,7 +89,7 @@ def _field_initializer(cls: type) -> Any:
     # Not by setattr: the __setattr__ of @dataclass(frozen=True) refuses every assignment.
     assign = object.__setattr__
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: Any, *args: object, **kwargs: object) -> None:
         if len(args) > len(names) or not kwargs.keys() <= fields.keys():
             unknown = sorted(set(kwargs) - set(names))
             wrong = f"the unknown keywords {unknown}" if unknown else f"{len(args)} arguments"
@@ -107,7 +108,7 @@ def _field_initializer(cls: type) -> Any:
 
 
 def _default(value: Any) -> Any:
-    """Returns the default value that ``dataclasses.field(...)`` stands for, or None."""
+    # What ``dataclasses.field(...)`` stands for.
     if value.default_factory is not dataclasses.MISSING:
         return value.default_factory()
     return None if value.default is dataclasses.MISSING else value.default
@@ -116,7 +117,7 @@ def _default(value: Any) -> Any:
 class DynamicSlice:
     """``nl.ds(start, size)``: ``size`` elements from ``start``, an int or a register."""
 
-    def __init__(self, start: Any, size: int) -> None:
+    def __init__(self, start: int | RunTimeValue | NkiTensor, size: int) -> None:
         self.start = start
         self.size = size
 
@@ -228,12 +229,12 @@ class Storage:
 
 @functools.lru_cache(4096)
 def _sizes(shape: tuple[int, ...], dtype: str, is_on_chip: bool) -> tuple[int, int]:
-    """Returns the bytes of a partition, or of all of a tensor in HBM, and the bytes of all."""
+    # Of a partition, or of all of a tensor in HBM; and of all.
     size = math.prod(shape) * dtypes.itemsize(dtype)
     return (size // shape[0], size) if is_on_chip else (size, size)
 
 
-def _fail(operand: str, value: Any, rule: str) -> NkiValidationError:
+def _fail(operand: str, value: object, rule: str) -> NkiValidationError:
     return NkiValidationError("NkiTensor", operand, value, rule)
 
 
@@ -374,7 +375,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         active().warn("NkiTensor", "the operand of bool()", value, rule)
         return True
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float)):
             rule = "a tensor's elements are not known while the kernel is built: use nl.equal"
             raise _fail(f"what is compared with {other}", self.storage.describe(), rule)
@@ -423,7 +424,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         text = _NO_DATA if name == "data" else no_attribute(name)
         raise AttributeError(text, name=name, obj=self)
 
-    def __getitem__(self, key: Any) -> NkiTensor:
+    def __getitem__(self, key: object) -> NkiTensor:
         if type(key) is not tuple:
             key = (key,)
         if self._dynamic is not None:
@@ -448,7 +449,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         layout, distance = found
         return self._seen(layout, self.offset + distance)
 
-    def _at(self, key: tuple[Any, ...]) -> NkiTensor:
+    def _at(self, key: tuple[object, ...]) -> NkiTensor:
         """Returns the view of an index; raises NkiValidationError if it is not allowed."""
         shape, strides = self.shape, self.strides
         ndim = len(shape)
@@ -472,12 +473,13 @@ class NkiTensor(NoArithmetic, NKIObject):
                 new_shape.append(count)
                 new_strides.append(stride * step)
             elif isinstance(item, DynamicSlice):
-                start, size = item.start, item.size
-                if isinstance(start, (RunTimeValue, NkiTensor)):
-                    self._check_dynamic(dim, start, dynamic)
-                    dynamic = (dim, start, n - size + 1)
-                    start = 0
-                start = integer("nl.ds", "start", start, "must be an int or a register")
+                size = item.size
+                start = 0
+                if isinstance(item.start, (RunTimeValue, NkiTensor)):
+                    self._check_dynamic(dim, item.start, dynamic)
+                    dynamic = (dim, item.start, n - size + 1)
+                else:
+                    start = integer("nl.ds", "start", item.start, "must be an int or a register")
                 size = integer("nl.ds", "size", size)
                 _check_range(start, start + size, n, dim, shape)
                 offset += start * stride
@@ -517,7 +519,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         key[dim] = slice(start, end, step)
         return self[tuple(key)]
 
-    def select(self, dim: int, index: Any) -> NkiTensor:
+    def select(self, dim: int, index: object) -> NkiTensor:
         """Returns the view at one index of dimension ``dim``, which is removed.
 
         ``index`` may be an int, a register, or a tensor with one element.
@@ -566,7 +568,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         self,
         pattern: list[list[int]],
         offset: int | None = None,
-        scalar_offset: Any = None,
+        scalar_offset: object = None,
         vector_offset: NkiTensor | None = None,
         indirect_dim: int = 0,
         dtype: str | None = None,
@@ -611,7 +613,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         return self._at_run_time(view, scalar_offset, vector_offset, indirect_dim)
 
     def _at_run_time(
-        self, view: NkiTensor, scalar_offset: Any, vector_offset: Any, indirect_dim: Any
+        self, view: NkiTensor, scalar_offset: object, vector_offset: object, indirect_dim: object
     ) -> NkiTensor:
         """Returns a view of this tensor whose address depends on an offset of ``ap``."""
         if vector_offset is not None and (self._free or indirect_dim != 0):
@@ -745,8 +747,8 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     def rearrange(
         self,
-        src_pattern: tuple[Any, ...],
-        dst_pattern: tuple[Any, ...],
+        src_pattern: tuple[str | tuple[str, ...], ...],
+        dst_pattern: tuple[str | tuple[str, ...], ...],
         fixed_sizes: dict[str, int] | None = None,
     ) -> NkiTensor:
         """Splits, reorders and merges dimensions by name, like einops, with tuples of names."""
@@ -812,11 +814,11 @@ class NkiTensor(NoArithmetic, NKIObject):
 
     @property
     def _leads(self) -> bool:
-        """Whether dimension 0 is the partition: in SBUF, in PSUM, or after ``vector_select``."""
+        # Dimension 0 is the partition in SBUF, in PSUM, and after ``vector_select``.
         return self._free != 0 or (self._dynamic is not None and self._dynamic.kind == "vector")
 
     def _is_whole(self) -> bool:
-        """Returns whether this is the tensor as it was allocated, or has its elements at least."""
+        # As it was allocated, or with the same elements.
         is_static = self._dynamic is None and self.offset == 0
         return is_static and self._layout.packed_bytes == self.storage.size_bytes
 
@@ -851,7 +853,7 @@ class NkiTensor(NoArithmetic, NKIObject):
             raise _fail(_VIEW, dtype, rule)
         return view
 
-    def _check_dynamic(self, dim: int, index: Any, earlier: Any) -> None:
+    def _check_dynamic(self, dim: int, index: object, earlier: object) -> None:
         if earlier is not None:
             raise _fail("the dynamic index", index, _ONE_DYNAMIC)
         if self._free and dim == 0:
@@ -887,7 +889,7 @@ class NkiTensor(NoArithmetic, NKIObject):
         self._dynamic = found
         return self._view(self.shape, self.strides, self.offset)
 
-    def _check_inside(self, pattern: Any) -> None:
+    def _check_inside(self, pattern: object) -> None:
         """Raises NkiValidationError if the view leaves its storage."""
         size = dtypes.itemsize(self.dtype)
         if self._free:
@@ -968,7 +970,6 @@ def _dense(
     start: int,
     address: int | None,
 ) -> Layout:
-    """Returns the layout of a whole tensor, whose storage begins at a partition and an address."""
     free = math.prod(shape[1:]) if buffer in ON_CHIP else 0
     place = (0, start, (0, address) if buffer is _PSUM else None, "") if free else IN_HBM
     return layout_of(shape, _row_major(shape), dtype, is_exact, free, place)
@@ -978,7 +979,7 @@ def _without(items: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return items[:dim] + items[dim + 1 :]
 
 
-def _expand_key(key: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+def _expand_key(key: tuple[object, ...], ndim: int) -> tuple[Any, ...]:
     spots = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(spots) > 1:
         raise _fail("the index", key, "it may contain at most one Ellipsis")
@@ -1013,7 +1014,7 @@ def _slice_bounds(item: slice, n: int, dim: int, shape: tuple[int, ...]) -> tupl
     return start, stop, step
 
 
-def _known_pattern(pattern: Any, offset: Any) -> tuple[Any, ...] | None:
+def _known_pattern(pattern: Iterable[Sequence[int]], offset: object) -> tuple[Any, ...] | None:
     """Returns a key of a pattern and an offset of ``ap``, if they consist of plain ints."""
     try:
         numbers = [0 if offset is None else offset]
@@ -1024,7 +1025,7 @@ def _known_pattern(pattern: Any, offset: Any) -> tuple[Any, ...] | None:
     return (_AP, *numbers) if _INTS.issuperset(map(type, numbers)) else None
 
 
-def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pattern(pattern: Iterable[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns (strides, counts) of a pattern of ``ap``."""
     try:
         strides = tuple([as_index(stride) for stride, _ in pattern])
@@ -1034,7 +1035,7 @@ def _pattern(pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         raise _fail("pattern of ap", repr(pattern), rule) from None
 
 
-def _check_names(pattern: Any) -> None:
+def _check_names(pattern: object) -> None:
     """Raises NkiValidationError unless a pattern holds names or tuples of names."""
     groups = pattern if isinstance(pattern, (list, tuple)) else [pattern]
     for group in groups:
@@ -1045,7 +1046,7 @@ def _check_names(pattern: Any) -> None:
 
 
 def _integer_index(
-    item: Any, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
+    item: object, n: int, dim: int, shape: tuple[int, ...], lowest: int | None = None
 ) -> int:
     if not hasattr(item, "__index__"):
         rule = "must be an int, a slice, an Ellipsis or nl.ds(start, size)"

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_sim.releases import NEWEST
+from nki_sim.base.releases import NEWEST
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.releases import PARSED
+from nki_sim.base.releases import PARSED
 
 from .case import (
     BFLOAT16,

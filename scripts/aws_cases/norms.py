@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
-from nki_sim.releases import PARSED
+from nki_sim.base.releases import PARSED
 
 from .case import (
     BFLOAT16,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nki_sim import hardware
+from nki_sim.base.releases import NEWEST
 from nki_sim.measured_times import about
-from nki_sim.releases import NEWEST
 
 _SOURCES = {
     "nki-library": "https://github.com/aws-neuron/nki-library",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_sim.nki_finder import install
+from nki_sim.import_nki.nki_finder import install
 
 from .case import Case
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from remote import pace
 from remote.aws import Aws
 from remote.failure import Failure, Kind, translated
@@ -31,7 +31,7 @@ LONGEST = 7 * 24 * 3600  # seconds; SigV4 signs no URL for longer
 END = "trnfft-arguments"  # no line of JSON can be equal to this text
 ON_INSTANCE = ("__init__.py", "payload.py", "states.py", "worker.py")
 # Modules of the library for the instance. One has the options by which pip installs AWS's packages.
-LIBRARY = Path(__file__).parents[2] / "nki_sim"
+LIBRARY = Path(__file__).parents[2] / "nki_sim" / "base"
 OF_LIBRARY = ("neuron_packages.py", "whole_file.py")
 # The packages of the Neuron SDK that each chip needs, as files of the revision.
 WHEELS = {
@@ -48,9 +48,10 @@ def worker_archive() -> bytes:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ON_INSTANCE:
             archive.write(Path(__file__).with_name(name), f"remote/{name}")
-        archive.writestr("nki_sim/__init__.py", "")
+        for package in ("nki_sim", "nki_sim/base"):
+            archive.writestr(f"{package}/__init__.py", "")
         for name in OF_LIBRARY:
-            archive.write(LIBRARY / name, f"nki_sim/{name}")
+            archive.write(LIBRARY / name, f"nki_sim/base/{name}")
         archive.writestr("__main__.py", "from remote.worker import main\n\nmain()\n")
     return buffer.getvalue()
 

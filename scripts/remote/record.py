@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from remote.failure import Failure, Kind
 
 NAME = "job.json"

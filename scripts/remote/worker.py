@@ -26,8 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
-from nki_sim.whole_file import write_whole
+from nki_sim.base.neuron_packages import FROM_AWS_ALONE, INDEX
+from nki_sim.base.whole_file import write_whole
 from remote.payload import digest, encode, pack
 from remote.states import FAILED, FINISHED, RUNNING, STOPPED, TIMED_OUT, WAITING
 

@@ -21,8 +21,8 @@ from bench.probes.registry import PROBES, chosen
 from bench.probes.report import RIGHT, WRONG, Answer, Report, Tried, load
 from bench.results import save
 from nki_sim import hardware
+from nki_sim.base.releases import RELEASES
 from nki_sim.lint import lint
-from nki_sim.releases import RELEASES
 from nki_sim.rules.device_rules import RULES
 from tests import sweeps
 from trnfft.backends import torch_neuron
@@ -471,12 +471,12 @@ def test_the_simulator_does_not_answer_for_another_nki(invoke, monkeypatch):
     monkeypatch.setattr(programs, "REAL_NKI", True)
     for words in (("run", "launch"), ("propose", "probes.json")):
         result = invoke(*words)
-        assert result.exit_code == 2 and "set TRNFFT_SIMULATOR=1" in result.output
+        assert result.exit_code == 2 and "set NKI_SIM_ALWAYS=1" in result.output
 
 
 NKI = """
 import pathlib, sys
-from nki_sim.modules import simulated_nki
+from nki_sim.import_nki.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]
@@ -534,7 +534,7 @@ def test_a_run_on_a_stand_in_for_a_chip_from_end_to_end(tmp_path, monkeypatch):
     (tmp_path / "torch_neuronx" / "nki_hop.py").write_text(NKI_HOP)
     root = Path(launcher.__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{root}")
-    monkeypatch.setenv("TRNFFT_SIMULATOR", "0")
+    monkeypatch.setenv("NKI_SIM_ALWAYS", "0")
     words = ["run", "tensors-in-a-tuple", "--target", "trn2", "--out", str(tmp_path / "out.json")]
     command = [sys.executable, "-m", "bench.probes", *words]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -14,7 +14,7 @@ pytest.importorskip("pywt")
 from typer.testing import CliRunner  # noqa: E402
 
 from nki_sim import hardware  # noqa: E402
-from nki_sim.installed_nki import FoundNki  # noqa: E402
+from nki_sim.base.installed_nki import FoundNki  # noqa: E402
 from trnfft import cli, config  # noqa: E402
 from trnfft.cli import health_checks  # noqa: E402
 

@@ -8,8 +8,8 @@ import pytest
 
 import nki_kernels
 from nki_sim import Kernel
+from nki_sim.base.releases import TRACED
 from nki_sim.lint import lint
-from nki_sim.releases import TRACED
 
 
 def kernels():

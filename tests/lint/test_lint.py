@@ -17,7 +17,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from nki_sim import releases
+from nki_sim.base import releases
 from nki_sim.lint import CONTESTED, RULES, Violation, lint
 from nki_sim.lint.rules import rules_of, severity_of
 
@@ -707,11 +707,11 @@ def test_a_release_is_one_that_is_known(module, monkeypatch):
     with pytest.raises(ValueError, match=r"argument 'release' is '0.8', allowed is '0.6' or '0.7'"):
         lint(kernel, release="0.8")
     assert lint(kernel) == []
-    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "0.6")
+    monkeypatch.setenv("NKI_SIM_RELEASE", "0.6")
     assert [v.rule for v in lint(kernel)] == ["comprehension"]
     assert lint(kernel, release="0.7") == []
-    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "7")
-    with pytest.raises(ValueError, match="TRNFFT_NKI_RELEASE is '7', allowed"):
+    monkeypatch.setenv("NKI_SIM_RELEASE", "7")
+    with pytest.raises(ValueError, match="NKI_SIM_RELEASE is '7', allowed"):
         lint(kernel)
 
 

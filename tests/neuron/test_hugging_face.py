@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import hugging_face_kernel
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
-from nki_sim.modules import simulated_nki
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.import_nki.modules import simulated_nki
 
 from .comparison import all_near, near_host
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
     "changed",
     [
         "nki_kernels/fft/stockham.py",
-        "nki_sim/timeline/timeline.py",
+        "nki_sim/report/timeline.py",
         "nki_sim/hardware.py",
         "trnfft/planner/cost.py",
         "trnfft/planner/algorithms/stockham.py",

@@ -8,7 +8,7 @@ import torch
 
 import trnfft
 from nki_sim import hardware
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.launch.session import Session
 from trnfft import ComplexTensor
 from trnfft.ops.convolution import convolve_images, convolve_rows, spectrum_for_images

@@ -20,9 +20,9 @@ import pytest
 import compare_simulators
 import nki_kernels
 import nki_sim
-from nki_sim.installed_nki import SIMULATOR_VARIABLE
-from nki_sim.neuron_packages import how_to_install
-from nki_sim.nki_finder import NkiFinder
+from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
+from nki_sim.base.neuron_packages import how_to_install
+from nki_sim.import_nki.nki_finder import NkiFinder
 from simulator_cases import all_cases
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ OUTPUT = np.linspace(1, 2, 8, dtype=np.float32)  # of a simulator
 
 STAND_IN = """
 import os, sys
-from nki_sim.modules import simulated_nki
+from nki_sim.import_nki.modules import simulated_nki
 
 modules = simulated_nki()
 jit = modules.pop("nki").jit

@@ -22,8 +22,8 @@ import compile_kernels
 import neuron_wheels
 import nki_sim
 from nki_sim import hardware
-from nki_sim.installed_nki import FoundNki
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.installed_nki import FoundNki
+from nki_sim.base.neuron_packages import how_to_install
 from trnfft.planner import wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 
@@ -34,7 +34,7 @@ NKI = """
 import inspect, sys
 from dataclasses import dataclass, fields, replace
 from typing import Callable
-from nki_sim.modules import simulated_nki
+from nki_sim.import_nki.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]

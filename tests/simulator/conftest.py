@@ -12,7 +12,7 @@ import pytest
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
-from nki_sim import releases
+from nki_sim.base import releases
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 RULE = nki_sim.NkiValidationError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.neuron_packages import how_to_install
 
 SCRIPT = """
 import sys
@@ -107,7 +107,7 @@ def test_an_nki_that_cannot_be_imported_is_replaced_with_a_warning(tmp_path):
 def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
     installed_nki(tmp_path, REAL)
     code = "from nki_kernels import isa; print(isa.REAL_NKI)"
-    forced = {"TRNFFT_SIMULATOR": "1"}
+    forced = {"NKI_SIM_ALWAYS": "1"}
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "False\n", done.stderr
 
@@ -117,7 +117,7 @@ def test_the_command_is_the_simulators_with_the_setting_too(tmp_path):
     installed_nki(tmp_path, REAL)
     (tmp_path / "script.py").write_text(SCRIPT)
     run = "-m", "nki_sim", "script.py"
-    done = python(*run, cwd=tmp_path, path=str(tmp_path), TRNFFT_SIMULATOR="1")
+    done = python(*run, cwd=tmp_path, path=str(tmp_path), NKI_SIM_ALWAYS="1")
     assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
 
 

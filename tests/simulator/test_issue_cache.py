@@ -19,10 +19,10 @@ import pytest
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
+from nki_sim.base.running import active
 from nki_sim.instructions import issue_cache
 from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
-from nki_sim.running import active
 
 from .conftest import RULE, assert_same, new, run, sample, to_hbm
 
@@ -278,7 +278,7 @@ def test_threads_share_a_cache() -> None:
 @pytest.mark.lenient
 def test_what_warned_warns_again() -> None:
     """A warning at planning comes with every call, and is an error in strict mode."""
-    from nki_sim.instructions.issue import instruction
+    from nki_sim.instructions.instruction import instruction
 
     @instruction
     def doubtful(dst: Any) -> Any:

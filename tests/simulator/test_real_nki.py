@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 STAND_IN = """
 import sys
-from nki_sim.modules import simulated_nki
+from nki_sim.import_nki.modules import simulated_nki
 
 modules = simulated_nki()
 del modules["nki"]
@@ -39,7 +39,7 @@ def run(tmp_path):
         variables = os.environ | {
             "PYTHONPATH": f"{tmp_path}:{ROOT}",
             "XDG_CACHE_HOME": str(tmp_path),
-            "TRNFFT_SIMULATOR": "0",
+            "NKI_SIM_ALWAYS": "0",
         }
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=variables, capture_output=True, text=True)
@@ -101,7 +101,7 @@ try:
 except TypeError as error:
     print(error)
 """
-    assert "set TRNFFT_SIMULATOR=1" in run(code)
+    assert "set NKI_SIM_ALWAYS=1" in run(code)
 
 
 def test_the_simulators_copy_of_a_kernel_has_the_simulators_nki(run):

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_sim import hardware, nki_finder, releases
+from nki_sim import hardware
+from nki_sim.base import releases
+from nki_sim.import_nki import nki_finder
 
 nki_sim.install()
 

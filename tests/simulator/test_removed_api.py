@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_sim import isa, language, removed_api
+from nki_sim import isa, language
+from nki_sim.base import removed_api
 from nki_sim.errors import NkiSimulationWarning, NkiValidationError
 
 X = np.ones((128, 64), np.float32)

@@ -15,7 +15,8 @@ import pytest
 
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
-from nki_sim import NkiSimulationWarning, NkiValidationError, releases
+from nki_sim import NkiSimulationWarning, NkiValidationError
+from nki_sim.base import releases
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 

@@ -13,7 +13,7 @@ import pytest
 
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.views import shadow
 from nki_sim.views.tensor import NkiTensor, Storage
 

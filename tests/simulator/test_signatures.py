@@ -13,7 +13,7 @@ import pytest
 
 import nki_sim.isa
 from nki_kernels.isa import nisa, nki, nl
-from nki_sim import releases
+from nki_sim.base import releases
 
 from .conftest import TARGET, to_hbm
 

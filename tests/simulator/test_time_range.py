@@ -11,9 +11,9 @@ import pytest
 import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
+from nki_sim.base.time_range import time_range
 from nki_sim.hardware import UNEXPLAINED
 from nki_sim.rules.device_rules import RULES
-from nki_sim.time_range import time_range
 from simulator_cases import all_cases
 from tests import sweeps
 

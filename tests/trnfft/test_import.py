@@ -53,17 +53,19 @@ def test_import_in_a_fresh_process(tmp_path, monkeypatch):
     refusal, seconds, modules, backend, first = json.loads(run(PROGRAM, str(tmp_path)))
     assert "'trnfft', version 0.21.0, is another project" in refusal
     assert seconds < 0.5, "import trnfft takes long beside torch"
-    heavy = {"matplotlib", "boto3", "typer", "rich", "scipy", "nki_sim.modules"}
+    heavy = {"matplotlib", "boto3", "typer", "rich", "scipy", "nki_sim.import_nki.modules"}
     heavy |= {"torch._dynamo", "torch._functorch"} - set(modules["torch"])
     assert heavy.isdisjoint(modules["trnfft"])
     assert backend == "matmul", "the environment names the backend"
-    assert "nki_sim.modules" not in modules["fft"], "the torch backend needs no simulator"
+    simulator = "nki_sim.import_nki.modules"
+    assert simulator not in modules["fft"], "the torch backend needs no simulator"
     assert "scipy" not in modules["scipy_backend"]
     assert first == 4, "scipy.fft has trnfft as its global backend"
 
 
 def test_kernels_need_no_torch():
-    run("import sys; sys.modules['torch'] = None; import nki_kernels.fft.dft_gemm, nki_sim.modules")
+    imports = "nki_kernels.fft.dft_gemm, nki_sim.import_nki.modules"
+    run(f"import sys; sys.modules['torch'] = None; import {imports}")
 
 
 def test_version_is_that_of_the_distribution():

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from nki_sim import hardware
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.neuron_packages import how_to_install
 from trnfft import cache
 
 # The modules in which each function may be, in the order of preference: TorchNeuron first.

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from nki_sim.distributions import LIBRARY
+from trnfft.base.distributions import LIBRARY
 from trnfft.cli.stop import stop
 from trnfft.namesake import refuse_namesake
 

@@ -31,13 +31,13 @@ from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.packing import pack
 from nki_sim import hardware
-from nki_sim.distributions import LIBRARY, SIMULATOR, version_of
-from nki_sim.distributions import how_to_install as how_to_install_extra
-from nki_sim.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
+from nki_sim.base.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
+from nki_sim.base.neuron_packages import how_to_install
 from nki_sim.measured_times import about
-from nki_sim.neuron_packages import how_to_install
 from trnfft import config
 from trnfft.backends.choice import choose_backend
+from trnfft.base.distributions import LIBRARY, SIMULATOR, version_of
+from trnfft.base.distributions import how_to_install as how_to_install_extra
 from trnfft.cache import cached
 from trnfft.planner import wisdom
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from nki_sim.distributions import from_extra
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
+from trnfft.base.distributions import from_extra
 from trnfft.cli.printable import printable
 from trnfft.cli.stop import stop
 

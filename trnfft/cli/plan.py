@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from nki_sim import hardware
-from nki_sim.distributions import from_extra
+from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about
-from nki_sim.time_range import time_range
+from trnfft.base.distributions import from_extra
 from trnfft.cli.chip_options import Lnc, Target
 from trnfft.cli.output_file import check_output, save_picture, writing
 from trnfft.cli.stop import stop

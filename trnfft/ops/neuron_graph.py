@@ -20,7 +20,7 @@ from torch._guards import CompileContext, TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.neuron_packages import how_to_install
 from trnfft import cache, config
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts, scale_of

@@ -9,8 +9,8 @@ import msgspec
 
 from nki_kernels.convolution.block_circulant import Layout as Blocking
 from nki_sim import hardware
+from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about, in_words
-from nki_sim.time_range import time_range
 from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Kind, Transform
 from trnfft.planner.problem import Problem, checked_cores

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from nki_sim import hardware
-from nki_sim.whole_file import write_whole
+from nki_sim.base.whole_file import write_whole
 from trnfft.checks import shown
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan

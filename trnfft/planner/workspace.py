@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from nki_sim import dtypes, hardware
+from nki_sim import hardware
+from nki_sim.base import dtypes
 from trnfft.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS

@@ -16,7 +16,7 @@ from shlex import quote
 import pytest
 from typer.testing import CliRunner
 
-from nki_sim.neuron_packages import FROM_AWS_ALONE, INDEX
+from nki_sim.base.neuron_packages import FROM_AWS_ALONE, INDEX
 from remote.job import WHEELS
 from remote.sets import SETS
 

@@ -121,7 +121,7 @@ def here(folder, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "kernels", raising=False)  # a package that transformers loads
     chip = "NEURON_PLATFORM_TARGET_OVERRIDE"
-    for variable in ("TRNFFT_SIMULATOR", "NKI_SIMULATOR", "TRNFFT_NKI_RELEASE", chip):
+    for variable in ("NKI_SIM_ALWAYS", "NKI_SIMULATOR", "NKI_SIM_RELEASE", chip):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
     monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "")

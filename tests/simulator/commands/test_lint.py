@@ -39,22 +39,9 @@ def test_what_is_deprecated_is_a_warning(here, folder):
 def test_the_release_is_one_that_is_known(here, folder, monkeypatch):
     code, _, err = here("lint", "--nki", "0.8", "bad.py")
     assert code == 2 and "invalid choice: '0.8' (choose from" in err
-    monkeypatch.setenv("TRNFFT_NKI_RELEASE", "next")
-    said = "nki-sim: TRNFFT_NKI_RELEASE is 'next', allowed is '0.6' or '0.7'\n"
+    monkeypatch.setenv("NKI_SIM_RELEASE", "next")
+    said = "nki-sim: NKI_SIM_RELEASE is 'next', allowed is '0.6' or '0.7'\n"
     assert here("lint", "bad.py") == (2, "", said)
-
-
-def test_the_module_lint_is_the_same_command(nki_sim):
-    done = nki_sim("bad.py", "--nki=0.6", module="nki_sim.lint")
-    assert done.returncode == 1 and "bad.py:8: error: comprehensions" in done.stdout
-
-
-@pytest.mark.sweep
-def test_the_module_lint_says_its_own_name(nki_sim):
-    done = nki_sim("absent.py", module="nki_sim.lint")
-    assert (
-        done.returncode == 2 and done.stderr == "nki_sim.lint: absent.py: there is no such file\n"
-    )
 
 
 def test_a_folder_stands_for_its_files_that_speak_of_nki(here, folder):

@@ -5,9 +5,9 @@ import pytest
 
 import nki_sim
 from nki_sim import hardware
+from nki_sim.base.time_range import time_range
 from nki_sim.commands.findings import is_users
 from nki_sim.measured_times import about
-from nki_sim.time_range import time_range
 
 
 def expected(folder, chip, name, *specs):

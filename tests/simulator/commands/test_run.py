@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from nki_sim.time_range import time_range
+from nki_sim.base.time_range import time_range
 from tests import sweeps
 
 from .conftest import ROOT
@@ -205,7 +205,7 @@ def test_processes_that_a_script_starts_are_told(here, folder, monkeypatch):
     text = "import subprocess, sys\n"
     text += "print(subprocess.check_output([sys.executable, '-c', sys.argv[1]], text=True))"
     (folder / "starts.py").write_text(text)
-    child = "import os, nki_sim.nki_finder; print(os.environ['NKI_SIMULATOR'])"
+    child = "import os, nki_sim.import_nki.nki_finder; print(os.environ['NKI_SIMULATOR'])"
     assert here("run", "starts.py", child)[1].startswith("1\n")
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import trnfft
 from nki_sim import hardware
-from nki_sim.installed_nki import FoundNki
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.installed_nki import FoundNki
+from nki_sim.base.neuron_packages import how_to_install
 from trnfft import cli, config
 from trnfft.backends import torch_neuron
 from trnfft.cli import doctor, health_checks
@@ -266,7 +266,7 @@ def test_a_compiler_without_its_module_is_broken(install):
         ("0.7.0", "real", True, "ok", "0.7.0"),
         ("0.7.0b1", "real", True, "ok", "0.7.0b1"),
         ("0.6.0", "real", True, "broken", "0.6.0 does not trace"),
-        ("0.7.0", "real", False, "note", "TRNFFT_SIMULATOR"),
+        ("0.7.0", "real", False, "note", "NKI_SIM_ALWAYS"),
         ("0.7.0", "broken", False, "broken", "cannot be imported: no libnrt"),
         ("0.7.0", "placeholder", False, "broken", "placeholder"),
     ],

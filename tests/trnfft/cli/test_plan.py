@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import trnfft
 from nki_sim import hardware
+from nki_sim.base.time_range import time_range
 from nki_sim.measured_times import about
-from nki_sim.time_range import time_range
 from trnfft import cli
 from trnfft.cli.plan import draw_prices, price_of, priced_lengths
 from trnfft.planner.plan import Plan

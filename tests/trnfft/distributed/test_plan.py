@@ -282,7 +282,7 @@ def test_torch_distributed_need_not_be_initialised():
 @pytest.mark.weekly
 @pytest.mark.sweep
 def test_the_planner_is_loaded_with_the_first_plan():
-    program = "import sys, trnfft.distributed; print('nki_sim.modules' in sys.modules)"
+    program = "import sys, trnfft.distributed; print('nki_sim.import_nki.modules' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
 

@@ -1,4 +1,4 @@
-"""Turns of the two programs of a launch: only one runs at a time, so that results never vary."""
+"""The two programs of a launch, of which only one runs at a time, so that results never vary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _Stop(BaseException):
     """Ends a program after the other program of its launch has failed."""
 
 
-class Turns:
+class Alternation:
     """Runs the first program in this thread, and the second one in another thread."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Turns:
         self._results: list[Any] = [None, None]
         self._error: BaseException | None = None
 
-    def run(self, programs: tuple[Callable[[], Any], Callable[[], Any]]) -> list[Any]:
+    def run(self, programs: tuple[Callable[[], object], Callable[[], object]]) -> list[Any]:
         """Returns both results; raises the first error of either when both have ended."""
         context = copy_context()
         second = Thread(target=context.run, args=(self._second, programs[1]), daemon=True)
@@ -33,13 +33,13 @@ class Turns:
             raise self._error
         return self._results
 
-    def _second(self, program: Callable[[], Any]) -> None:
+    def _second(self, program: Callable[[], object]) -> None:
         self._go[1].acquire()
         if self._error is None:
             self._keep(1, program)
         self._go[0].release()
 
-    def _keep(self, number: int, program: Callable[[], Any]) -> None:
+    def _keep(self, number: int, program: Callable[[], object]) -> None:
         try:
             self._results[number] = program()
         except _Stop:

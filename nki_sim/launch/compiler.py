@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from . import releases
-from .removed_api import NAMES
+from nki_sim.base import releases
+from nki_sim.base.removed_api import NAMES
 
 _OLD = NAMES["nki.compiler"]
 _RING = "NKI_PREFETCH_RING_SIZE"
@@ -81,7 +81,11 @@ class Config:
     specialization: SpecializationConfig | None = None
 
     @classmethod
-    def of(cls, compile_config: Any, specialization_config: Any) -> Config:
+    def of(
+        cls,
+        compile_config: CompileConfig | None,
+        specialization_config: SpecializationConfig | None,
+    ) -> Config:
         """Checks both and returns them; raises TypeError for another type, or in NKI 0.6."""
         given = (
             ("compile_config", compile_config, CompileConfig),
@@ -120,7 +124,7 @@ class Config:
 NO_CONFIG = Config()
 
 
-def _check_bools(config: Any) -> None:
+def _check_bools(config: CompileConfig | SpecializationConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         may_be_none = field.default is None and value is None

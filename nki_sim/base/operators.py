@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from .dtypes import Array
+
 F = np.float32
 
 
@@ -39,7 +40,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[F])(x)  # type: ignore[no-any-return]
+    return np.vectorize(math.erf, otypes=[F])(x)
 
 
 def _normal_cdf(x: Array) -> Array:
@@ -160,8 +161,9 @@ _TABLE = [
     Operator("sign", activation=np.sign),
 ]
 OPERATORS = {operator.name: operator for operator in _TABLE}
+Op = Operator | Callable[..., object]  # what an argument `op` accepts: nl.add and so on
 
 
-def operator_of(op: Any) -> Operator | None:
+def operator_of(op: object) -> Operator | None:
     """Returns the operator of a function of ``nki.language``, or an Operator as it is."""
     return op if isinstance(op, Operator) else getattr(op, "__nki_operator__", None)

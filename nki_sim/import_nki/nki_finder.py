@@ -11,7 +11,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 
-from nki_sim.installed_nki import (
+from nki_sim.base.installed_nki import (
     SIMULATOR_VARIABLE,
     installed_spec,
     is_simulated_for,
@@ -24,7 +24,7 @@ class NkiFinder(MetaPathFinder, Loader):
     """A finder at the front of ``sys.meta_path`` that asks all other finders first.
 
     It finds the simulator if the other finders find no ``nki``, a placeholder of that name, or a
-    folder without ``__init__.py``, whose modules remain importable. If TRNFFT_SIMULATOR is 1, it
+    folder without ``__init__.py``, whose modules remain importable. If NKI_SIM_ALWAYS is 1, it
     always finds the simulator.
     """
 
@@ -56,8 +56,8 @@ class NkiFinder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Returns the module ``nki``, and registers its submodules like ``nki_sim.install``."""
         if spec.name == "nki.compiler":
-            return sys.modules["nki"].compiler  # type: ignore[no-any-return]
-        from nki_sim.modules import simulated_nki
+            return sys.modules["nki"].compiler
+        from nki_sim.import_nki.modules import simulated_nki
 
         modules = simulated_nki()
         nki = modules.pop("nki")
@@ -72,7 +72,7 @@ class NkiFinder(MetaPathFinder, Loader):
 def _refuse_neuronxcc(name: str, path: Sequence[str] | None) -> None:
     """Raises an error that says what to import, unless neuronxcc exists or is only looked up."""
     if not _is_asked() and others_spec(name, path) is None:
-        from .removed_api import NEURONXCC
+        from nki_sim.base.removed_api import NEURONXCC
 
         raise ModuleNotFoundError(
             f"No module named {name!r}: neuronxcc.nki was {NEURONXCC}", name=name
@@ -87,7 +87,7 @@ def _refuse_missing(name: str, path: Sequence[str] | None) -> None:
     """
     if not getattr(sys.modules.get("nki"), "__simulator__", False) or _is_asked():
         return
-    from .removed_api import SHORT, public_names, removed_name, unknown
+    from nki_sim.base.removed_api import SHORT, public_names, removed_name, unknown
 
     owner, _, last = name.rpartition(".")
     module = owner.replace("nki_sim", "nki", 1)
@@ -118,14 +118,14 @@ def install() -> None:
     """Registers the simulator as ``nki``, ``nki.language``, ``nki.isa`` and so on.
 
     Raises RuntimeError if the real package is installed, which has its own ``nki.simulate``, and
-    TRNFFT_SIMULATOR is not 1.
+    NKI_SIM_ALWAYS is not 1.
     """
     if real_nki() is not None:
         raise RuntimeError(
             "the real nki package is installed, and the simulator does not replace it: use its "
             f"nki.simulate(kernel), or set {SIMULATOR_VARIABLE}=1 to use the simulator"
         )
-    from nki_sim.modules import simulated_nki
+    from nki_sim.import_nki.modules import simulated_nki
 
     for name in [n for n in sys.modules if n == "nki" or n.startswith("nki.")]:
         del sys.modules[name]

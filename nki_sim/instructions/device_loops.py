@@ -15,6 +15,8 @@ from typing import Any
 
 from nki_sim.errors import Break, NkiValidationError
 
+from .launch_state import LaunchState
+
 
 class DeviceLoop:
     """A loop of a launch, while it runs and afterwards.
@@ -26,7 +28,7 @@ class DeviceLoop:
         held: the storages from outside that the body uses.
     """
 
-    def __init__(self, session: Any, label: str) -> None:
+    def __init__(self, session: LaunchState, label: str) -> None:
         self.session = session
         self.label = label
         self.outer: DeviceLoop | None = session.device_loop
@@ -97,7 +99,7 @@ class DeviceLoop:
 
 
 @contextmanager
-def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
+def device_loop(session: LaunchState, label: str) -> Iterator[DeviceLoop]:
     """Opens a loop of ``session``, whose iterations run inside of the block."""
     loop = DeviceLoop(session, label)
     if loop.outer is not None:
@@ -115,7 +117,7 @@ def device_loop(session: Any, label: str) -> Iterator[DeviceLoop]:
             session.loop_marks.append((loop.end, loop))
 
 
-def loops_of_tiles(session: Any) -> dict[Any, list[tuple[int, int]]]:
+def loops_of_tiles(session: LaunchState) -> dict[Any, list[tuple[int, int]]]:
     """Returns for tiles that loops hold from outside the first instruction and end of each loop."""
     found: dict[Any, list[tuple[int, int]]] = {}
     for loop in {loop for _, loop in session.loop_marks}:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from nki_sim.distributions import from_extra
-from nki_sim.whole_file import write_whole
-
-from .engines import ENGINES
-from .memory_over_time import Steps
-from .recording import Event, Recording
+from nki_sim.base.distribution import from_extra
+from nki_sim.base.whole_file import write_whole
+from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.memory_over_time import OverTime
+from nki_sim.timeline.recording import Event, Recording
 
 _SEQUENCE = 1  # Perfetto drops events without a sequence of packets
 _MODELLED = "All times are modelled; none was measured on a chip."
@@ -101,7 +100,7 @@ class _Writer:
                 event.type = event.TYPE_SLICE_END
             self._builder.write_packet(packet)
 
-    def write_counter(self, track: int, values: Steps) -> None:
+    def write_counter(self, track: int, values: OverTime) -> None:
         """Writes the values of a counter."""
         for time, value in values:
             packet, event = self._event(track, round(time))
@@ -116,12 +115,7 @@ class _Writer:
 
 
 def save_perfetto(timeline: Recording, path: str | os.PathLike[str]) -> None:
-    """Writes a timeline as a trace. The file is written whole or not at all.
-
-    Raises:
-        ImportError: the package perfetto is not installed.
-        OSError: the file cannot be written.
-    """
+    """Writes a timeline as a trace. `Timeline.save_perfetto` says what it raises."""
     _perfetto()
     write_whole(Path(path), lambda file: _write(timeline, _Writer(file)))
 
@@ -149,7 +143,7 @@ def _annotate(event: Any, key: str, value: str | int | float) -> None:
 
 
 def _text(text: str) -> str:
-    """Returns a text without surrogates, as in file names other than UTF-8, for protobuf."""
+    # Names of files other than UTF-8 have surrogates, which protobuf refuses.
     return text.encode("utf-8", "replace").decode()
 
 
@@ -158,7 +152,7 @@ def _write(timeline: Recording, writer: _Writer) -> None:
     slices = _slices(timeline, events)
     written = _descriptors(events)
     shown: list[_Slice] = []
-    counters: list[tuple[int, Steps]] = []
+    counters: list[tuple[int, OverTime]] = []
     cores = max([event.core for event in events], default=0) + 1
     for core in range(cores):
         number = f" {core}" if cores > 1 else ""
@@ -279,7 +273,7 @@ def _lanes(slices: list[_Slice]) -> Iterable[list[_Slice]]:
     return lanes
 
 
-def _counters(timeline: Recording, core: int) -> Iterator[tuple[str, str, str, Steps]]:
+def _counters(timeline: Recording, core: int) -> Iterator[tuple[str, str, str, OverTime]]:
     """Yields name, meaning, unit and values of each counter of a core."""
     about = "in use by tiles, each from its first use to its last."
     sbuf, psum = timeline.sbuf_bytes_over_time(core), timeline.psum_banks_over_time(core)

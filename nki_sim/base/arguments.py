@@ -6,20 +6,21 @@ Floats are refused, because the documentation specifies every size, bound, axis 
 from __future__ import annotations
 
 from operator import index
-from typing import Any
 
-from .errors import NkiValidationError
+from nki_sim.errors import NkiValidationError
+
+Axes = int | tuple[int, ...]
 
 _INTS = frozenset({int})
 _REGISTER = "a register's value is not known while the kernel is built"
 
 
-def integer(instruction: str, argument: str, value: Any, rule: str = "must be an int") -> int:
+def integer(instruction: str, argument: str, value: object, rule: str = "must be an int") -> int:
     """Returns ``value`` as an int; raises NkiValidationError for a float, a register and so on."""
-    if value.__class__ is int:
-        return value  # type: ignore[no-any-return]
+    if type(value) is int:
+        return value
     try:
-        return index(value)
+        return index(value)  # type: ignore[arg-type]
     except TypeError as error:
         if _REGISTER in str(error):
             rule = f"{rule}: {_REGISTER}"
@@ -27,7 +28,7 @@ def integer(instruction: str, argument: str, value: Any, rule: str = "must be an
 
 
 def integers(
-    instruction: str, argument: str, values: Any, rule: str = "must be a tuple of ints"
+    instruction: str, argument: str, values: object, rule: str = "must be a tuple of ints"
 ) -> tuple[int, ...]:
     """Returns ``values`` as a tuple of ints.
 
@@ -43,7 +44,7 @@ def integers(
         raise NkiValidationError(instruction, argument, repr(values), rule) from None
 
 
-def axes(instruction: str, axis: Any, ndim: int) -> list[int]:
+def axes(instruction: str, axis: object, ndim: int) -> list[int]:
     """Returns ``axis``, an int or a tuple of ints, as sorted dimensions from 0 to ``ndim`` - 1."""
     given = (axis,) if isinstance(axis, int) else axis
     found = integers(instruction, "axis", given, "must be an int or a tuple of ints")

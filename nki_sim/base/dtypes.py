@@ -15,6 +15,8 @@ import numpy as np
 from . import releases
 
 Array = np.ndarray[Any, Any]
+Number = float | np.generic  # of Python or NumPy
+Dtype = str | np.dtype[Any] | type[Any]  # what `canonical` accepts, and dtypes of torch
 
 # name: (bytes of an element, NumPy type that holds it)
 _TYPES: dict[str, tuple[int, Any]] = {
@@ -50,7 +52,7 @@ _BY_NUMPY = {np.dtype(t): n for n, (_, t) in _TYPES.items() if n not in PACKED a
 _HELD = {name: np.dtype(held) for name, (_, held) in _TYPES.items()}
 
 
-def canonical(dtype: Any) -> str:
+def canonical(dtype: Dtype) -> str:
     """Returns the NKI name of an NKI name, NumPy dtype or torch dtype; else raises TypeError."""
     name = _canonical(dtype)
     if name and (name != "int64" or releases.is_traced()):
@@ -59,7 +61,7 @@ def canonical(dtype: Any) -> str:
     raise TypeError(f"dtype {dtype!r} is not a dtype of NKI, allowed are {known}")
 
 
-def _canonical(dtype: Any) -> str:
+def _canonical(dtype: Dtype) -> str:
     """Returns the name of a dtype, or "" if no release of NKI has it."""
     if isinstance(dtype, str):
         if dtype in _TYPES:

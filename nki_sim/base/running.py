@@ -10,61 +10,28 @@ from typing import Any, Protocol
 import numpy as np
 
 from nki_sim import hardware
+from nki_sim.errors import Break
 
 
 class Launch(Protocol):
-    """What instructions and views ask of the launch in which they run; a `Session` answers.
+    """What tensors, registers and scalars ask of the launch in which they are used.
 
-    `launch.session.Session` says what each name stands for. Instructions and tensors are Any here,
-    because this file lies below theirs.
+    Instructions ask more: `instructions.launch_state.LaunchState`. A `launch.session.Session`
+    answers both, and says what each name stands for.
     """
 
     chip: hardware.NeuronCore
-    config: Any
-    dry: bool
-    program: int
-    programs: int
-    program_dimensions: int
     count: int
-    issues: Any
-    generators: dict[str, Any]
-    accumulators: dict[str, Any]
-    lives: list[Any]
     scalars_made: int
-    no_reorder_depth: int
-    no_reorder_block: int
-    order_barrier: list[int]
+    loop_scope: Any
+    open_scopes: set[Any]
+    is_over: bool
 
-    def allocate(
-        self,
-        shape: tuple[int, ...],
-        dtype: str,
-        buffer: Any,
-        name: str = "",
-        address: tuple[int, int] | None = None,
-    ) -> Any:
-        """Returns a new tensor."""
-
-    def hold_constant(self, tensor: Any, array: Any) -> None:
-        """Fills a tensor before the kernel starts."""
-
-    def issue(self, issue: Any, writes: Any, reads: Any, name: str | None) -> int:
-        """Runs one instruction and returns its number."""
-
-    def run(self, issue: Any, writes: Any, reads: Any) -> None:
-        """Computes on operands with known addresses."""
-
-    def check_written(self, issue: Any, t: Any) -> None:
-        """Warns if a tensor contains memory that nothing has written."""
-
-    def warn_unwritten(self, issue: Any, storage: Any, lost: Any) -> None:
-        """Warns of an operand that nothing has written."""
-
-    def broke(self, instruction: str, broken: Any, number: int | None = None) -> None:
+    def broke(self, instruction: str, broken: Break, number: int | None = None) -> None:
         """Raises, warns or does nothing for a broken device rule."""
 
     def warn(
-        self, instruction: str, operand: str, value: Any, rule: str, number: int | None = None
+        self, instruction: str, operand: str, value: object, rule: str, number: int | None = None
     ) -> None:
         """Warns, or raises NkiValidationError in strict mode."""
 

@@ -6,20 +6,17 @@ at once than program order shows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from nki_sim.enums import MemoryRegion
+from nki_sim.base.enums import MemoryRegion
 from nki_sim.errors import Break
 from nki_sim.hardware import DMA_WRITTEN_BYTES
-from nki_sim.timeline.placed import Placed
+from nki_sim.instructions.launch_state import LaunchState
+from nki_sim.views.tensor import Storage
 
-if TYPE_CHECKING:
-    from nki_sim.launch.session import Session
-    from nki_sim.views.tensor import Storage
+from .placed import Placed
 
 
 def broken_dma_written(
-    session: Session, placed: Placed, first: int = 0
+    session: LaunchState, placed: Placed, first: int = 0
 ) -> tuple[Break, int] | None:
     """Returns the break of "dma-written-ahead" by a session, and the instruction that breaks it.
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from nki_sim.errors import NkiValidationError
-from nki_sim.instructions.issue import Issue
-from nki_sim.rules import unwritten
-from nki_sim.running import Launch
 from nki_sim.views import shadow
 from nki_sim.views.layout import extent
 from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import Indirection, NkiTensor
+
+from .issue import Issue
+from .launch_state import LaunchState
 
 
 def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
@@ -39,7 +39,7 @@ def index_tiles(issue: Issue, operands: Sequence[NkiTensor]) -> list[NkiTensor]:
 
 
 def run(
-    session: Launch, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
+    session: LaunchState, issue: Issue, writes: Sequence[NkiTensor], reads: Sequence[NkiTensor]
 ) -> None:
     """Runs an instruction with an indirect operand: checks, computes, and marks what it writes."""
     for index in index_tiles(issue, (*writes, *reads)):
@@ -137,7 +137,7 @@ class _Rows:
         return out
 
 
-def _transfer(session: Launch, issue: Issue, dst: Any, sources: list[Any]) -> None:
+def _transfer(session: LaunchState, issue: Issue, dst: Any, sources: list[Any]) -> None:
     """Runs a gather or scatter by DMA. Rows out of bounds are neither read nor written."""
     moves = np.ones(math.prod(dst.shape), np.bool_)
     for operand in (dst, *sources):
@@ -153,7 +153,7 @@ def _transfer(session: Launch, issue: Issue, dst: Any, sources: list[Any]) -> No
                 views = src.views.items() if is_rows else [(slice(None), src)]
                 lost: Any = False
                 for p, view in views:
-                    lost = unwritten.part_of(view, written[p], read[p], lost)
+                    lost = shadow.unwritten(view, written[p], read[p], lost)
                 session.warn_unwritten(issue, src.storage, lost)
     out = dst.array()
     before = out if moves.all() else out.copy()

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 PARSED, TRACED = "0.6", "0.7"
 RELEASES = (PARSED, TRACED)
 NEWEST = TRACED
-VARIABLE = "TRNFFT_NKI_RELEASE"
+VARIABLE = "NKI_SIM_RELEASE"
 
 _selected: ContextVar[str | None] = ContextVar("nki_release", default=None)
 
@@ -45,7 +45,7 @@ def select(release: str | None) -> AbstractContextManager[None]:
 
 
 def current() -> str:
-    """Returns the release that ``select`` or TRNFFT_NKI_RELEASE names, or the newest release.
+    """Returns the release that ``select`` or NKI_SIM_RELEASE names, or the newest release.
 
     Raises:
         ValueError: the variable names an unknown release.

@@ -30,12 +30,6 @@ def installed() -> str:
     return SIMULATOR if is_alone else LIBRARY
 
 
-def version_text() -> str:
-    """Returns name and version of the installed distribution, or "" where neither is installed."""
-    found = version_of(installed())
-    return f"{installed()} {found}" if found else ""
-
-
 def from_extra(extra: str) -> str:
     """Returns the end of a sentence about a missing package, which an extra installs.
 

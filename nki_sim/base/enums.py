@@ -101,7 +101,6 @@ class nc_version(Enum):
 
 
 def _number(version: object) -> Any:
-    """Returns the number of a version or an int."""
     return version.value if isinstance(version, nc_version) else version
 
 

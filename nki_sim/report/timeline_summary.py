@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from .critical_path import critical_shares
-from .engines import ENGINES
-from .recording import Recording
+from nki_sim.timeline.critical_path import critical_shares
+from nki_sim.timeline.engines import ENGINES
+from nki_sim.timeline.recording import Recording
 
 
 def summary(timeline: Recording) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from .recording import Recording
+from nki_sim.timeline.recording import Recording
+
 from .timeline_summary import summary
 
 _UNITS = {
@@ -70,7 +71,7 @@ def assert_within(
         raise AssertionError("\n".join([head, *exceeded, *_what_bound(timeline)]))
 
 
-def _limit(name: str, value: Any) -> float:
+def _limit(name: str, value: float) -> float:
     """Returns ``value`` as a limit; raises ValueError if it is not a number of at least 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:
@@ -86,7 +87,6 @@ def _exceeded(name: str, value: float, limit: float) -> str:
 
 
 def _what_bound(timeline: Recording) -> list[str]:
-    """Returns lines about the critical path, with the longest parts first."""
     path = summary(timeline)["critical_path"]
     return ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path[:_SHOWN]]]
 

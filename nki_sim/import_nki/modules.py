@@ -6,16 +6,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from nki_sim import isa, language, releases, typing
-from nki_sim.compiler import public_name
+from nki_sim import isa, language, typing
+from nki_sim.base import releases
+from nki_sim.base.removed_api import no_attribute
+from nki_sim.launch.compiler import public_name
 from nki_sim.launch.kernel import Kernel, jit
 from nki_sim.launch.simulation import simulate
-from nki_sim.removed_api import no_attribute
 
 
 def simulated_nki() -> dict[str, ModuleType]:
     """Returns the simulator's modules by the names that they have in the SDK."""
-    nki = ModuleType("nki", "CPU simulator of the Neuron Kernel Interface (trnfft).")
+    nki = ModuleType("nki", "CPU simulator of the Neuron Kernel Interface.")
     collectives = ModuleType("nki.collectives", "Not simulated, as a launch is one device.")
     compiler = ModuleType("nki.compiler", "Settings of the compiler for a kernel (NKI 0.7).")
     contents: dict[str, Any] = {
@@ -63,7 +64,7 @@ def _no_collective(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
         rule = "run it on hardware, or compute what the ranks exchange"
         raise NotImplementedError(
             f"nki.collectives.{name} is not simulated, because a launch is one device: {rule}"

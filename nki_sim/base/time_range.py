@@ -27,10 +27,9 @@ def time_range(
 
 
 def _unit(ns: float) -> str:
-    """Returns the largest unit, unless the time would show as 1,000 of the unit below."""
+    # No time shows as 1,000 of the unit below.
     return next((unit for unit, size in _UNITS if round(ns) >= 0.99995 * size), "ns")
 
 
 def _digits(value: float, count: int, unit: str) -> str:
-    """Returns a number with some digits, and all of those before the point."""
     return f"{value:.0f}" if value >= 10**count or unit == "ns" else f"{value:.{count}g}"

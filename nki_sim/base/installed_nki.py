@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nki_sim.neuron_packages import how_to_install
+from nki_sim.base.neuron_packages import how_to_install
 
-SIMULATOR_VARIABLE = "TRNFFT_SIMULATOR"  # 1: use the simulator, even if the real nki is installed
+SIMULATOR_VARIABLE = "NKI_SIM_ALWAYS"  # 1: use the simulator, even if the real nki is installed
 
 PLACEHOLDER_MARK = "WRONG PACKAGE"  # in the placeholder's ImportError, and in its description
 _PLACEHOLDER_BYTES = 4096  # nki 0.0.1 on the public index has a single line
@@ -63,7 +63,7 @@ def find_nki() -> FoundNki:
 
 
 def real_nki() -> ModuleType | None:
-    """Returns the real ``nki`` package, or None if it is absent or TRNFFT_SIMULATOR is 1.
+    """Returns the real ``nki`` package, or None if it is absent or NKI_SIM_ALWAYS is 1.
 
     A package that cannot be imported counts as absent, with a warning.
     """

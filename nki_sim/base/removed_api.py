@@ -157,7 +157,7 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def no_attribute(
-    module: ModuleType | str, called: str, new: Mapping[str, Any] | None = None
+    module: ModuleType | str, called: str, new: Mapping[str, object] | None = None
 ) -> Callable[[str], Any]:
     """Returns a ``__getattr__`` for a module, whose errors say what to write instead.
 
@@ -200,7 +200,7 @@ def explain_call(error: TypeError, modules: dict[str, ModuleType]) -> None:
         return
 
 
-def signature(called: str, function: Any) -> str:
+def signature(called: str, function: Callable[..., object]) -> str:
     """Returns a text about the parameters of a function of ``nki.language`` or ``nki.isa``."""
     parameters = inspect.signature(function).parameters
     names = ", ".join(parameters)

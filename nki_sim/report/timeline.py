@@ -10,10 +10,10 @@ import os
 from typing import Any
 
 from nki_sim.report import save_html
+from nki_sim.timeline.recording import Recording
 
 from .budget import assert_within
 from .perfetto import save_perfetto
-from .recording import Recording
 from .timeline_summary import summary
 
 
