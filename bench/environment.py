@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from bench.results import Environment
-from nki_kernels import isa
+from nki_kernels.base import isa
 
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture")

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.packing import pack
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.packing import pack
 
 WAYS = ("dry", "plain", "recorded")
 ROUNDS = 15

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.lint import lint
 from nki_sim.measured_times import about

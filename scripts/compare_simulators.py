@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # finds the kernels of this checkout without an installation
 
 from neuron_wheels import versions, why_no_nki  # noqa: E402
-from nki_kernels.isa import nki  # noqa: E402
+from nki_kernels.base.isa import nki  # noqa: E402
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
 from nki_sim.base.whole_file import write_whole  # noqa: E402
 from nki_sim.hardware import TARGET_VARIABLE, chip  # noqa: E402

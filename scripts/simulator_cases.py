@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_kernels.base.packing import pack
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
     block_circulant_gradients,
@@ -45,7 +46,6 @@ from nki_kernels.nd.resident_volumes import (
     resident_volumes_tables,
 )
 from nki_kernels.nd.strided_stockham import strided_stockham, strided_stockham_tables
-from nki_kernels.packing import pack
 from nki_kernels.real.inverse_real_four_step import inverse_real_four_step
 from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm,

@@ -266,7 +266,7 @@ def check_precision(name: str, argument: str = "name") -> None:
 
 def has_nki() -> bool:
     """Whether the real nki package is installed."""
-    from nki_kernels import isa  # imported here: it loads the simulator where nki is absent
+    from nki_kernels.base import isa  # imported here: it loads the simulator where nki is absent
 
     return isa.REAL_NKI
 

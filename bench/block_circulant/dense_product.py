@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.engines import (
+from nki_kernels.base.engines import (
     PARTITIONS,
     PSUM_BANK,
     evacuate,
     multiply,
     transpose,
 )
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.tables import load_identity
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.tables import load_identity
 
 
 @nki.jit

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from nki_kernels.engines import PARTITIONS, PSUM_BANK, multiply
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, multiply
+from nki_kernels.base.isa import nisa, nki, nl
 from trnfft import irfft, rfft
 
 

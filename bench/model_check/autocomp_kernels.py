@@ -23,7 +23,7 @@ from bench.model_check.tiles import (
     store,
     transposed,
 )
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 # Matrix products lhs_t.T @ rhs, [M, N], of lhs_t [K, M] and rhs [K, N]. A block of the result is
 # accumulated in one bank for each tile, and its operands are loaded for every step of K.

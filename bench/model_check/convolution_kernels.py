@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, copied, load, load_by, part, transposed
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 HOST = nisa.dge_mode.none  # who writes the descriptors of the convolution
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, WIDE, load, part, stored
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 HALF = 64  # columns that share a scale in `scale_blocks`
 RING = 4  # buffers of a stream, which are filled in turn

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, WIDE, load, part, transposed
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 EPSILON = 1e-6  # of `rms_norm`
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, WIDE, combined, load, new_like, part, scaled
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 BLOCK = 2 * WIDE  # columns of a copy
 

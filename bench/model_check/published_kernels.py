@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, WIDE, combined, load, load_by, new_like, part, store
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 # Matrix products lhs_t.T @ rhs, [M, N], of lhs_t [K, M], which is the left operand transposed, and
 # rhs [K, N].

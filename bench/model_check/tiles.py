@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_kernels.isa import nisa, nl
+from nki_kernels.base.isa import nisa, nl
 
 TILE = 128  # partitions, and columns of a stationary tile
 WIDE = 512  # columns of a moving tile

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import TILE, WIDE, combined, load, part, scaled
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 
 @nki.jit

@@ -8,7 +8,7 @@ HBM. `small_copies` has the times.
 from __future__ import annotations
 
 from bench.model_check.tiles import load, new_like
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 
 @nki.jit

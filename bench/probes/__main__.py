@@ -17,7 +17,7 @@ from bench.probes.launcher import SIMULATOR, XLA, frameworks
 from bench.probes.probe import Probe
 from bench.probes.registry import PROBES, asks_tensors, chosen
 from bench.results import ResultsError, save
-from nki_kernels.isa import REAL_NKI
+from nki_kernels.base.isa import REAL_NKI
 from nki_sim import hardware
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE
 

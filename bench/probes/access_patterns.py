@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.probes.moves import stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
 N = 64  # numbers in a row

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.probes.moves import evacuated, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 WIDTH = 128
 LARGE = 128  # rows and columns of the array

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.probes.moves import load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 # Rows of 64 numbers, 96 apart, so that no run is longer than a row.
 ROWS, PITCH, WIDTH = 128, 96, 64

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.probes.moves import combined, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 SHAPE = (128, 64)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_kernels.isa import REAL_NKI
+from nki_kernels.base.isa import REAL_NKI
 from nki_sim import hardware
 from nki_sim.rules.device_rules import RULES
 

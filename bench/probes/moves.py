@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.model_check.tiles import load, stored
-from nki_kernels.isa import nisa, nl
+from nki_kernels.base.isa import nisa, nl
 
 __all__ = ["combined", "copied", "evacuated", "load", "product", "stored"]
 

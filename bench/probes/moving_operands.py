@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.probes.moves import evacuated, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 ROWS, COLUMNS, AROUND = 128, 222, 224  # as in the convolution of the record
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.probes.moves import combined, copied, evacuated, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.base import dtypes
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128

@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.probes.moves import copied, evacuated, load, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 ROWS, COLUMNS, WIDTH, TERMS = 64, 64, 128, 2
 

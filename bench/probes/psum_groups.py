@@ -14,7 +14,7 @@ import numpy as np
 from bench.model_check.tiles import part
 from bench.probes.moves import evacuated, load
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 ROWS, COLUMNS = 64, 64  # of a stationary operand; enough that v2 does not refuse it as too small
 TILES, GROUPS, TERMS, WIDTH = 5, 4, 4, 128

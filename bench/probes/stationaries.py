@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.probes.moves import copied, load, product, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nki, nl
+from nki_kernels.base.isa import nki, nl
 
 ROWS, COLUMNS, WIDTH = 64, 64, 128
 SHAPE = (ROWS, 8, 4, 8)  # views of it have 64 columns in one, two or three free dimensions

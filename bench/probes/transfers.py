@@ -10,7 +10,7 @@ import numpy as np
 from bench.model_check.device_kernels import new_ring, use_first_column, zero_column
 from bench.model_check.tiles import part, stored
 from bench.probes.probe import Arguments, Array, Probe, normal
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 PARTITIONS = 128
 ROW = 128  # float32 numbers of a row, whose copy costs little beside its issue

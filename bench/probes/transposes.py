@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.probes.moves import copied, load, stored
 from bench.probes.probe import Arguments, Array, Probe
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 ROWS, COLUMNS = 16, 128  # of each block of the source, of 2-byte numbers
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.hardware import PARTITIONS
 
 MAX_LENGTH = 4096  # SBUF holds whole rows of operands, table and products

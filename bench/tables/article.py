@@ -20,11 +20,11 @@ from collections.abc import Iterator
 import nki_sim
 from bench.seed_article.structure import timelines
 from bench.tables.planned import markdown
+from nki_kernels.base.packing import pack
 from nki_kernels.fft.dft_gemm import MAX_LENGTH, dft_gemm, dft_gemm_matrix
 from nki_kernels.fft.four_step import four_step
 from nki_kernels.fft.four_step_tables import four_step_tables
 from nki_kernels.fft.stockham import stockham, stockham_tables
-from nki_kernels.packing import pack
 from nki_sim import hardware
 
 BATCH = 128

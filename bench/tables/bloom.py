@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import nki_sim
 from bench.tables.planned import markdown
+from nki_kernels.base.packing import pack
 from nki_kernels.convolution.image_convolution import column_tables, convolve_images
 from nki_kernels.nd import axes
 from nki_kernels.nd.strided_stockham import slabs_together
-from nki_kernels.packing import pack
 from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,
     real_stockham_tables,

@@ -3,7 +3,7 @@
 Run: python -m bench.tables row-guard
 
 Without the guard a NaN in one row would reach other rows on trn1, whose transposes are products
-with the identity matrix (nki_kernels/row_guard.py).
+with the identity matrix (nki_kernels/base/row_guard.py).
 """
 
 from __future__ import annotations

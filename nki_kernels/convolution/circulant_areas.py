@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..engines import PARTITIONS, PSUM_BANK, transfer
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, transfer
+from nki_kernels.base.tensor import Tensor
+
 from ..real.real_dft_gemm import contracted_half
-from ..tensor import Tensor
 
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most
 STAGED = 1024  # the same for loads of the weight's spectra

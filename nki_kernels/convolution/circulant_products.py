@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
 
-from ..engines import NARROW, PSUM_BANK, clear, evacuate, multiply, psum, sbuf, transpose
-from ..isa import nisa, nl
-from ..tensor import Tensor
+from nki_kernels.base.engines import (
+    NARROW,
+    PSUM_BANK,
+    clear,
+    evacuate,
+    multiply,
+    psum,
+    sbuf,
+    transpose,
+)
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.tensor import Tensor
+
 from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 

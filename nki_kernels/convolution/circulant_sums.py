@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..engines import (
+from nki_kernels.base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
@@ -17,8 +17,9 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..isa import nisa, nl
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.tensor import Tensor
+
 from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TOPS, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of

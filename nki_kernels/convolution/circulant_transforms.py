@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
 
-from ..chip import transposes_mix_rows
-from ..engines import (
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
@@ -19,10 +19,11 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..isa import nisa, nl
-from ..pipeline import Task, pipeline
-from ..row_guard import marks_of, set_rows_aside
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.pipeline import Task, pipeline
+from nki_kernels.base.row_guard import marks_of, set_rows_aside
+from nki_kernels.base.tensor import Tensor
+
 from .circulant_areas import (
     BLOCKS,
     LOADED,

@@ -27,13 +27,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from ..arguments import check_dimensions, rows_and_length, two_of
-from ..engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
+from nki_kernels.base.arguments import check_dimensions, rows_and_length, two_of
+from nki_kernels.base.engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.launch import HbmRows, Rows, load_rows
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, Beside, Block, Order, by_age
+from nki_kernels.base.table_terms import Array, TableSpec
+from nki_kernels.base.tensor import Tensor
+
 from ..fft.row_transforms import guarded
-from ..isa import nisa, nki, nl
-from ..launch import HbmRows, Rows, load_rows
-from ..packing import unpack
-from ..pipeline import TURN, Beside, Block, Order, by_age
 from ..real.real_stages import (
     FlatRows,
     into_slots,
@@ -51,8 +54,6 @@ from ..real.real_stockham_tables import (
     real_stockham_specs,
     real_stockham_tables,
 )
-from ..table_terms import Array, TableSpec
-from ..tensor import Tensor
 
 MAX_LENGTH = 5120
 _LONG = 4096  # numbers of a partition's rows, from which a ring has one tile

@@ -34,11 +34,15 @@ from typing import Any
 
 import numpy as np
 
-from nki_sim.hardware import PARTITIONS
-
-from ..arguments import are_positive, check_dimensions, check_factors, check_tables, two_of
-from ..chip import transposes_mix_rows
-from ..engines import (
+from nki_kernels.base.arguments import (
+    are_positive,
+    check_dimensions,
+    check_factors,
+    check_tables,
+    two_of,
+)
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import (
     PSUM_BANK,
     columns_read,
     evacuate,
@@ -48,8 +52,15 @@ from ..engines import (
     sbuf,
     transfer,
 )
-from ..isa import nisa, nki, nl
-from ..launch import meet
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.launch import meet
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, After, Block, Item, Order, Task
+from nki_kernels.base.table_terms import Array, TableSpec
+from nki_kernels.base.tables import load_tables
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from ..nd.axes import REAL_STOCKHAM, Part, Pass, parts_of, run_rows
 from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns
@@ -59,11 +70,6 @@ from ..nd.strided_stockham import (
     strided_stockham_specs,
     strided_stockham_tables,
 )
-from ..packing import unpack
-from ..pipeline import TURN, After, Block, Item, Order, Task
-from ..table_terms import Array, TableSpec
-from ..tables import load_tables
-from ..tensor import Tensor
 
 _INSTRUCTIONS = 6_000  # instructions of an iteration of the pass along columns
 _POINTS = 2**18  # points of a block of columns, as long as it has at least 128 columns

@@ -43,12 +43,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import check_tables, convolved_length, rows_and_length
-from ..engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
-from ..isa import nki
-from ..launch import HbmRows
-from ..packing import unpack
-from ..table_terms import Array, TableSpec
+from nki_kernels.base.arguments import check_tables, convolved_length, rows_and_length
+from nki_kernels.base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
+from nki_kernels.base.isa import nki
+from nki_kernels.base.launch import HbmRows
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.table_terms import Array, TableSpec
+
 from .row_transforms import transform_rows
 from .stage import (
     MAX_LENGTH,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..engines import PSUM_BANK, element_count, psum, sbuf
-from ..isa import nisa, nl
-from ..pipeline import Task
-from ..tensor import Tensor
+from nki_kernels.base.engines import PSUM_BANK, element_count, psum, sbuf
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.pipeline import Task
+from nki_kernels.base.tensor import Tensor
+
 from .butterfly_tables import HIGH_BITS
 
 

@@ -50,8 +50,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from ..arguments import check_factors, check_tables, rows_and_length
-from ..engines import (
+from nki_kernels.base.arguments import check_factors, check_tables, rows_and_length
+from nki_kernels.base.engines import (
     HALF,
     PSUM_BANK,
     SMALLEST_SBUF,
@@ -66,12 +66,13 @@ from ..engines import (
     psum,
     sbuf,
 )
-from ..isa import nki, nl
-from ..launch import Rows, for_rows
-from ..packing import unpack
-from ..pipeline import TURN, After, Block, Item, Order, Task, late
-from ..tables import Stream, load_identity, load_tables
-from ..tensor import Tensor
+from nki_kernels.base.isa import nki, nl
+from nki_kernels.base.launch import Rows, for_rows
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, After, Block, Item, Order, Task, late
+from nki_kernels.base.tables import Stream, load_identity, load_tables
+from nki_kernels.base.tensor import Tensor
+
 from .four_step_tables import inner_stages
 from .spread_lines import (
     LONG,

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from ..engines import PARTITIONS, WHOLE_RADIX, columns_read
-from ..roots import roots
-from ..table_terms import Array, TableSpec, table_spec
+from nki_kernels.base.engines import PARTITIONS, WHOLE_RADIX, columns_read
+from nki_kernels.base.roots import roots
+from nki_kernels.base.table_terms import Array, TableSpec, table_spec
+
 from .stage import MAX_RADIX, Stage, stage_spec, stage_table, stages_of
 from .twiddles import twiddle_table
 

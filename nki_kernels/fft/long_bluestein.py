@@ -24,14 +24,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..arguments import convolved_length, rows_and_length
-from ..engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
-from ..isa import nki, nl
-from ..launch import Rows, for_rows, whole
-from ..packing import unpack
-from ..pipeline import TURN, Block, Item, in_turn
-from ..table_terms import Array, TableSpec, table_spec
-from ..tensor import Tensor
+from nki_kernels.base.arguments import convolved_length, rows_and_length
+from nki_kernels.base.engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
+from nki_kernels.base.isa import nki, nl
+from nki_kernels.base.launch import Rows, for_rows, whole
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, Block, Item, in_turn
+from nki_kernels.base.table_terms import Array, TableSpec, table_spec
+from nki_kernels.base.tensor import Tensor
+
 from .bluestein import chirp_factors, parts_by_row
 from .four_step import FourStep, Weigh
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables

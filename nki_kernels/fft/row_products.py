@@ -32,11 +32,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
-from ..arguments import check_matrix
-from ..chip import transposes_mix_rows
-from ..engines import (
+from nki_kernels.base.arguments import check_matrix
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import (
     DMA_RUN,
     NARROW,
     PSUM_BANK,
@@ -53,8 +51,8 @@ from ..engines import (
     transpose,
     transposed_dtype,
 )
-from ..isa import nisa, nl
-from ..launch import (
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.launch import (
     HbmRows,
     Rows,
     for_rows,
@@ -64,11 +62,12 @@ from ..launch import (
     row_count,
     store_rows,
 )
-from ..pipeline import TURN, After, Block, Order, Task
-from ..row_guard import guarded
-from ..table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
-from ..tables import load_identity, load_tables
-from ..tensor import Tensor
+from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
+from nki_kernels.base.row_guard import guarded
+from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from nki_kernels.base.tables import load_identity, load_tables
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
 
 _BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB a partition
 # Numbers a partition of the blocks of a small batch: enough that an engine takes longer to move

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from nki_sim.hardware import PARTITIONS
-
-from ..chip import transposes_mix_rows
-from ..engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
-from ..isa import nisa
-from ..launch import (
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from nki_kernels.base.isa import nisa
+from nki_kernels.base.launch import (
     HbmRows,
     Rows,
     for_rows,
@@ -29,10 +27,12 @@ from ..launch import (
     rows_in_hbm,
     store_rows,
 )
-from ..pipeline import TURN, Block, Order
-from ..row_guard import guarded, prepare_guard
-from ..tables import Stream, load_identity, load_tables
-from ..tensor import Tensor
+from nki_kernels.base.pipeline import TURN, Block, Order
+from nki_kernels.base.row_guard import guarded, prepare_guard
+from nki_kernels.base.tables import Stream, load_identity, load_tables
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from .stage_products import (
     Tabled,
     Tools,

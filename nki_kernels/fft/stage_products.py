@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .. import chip
-from ..engines import (
+from nki_kernels.base import chip
+from nki_kernels.base.engines import (
     NARROW,
     WHOLE_RADIX,
     clear,
@@ -26,11 +26,12 @@ from ..engines import (
     transpose,
     transposed_dtype,
 )
-from ..isa import nisa
-from ..pipeline import TURN, After, Block, Task
-from ..table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
-from ..tables import Stream
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa
+from nki_kernels.base.pipeline import TURN, After, Block, Task
+from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from nki_kernels.base.tables import Stream
+from nki_kernels.base.tensor import Tensor
+
 from .stage import Group, Stage
 
 _CHUNK = 2048  # numbers a partition of a streamed table that are loaded at a time

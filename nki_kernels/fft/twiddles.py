@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import chip
-from ..engines import sbuf, transfer
-from ..isa import nisa, nl
-from ..roots import roots
-from ..table_terms import Array
-from ..tensor import Tensor
+from nki_kernels.base import chip
+from nki_kernels.base.engines import sbuf, transfer
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.roots import roots
+from nki_kernels.base.table_terms import Array
+from nki_kernels.base.tensor import Tensor
+
 from .stage import Stage
 from .stage_products import Put, Results, natural_places
 

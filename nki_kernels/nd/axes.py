@@ -26,16 +26,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import are_positive, check_shapes, product_of
-from ..engines import element_count, hbm
+from nki_kernels.base.arguments import are_positive, check_shapes, product_of
+from nki_kernels.base.engines import element_count, hbm
+from nki_kernels.base.isa import nki
+from nki_kernels.base.launch import HbmRows, meet
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.tensor import Tensor
+
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
-from ..isa import nki
-from ..launch import HbmRows, meet
-from ..packing import unpack
 from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows
 from ..real.real_stockham import inverse_real_stockham_rows, real_stockham_rows
-from ..tensor import Tensor
 from .columns import HbmColumns
 from .strided_stockham import transform_columns
 

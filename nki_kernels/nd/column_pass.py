@@ -10,9 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, cycle, islice, pairwise
 
-from nki_sim.hardware import PARTITIONS
-
-from ..engines import (
+from nki_kernels.base.engines import (
     HALF,
     PSUM_BANK,
     clear,
@@ -24,11 +22,13 @@ from ..engines import (
     transfer,
     transpose,
 )
-from ..isa import nisa, nl
-from ..pipeline import Task
-from ..row_guard import marks_of, set_rows_aside
-from ..tables import load_identity
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.pipeline import Task
+from nki_kernels.base.row_guard import marks_of, set_rows_aside
+from nki_kernels.base.tables import load_identity
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from .columns import ColumnBlock, Columns, HbmColumns
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nki_kernels.base.counting import counted
+from nki_kernels.base.engines import NARROW, PSUM_BANK, element_count
+from nki_kernels.base.isa import nl
+from nki_kernels.base.launch import Share
+from nki_kernels.base.pipeline import Block, Order, in_turn, pipeline
+from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
-
-from ..counting import counted
-from ..engines import NARROW, PSUM_BANK, element_count
-from ..isa import nl
-from ..launch import Share
-from ..pipeline import Block, Order, in_turn, pipeline
-from ..tensor import Tensor
 
 
 @dataclass(frozen=True)

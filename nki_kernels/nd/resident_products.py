@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..chip import transposes_mix_rows
-from ..engines import (
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import (
     HALF,
     PARTITIONS,
     Turns,
@@ -27,10 +27,10 @@ from ..engines import (
     sbuf,
     transpose,
 )
-from ..launch import Rows, Work, for_rows
-from ..pipeline import TURN, Beside, Block, Order, Task
-from ..table_terms import Array
-from ..tensor import Tensor
+from nki_kernels.base.launch import Rows, Work, for_rows
+from nki_kernels.base.pipeline import TURN, Beside, Block, Order, Task
+from nki_kernels.base.table_terms import Array
+from nki_kernels.base.tensor import Tensor
 
 TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 

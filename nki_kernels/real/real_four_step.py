@@ -49,14 +49,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ..arguments import check_factors, rows_and_length
-from ..engines import PSUM_BANK, evacuate, hbm, multiply, multiply_tile, psum, sbuf, transfer
-from ..isa import nisa, nki
-from ..launch import Rows, for_rows
-from ..packing import unpack
-from ..pipeline import TURN, After, Block, Order, Single, late
-from ..tables import load_identity
-from ..tensor import Tensor
+from nki_kernels.base.arguments import check_factors, rows_and_length
+from nki_kernels.base.engines import (
+    PSUM_BANK,
+    evacuate,
+    hbm,
+    multiply,
+    multiply_tile,
+    psum,
+    sbuf,
+    transfer,
+)
+from nki_kernels.base.isa import nisa, nki
+from nki_kernels.base.launch import Rows, for_rows
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, After, Block, Order, Single, late
+from nki_kernels.base.tables import load_identity
+from nki_kernels.base.tensor import Tensor
+
 from .real_four_step_stages import (
     FEW_ROWS,
     LOADED,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .. import chip
-from ..engines import (
+from nki_kernels.base import chip
+from nki_kernels.base.engines import (
     PARTITIONS,
     PSUM_BANK,
     evacuate,
@@ -22,11 +22,12 @@ from ..engines import (
     transpose,
     transposed_dtype,
 )
-from ..isa import nisa, nl
-from ..launch import Rows
-from ..pipeline import TURN, Block, Order, Task, Turn
-from ..tables import load_tables
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.launch import Rows
+from nki_kernels.base.pipeline import TURN, Block, Order, Task, Turn
+from nki_kernels.base.tables import load_tables
+from nki_kernels.base.tensor import Tensor
+
 from .real_four_step_tables import Digits
 
 LOADED = 2048  # numbers a partition of an input tile, unless one row has more

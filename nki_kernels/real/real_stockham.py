@@ -48,12 +48,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
 
-from ..arguments import check_factors, rows_and_length, two_of
-from ..chip import transposes_mix_rows
-from ..engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
-from ..fft.row_transforms import guarded
-from ..isa import nisa, nki, nl
-from ..launch import (
+from nki_kernels.base.arguments import check_factors, rows_and_length, two_of
+from nki_kernels.base.chip import transposes_mix_rows
+from nki_kernels.base.engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.launch import (
     HbmRows,
     Rows,
     Work,
@@ -64,11 +63,13 @@ from ..launch import (
     row_count,
     store_rows,
 )
-from ..packing import unpack
-from ..pipeline import TURN, After, Beside, Block, Order, by_age
-from ..row_guard import RowGuard, prepare_guard
-from ..tables import load_identity
-from ..tensor import Tensor
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, After, Beside, Block, Order, by_age
+from nki_kernels.base.row_guard import RowGuard, prepare_guard
+from nki_kernels.base.tables import load_identity
+from nki_kernels.base.tensor import Tensor
+
+from ..fft.row_transforms import guarded
 from .real_stages import (
     FlatRows,
     Stages,

@@ -32,11 +32,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
-from ..arguments import check_dimensions, rows_and_length, two_of
-from ..chip import psum_port_is_shared, transposes_mix_rows
-from ..engines import (
+from nki_kernels.base.arguments import check_dimensions, rows_and_length, two_of
+from nki_kernels.base.chip import psum_port_is_shared, transposes_mix_rows
+from nki_kernels.base.engines import (
     PSUM_BANK,
     clear,
     cuts,
@@ -49,14 +47,16 @@ from ..engines import (
     transfer,
     transpose,
 )
-from ..isa import nisa, nki, nl
-from ..launch import HbmRows, Rows, store_rows
-from ..packing import unpack
-from ..pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.launch import HbmRows, Rows, store_rows
+from nki_kernels.base.packing import unpack
+from nki_kernels.base.pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
+from nki_kernels.base.row_guard import RowGuard
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from ..real.real_stockham import Forward, real_size
 from ..real.real_stockham_tables import Geometry
-from ..row_guard import RowGuard
-from ..tensor import Tensor
 from .layer import chunks
 from .products import columns_of, slack
 

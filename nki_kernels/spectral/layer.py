@@ -12,12 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from nki_kernels.base import chip
+from nki_kernels.base.arguments import are_positive
+from nki_kernels.base.engines import HALF
+from nki_kernels.base.isa import nl
 from nki_sim.hardware import PARTITIONS
-
-from .. import chip
-from ..arguments import are_positive
-from ..engines import HALF
-from ..isa import nl
 
 
 @dataclass(frozen=True)

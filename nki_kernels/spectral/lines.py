@@ -25,9 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
-from ..engines import (
+from nki_kernels.base.engines import (
     HALF,
     PSUM_BANK,
     clear,
@@ -39,9 +37,11 @@ from ..engines import (
     transpose,
     transposed_dtype,
 )
-from ..launch import Rows
-from ..pipeline import After, Beside, Item, Single, Task
-from ..tensor import Tensor
+from nki_kernels.base.launch import Rows
+from nki_kernels.base.pipeline import After, Beside, Item, Single, Task
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, row_tile

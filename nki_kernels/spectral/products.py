@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_sim.hardware import PARTITIONS
-
-from .. import chip
-from ..engines import (
+from nki_kernels.base import chip
+from nki_kernels.base.engines import (
     NARROW,
     PSUM_BANK,
     columns_read,
@@ -21,7 +19,9 @@ from ..engines import (
     transpose,
     transposed_dtype,
 )
-from ..tensor import Tensor
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from .evacuation import Balance
 
 _TOGETHER = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank

@@ -39,10 +39,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_sim.hardware import PARTITIONS
-
-from .. import chip
-from ..engines import (
+from nki_kernels.base import chip
+from nki_kernels.base.engines import (
     PSUM_BANK,
     clear,
     multiply,
@@ -52,10 +50,12 @@ from ..engines import (
     transfer,
     transpose,
 )
-from ..isa import nisa
-from ..launch import Rows
-from ..pipeline import TURN, After, Beside, Item, Single, Task
-from ..tensor import Tensor
+from nki_kernels.base.isa import nisa
+from nki_kernels.base.launch import Rows
+from nki_kernels.base.pipeline import TURN, After, Beside, Item, Single, Task
+from nki_kernels.base.tensor import Tensor
+from nki_sim.hardware import PARTITIONS
+
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, row_tile, slot

@@ -23,7 +23,7 @@ from bench.cases import (
 )
 from bench.measurement import measure
 from bench.results import load
-from nki_kernels import isa
+from nki_kernels.base import isa
 from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import holds, near, transforms

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nki_kernels import launch
+from nki_kernels.base import launch
 
 from . import independence, samples
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import nki_sim
+from nki_kernels.base.packing import pack, packed_spec
 from nki_kernels.fft import (
     bluestein,
     butterfly,
@@ -32,7 +33,6 @@ from nki_kernels.fft import (
     stockham,
 )
 from nki_kernels.nd import strided_stockham
-from nki_kernels.packing import pack, packed_spec
 from nki_kernels.real import (
     inverse_real_four_step,
     real_dft_gemm,

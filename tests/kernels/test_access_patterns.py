@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 import nki_sim
-from nki_kernels import launch
+from nki_kernels.base import launch
 from nki_kernels.convolution import image_convolution
 from nki_kernels.fft import split_four_step
 from nki_kernels.nd import strided_stockham

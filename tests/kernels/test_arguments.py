@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels.base.packing import pack
 from nki_kernels.convolution.block_circulant import block_circulant
 from nki_kernels.fft.bluestein import bluestein, bluestein_tables
 from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
@@ -13,7 +14,6 @@ from nki_kernels.fft.split_bluestein import split_bluestein
 from nki_kernels.fft.stockham import stockham, stockham_tables
 from nki_kernels.nd.axes import STOCKHAM, transform_axes
 from nki_kernels.nd.strided_stockham import strided_stockham, strided_stockham_tables
-from nki_kernels.packing import pack
 from nki_kernels.real.real_dft_gemm import real_dft_gemm, real_dft_gemm_matrix
 from nki_kernels.real.real_stockham import inverse_real_stockham
 from nki_kernels.real.real_stockham_tables import real_stockham_tables

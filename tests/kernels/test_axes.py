@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels.base.packing import pack
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from nki_kernels.fft.stockham import stockham_tables
 from nki_kernels.nd import axes, strided_stockham
 from nki_kernels.nd.strided_stockham import strided_stockham_tables
-from nki_kernels.packing import pack
 from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels import counting, launch
+from nki_kernels.base import counting, launch
+from nki_kernels.base.isa import nisa
+from nki_kernels.base.packing import pack, packed_spec
 from nki_kernels.convolution import circulant_sums, circulant_walk
 from nki_kernels.convolution.block_circulant import (
     block_circulant,
@@ -27,8 +29,6 @@ from nki_kernels.convolution.block_circulant import (
     spectra_shape,
 )
 from nki_kernels.convolution.circulant_areas import row_pitch, spectrum_rows
-from nki_kernels.isa import nisa
-from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps

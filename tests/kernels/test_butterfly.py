@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki_kernels import launch
+from nki_kernels.base import launch
 from nki_kernels.fft.butterfly_tables import (
     Geometry,
 )

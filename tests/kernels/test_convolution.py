@@ -13,10 +13,10 @@ import math
 import numpy as np
 import pytest
 
-import nki_kernels.launch
+import nki_kernels.base.launch
 import nki_sim
+from nki_kernels.base.packing import pack
 from nki_kernels.convolution.convolution import convolution_tables, convolve_rows
-from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps
@@ -189,7 +189,7 @@ def test_a_product_that_overflows_stays_in_its_row():
     [("trn1", 1, (36, 36)), ("trn2", 2, (16, 20))],
 ).with_args(ids=str)
 def test_loops_on_the_device_and_shares_of_programs(monkeypatch, chip, programs, radices):
-    monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1000)
+    monkeypatch.setattr(nki_kernels.base.launch, "BODY_INSTRUCTIONS", 1000)
     batch = 5 * 128 * max(1, 1024 // math.prod(radices)) - 1
     with hardware.select(hardware.chip(chip)):
         for rows, filters in ((1, 1), (batch, 1), (batch, batch)):
@@ -207,7 +207,9 @@ def test_both_transforms_together_take_less_than_one_after_the_other(strict_chip
 
 @on_chips("radices", [(8, 8)], whole=[(80, 64)])
 def test_a_launch_has_few_instructions(monkeypatch, strict_chip, radices):
-    monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", nki_kernels.launch.LAUNCH_INSTRUCTIONS)
+    monkeypatch.setattr(
+        device_rules, "MANY_INSTRUCTIONS", nki_kernels.base.launch.LAUNCH_INSTRUCTIONS
+    )
     batch = hardware.HBM_TENSOR_BYTES // 4 // math.prod(radices)
     assert fits(dry(batch, radices, 1))
 

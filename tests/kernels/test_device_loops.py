@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nki_kernels import launch
+from nki_kernels.base import launch
 from nki_kernels.fft import split_four_step
 from nki_sim import hardware
 from tests import sweeps

@@ -8,7 +8,7 @@ import math
 import pytest
 
 import nki_sim
-from nki_kernels.launch import LAUNCH_INSTRUCTIONS
+from nki_kernels.base.launch import LAUNCH_INSTRUCTIONS
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps

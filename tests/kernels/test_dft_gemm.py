@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels.base.isa import nki, nl
+from nki_kernels.base.launch import HbmRows
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix, dft_gemm_rows, transforms_per_slab
-from nki_kernels.isa import nki, nl
-from nki_kernels.launch import HbmRows
 from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import near, relative_error, transforms, unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nki_kernels.launch import LAUNCH_INSTRUCTIONS
+from nki_kernels.base.launch import LAUNCH_INSTRUCTIONS
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 from tests import sweeps

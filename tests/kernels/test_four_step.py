@@ -12,7 +12,7 @@ import math
 
 import pytest
 
-from nki_kernels import launch
+from nki_kernels.base import launch
 from nki_kernels.fft import four_step as kernel_file
 from tests import sweeps
 

@@ -11,9 +11,9 @@ import math
 import numpy as np
 import pytest
 
-import nki_kernels.launch
+import nki_kernels.base.launch
 import nki_sim
-from nki_kernels.packing import pack
+from nki_kernels.base.packing import pack
 from nki_kernels.real.real_stockham_tables import real_stockham_tables
 from nki_kernels.spectral.frames import frame_bands, frame_count, frame_powers, frame_spectra
 from nki_sim import hardware
@@ -100,7 +100,7 @@ def test_powers_and_bands(radices, hop, blocks):
 @OF_CHIP
 @on_chips("bands, exponent", [(1, 2), (128, 2), (None, 0), (None, 2)], ("trn1", "trn2", "trn3"))
 def test_loops_and_two_cores(monkeypatch, bands, exponent):
-    monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
+    monkeypatch.setattr(nki_kernels.base.launch, "BODY_INSTRUCTIONS", 1)
     for programs in range(1, hardware.current().programs_per_launch + 1):
         check((8, 12), 32, 700, bands, exponent, programs)
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels.base.packing import pack
 from nki_kernels.convolution import image_convolution as module
 from nki_kernels.convolution.image_convolution import column_tables, convolve_images, stage_order
 from nki_kernels.nd import axes
-from nki_kernels.packing import pack
 from nki_kernels.real.real_dft_gemm import inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from nki_kernels.real.real_stockham_tables import (
     inverse_real_stockham_tables,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nki_sim
-from nki_kernels import launch
-from nki_kernels.engines import hbm, sbuf
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.launch import blocks_of, for_rows, load_rows, on_partitions, store_rows
-from nki_kernels.pipeline import TURN, After, Order
+from nki_kernels.base import launch
+from nki_kernels.base.engines import hbm, sbuf
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.launch import blocks_of, for_rows, load_rows, on_partitions, store_rows
+from nki_kernels.base.pipeline import TURN, After, Order
 from nki_sim import hardware
 
 NUMBERS = 5

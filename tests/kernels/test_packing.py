@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.packing import pack, packed_spec, unpack
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.packing import pack, packed_spec, unpack
 
 RNG = np.random.default_rng(7)
 SHAPES = ((3, 5), (6, 4096), (128, 2, 7), (1,), (2, 3, 4, 5), (3, 64, 32), (2, 3, 16, 128))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_kernels.pipeline import (
+from nki_kernels.base.pipeline import (
     TURN,
     After,
     Beside,

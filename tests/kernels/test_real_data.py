@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nki, nl
-from nki_kernels.launch import HbmRows
+from nki_kernels.base.isa import nki, nl
+from nki_kernels.base.launch import HbmRows
 from nki_kernels.real.real_dft_gemm import (
     inverse_real_dft_gemm_matrix,
     inverse_real_dft_gemm_rows,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import nki_kernels.launch
+import nki_kernels.base.launch
 import nki_sim
-from nki_kernels.engines import cuts
-from nki_kernels.packing import pack
+from nki_kernels.base.engines import cuts
+from nki_kernels.base.packing import pack
 from nki_kernels.spectral.real_planes import (
     real_planes,
     real_planes_tables,
@@ -67,7 +67,7 @@ def test_large_planes(shape):
 @on_chips("shape", [(132, 67), (67, 134)], ("trn1", "trn2", "trn3"))
 def test_loops_and_two_cores(monkeypatch, shape):
     for instructions in (1, 4000):
-        monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", instructions)
+        monkeypatch.setattr(nki_kernels.base.launch, "BODY_INSTRUCTIONS", instructions)
         for programs in range(1, hardware.current().programs_per_launch + 1):
             check(1, shape, programs=programs)
             check(5, shape, programs=programs)

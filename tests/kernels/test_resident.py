@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nki_sim
+from nki_kernels.base.packing import pack, packed_spec
 from nki_kernels.nd.resident_planes import (
     resident_planes,
     resident_planes_specs,
@@ -24,7 +25,6 @@ from nki_kernels.nd.resident_volumes import (
     resident_volumes_specs,
     resident_volumes_tables,
 )
-from nki_kernels.packing import pack, packed_spec
 from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import near, transforms

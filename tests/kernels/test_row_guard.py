@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
-from nki_kernels.row_guard import (
+from nki_kernels.base.isa import nisa, nki, nl
+from nki_kernels.base.row_guard import (
     advance_guard,
     begin_guard,
     guard_steps,

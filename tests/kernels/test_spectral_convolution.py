@@ -15,10 +15,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import nki_kernels.launch
+import nki_kernels.base.launch
 import nki_sim
-from nki_kernels import counting
-from nki_kernels.packing import pack, packed_spec
+from nki_kernels.base import counting
+from nki_kernels.base.packing import pack, packed_spec
 from nki_kernels.spectral import spectral_gradients as gradients
 from nki_kernels.spectral.spectral_convolution import spectral_convolution
 from nki_kernels.spectral.spectral_gradients import spectral_gradients
@@ -254,7 +254,7 @@ LOOPED = [
 @on_chips("channels, lengths, counts, batch", LOOPED, ("trn1", "trn3", "trn2"))
 def test_loops_and_two_cores(monkeypatch, channels, lengths, counts, batch):
     layer = Layer(channels, lengths, counts)
-    monkeypatch.setattr(nki_kernels.launch, "BODY_INSTRUCTIONS", 1)
+    monkeypatch.setattr(nki_kernels.base.launch, "BODY_INSTRUCTIONS", 1)
     programs = hardware.current().programs_per_launch
     layer.check(batch, programs)
     layer.check(1, programs)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import trnfft
-from nki_kernels import isa
+from nki_kernels.base import isa
 from nki_kernels.fft.dft_gemm import dft_gemm
 from nki_sim import hardware
 from trnfft.backends import torch_neuron

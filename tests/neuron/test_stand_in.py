@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from tests.tolerances import near, sums
 from trnfft.ops.transforms import _c2c
 

@@ -8,8 +8,8 @@ import pytest
 
 import nki_sim
 import trnfft
-from nki_kernels import launch
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base import launch
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from tests.sweeps import whole

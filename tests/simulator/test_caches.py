@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import NkiValidationError, hardware, lint
 
-HEAD = "from nki_kernels.isa import nki, nisa, nl\n"
+HEAD = "from nki_kernels.base.isa import nki, nisa, nl\n"
 
 
 def rewritten(path, *lines):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nki_kernels.isa import nl
+from nki_kernels.base.isa import nl
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from tests.tolerances import near, sums
 
 from .conftest import RULE, new, sample, to_hbm, wide

@@ -17,7 +17,7 @@ import numpy as np
 import nki_sim
 
 from nki_sim import hardware
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 
 def looped(x):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels.isa import nisa, nl
+from nki_kernels.base.isa import nisa, nl
 
 from .conftest import RULE, new, run, sample
 

@@ -122,7 +122,7 @@ def test_the_command_is_the_simulators_with_the_setting_too(tmp_path):
 
 
 def test_the_shipped_api_names_exist():
-    from nki_kernels.isa import nisa, nki, nl
+    from nki_kernels.base.isa import nisa, nki, nl
 
     assert callable(nki.jit) and callable(nki.simulate)
     assert nl.float32 == "float32" and nisa.engine.tensor.name == "tensor"

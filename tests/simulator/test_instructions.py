@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from tests import sweeps
 from tests.tolerances import elementary, near, sums
 

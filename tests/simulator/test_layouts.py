@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 
 from .conftest import RULE, assert_same, new, run, sample, to_hbm
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nl
+from nki_kernels.base.isa import nisa, nl
 from nki_sim import NkiValidationError
 from nki_sim.instructions import issue_cache
 

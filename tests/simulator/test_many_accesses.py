@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nl
+from nki_kernels.base.isa import nisa, nl
 from nki_sim import hardware
 from nki_sim.rules import hazards
 from tests import sweeps

@@ -53,7 +53,7 @@ def test_a_kernel_is_modelled_and_simulated_as_a_copy(run):
     code = """
 import numpy as np
 import nki_sim
-from nki_kernels import isa
+from nki_kernels.base import isa
 from nki_kernels.fft import dft_gemm
 from tests.tolerances import near, transforms
 assert isa.REAL_NKI and not isinstance(dft_gemm.dft_gemm, nki_sim.Kernel)
@@ -71,7 +71,7 @@ print(nki_sim.dry_run(dft_gemm.dft_gemm, *arrays).total_ns)
 def test_a_plan_is_searched_for_and_simulated(run):
     code = """
 import torch, trnfft
-from nki_kernels import isa
+from nki_kernels.base import isa
 from nki_kernels.fft import stockham
 from nki_sim import Kernel
 from tests.tolerances import near, transforms
@@ -108,7 +108,7 @@ def test_the_simulators_copy_of_a_kernel_has_the_simulators_nki(run):
     code = """
 import importlib, sys
 import nki_sim
-from nki_kernels.twin import twin_module
+from nki_kernels.base.twin import twin_module
 
 kernels = twin_module("nki_kernels.fft.stockham")
 assert kernels is not importlib.import_module("nki_kernels.fft.stockham")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.base.enums import MemoryRegion
 from nki_sim.views import shadow

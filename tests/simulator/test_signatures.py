@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nki_sim.isa
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.base import releases
 
 from .conftest import TARGET, to_hbm

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.base.time_range import time_range
 from nki_sim.hardware import UNEXPLAINED

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from nki_kernels.roots import roots
+from nki_kernels.base.roots import roots
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import Shared, tables_for
 from trnfft.backends.half_spectrum import whole_of, with_real_mirrors

@@ -27,9 +27,9 @@ import torch
 
 import nki_sim
 import trnfft
+from nki_kernels.base.packing import pack
 from nki_kernels.fft.dft_gemm import dft_gemm, dft_gemm_matrix
 from nki_kernels.fft.stockham import stockham, stockham_tables
-from nki_kernels.packing import pack
 from nki_sim import hardware
 from nki_sim.base.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from nki_sim.base.neuron_packages import how_to_install
@@ -204,7 +204,7 @@ def _compiler() -> str:
 
 
 def _nki() -> str:
-    """Returns the version of nki where it is the real package, as nki_kernels/isa.py finds it."""
+    """Returns the version of nki where it is the real package, as kernels find it."""
     found, version = find_nki(), version_of("nki") or "of unknown version"
     if found.state == "absent":
         raise Unwell(NOTE, "not installed: the simulator stands in", _to_install(NKI))

@@ -3,7 +3,7 @@
 import pytest
 
 import nki_sim
-from nki_kernels.isa import nisa, nki, nl
+from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.report import bottlenecks
 

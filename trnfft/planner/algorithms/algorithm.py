@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels import packing
+from nki_kernels.base import packing
 from nki_sim.hardware import PARTITIONS, NeuronCore
 from trnfft.planner import accuracy, tables
 from trnfft.planner.kinds import C2C, C2R, R2C, Kind, Transform

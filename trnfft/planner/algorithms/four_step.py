@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.engines import WHOLE_RADIX
+from nki_kernels.base.engines import WHOLE_RADIX
 from nki_kernels.fft import four_step, four_step_tables, spread_lines, stage
 from nki_sim import hardware
 from trnfft.planner import accuracy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels.engines import PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, WHOLE_RADIX
 from nki_kernels.fft import four_step_tables, long_bluestein, split_bluestein, stage
 from nki_kernels.fft.split_four_step import checked_geometry, geometry_of
 from nki_sim.hardware import NeuronCore

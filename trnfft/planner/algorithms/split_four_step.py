@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki_kernels import packing
+from nki_kernels.base import packing
 from nki_kernels.fft import four_step_tables, split_four_step, stage
 from nki_sim import hardware
 from trnfft.cache import cached

@@ -12,10 +12,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from nki_kernels.base.counting import CountedIsa
+from nki_kernels.base.twin import twin
 from nki_sim.base.installed_nki import COPIES, real_nki
-
-from .counting import CountedIsa
-from .twin import twin
 
 _real = real_nki()
 REAL_NKI = _real is not None

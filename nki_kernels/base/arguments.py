@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .tensor import Tensor
+from nki_kernels.base.tensor import Tensor
 
 _LARGEST_RADIX = 128  # partitions
 

@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import counting
+from nki_kernels.base import counting
 
 PACKAGE = __name__.removesuffix(".twin")  # may be part of another package
 TWIN = f"{PACKAGE}_in_simulator"
