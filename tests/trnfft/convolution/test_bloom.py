@@ -10,6 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import trnfft
 from tests import sweeps
+from tests.definitions import bloomed
 from tests.tolerances import elementary, near, sums, transforms
 from trnfft.convolution import point_spread_functions
 from trnfft.convolution.bloom import PADDINGS, axis_order
@@ -29,16 +30,6 @@ def delta(*size, dtype=torch.float64):
     return psf
 
 
-def directly(image, psf, padding):
-    """The definition: a sum over all pixels of the PSF, on the picture with its surroundings."""
-    (height, width), (h, w) = image.shape, psf.shape
-    mode = "symmetric" if padding == "mirror" else "constant"
-    surrounded = np.pad(image.numpy(), ((h, h), (w, w)), mode)
-    full = convolve2d(surrounded, psf.numpy())
-    top, left = h + h // 2, w + w // 2
-    return torch.from_numpy(full[top : top + height, left : left + width])
-
-
 def check(actual, expected):
     """Fails unless a picture is near the expected one, both of which may be by two transforms."""
     assert actual.dtype == expected.dtype
@@ -49,7 +40,9 @@ def assert_as_directly(actual, image, psf, padding):
     """Fails unless a picture is right, relative to the whole convolution, also if it is a pixel."""
     assert actual.dtype == image.dtype
     whole = convolve2d(image.numpy(), psf.numpy()) if padding == "zero" else None
-    near(actual, directly(image, psf, padding), transforms(4096, 4, image.dtype), scale=whole)
+    near(
+        actual, bloomed(image, psf, padding=padding), transforms(4096, 4, image.dtype), scale=whole
+    )
 
 
 @sweeps.pairs(size=SIZES, psf_size=PSF_SIZES, padding=PADDINGS, backend=["torch", "matmul"])
@@ -73,7 +66,7 @@ def test_on_the_simulator(padding):
     image, psf = uniform(2, 5, 6), uniform(3, 5, seed=1)
     with trnfft.backend("nki-sim"):
         actual = trnfft.bloom(image.float(), psf.float(), padding=padding)
-    expected = torch.stack([directly(channel, psf, padding) for channel in image])
+    expected = torch.stack([bloomed(channel, psf, padding=padding) for channel in image])
     near(actual, expected, transforms(4096, 2))
 
 
@@ -82,12 +75,12 @@ def test_without_complex_dtypes(no_complex_dtype, padding):
     image, psf = uniform(6, 8), uniform(3, 3, seed=1)
     with trnfft.backend("matmul"), no_complex_dtype:
         actual = trnfft.bloom(image, psf, strength=0.5, padding=padding)
-    check(actual, (image + directly(image, psf, padding)) / 2)
+    check(actual, (image + bloomed(image, psf, padding=padding)) / 2)
 
 
 def test_strength_interpolates_from_the_picture():
     image, psf = uniform(8, 9), uniform(5, 5, seed=1)
-    full = directly(image, psf, "zero")
+    full = bloomed(image, psf, padding="zero")
     for strength in (0, 0.25, 1):
         expected = (1 - strength) * image + strength * full
         check(trnfft.bloom(image, psf, strength=strength), expected)
@@ -95,12 +88,12 @@ def test_strength_interpolates_from_the_picture():
 
 def test_channels_and_batches():
     image, psf = uniform(2, 3, 6, 7), uniform(3, 5, 4, seed=1)
-    bloomed = trnfft.bloom(image, psf)
+    found = trnfft.bloom(image, psf)
     for batch in range(2):
         for channel in range(3):
-            expected = directly(image[batch, channel], psf[channel], "zero")
-            check(bloomed[batch, channel], expected)
-    check(trnfft.bloom(image, psf[0])[1, 2], directly(image[1, 2], psf[0], "zero"))
+            expected = bloomed(image[batch, channel], psf[channel], padding="zero")
+            check(found[batch, channel], expected)
+    check(trnfft.bloom(image, psf[0])[1, 2], bloomed(image[1, 2], psf[0], padding="zero"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -161,7 +154,7 @@ def test_filter_keeps_its_spectrum(monkeypatch):
     monkeypatch.delattr("trnfft.convolution.bloom._centred_spectrum")
     for seed in range(2):
         image = uniform(8, 9, seed=seed)
-        check(bloom_filter(image), directly(image, psf, "mirror"))
+        check(bloom_filter(image), bloomed(image, psf, padding="mirror"))
     assert all(size % 2 == 0 for size in bloom_filter.padded_size)
 
 
@@ -242,7 +235,7 @@ def test_resampling_keeps_energy_and_the_first_filter(size):
     # The number for frequency 0 is the sum of the PSF.
     check(resampled._spectrum.real[:, 0, 0], psf.sum((-2, -1)))
     assert resampled(uniform(3, *size)).shape == (3, *size)
-    check(first(uniform(3, 12, 12))[0], directly(uniform(3, 12, 12)[0], psf[0], "zero"))
+    check(first(uniform(3, 12, 12))[0], bloomed(uniform(3, 12, 12)[0], psf[0], padding="zero"))
 
 
 @pytest.mark.parametrize(

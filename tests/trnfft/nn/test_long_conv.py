@@ -7,18 +7,10 @@ import torch
 
 import trnfft
 from tests import sweeps
+from tests.definitions import causal
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import BACKENDS, random, single
 from trnfft.nn import LongConv
-
-
-def causal(u, k):
-    """y[l] = sum_m k[m] u[l - m], as a product with a triangular matrix."""
-    length = u.shape[-1]
-    k = torch.nn.functional.pad(k, (0, max(0, length - k.shape[-1])))
-    lags = torch.arange(length)[:, None] - torch.arange(length)
-    matrices = torch.where(lags >= 0, k[:, lags.clamp(min=0)], 0)
-    return torch.einsum("hlm,...hm->...hl", matrices, u)
 
 
 @sweeps.some(

@@ -1,6 +1,5 @@
 """SpectralConv compared with its definition: a matrix for every frequency, and their sum."""
 
-import itertools
 import math
 import re
 
@@ -9,37 +8,14 @@ import torch
 
 import trnfft
 from tests import sweeps
+from tests.definitions import neural_operator
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import random, single
 from trnfft.nn import SpectralConv
 
 
-def defined(layer, x, sizes):
-    """irfftn of the mixed frequencies, with the weight's as signed numbers."""
-    order = x.ndim - 2
-    weight = torch.complex(*layer.parts).to(torch.complex128)
-    kept = [min(m, n, s) for m, n, s in zip(layer.modes, x.shape[2:], sizes, strict=True)]
-    kept[-1] = min(layer.modes[-1], x.shape[-1] // 2 + 1, sizes[-1] // 2 + 1)
-    dims = tuple(range(-order, 0))
-    spectrum = torch.fft.rfftn(x, dim=dims, norm=layer.fft_norm)
-    half = (*sizes[:-1], sizes[-1] // 2 + 1)
-    result = torch.zeros(x.shape[0], layer.out_channels, *half, dtype=torch.complex128)
-    signed = [range(-(count // 2), count - count // 2) for count in kept[:-1]]
-    for frequency in itertools.product(*signed, range(kept[-1])):
-        # Where it is in the weight: ascending, and fewer frequencies are those in the middle.
-        place = [
-            k + count // 2 + (size - count) // 2
-            for k, count, size in zip(frequency[:-1], kept, layer.modes, strict=False)
-        ]
-        mix = weight[(..., *place, frequency[-1])]
-        numbers = spectrum[(..., *frequency)]
-        result[(..., *frequency)] = numbers * mix if mix.ndim == 1 else numbers @ mix
-    y = torch.fft.irfftn(result, sizes, dims, norm=layer.fft_norm)
-    return y if layer.bias is None else y + layer.bias
-
-
 def tolerance(layer, sizes, dtype="float64", count=4):
-    """Returns that of transforms there and back, here and in `defined`, and of a matrix between.
+    """Returns that of transforms there and back, by both, and of a matrix between.
 
     Each number of the matrix may be the sum of a product of factors.
     """
@@ -67,7 +43,7 @@ def test_definition(n_modes, sizes, output_shape):
     layer = SpectralConv(2, 3, n_modes).double()
     x = random(2, 2, *sizes)
     given = None if output_shape == sizes else output_shape
-    near(layer(x, given), defined(layer, x, output_shape), tolerance(layer, output_shape))
+    near(layer(x, given), neural_operator(layer, x, output_shape), tolerance(layer, output_shape))
 
 
 FACTORIZATIONS = [(None, 1.0), ("Tucker", 0.6), ("tucker", 2), ("CP", 0.4), ("cp", 3), ("TT", 0.5)]
@@ -87,11 +63,13 @@ def test_weights_in_factors_and_separable_ones(points, factors, separable, backe
     x = random(2, 3, *sizes).requires_grad_()
     with trnfft.backend(backend):
         y, again = layer(x), layer(x, tuple(size + 1 for size in sizes))
-    near(y, defined(layer, x, sizes), tolerance(layer, sizes))
-    near(again, defined(layer, x, tuple(size + 1 for size in sizes)), tolerance(layer, sizes))
+    near(y, neural_operator(layer, x, sizes), tolerance(layer, sizes))
+    near(
+        again, neural_operator(layer, x, tuple(size + 1 for size in sizes)), tolerance(layer, sizes)
+    )
     wanted = {"x": x, **dict(layer.named_parameters())}
     actual = torch.autograd.grad(y.square().sum(), wanted.values())
-    expected = torch.autograd.grad(defined(layer, x, sizes).square().sum(), wanted.values())
+    expected = torch.autograd.grad(neural_operator(layer, x, sizes).square().sum(), wanted.values())
     allowed = together(tolerance(layer, sizes, count=8), sums(y.numel(), y.dtype))
     wholes = [re.sub("_(real|imag)$", "", name) for name in wanted]
     for name, found, right in zip(wholes, actual, expected, strict=True):
@@ -158,7 +136,7 @@ def test_factors_in_one_launch():
 def test_norms_and_no_bias(fft_norm):
     layer = SpectralConv(2, 3, (4, 4), fft_norm=fft_norm, bias=False).double()
     x = random(2, 2, 6, 8)
-    near(layer(x), defined(layer, x, (6, 8)), tolerance(layer, (6, 8)))
+    near(layer(x), neural_operator(layer, x, (6, 8)), tolerance(layer, (6, 8)))
 
 
 def test_first_values():

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import itertools
 import math
 
 import pytest
@@ -11,6 +10,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 import trnfft
+from tests.definitions import OF_LAYERS, complex_of
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import native, random, random_complex
 from trnfft import ComplexTensor
@@ -35,14 +35,6 @@ def randomized(layer, seed=5):
         for i, parameter in enumerate(layer.parameters()):
             parameter.copy_(random(*parameter.shape, seed=seed + i))
     return layer
-
-
-def weight(layer):
-    return torch.complex(layer.weight_real, layer.weight_imag)
-
-
-def bias(layer):
-    return None if layer.bias_real is None else torch.complex(layer.bias_real, layer.bias_imag)
 
 
 def tolerance(dtype):
@@ -238,46 +230,61 @@ def test_a_network_learns():
     assert losses[-1] < 0.2 * losses[0]
 
 
-# Linear and convolution
+# Definitions
 
 
-@pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
-def test_linear(shape, with_bias):
-    layer = randomized(ComplexLinear(3, 5, bias=with_bias, **F64))
-    x = random_complex(*shape)
-    assert_same(layer(x), nn.functional.linear(x, weight(layer), bias(layer)))
+CONVOLUTIONS = {
+    "plain": dict(kernel_size=3),
+    "steps": dict(kernel_size=2, stride=2, bias=False),
+    "dilated": dict(kernel_size=3, padding=2, dilation=2),
+    "same": dict(kernel_size=3, padding="same"),
+    "groups": dict(kernel_size=1, groups=2),
+    "a group each": dict(kernel_size=2, groups=4, padding="valid"),
+}
+# Layers and shapes of inputs.
+DEFINED = {
+    "linear": (lambda: ComplexLinear(3, 5, **F64), [(3,), (4, 3), (2, 4, 3)]),
+    "linear without bias": (lambda: ComplexLinear(3, 5, bias=False, **F64), [(4, 3)]),
+    **{
+        f"convolution {order}d, {name}": (
+            lambda make=make, options=options: make(4, 8, **options, **F64),
+            [(2, 4, *points), (4, *points)],
+        )
+        for order, make, points in ((1, ComplexConv1d, (9,)), (2, ComplexConv2d, (9, 8)))
+        for name, options in CONVOLUTIONS.items()
+    },
+    "convolution with sizes of each dimension": (
+        lambda: ComplexConv2d(2, 3, (3, 2), (2, 1), (1, 0), (1, 2), **F64),
+        [(2, 2, 9, 8)],
+    ),
+    **{
+        f"spectral, {modes} of {points}": (
+            lambda make=make, modes=modes: make(2, 3, *modes, **F64),
+            [(4, 2, *points)],
+        )
+        for make, points, modes in (
+            *[(SpectralConv1d, (n,), (count,)) for n, count in ((8, 3), (8, 5), (9, 5), (7, 1))],
+            (SpectralConv2d, (8, 8), (3, 3)),
+            (SpectralConv2d, (6, 9), (3, 5)),
+            (SpectralConv2d, (7, 6), (1, 4)),
+            (SpectralConv3d, (4, 6, 8), (2, 3, 5)),
+            (SpectralConv3d, (5, 3, 7), (2, 1, 4)),
+            (SpectralConv3d, (4, 8, 5), (1, 3, 1)),
+        )
+    },
+    "mixer": (FNetMixer, [(3, 4), (2, 5, 6), (2, 2, 8, 4)]),
+    "activation": (lambda: ModReLU(3, **F64), [(4, 3), (2, 3, 5), (2, 3, 2, 2)]),
+}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        dict(kernel_size=3),
-        dict(kernel_size=2, stride=2, bias=False),
-        dict(kernel_size=3, padding=2, dilation=2),
-        dict(kernel_size=3, padding="same"),
-        dict(kernel_size=1, groups=2),
-        dict(kernel_size=2, groups=4, padding="valid"),
-    ],
-)
-def test_convolutions(options):
-    settings = {name: options[name] for name in options if name not in ("kernel_size", "bias")}
-    for layer_class, convolve, points in (
-        (ComplexConv1d, nn.functional.conv1d, (9,)),
-        (ComplexConv2d, nn.functional.conv2d, (9, 8)),
-    ):
-        layer = randomized(layer_class(4, 8, **options, **F64))
-        for shape in ((2, 4, *points), (4, *points)):
-            x = random_complex(*shape)
-            expected = convolve(x, weight(layer), bias(layer), **settings)
-            assert_same(layer(x), expected)
-
-
-def test_convolution_with_sizes_of_each_dimension():
-    layer = randomized(ComplexConv2d(2, 3, (3, 2), (2, 1), (1, 0), (1, 2), **F64))
-    x = random_complex(2, 2, 9, 8)
-    expected = nn.functional.conv2d(x, weight(layer), bias(layer), (2, 1), (1, 0), (1, 2))
-    assert_same(layer(x), expected)
+@pytest.mark.parametrize("name", DEFINED)
+def test_definitions(name):
+    make, shapes = DEFINED[name]
+    layer = randomized(make())
+    is_complex = name.startswith(("linear", "convolution", "activation"))
+    for shape in shapes:
+        x = random(*shape, dtype=torch.complex128 if is_complex else torch.float64)
+        assert_same(layer(x), OF_LAYERS[type(layer)](layer, x))
 
 
 @pytest.mark.parametrize(
@@ -294,13 +301,15 @@ def test_convolution_with_sizes_of_each_dimension():
 def test_first_weights(make, fans):
     torch.manual_seed(0)
     layer = make()
-    w = weight(layer)
+    w = complex_of("weight", layer)
     assert w.abs().square().mean().item() == pytest.approx(2 / fans, rel=0.05)
     # Rayleigh's distribution, and no phase preferred
     assert w.abs().mean().item() == pytest.approx(math.sqrt(math.pi / 2 / fans), rel=0.05)
     assert w.mean().abs().item() < 0.05 / math.sqrt(fans)
     assert w.square().mean().abs().item() < 0.05 / fans
-    assert bias(layer) is None or torch.equal(bias(layer), torch.zeros_like(bias(layer)))
+    assert complex_of("bias", layer) is None or torch.equal(
+        complex_of("bias", layer), torch.zeros_like(complex_of("bias", layer))
+    )
 
 
 # Normalisation and activation
@@ -332,7 +341,7 @@ def test_batch_norm(shape):
         white = whitened(channels, mean, covariance, 0.01)
         stretch = torch.stack([layer.weight_rr, layer.weight_ri, layer.weight_ii])
         stretched = stretch[[0, 1, 1, 2]].T.reshape(3, 2, 2) @ white
-        y = torch.complex(stretched[:, 0], stretched[:, 1]) + bias(layer)[:, None]
+        y = torch.complex(stretched[:, 0], stretched[:, 1]) + complex_of("bias", layer)[:, None]
         return y.reshape(3, shape[0], *shape[2:]).transpose(0, 1)
 
     assert_same(layer(x), expected(mean, covariance))
@@ -408,16 +417,11 @@ def test_batch_norm_of_one_number():
     assert layer.eval()(random_complex(1, 3)).shape == (1, 3)
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 2, 2)])
-def test_mod_relu(shape):
-    layer = ModReLU(3, **F64)
-    x = random_complex(*shape)
-    assert_same(layer(x), x)
-    randomized(layer)
-    radius = x.abs() + layer.bias.view(-1, *(1,) * (len(shape) - 2))
-    assert_same(layer(x), torch.relu(radius) * x / x.abs())
+def test_mod_relu_of_no_bias_and_of_one():
+    x = random_complex(4, 3)
+    assert_same(ModReLU(3, **F64)(x), x)
     one = randomized(ModReLU(1, **F64))
-    assert_same(one(x[0, 0]), torch.relu(x[0, 0].abs() + one.bias) * x[0, 0].sgn())
+    assert_same(one(x[0]), torch.relu(x[0].abs() + one.bias) * x[0].sgn())
 
 
 def test_mod_relu_refuses_a_bias_that_became_complex():
@@ -442,58 +446,11 @@ def test_mod_relu_at_and_near_zero():
 # Spectral layers
 
 
-@pytest.mark.parametrize("length, modes", [(8, 3), (8, 5), (9, 5), (7, 1)])
-def test_spectral_conv1d(length, modes):
-    layer = randomized(SpectralConv1d(2, 3, modes, **F64))
-    x = random(4, 2, length)
-    spectrum = torch.fft.rfft(x)
-    result = torch.zeros(4, 3, length // 2 + 1, dtype=torch.complex128)
-    result[..., :modes] = torch.einsum("bik,iok->bok", spectrum[..., :modes], weight(layer))
-    assert_same(layer(x), torch.fft.irfft(result, length))
-
-
-@pytest.mark.parametrize("points, modes", [((8, 8), (3, 3)), ((6, 9), (3, 5)), ((7, 6), (1, 4))])
-def test_spectral_conv2d(points, modes):
-    layer = randomized(SpectralConv2d(2, 3, *modes, **F64))
-    x = random(4, 2, *points)
-    spectrum = torch.fft.rfft2(x)
-    result = torch.zeros(4, 3, points[0], points[1] // 2 + 1, dtype=torch.complex128)
-    first, second = modes
-    rows = [*range(first), *range(-first, 0)]
-    for i, row in enumerate(rows):
-        for column in range(second):
-            mix = weight(layer)[:, :, i, column]
-            result[:, :, row, column] = spectrum[:, :, row, column] @ mix
-    assert_same(layer(x), torch.fft.irfft2(result, points))
-
-
-@pytest.mark.parametrize(
-    "points, modes", [((4, 6, 8), (2, 3, 5)), ((5, 3, 7), (2, 1, 4)), ((4, 8, 5), (1, 3, 1))]
-)
-def test_spectral_conv3d(points, modes):
-    layer = randomized(SpectralConv3d(2, 3, *modes, **F64))
-    x = random(4, 2, *points)
-    spectrum = torch.fft.rfftn(x, dim=(2, 3, 4))
-    result = torch.zeros(4, 3, *points[:2], points[2] // 2 + 1, dtype=torch.complex128)
-    planes, rows = ([*range(count), *range(-count, 0)] for count in modes[:2])
-    for (i, plane), (j, row) in itertools.product(enumerate(planes), enumerate(rows)):
-        for column in range(modes[2]):
-            mix = weight(layer)[:, :, i, j, column]
-            result[:, :, plane, row, column] = spectrum[:, :, plane, row, column] @ mix
-    assert_same(layer(x), torch.fft.irfftn(result, points, (2, 3, 4)))
-
-
 def test_spectral_conv_is_independent_of_resolution():
     layer = randomized(SpectralConv1d(1, 1, 4, **F64))
     fine = 2 * math.pi * torch.arange(64, **F64) / 64
     x = (torch.sin(fine) + torch.cos(3 * fine) + 0.5)[None, None]
     assert_same(layer(x[..., ::4]), layer(x)[..., ::4])
-
-
-@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 6), (2, 2, 8, 4)])
-def test_fnet_mixer(shape):
-    x = random(*shape)
-    assert_same(FNetMixer()(x), torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real)
 
 
 # Errors

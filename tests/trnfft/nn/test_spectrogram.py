@@ -1,50 +1,17 @@
 """Spectrograms, compared with torch.stft and with triangles that NumPy computes one by one."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 import trnfft
+from tests.definitions import triangles
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import BACKENDS, native, random, single
 from trnfft.nn import InverseSpectrogram, MelScale, MelSpectrogram, Spectrogram
 
 # Squares of transforms of 64 points, which double errors, and sums of up to 33 of them.
 MEL = together(2 * transforms(64), sums(33))
-
-
-def mel_of(hz, scale):
-    if scale == "htk":
-        return 2595 * math.log10(1 + hz / 700)
-    return 3 * hz / 200 if hz < 1000 else 15 + 27 * math.log(hz / 1000) / math.log(6.4)
-
-
-def hz_of(mel, scale):
-    """The inverse of `mel_of`, by bisection."""
-    low, high = 0.0, 1e6
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if mel_of(middle, scale) < mel else (low, middle)
-    return low
-
-
-def triangles(n_mels, rate, least, most, n_stft, norm, scale):
-    first, last = mel_of(least, scale), mel_of(most, scale)
-    corners = [hz_of(first + (last - first) * i / (n_mels + 1), scale) for i in range(n_mels + 2)]
-    bank = np.zeros((n_stft, n_mels))
-    for m in range(n_mels):
-        left, middle, right = corners[m : m + 3]
-        for i in range(n_stft):
-            f = i * (rate // 2) / (n_stft - 1)
-            if left < f <= middle:
-                bank[i, m] = (f - left) / (middle - left)
-            elif middle < f < right:
-                bank[i, m] = (right - f) / (right - middle)
-        if norm == "slaney":
-            bank[:, m] *= 2 / (right - left)
-    return torch.from_numpy(bank)
 
 
 @pytest.mark.parametrize("scale", ["htk", "slaney"])
