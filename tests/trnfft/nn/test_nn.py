@@ -11,6 +11,7 @@ from torch.nn.utils import prune
 
 import trnfft
 from tests.definitions import OF_LAYERS, complex_of
+from tests.refusals import called, refused
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import native, random, random_complex
 from trnfft import ComplexTensor
@@ -456,84 +457,87 @@ def test_spectral_conv_is_independent_of_resolution():
 # Errors
 
 
-@pytest.mark.parametrize(
-    "make, name",
+LINEAR = ComplexLinear(4, 6)
+
+test_errors = refused(
+    called,
     [
-        (lambda: ComplexLinear(0, 1), "in_features"),
-        (lambda: ComplexLinear(1, 0), "out_features"),
-        (lambda: ComplexConv1d(0, 1, 1), "in_channels"),
-        (lambda: ComplexConv1d(4, 3, 1, groups=2), "out_channels"),
-        (lambda: ComplexConv1d(3, 4, 1, groups=2), "in_channels"),
-        (lambda: ComplexConv1d(4, 4, 1, groups=0), "groups"),
-        (lambda: ComplexConv1d(1, 1, (1, 2)), "kernel_size"),
-        (lambda: ComplexConv2d(1, 1, 0), "kernel_size"),
-        (lambda: ComplexBatchNorm(0), "num_features"),
-        (lambda: ModReLU(0), "num_features"),
-        (lambda: SpectralConv1d(1, 1, 0), "modes"),
-        (lambda: SpectralConv2d(1, 1, 1, 0), "modes2"),
-        (lambda: SpectralConv3d(1, 1, 1, 1, 0), "modes3"),
-        (lambda: SpectralConv3d(1, 1, 1, 2, 1)(torch.ones(1, 1, 2, 3, 2)), "modes2=2"),
-        (lambda: SpectralConv3d(1, 1, 1, 1, 1)(torch.ones(1, 2, 2, 2, 2)), r"\[B, 1, D, H, W\]"),
-        (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), "input"),
-        (lambda: ComplexBatchNorm(3)(torch.ones(3)), "input"),
-        (lambda: ModReLU(3)(torch.ones(2, 4)), "input"),
-        (lambda: ModReLU(3)(torch.ones(3)), "input"),
-        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 2, 3)), "modes=3"),
-        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 8)), "input"),
-        (lambda: SpectralConv2d(2, 1, 3, 1)(torch.ones(2, 2, 5, 8)), "modes1=3"),
-        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 2, 6, 5)), "modes2=4"),
-        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 3, 6, 8)), "input"),
+        (lambda: ComplexLinear(0, 1), ValueError, "in_features"),
+        (lambda: ComplexLinear(1, 0), ValueError, "out_features"),
+        (lambda: ComplexConv1d(0, 1, 1), ValueError, "in_channels"),
+        (lambda: ComplexConv1d(4, 3, 1, groups=2), ValueError, "out_channels"),
+        (lambda: ComplexConv1d(3, 4, 1, groups=2), ValueError, "in_channels"),
+        (lambda: ComplexConv1d(4, 4, 1, groups=0), ValueError, "groups"),
+        (lambda: ComplexConv1d(1, 1, (1, 2)), ValueError, "kernel_size"),
+        (lambda: ComplexConv2d(1, 1, 0), ValueError, "kernel_size"),
+        (lambda: ComplexBatchNorm(0), ValueError, "num_features"),
+        (lambda: ModReLU(0), ValueError, "num_features"),
+        (lambda: SpectralConv1d(1, 1, 0), ValueError, "modes"),
+        (lambda: SpectralConv2d(1, 1, 1, 0), ValueError, "modes2"),
+        (lambda: SpectralConv3d(1, 1, 1, 1, 0), ValueError, "modes3"),
+        (lambda: SpectralConv3d(1, 1, 1, 2, 1)(torch.ones(1, 1, 2, 3, 2)), ValueError, "modes2=2"),
+        (
+            lambda: SpectralConv3d(1, 1, 1, 1, 1)(torch.ones(1, 2, 2, 2, 2)),
+            ValueError,
+            r"\[B, 1, D, H, W\]",
+        ),
+        (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), ValueError, "input"),
+        (lambda: ComplexBatchNorm(3)(torch.ones(3)), ValueError, "input"),
+        (lambda: ModReLU(3)(torch.ones(2, 4)), ValueError, "input"),
+        (lambda: ModReLU(3)(torch.ones(3)), ValueError, "input"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 2, 3)), ValueError, "modes=3"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 8)), ValueError, "input"),
+        (lambda: SpectralConv2d(2, 1, 3, 1)(torch.ones(2, 2, 5, 8)), ValueError, "modes1=3"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 2, 6, 5)), ValueError, "modes2=4"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 3, 6, 8)), ValueError, "input"),
+        *[
+            (
+                lambda name=name: (lambda layer, x: layer(x + 0j))(*case(name)),
+                RuntimeError,
+                "argument 'input' has dtype torch.complex128",
+            )
+            for name in ("SpectralConv1d", "SpectralConv2d", "SpectralConv3d")
+        ],
+        *[
+            (lambda make=make, sizes=sizes: make(*sizes, 2), TypeError, f"an int, not {kind}")
+            for make in (ComplexLinear, trnfft.nn.BlockCirculantLinear)
+            for sizes, kind in (((4, 4.0), "float"), ((None, 4), "NoneType"))
+        ],
+        *[
+            (
+                lambda dtype=dtype: ComplexLinear(2, 2, dtype=dtype),
+                TypeError,
+                "argument 'dtype' is .*, allowed are real",
+            )
+            for dtype in ("float32", torch.int64, torch.complex64)
+        ],
+        *[
+            (lambda x=x: LINEAR(x), RuntimeError, "argument 'input' has")
+            for x in (torch.ones(3), torch.ones(()), torch.ones(2, 4).double())
+        ],
+        *[
+            (
+                lambda layer=layer: layer(torch.ones(4, 4, device="meta")),
+                ValueError,
+                "argument 'input' is on device 'meta'",
+            )
+            for layer in (LINEAR, ModReLU(4), ComplexBatchNorm(4))
+        ],
+        *[
+            (lambda x=x: FNetMixer()(x), TypeError, "argument 'input' has dtype")
+            for x in (torch.full((4, 4), 2**62), torch.ones(4, 4, dtype=torch.complex64))
+        ],
+        (lambda: FNetMixer()(torch.ones(4)), IndexError, "argument 'input' has shape"),
+        (
+            lambda: SpectralConv2d(4, 6, 2, 2)(torch.ones(4)),
+            ValueError,
+            "argument 'input' has shape",
+        ),
+        (lambda: ComplexBatchNorm(4, eps=-1), ValueError, "argument 'eps' is"),
+        (lambda: ComplexBatchNorm(4, eps=math.nan), ValueError, "argument 'eps' is"),
+        (lambda: ComplexBatchNorm(4, momentum=2), ValueError, "argument 'momentum' is"),
     ],
 )
-def test_errors(make, name):
-    with pytest.raises(ValueError, match=name):
-        make()
-
-
-@pytest.mark.parametrize("name", ["SpectralConv1d", "SpectralConv2d", "SpectralConv3d"])
-def test_spectral_layers_reject_complex_input(name):
-    layer, x = case(name)
-    with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex128"):
-        layer(x + 0j)
-
-
-@pytest.mark.parametrize("layer", [ComplexLinear, trnfft.nn.BlockCirculantLinear])
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [((4, 4.0), "must be an int, not float"), ((None, 4), "must be an int, not NoneType")],
-)
-def test_sizes_that_are_no_ints(layer, arguments, sentence):
-    with pytest.raises(TypeError, match=sentence):
-        layer(*arguments, 2)
-
-
-@pytest.mark.parametrize("dtype", ["float32", torch.int64, torch.complex64])
-def test_dtypes_of_parameters_are_real_ones(dtype):
-    with pytest.raises(TypeError, match="argument 'dtype' is .*, allowed are real"):
-        ComplexLinear(2, 2, dtype=dtype)
-
-
-def test_inputs_name_themselves_where_they_do_not_fit():
-    linear = ComplexLinear(4, 6)
-    for x in (torch.ones(3), torch.ones(()), torch.ones(2, 4).double()):
-        with pytest.raises(RuntimeError, match="argument 'input' has"):
-            linear(x)
-    for layer in (linear, ModReLU(4), ComplexBatchNorm(4)):
-        with pytest.raises(ValueError, match="argument 'input' is on device 'meta'"):
-            layer(torch.ones(4, 4, device="meta"))
-    for x in (torch.full((4, 4), 2**62), torch.ones(4, 4, dtype=torch.complex64)):
-        with pytest.raises(TypeError, match="argument 'input' has dtype"):
-            FNetMixer()(x)
-    with pytest.raises(IndexError, match="argument 'input' has shape"):
-        FNetMixer()(torch.ones(4))
-    with pytest.raises(ValueError, match="argument 'input' has shape"):
-        SpectralConv2d(4, 6, 2, 2)(torch.ones(4))
-
-
-@pytest.mark.parametrize("name, value", [("eps", -1), ("eps", math.nan), ("momentum", 2)])
-def test_numbers_of_batch_norm(name, value):
-    with pytest.raises(ValueError, match=f"argument '{name}' is"):
-        ComplexBatchNorm(4, **{name: value})
 
 
 def test_mod_relu_computes_in_the_wider_dtype():
