@@ -14,7 +14,6 @@ import nki_sim
 import trnfft
 from tests.refusals import refused
 from tests.tolerances import near, phases, sums, together, transforms
-from trnfft import ComplexTensor
 
 from .samples import BACKENDS, random, single
 
@@ -121,32 +120,6 @@ def test_backends_and_launches(backend):
         assert timeline.launches == (launches if backend == "nki-sim" else 0)
         assert y.real.dtype == torch.float32
         near(y, expected, tolerance(50, 50, "float32"))
-
-
-def function_of_parts(real, imag):
-    x = ComplexTensor(real, imag)
-    parts = []
-    for y in (trnfft.czt(x, 4, 0.98 - 0.1j, 1.02), trnfft.zoom_fft(x, 0.3, 4)):
-        parts += [y.real, y.imag]
-    circle = trnfft.czt(real, 3, a=0.9)
-    return *parts, circle.real, circle.imag
-
-
-def test_derivatives_vmap_and_compile():
-    parts = [random(2, 5, seed=seed).requires_grad_() for seed in (1, 2)]
-    assert torch.autograd.gradcheck(function_of_parts, parts, check_forward_ad=True, fast_mode=True)
-    assert torch.autograd.gradgradcheck(function_of_parts, parts, fast_mode=True)
-    for actual, expected in zip(
-        torch.vmap(function_of_parts)(*parts), function_of_parts(*parts), strict=True
-    ):
-        near(actual, expected, tolerance(5, 4))
-
-    def spiral_and_circle(x):
-        return trnfft.czt(x, 4, 0.98 - 0.1j, 1.02) + trnfft.czt(x, 4, a=0.9)
-
-    x = torch.complex(*parts).detach()
-    compiled = torch.compile(spiral_and_circle, fullgraph=True, backend="aot_eager")
-    near(compiled(x), spiral_and_circle(x), tolerance(5, 4))
 
 
 X = torch.ones(2, 4)

@@ -112,17 +112,6 @@ def test_single_precision_is_one_launch(backend, launches):
         near(y, expected, tolerance(100, phase(0.1, 0.5, 0.2), "float32"))
 
 
-def test_derivatives_vmap_and_compile():
-    def function(a):
-        return trnfft.fht(a, 0.1, 0.5, 0.2, 0.1) + trnfft.ifht(a, 0.2, 1.0)
-
-    a = random(2, 7).requires_grad_()
-    assert torch.autograd.gradcheck(function, a, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(function, a)
-    for other in (torch.vmap, lambda f: torch.compile(f, fullgraph=True, backend="aot_eager")):
-        near(other(function)(a), function(a), tolerance(7, 0))
-
-
 test_errors = refused(
     lambda arguments: trnfft.fht(**dict(dict(a=torch.ones(4), dln=0.1, mu=0.5), **arguments)),
     [

@@ -178,50 +178,6 @@ def test_types_2_and_3_have_the_plan_of_a_real_transform_of_their_length():
     assert times[1] == times[2] == times[0]
 
 
-# Derivatives, vmap and torch.compile
-
-
-@sweeps.pairs(name=["dct", "dst"], type=TYPES, n=[3, 4])
-def test_derivatives_and_vmap(name, type, n):
-    def function(x):
-        return getattr(trnfft, name)(x, type, norm="ortho")
-
-    x = random(2, n).requires_grad_()
-    assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(function, x[:1])
-    columns = torch.vmap(function, in_dims=1, out_dims=1)(x.detach().T.contiguous())
-    near(columns, function(x.detach()).T, tolerance(x))
-
-
-@pytest.mark.weekly
-@sweeps.some("type, other", [*itertools.combinations_with_replacement(TYPES, 2)], [(1, 4)])
-def test_compile(type, other):
-    def function(x):
-        return trnfft.dct(x, type, norm="ortho") + trnfft.dstn(x, other)
-
-    torch._dynamo.reset()  # of the other types: they count as one function
-    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    x = random(2, 5).requires_grad_()
-    actual, expected = compiled(x), function(x)
-    near(actual, expected, tolerance(x))
-    (actual,) = torch.autograd.grad(actual.pow(3).sum(), x)
-    (expected,) = torch.autograd.grad(expected.pow(3).sum(), x)
-    near(actual, expected, tolerance(x, count=3))
-
-
-@pytest.mark.parametrize("type", TYPES)
-def test_derivatives_of_several_dimensions(type):
-    x = random(2, 3, 4).requires_grad_()
-    for function in (trnfft.dctn, trnfft.dstn):
-        for backend in ("torch", "matmul"):
-            with trnfft.backend(backend):
-                assert torch.autograd.gradcheck(
-                    lambda x: function(x, type, axes=(1, 2)),  # noqa: B023
-                    x,
-                    fast_mode=True,
-                )
-
-
 @pytest.mark.parametrize("type", TYPES)
 def test_gradients_on_the_simulator(type):
     x = single(2, 9).requires_grad_()
@@ -242,14 +198,6 @@ def test_compiled_for_other_shapes(transform, type):
     for shape in ((2, 8), (3, 9)):
         x = random(*shape)
         near(compiled(x), transform(x, type=type), tolerance(x))
-
-
-@pytest.mark.parametrize("type", TYPES)
-def test_no_complex_dtype_is_needed(type, no_complex_dtype):
-    x = random(2, 6).requires_grad_()
-    with trnfft.backend("matmul"), no_complex_dtype:
-        trnfft.dctn(x, type).square().sum().backward()
-    assert x.grad.isfinite().all()
 
 
 # Errors

@@ -1,7 +1,5 @@
 """Bloom compared with direct convolution, and what it preserves: pictures, energy, derivatives."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -71,14 +69,6 @@ def test_on_the_simulator(padding):
     near(actual, expected, transforms(4096, 2))
 
 
-@pytest.mark.parametrize("padding", PADDINGS)
-def test_without_complex_dtypes(no_complex_dtype, padding):
-    image, psf = uniform(6, 8), uniform(3, 3, seed=1)
-    with trnfft.backend("matmul"), no_complex_dtype:
-        actual = trnfft.bloom(image, psf, strength=0.5, padding=padding)
-    check(actual, (image + bloomed(image, psf, padding=padding)) / 2)
-
-
 def test_strength_interpolates_from_the_picture():
     image, psf = uniform(8, 9), uniform(5, 5, seed=1)
     full = bloomed(image, psf, padding="zero")
@@ -101,21 +91,6 @@ def test_channels_and_batches():
 def test_dtype_of_the_picture_stays(dtype):
     image = uniform(6, 7).to(dtype)
     check(trnfft.bloom(image, delta(3, 3)), image)
-
-
-@sweeps.some(
-    "backend, padding",
-    itertools.product(["torch", "matmul"], PADDINGS),
-    [*[("torch", padding) for padding in PADDINGS], ("matmul", PADDINGS[0])],
-)
-def test_derivatives(padding, backend):
-    image, psf = uniform(2, 3).requires_grad_(), uniform(3, 2, seed=1).requires_grad_()
-
-    def bloomed(image, psf):
-        return trnfft.bloom(image, psf, strength=0.7, padding=padding)
-
-    with trnfft.backend(backend):
-        assert torch.autograd.gradcheck(bloomed, (image, psf))
 
 
 def test_compiled():

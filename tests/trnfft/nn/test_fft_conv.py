@@ -104,16 +104,6 @@ def test_kernels(layer):
         assert_as_torch(ours, theirs, x)
 
 
-@LAYERS
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_small_dtypes_are_computed_in_float32(layer, dtype):
-    ours, theirs = pair(layer, 2, 2, 3, dtype=dtype)
-    x = random(1, 2, *POINTS[layer]).to(dtype)
-    y = ours(x)
-    assert y.dtype == dtype
-    near(y, theirs.float()(x.float()), sums(1, dtype))
-
-
 def test_a_batch_of_nothing():
     assert FFTConv1d(2, 3, 4)(torch.ones(0, 2, 9)).shape == (0, 3, 6)
 
@@ -231,20 +221,26 @@ def test_the_kept_spectrum_is_not_saved(layer):
         assert torch.equal(ours(x), expected)
 
 
-@pytest.mark.parametrize("layer", [sweeps.whole(FFTConv1d), FFTConv2d])
-def test_compiled_and_functional(layer):
+@LAYERS
+def test_functional_calls(layer):
     ours, theirs = pair(layer, 2, 3, 3)
     x = random(1, 2, *POINTS[layer])
-    compiled = torch.compile(ours, backend="eager", fullgraph=True)
-    near(compiled(x), theirs(x), tolerance(ours, x))
     with torch.no_grad():
         ours(x)
-        near(compiled(x), theirs(x), tolerance(ours, x))
         zeros = {name: torch.zeros_like(value) for name, value in ours.named_parameters()}
         assert not torch.func.functional_call(ours, zeros, x).any()
         stacked = {name: torch.stack([value, 2 * value]) for name, value in ours.named_parameters()}
         both = torch.func.vmap(torch.func.functional_call, (None, 0, None))(ours, stacked, (x,))
         near(both, torch.stack([theirs(x), 2 * theirs(x)]), tolerance(ours, x))
+
+
+def test_compiled_code_beside_a_kept_spectrum():
+    ours, theirs = pair(FFTConv1d, 2, 3, 3)
+    x = random(1, 2, 20)
+    compiled = torch.compile(ours, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        ours(x)
+        near(compiled(x), theirs(x), tolerance(ours, x))
 
 
 # Errors
