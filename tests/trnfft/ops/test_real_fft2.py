@@ -104,12 +104,6 @@ def test_second_derivatives(x):
     check(found, second(by_transform, x.double()), 8)
 
 
-def test_second_derivatives_by_a_transform():
-    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(by_transform, x)
-    assert torch.autograd.gradgradcheck(lambda x: by_transform(x).square(), x)
-
-
 @pytest.mark.parametrize("precision", ["kahan", "double", "bf16"])
 def test_other_precisions_are_transforms(precision):
     x = torch.randn(2, 64, 128)
