@@ -10,9 +10,8 @@ import torch
 import trnfft
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
-from trnfft import ComplexTensor
+from trnfft import ComplexTensor, nn
 
-from ..nn.layers import REAL_LAYERS
 from ..samples import single
 from .derivatives import BACKENDS, all_near
 
@@ -39,6 +38,17 @@ TRANSFORMS = {
     "convolve same": lambda x: trnfft.convolve(x, x.detach()[:3], "same"),
     "convolve circular": lambda x: trnfft.convolve(x, x.detach(), "same", padding="circular"),
     "oaconvolve": lambda x: trnfft.oaconvolve(x, x.detach()[:3], "same"),
+}
+
+LAYERS = {
+    "BlockCirculantLinear": (lambda: nn.BlockCirculantLinear(8, 4, 4, bias=False), (3, 8)),
+    "BlockCirculantLinear with bias": (lambda: nn.BlockCirculantLinear(8, 4, 4), (1, 8)),
+    "FFTConv1d": (lambda: nn.FFTConv1d(2, 3, 3, bias=False), (2, 2, 9)),
+    "FFTConv1d unbatched": (lambda: nn.FFTConv1d(2, 3, 3), (2, 9)),
+    "FFTConv2d": (lambda: nn.FFTConv2d(2, 2, 3, bias=False), (1, 2, 7, 6)),
+    "FNetMixer": (lambda: nn.FNetMixer(), (2, 4, 6)),
+    "SpectralConv1d": (lambda: nn.SpectralConv1d(2, 3, 3), (2, 2, 8)),
+    "SpectralConv2d": (lambda: nn.SpectralConv2d(2, 2, 2, 2), (2, 2, 5, 6)),
 }
 
 
@@ -88,9 +98,9 @@ def test_results_can_be_edited(name, shape, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", REAL_LAYERS)
+@pytest.mark.parametrize("name", LAYERS)
 def test_results_of_layers_can_be_edited(name, backend):
-    make, shape = REAL_LAYERS[name]
+    make, shape = LAYERS[name]
     layer = make()
     model = torch.nn.Sequential(layer, torch.nn.ReLU(inplace=True))
     x = single(*shape).requires_grad_()
