@@ -49,6 +49,16 @@ FUNCTIONS = {
         of_parts(lambda x, window: trnfft.stft(x, 6, 2, window=window)),
         [(2, 9), (2, 9), (6,)],
     ),
+    "stft by a complex window": (
+        lambda a, b, c, d: trnfft.stft(ComplexTensor(a, b), 6, 2, window=ComplexTensor(c, d)),
+        [(2, 9), (2, 9), (6,), (6,)],
+    ),
+    "istft by a complex window": (
+        lambda a, b, c, d: trnfft.istft(
+            ComplexTensor(a, b), 6, 2, window=ComplexTensor(c.abs() + 1, d), return_complex=True
+        ),
+        [(1, 6, 3), (1, 6, 3), (6,), (6,)],
+    ),
     **{
         f"istft to {kind} numbers": (
             of_parts(
@@ -90,6 +100,10 @@ FUNCTIONS = {
         )
         for name in ("convolve", "oaconvolve")
     },
+    "convolve, complex by real numbers": (
+        of_parts(lambda x, h: trnfft.convolve(x, h, "same", -1, "mirror")),
+        [(2, 6), (2, 6), (1, 3)],
+    ),
     "pack_spectrum": (of_parts(trnfft.pack_spectrum), [(3, 5)] * 2),
     "unpack_spectrum": (of_parts(trnfft.unpack_spectrum), [(3, 4)] * 2),
     **{

@@ -27,6 +27,10 @@ LAYERS = {
         lambda: nn.Spectrogram(100, hop_length=130, normalized="frame_length", center=False),
         *("frame", (3, 300)),
     ),
+    "magnitudes": (
+        lambda: nn.Spectrogram(64, hop_length=20, power=1.0, normalized=True),
+        *("frame", (3, 300)),
+    ),
     "bands": (lambda: nn.MelSpectrogram(n_fft=128, hop_length=50, n_mels=8), "frame", (3, 300)),
     "tokens": (nn.FNetMixer, "real_fft2", (2, 66, 68)),
 }
@@ -107,7 +111,7 @@ def test_functional_transforms(name, backend, transform):
     near(found, expected, tolerance(x))
 
 
-@sweeps.some("name", LAYERS, ["neural operator"])
+@sweeps.some("name", LAYERS, ["spectral, three axes", "neural operator"])
 def test_weights_under_vmap(name):
     layer, x = layer_and_input(name)
     parameters = dict(layer.named_parameters())
@@ -145,7 +149,7 @@ def derivatives(layer, x, derive=gradients):
     [(name, backend) for name in LAYERS for backend in ("torch", "matmul", "nki-sim")],
     [
         *[("spectral, one axis", "nki-sim"), ("neural operator", "torch")],
-        *[("powers", "torch"), ("frames apart", "nki-sim"), ("tokens", "matmul")],
+        *[("magnitudes", "torch"), ("frames apart", "nki-sim"), ("tokens", "matmul")],
     ],
 )
 def test_compiled(name, backend):
