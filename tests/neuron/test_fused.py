@@ -40,7 +40,7 @@ class ThereAndBack(torch.nn.Module):
     """Two launches."""
 
     def forward(self, x):
-        return trnfft.irfft(trnfft.rfft(x) * 2)
+        return trnfft.irfft(trnfft.rfft(x))
 
 
 EVERY = {**LAYERS, **SPECTROGRAMS, "transforms": (ThereAndBack(), (3, 16))}
@@ -293,7 +293,8 @@ def test_exported_programs_hold_the_operators_of_trnfft(name, strict, launches):
     program = torch.export.export(own, (torch.ones(shape, device="neuron"),), strict=strict)
     targets = [str(node.target) for node in program.graph.nodes]
     count = 1 + (name == "transforms")
-    assert sum(target.startswith("trnfft.") for target in targets) == count
+    operators = {target for target in targets if target.startswith("trnfft.")}
+    assert len(operators - {"trnfft.join.default"}) == count, operators
     launches.clear()
     x = torch.randn(shape)
     all_near([program.module()(x.to("neuron"))], [layer(x)])
