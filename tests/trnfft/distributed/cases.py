@@ -205,6 +205,38 @@ def counted(call):
     return result, Counter({str(operator): count for operator, count in counts if count})
 
 
+def compiled(call, leaves, tolerance, message=""):
+    """The collectives of a compiled call, forward and backward, in their order.
+
+    Fails unless its result, and gradients of a sum of third order, are as those of the call.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    collectives = []
+
+    def noted(graph, inputs):
+        names = [str(node.target) for node in graph.graph.nodes]
+        names = [name.split(".")[1] for name in names if "_c10d_functional" in name]
+        collectives.extend(name for name in names if name != "wait_tensor")
+        return graph
+
+    def loss(*leaves):
+        y = call(*leaves)
+        y = y.real if y.is_complex() else y
+        return y.detach(), (y * y * y).sum()
+
+    torch._dynamo.reset()
+    run = torch.compile(loss, backend=aot_autograd(fw_compiler=noted), fullgraph=True)
+    results = []
+    for function in (run, loss):
+        y, total = function(*leaves)
+        results.append([y, *torch.autograd.grad(total, leaves)])
+    assert getattr(results[0][0], "placements", None) == getattr(results[1][0], "placements", None)
+    for one, other in zip(*results, strict=True):
+        near(one, other, tolerance, message=message)
+    return collectives
+
+
 def gathers(counts):
     """How many gathers there were."""
     return sum(count for name, count in counts.items() if "gather" in name)

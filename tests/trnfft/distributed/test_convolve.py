@@ -218,15 +218,8 @@ def compiled(rank):
         "rfftn": lambda x, h: trnfft.distributed.rfftn(x * h.sum(), out_placements=out).imag,
     }
     for name, call in calls.items():
-        torch._dynamo.reset()
-        results = []
-        for function in (torch.compile(call, backend="aot_eager", fullgraph=True), call):
-            x, h = cases.spread(cases.sample(case), case).requires_grad_(), taps.clone()
-            y = function(x, h.requires_grad_())
-            (y * y).sum().backward()
-            results.append([y.detach(), x.grad, h.grad])
-        for compiled, eager in zip(*results, strict=True):
-            cases.near(compiled, eager, tolerance(compiled, 2), message=name)
+        x = cases.spread(cases.sample(case), case).requires_grad_()
+        cases.compiled(call, [x, taps.clone().requires_grad_()], tolerance(x, 2), name)
 
 
 @pytest.mark.slow
