@@ -330,7 +330,7 @@ def check(y, wanted, tolerance, message):
 def test_numbers_and_communication(request, processes, backend, form, splits):
     """Layers with parameters of each process, and with such that are DTensors of copies.
 
-    Slow with four, and with backends that plan or simulate.
+    Slow for all functions with four, and with backends that plan or simulate.
     """
     group, count = request.getfixturevalue(processes), {"two": 2, "four": 4}[processes]
     entries = table()
