@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,29 +119,22 @@ for _name in ("frequencies", "positions", "mirrors"):
 # Settings and creation
 
 
-def _chosen(function: str) -> Callable[..., Any]:
-    def call(name: Any) -> Any:
-        getattr(trnfft, f"set_{function}")(name)
-        return getattr(trnfft, f"get_{function}")()
-
-    return call
-
-
-def _entered(function: str) -> Callable[..., Any]:
-    def call(name: Any) -> Any:
-        with getattr(trnfft, function)(name):
-            return getattr(trnfft, f"get_{function}")()
-
-    return call
+def _setting(name: Any, setting: str, is_block: bool) -> Any:
+    """Returns what is chosen after a call, or in a block."""
+    given = getattr(trnfft, setting if is_block else f"set_{setting}")(name)
+    with given if is_block else contextlib.nullcontext():
+        return getattr(trnfft, f"get_{setting}")()
 
 
 for _name, _known in (
     ("backend", names("torch", "matmul", "auto")),
     ("precision", names("fast", "kahan", "double")),
 ):
-    for _prefix, _make in (("set_", _chosen), ("", _entered)):
+    for _prefix, _is_block in (("set_", False), ("", True)):
         FUNCTIONS[_prefix + _name] = Function(
-            _make(_name), {"name": _known}, lambda name: lambda chosen: chosen == name
+            functools.partial(_setting, setting=_name, is_block=_is_block),
+            {"name": _known},
+            lambda name: lambda chosen: chosen == name,
         )
 FUNCTIONS["ComplexTensor"] = Function(
     trnfft.ComplexTensor, {"real": REAL, "imag": REAL}, lambda real, imag: torch.complex(real, imag)
@@ -164,26 +157,23 @@ FUNCTIONS["ComplexTensor.from_numpy"] = Function(
 # Files of wisdom
 
 
-def _exported(path: Any) -> tuple[int, int]:
-    """Returns how many plans are written, and how many of them are read again."""
+def _exchanged(path: Any, exports: bool) -> tuple[int, int]:
+    """Returns how many plans are written, and how many of them are read again.
+
+    exports: whether the path is that of the file that is written; otherwise it is read.
+    """
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         trnfft.plan(94, batch=4, target="trn1")
-        written = trnfft.export_wisdom(path)
+        written = trnfft.export_wisdom(path if exports else "a")
         trnfft.forget_wisdom()
-        return written, trnfft.import_wisdom(path)
-
-
-def _imported(path: Any) -> tuple[int, int]:
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        trnfft.plan(94, batch=4, target="trn1")
-        written = trnfft.export_wisdom("a")
-        trnfft.forget_wisdom()
-        for name in ("b", "é b"):
+        for name in () if exports else ("b", "é b"):
             Path(name).write_bytes(Path("a").read_bytes())
         return written, trnfft.import_wisdom(path)
 
 
-for _name, _call in (("export_wisdom", _exported), ("import_wisdom", _imported)):
+for _name, _exports in (("export_wisdom", True), ("import_wisdom", False)):
     FUNCTIONS[_name] = Function(
-        _call, {"path": PATH}, lambda path: lambda counts: counts[0] == counts[1] > 0
+        functools.partial(_exchanged, exports=_exports),
+        {"path": PATH},
+        lambda path: lambda counts: counts[0] == counts[1] > 0,
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 
 import trnfft
+from tests import definitions
 from tests.fuzz.function import Check, Function, plain
 from tests.fuzz.values import (
     DEVICE,
@@ -40,68 +39,28 @@ CONV = {
 PADDING_MODE = optional(names("zeros", "reflect", "replicate", "circular"))
 
 
-def _layer(name: str, arguments: dict[str, Argument], reference: Callable[..., Any]) -> None:
-    """Adds a layer to the table; its call has the argument `input`."""
+def _layer(
+    name: str, arguments: dict[str, Argument], reference: Callable[..., Any] | None = None
+) -> None:
+    """Adds a layer to the table; its call has the argument `input`.
+
+    reference: by default the layer's definition.
+    """
+    made = getattr(trnfft.nn, name)
 
     def call(input: Any, **options: Any) -> Any:
-        call.layer = getattr(trnfft.nn, name)(**options)  # type: ignore[attr-defined]
+        call.layer = made(**options)  # type: ignore[attr-defined]
         return call.layer(input)  # type: ignore[attr-defined]
 
-    LAYERS[f"nn.{name}"] = Function(call, arguments, reference, is_layer=True)
-
-
-def _complex(part: str, layer: Any) -> Any:
-    real, imag = (getattr(layer, f"{part}_{half}") for half in ("real", "imag"))
-    return None if real is None else torch.complex(real.double(), imag.double())
-
-
-def _complex_conv(convolve: Any) -> Callable[..., Any]:
-    return lambda layer, input: convolve(
-        input + 0j, _complex("weight", layer), _complex("bias", layer), **layer.settings
-    )
-
-
-def _fft_conv(layer: Any, input: Any) -> Any:
-    bias = None if layer.bias is None else layer.bias.double()
-    return layer._conv_forward(input, layer.weight.double(), bias)
-
-
-def _spectral(layer: Any, input: Any) -> Any:
-    """Mixes the lowest frequencies, of both signs in all dimensions except the last."""
-    *signed, last = layer._modes.values()
-    dims = tuple(range(2, input.ndim))
-    spectrum, weight = torch.fft.rfftn(input, dim=dims), _complex("weight", layer)
-    y = spectrum.new_zeros((len(input), layer.out_channels, *spectrum.shape[2:]))
-    for signs in itertools.product(*([slice(None, n), slice(-n, None)] for n in signed)):
-        part = (slice(None), slice(None), *signs, slice(None, last))
-        y[part] = torch.einsum("bi...,io...->bo...", spectrum[part], weight[part])
-    return torch.fft.irfftn(y, input.shape[2:], dims)
+    right = reference or (lambda layer, input: definitions.OF_LAYERS[made](layer, input))
+    LAYERS[f"nn.{name}"] = Function(call, arguments, right, is_layer=True)
 
 
 def _neural_operator(layer: Any, input: Any) -> Any:
-    """Returns the sum over the weight's ascending frequencies, for an input with all of them."""
+    """Returns the definition's result for an input with all frequencies."""
     if layer.scale is not None or any(map(operator.lt, input.shape[2:], layer.n_modes)):
         return None
-    dims, norm = tuple(range(2, input.ndim)), layer.fft_norm
-    spectrum, weight = torch.fft.rfftn(input, dim=dims, norm=norm), _complex("weight", layer)
-    y = spectrum.new_zeros((len(input), layer.out_channels, *spectrum.shape[2:]))
-    for place in itertools.product(*map(range, layer.modes)):
-        k = [i - n // 2 for i, n in zip(place[:-1], layer.modes, strict=False)] + [place[-1]]
-        x, w = spectrum[(..., *k)], weight[(..., *place)]
-        y[(..., *k)] = torch.einsum("bi,io->bo", x, w)
-    y = torch.fft.irfftn(y, input.shape[2:], dims, norm=norm)
-    return y if layer.bias is None else y + layer.bias.double()
-
-
-def _circulant(layer: Any, input: Any) -> Any:
-    weight, bias = layer.weight.double(), layer.bias
-    dense = weight.flatten()[layer._index(weight)]
-    return F.linear(input, dense, None if bias is None else bias.double())
-
-
-def _mod_relu(layer: Any, input: Any) -> Any:
-    bias = layer.bias.double().view(-1, *(1,) * max(input.ndim - 2, 0))
-    return torch.polar(torch.relu(input.abs() + bias), (input + 0j).angle())
+    return definitions.neural_operator(layer, input)
 
 
 def _is_white(layer: Any, input: Any) -> Check | None:
@@ -127,20 +86,14 @@ NORM = optional(names("forward", "ortho", "backward"))
 ROWS = tensors("randn(3, 4)", "randn(2, 5, 4)", "randn(3, 4, dtype=torch.complex64)")
 FEATURES = {"in_features": ints("4"), "out_features": ints("6"), "bias": FLAG, **WHERE}
 
-_layer(
-    "ComplexLinear",
-    {"input": ROWS, **FEATURES},
-    lambda layer, input: F.linear(input + 0j, _complex("weight", layer), _complex("bias", layer)),
-)
+_layer("ComplexLinear", {"input": ROWS, **FEATURES})
 _layer(
     "ComplexConv1d",
     {"input": LINE, **CHANNELS, "kernel_size": ints("3", "(2,)"), **CONV, **WHERE},
-    _complex_conv(F.conv1d),
 )
 _layer(
     "ComplexConv2d",
     {"input": PLANE, **CHANNELS, "kernel_size": ints("3", "(2, 3)"), **CONV, **WHERE},
-    _complex_conv(F.conv2d),
 )
 _layer(
     "FFTConv1d",
@@ -152,7 +105,6 @@ _layer(
         "padding_mode": PADDING_MODE,
         **WHERE,
     },
-    _fft_conv,
 )
 _layer(
     "FFTConv2d",
@@ -164,15 +116,11 @@ _layer(
         "padding_mode": PADDING_MODE,
         **WHERE,
     },
-    _fft_conv,
 )
-_layer(
-    "SpectralConv1d", {"input": REAL_LINE, **CHANNELS, "modes": ints("3", "5"), **WHERE}, _spectral
-)
+_layer("SpectralConv1d", {"input": REAL_LINE, **CHANNELS, "modes": ints("3", "5"), **WHERE})
 _layer(
     "SpectralConv2d",
     {"input": REAL_PLANE, **CHANNELS, "modes1": ints("2"), "modes2": ints("3"), **WHERE},
-    _spectral,
 )
 _layer(
     "SpectralConv3d",
@@ -182,7 +130,6 @@ _layer(
         **{name: ints("2", "1") for name in ("modes1", "modes2", "modes3")},
         **WHERE,
     },
-    _spectral,
 )
 ONLY = optional(ints("None"))
 _layer(
@@ -204,8 +151,8 @@ _layer(
     },
     _neural_operator,
 )
-_layer("FNetMixer", {"input": REAL}, lambda layer, input: torch.fft.fft2(input).real)
-_layer("ModReLU", {"input": LINE, "num_features": ints("4", "1"), **WHERE}, _mod_relu)
+_layer("FNetMixer", {"input": REAL})
+_layer("ModReLU", {"input": LINE, "num_features": ints("4", "1"), **WHERE})
 _layer(
     "ComplexBatchNorm",
     {
@@ -222,7 +169,6 @@ _layer(
 _layer(
     "BlockCirculantLinear",
     {"input": ROWS, **FEATURES, "block_size": ints("2", "3", "4", "8")},
-    _circulant,
 )
 
 
@@ -360,30 +306,6 @@ LAYERS["nn.InverseSpectrogram"] = Function(
 )
 
 
-def _bank(
-    sample_rate: Any = 16000,
-    f_min: Any = 0.0,
-    f_max: Any = None,
-    n_mels: Any = 128,
-    n_stft: Any = 201,
-    norm: Any = None,
-    mel_scale: str = "htk",
-) -> Any:
-    """Returns the triangles that the docstring defines."""
-    to_mel: Any = lambda f: 2595 * np.log10(1 + f / 700)  # noqa: E731
-    if mel_scale == "slaney":
-        above = lambda f: 15 + 27 * np.log(np.maximum(f, 1000) / 1000) / np.log(6.4)  # noqa: E731
-        to_mel = lambda f: np.where(f < 1000, 3 * f / 200, above(f))  # noqa: E731
-    f_max = sample_rate // 2 if f_max is None else f_max
-    mels = np.linspace(to_mel(np.float64(f_min)), to_mel(np.float64(f_max)), int(n_mels) + 2)
-    fine = np.linspace(0, 3 * float(f_max), 10**6)
-    corners = np.interp(mels, to_mel(fine), fine)
-    frequencies = np.linspace(0, sample_rate // 2, int(n_stft))
-    rows = [np.interp(frequencies, corners[i : i + 3], [0, 1, 0]) for i in range(int(n_mels))]
-    heights = 2 / (corners[2:] - corners[:-2]) if norm == "slaney" else np.ones(int(n_mels))
-    return torch.from_numpy(np.array(rows) * heights[:, None])
-
-
 MELS = {
     "n_mels": ints("5", "3"),
     "sample_rate": optional(ints("8000")),
@@ -394,11 +316,21 @@ MELS = {
 }
 
 
-def _mel_scale(specgram: Any, **options: Any) -> Any:
-    f_min, f_max = options.get("f_min", 0), options.get("f_max")
+def _mel_scale(
+    specgram: Any,
+    n_stft: Any = 201,
+    n_mels: Any = 128,
+    sample_rate: Any = 16000,
+    f_min: Any = 0.0,
+    f_max: Any = None,
+    norm: Any = None,
+    mel_scale: str = "htk",
+) -> Any:
     if f_min < 0 or (f_max is not None and not f_min + 100 < f_max < 1e5):
         return None
-    return _bank(**options) @ specgram
+    most = sample_rate // 2 if f_max is None else f_max
+    sizes = int(n_mels), int(sample_rate), float(f_min), float(most), int(n_stft)
+    return definitions.triangles(*sizes, norm, mel_scale).T @ specgram
 
 
 LAYERS["nn.MelScale"] = Function(
@@ -428,21 +360,12 @@ LAYERS["nn.MelSpectrogram"] = Function(
 )
 
 
-def _long_conv(u: Any, k: Any) -> Any:
-    """Returns the sum that the docstring defines."""
-    length = u.shape[-1]
-    y = torch.zeros_like(u)
-    for m in range(min(length, k.shape[-1])):
-        y[..., m:] += k[:, m, None] * u[..., : length - m]
-    return y
-
-
 LAYERS["nn.LongConv"] = Function(
     lambda u, k: trnfft.nn.LongConv()(u, k),
     {
         "u": tensors("randn(2, 3, 20)", "randn(3, 8)", "randn(1, 3, 9).half()"),
         "k": tensors("randn(3, 5)", "randn(1, 30)", "randn(3, 8)"),
     },
-    _long_conv,
+    definitions.causal,
     tolerance=1e-3,
 )

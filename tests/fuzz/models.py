@@ -185,15 +185,12 @@ TWINS = SimpleNamespace(**OF_NAME)
 
 # Blocks, from the functions and the layers of a run.
 BLOCKS = {
-    "Fourier": lambda names, layers: Fourier(names),
-    "SplitFourier": lambda names, layers: SplitFourier(names),
-    "Convolution": lambda names, layers: Convolution(names),
-    "Correlation": lambda names, layers: Correlation(names),
-    "Polar": lambda names, layers: Polar(names),
-    "Parts": lambda names, layers: Parts(names),
-    "Pairs": lambda names, layers: Pairs(names),
-    "Frames": lambda names, layers: Frames(names),
-    "Mixed": lambda names, layers: Mixed(names),
+    **{
+        block.__name__: lambda names, layers, block=block: block(names)
+        for block in (
+            *(Fourier, SplitFourier, Convolution, Correlation, Polar, Parts, Pairs, Frames, Mixed),
+        )
+    },
     "FFTConv1d": lambda names, layers: layers.FFTConv1d(2, 2, 3, padding=1),
     "FFTConv1d circular": lambda names, layers: layers.FFTConv1d(
         2, 2, 4, padding="same", padding_mode="circular", groups=2, bias=False

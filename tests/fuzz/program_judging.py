@@ -316,18 +316,14 @@ def _shorter(steps: tuple[Step, ...], i: int) -> list[tuple[Step, ...]]:
         *inner, results, call = body
         lines = [Step("inner", line.strip(), _target(line)) for line in inner]
         choices.append((*steps[:i], *lines, *steps[i + 1 :]))
-        for j in range(len(inner)):
-            text = "\n".join([first, *inner[:j], *inner[j + 1 :], results, call])
-            choices.append(
-                (*steps[:i], Step(steps[i].kind, text, steps[i].target), *steps[i + 1 :])
-            )
+        texts = [[first, *inner[:j], *inner[j + 1 :], results, call] for j in range(len(inner))]
         names = results.strip().removeprefix("return ").split(", ")
         for name in names if len(names) > 1 else []:
             kept = ", ".join(other for other in names if other != name)
-            text = "\n".join([first, *inner, f"    return {kept}", kept + call[call.index(" =") :]])
-            choices.append(
-                (*steps[:i], Step(steps[i].kind, text, steps[i].target), *steps[i + 1 :])
-            )
+            texts.append([first, *inner, f"    return {kept}", kept + call[call.index(" =") :]])
+        for text in texts:
+            step = replace(steps[i], text="\n".join(text))
+            choices.append((*steps[:i], step, *steps[i + 1 :]))
     return choices
 
 

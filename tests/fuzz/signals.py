@@ -9,6 +9,7 @@ import scipy.signal
 import torch
 
 import trnfft
+from tests.definitions import bloomed
 from tests.fuzz.function import Check, Function
 from tests.fuzz.values import (
     FLAG,
@@ -101,21 +102,6 @@ SIGNALS["convolve"] = Function(
 SIGNALS["oaconvolve"] = Function(trnfft.oaconvolve, CONVOLVE, _convolution)
 
 
-def _bloom(image: Any, psf: Any, strength: Any = 1.0, padding: str = "zero") -> Any:
-    """Returns the double sum that the docstring defines."""
-    (high, wide), (height, width) = psf.shape[-2:], image.shape[-2:]
-    margins = [(0, 0)] * (image.ndim - 2) + [(high // 2,) * 2, (wide // 2,) * 2]
-    mode: Any = "symmetric" if padding == "mirror" else "constant"
-    x = np.pad(image.detach().numpy(), margins, mode)
-    total = torch.zeros(image.shape, dtype=torch.float64)
-    for a in range(high):
-        for b in range(wide):
-            top, left = 2 * (high // 2) - a, 2 * (wide // 2) - b
-            moved = torch.from_numpy(x[..., top : top + height, left : left + width])
-            total += psf[..., a, b, None, None] * moved
-    return (1 - float(strength)) * image + float(strength) * total
-
-
 def _filtered(psf: Any, size: Any, image: Any, padding: str = "zero", strength: float = 1.0) -> Any:
     bloom_filter = trnfft.BloomFilter(psf, size, padding=padding)
     return bloom_filter(image, strength)
@@ -132,12 +118,12 @@ PSF = tensors("torch.rand(3, 4)", "torch.rand(5, 5)", "torch.rand(3, 2, 1)", "to
 PADDING = optional(names("zero", "mirror"))
 SIZE = ints("(9, 12)", "[9, 12]")
 SIGNALS["bloom"] = Function(
-    trnfft.bloom, {"image": IMAGE, "psf": PSF, "strength": NUMBER, "padding": PADDING}, _bloom
+    trnfft.bloom, {"image": IMAGE, "psf": PSF, "strength": NUMBER, "padding": PADDING}, bloomed
 )
 SIGNALS["BloomFilter"] = Function(
     _filtered,
     {"psf": PSF, "size": SIZE, "image": IMAGE, "padding": PADDING, "strength": NUMBER},
-    lambda psf, size, image, **options: _bloom(image, psf, **options),
+    lambda psf, size, image, **options: bloomed(image, psf, **options),
 )
 SIGNALS["BloomFilter.resampled"] = Function(
     _resampled,

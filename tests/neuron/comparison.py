@@ -33,18 +33,41 @@ def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Training:
-    """A subject with its tensors on a device, each of which wants a gradient."""
+    """A subject on a device.
 
-    def __init__(self, subject: Subject, device: str, how: Callable[..., Any] = as_it_is) -> None:
+    of: what wants a gradient: "all", the "tensors" alone, or the "parameters" alone.
+    """
+
+    def __init__(
+        self, subject: Subject, device: str, how: Callable[..., Any] = as_it_is, of: str = "all"
+    ) -> None:
         function, parameters = subject.on(device)
         self.run = how(function)
-        self.tensors = [x.to(device).requires_grad_() for x in subject.tensors()]
-        self.leaves = [*self.tensors, *parameters]
+        self.tensors = [x.to(device) for x in subject.tensors()]
+        for x in self.tensors:
+            x.requires_grad_(of != "parameters")
+        for parameter in parameters:
+            parameter.requires_grad_(of != "tensors")
+        self.leaves = [x for x in (*self.tensors, *parameters) if x.requires_grad]
 
     def step(self) -> tuple[torch.Tensor, ...]:
-        """Results, and the gradients of a sum of squares in every tensor and parameter."""
+        """Results, and the gradients of a sum of squares in all that wants one."""
         for leaf in self.leaves:
             leaf.grad = None
         y = self.run(*self.tensors)
         sum((part**2).sum() for part in y).backward()
         return *y, *(leaf.grad for leaf in self.leaves)
+
+
+def trained(
+    subject: Subject,
+    how: Callable[..., Any] = as_it_is,
+    of: str = "all",
+    tolerance: float = STEP,
+) -> Training:
+    """Returns a training on the device, after a step; fails unless that is as on the host."""
+    training = Training(subject, "neuron", how, of)
+    found = training.step()
+    assert {x.device.type for x in found} == {"neuron"}
+    all_near(found, Training(subject, "cpu", of=of).step(), tolerance)
+    return training

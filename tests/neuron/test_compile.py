@@ -11,7 +11,7 @@ from tests import sweeps
 from tests.tolerances import near
 from trnfft.planner.accuracy import MAX_ERRORS
 
-from .comparison import Training, all_near
+from .comparison import Training, all_near, trained
 from .stand_in import compile_backend, nki_hop
 from .subjects import SUBJECTS
 
@@ -31,9 +31,7 @@ def fresh():
 @subjects
 def test_values_and_gradients(name, launches, counted):
     subject = SUBJECTS[name]
-    training = Training(subject, "neuron", compiled)
-    actual = training.step()
-    all_near(actual, Training(subject, "cpu").step())
+    training = trained(subject, compiled)
     assert len(compile_backend.GRAPHS) == 2, "one graph forward, one backward"
     assert bool(launches) == bool(subject.kernels)
     with counted() as counts:
@@ -70,19 +68,6 @@ def test_precision_is_that_of_the_moment_of_compiling(launches):
     assert launches[1:] == [("butterfly", 2)]
 
 
-@pytest.mark.parametrize(
-    "setting, message",
-    [
-        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
-        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
-    ],
-)
-def test_settings_without_kernels_are_refused_with_advice(setting, message, launches):
-    with setting(), pytest.raises(Exception, match=message):
-        compiled(lambda x: trnfft.fft(x).real)(torch.ones(2, 8, device="neuron"))
-    assert launches == []
-
-
 def test_a_graph_break_leaves_a_transform_to_eager_mode(launches):
     @torch.compiler.disable
     def transform(x):
@@ -100,27 +85,6 @@ def test_no_rows(launches):
     y = run(torch.ones(0, 8, device="neuron"))
     assert (y.shape, y.device.type) == ((0, 5), "neuron")
     assert launches == []
-
-
-@pytest.mark.parametrize("fullgraph", [True, False])
-def test_dynamic_shapes_are_refused_before_the_backend_does(launches, fullgraph):
-    def doubled(x):
-        return trnfft.irfft(trnfft.rfft(x)) * 2
-
-    x = torch.ones(3, 8, device="neuron")
-    run = torch.compile(doubled, backend="neuron", dynamic=True, fullgraph=fullgraph)
-    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
-        run(x)
-    torch._dynamo.reset()
-    torch._dynamo.mark_dynamic(x, 0)
-    run = torch.compile(doubled, backend="neuron", fullgraph=fullgraph)
-    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
-        run(x)
-    torch._dynamo.reset()
-    y = torch.ones(3, 8, device="neuron")
-    torch._dynamo.maybe_mark_dynamic(y, 0)
-    all_near([run(y)], [2 * torch.ones(3, 8)])
-    assert len(launches) == 2
 
 
 def test_the_last_graph_of_a_function_is_told_once(launches):
@@ -143,53 +107,8 @@ def test_the_last_graph_of_a_function_is_told_once(launches):
     assert len(launches) == 2 * (limit + 2)
 
 
-def test_shapes_that_vary_are_settled(launches):
-    """Dynamo keeps numbers open that differ between calls, unless it is told otherwise."""
-    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
-    for shape in ((3, 8), (3, 12), (5, 12)):
-        x = torch.randn(shape)
-        all_near([run(x.to("neuron"))], [x])
-    assert len(launches) == 6
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_exported_programs_transform(strict, launches):
-    """They hold trnfft's operators, which launch the kernels of the moment that they run."""
-
-    class Doubled(torch.nn.Module):
-        def forward(self, x):
-            return trnfft.irfft(trnfft.rfft(x) * 2)
-
-    x = torch.randn(3, 16)
-    program = torch.export.export(Doubled(), (torch.ones(3, 16, device="neuron"),), strict=strict)
-    launches.clear()
-    all_near([program.module()(x.to("neuron"))], [2 * x])
-    assert len(launches) == 2
-
-
-def test_forward_mode_is_left_to_eager_mode():
-    """As a graph would lose the tangents: nki_op's operators have no rule for them."""
-
-    def tangent(x, dx):
-        return torch.func.jvp(lambda x: trnfft.irfft(trnfft.rfft(x)), (x,), (dx,))[1]
-
-    x, dx = torch.randn(2, 8).to("neuron")
-    all_near([torch.compile(tangent, backend="neuron")(x, dx)], [dx])
-
-
-def test_without_gradients(launches):
-    x = torch.randn(2, 16)
-    run = compiled(lambda x: trnfft.irfft(trnfft.rfft(x)))
-    with torch.no_grad():
-        all_near([run(x.to("neuron").requires_grad_())], [x])
-    with torch.inference_mode():
-        all_near([run(x.to("neuron"))], [x])
-    assert len(launches) == 4
-
-
 @pytest.mark.parametrize("name", ["rfft", "irfft2"])
 def test_autocast_changes_nothing(name, launches):
     with torch.autocast("neuron", torch.bfloat16):
-        actual = Training(SUBJECTS[name], "neuron", compiled).step()
-    all_near(actual, Training(SUBJECTS[name], "cpu").step())
+        trained(SUBJECTS[name], compiled)
     assert len(launches) > 0

@@ -1,4 +1,4 @@
-"""Fused launches in graphs of torch.compile(backend="neuron"): Fourier layers and spectrograms."""
+"""Launches in graphs of torch.compile(backend="neuron"): layers, spectrograms and transforms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tolerances import operands
 from trnfft import nn
 from trnfft.ops import spectral_convolution
 
-from .comparison import Training, all_near
+from .comparison import all_near, trained
 from .stand_in import compile_backend
 from .subjects import C2R, R2C, Subject, layer_of_real, seeded
 
@@ -34,7 +34,18 @@ SPECTROGRAMS = {
     ),
     "bands": (nn.MelSpectrogram(n_fft=512, hop_length=128, n_mels=16), (3, 20000), "frame_bands"),
 }
+
+
+class ThereAndBack(torch.nn.Module):
+    """Two launches."""
+
+    def forward(self, x):
+        return trnfft.irfft(trnfft.rfft(x))
+
+
+EVERY = {**LAYERS, **SPECTROGRAMS, "transforms": (ThereAndBack(), (3, 16))}
 layers = pytest.mark.parametrize("name", LAYERS)
+each_kind = pytest.mark.parametrize("name", ["one axis", "powers", "transforms"])
 spectrograms = pytest.mark.parametrize("name", SPECTROGRAMS)
 
 
@@ -46,7 +57,7 @@ def fresh():
 
 
 def subject_of(name):
-    layer, shape = LAYERS[name]
+    layer, shape, *_ = EVERY[name]
     return Subject(layer_of_real, (shape,), (), layer)
 
 
@@ -66,10 +77,8 @@ def names(launches):
     [*((name, False) for name in LAYERS), ("two axes", True)],
 )
 def test_a_layer_and_its_gradients(name, is_autocast, launches, counted):
-    training = Training(subject_of(name), "neuron", compiled)
     with torch.autocast("neuron", torch.bfloat16, enabled=is_autocast):
-        actual = training.step()
-    all_near(actual, Training(subject_of(name), "cpu").step())
+        training = trained(subject_of(name), compiled)
     assert len(compile_backend.GRAPHS) == 2, "one graph forward, one backward"
     assert names(launches) == ["spectral_convolution", "spectral_gradients"]
     with counted() as counts:
@@ -80,21 +89,8 @@ def test_a_layer_and_its_gradients(name, is_autocast, launches, counted):
 @layers
 def test_the_gradient_of_the_input_alone(name, launches):
     """It is the convolution with the adjoint weight."""
-    compare_gradients_of_the_input(name)
+    trained(subject_of(name), compiled, "tensors")
     assert names(launches) == ["spectral_convolution"] * 2
-
-
-def compare_gradients_of_the_input(name):
-    layer, shape = LAYERS[name]
-    x = torch.randn(shape)
-    results = []
-    for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
-        frozen = copy.deepcopy(layer).to(device).requires_grad_(False)
-        own = x.to(device).requires_grad_()
-        y = how(frozen)(own)
-        y.square().sum().backward()
-        results.append([y, own.grad])
-    all_near(*results)
 
 
 def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
@@ -103,15 +99,14 @@ def test_the_gradient_of_the_input_alone_by_transforms(launches, monkeypatch):
     monkeypatch.setattr(
         spectral_convolution, "_recipe", lambda *a: found(*a) if a[1][:2] == (4, 8) else None
     )
-    compare_gradients_of_the_input("two axes")
+    trained(subject_of("two axes"), compiled, "tensors")
     assert names(launches)[:1] == ["spectral_convolution"]
     assert len(launches) == 3
 
 
 @layers
 def test_the_gradients_of_the_weight_alone(name, launches):
-    layer, shape = LAYERS[name]
-    compare_gradients_of_the_weight(layer, shape)
+    trained(subject_of(name), compiled, "parameters")
     assert names(launches) == ["spectral_convolution", "spectral_gradients"]
 
 
@@ -123,38 +118,16 @@ def test_the_gradients_of_the_weight_alone_by_transforms(launches, monkeypatch):
         "_recipe",
         lambda *a: None if a[-1] == "gradients" else found(*a),
     )
-    compare_gradients_of_the_weight(*LAYERS["one axis"])
+    trained(subject_of("one axis"), compiled, "parameters")
     forward, backward = names(launches)
     assert forward == "spectral_convolution" and backward in R2C
-
-
-def compare_gradients_of_the_weight(layer, shape):
-    x = torch.randn(shape)
-    results = []
-    for device, how in (("neuron", compiled), ("cpu", lambda layer: layer)):
-        own = copy.deepcopy(layer).to(device)
-        y = how(own)(x.to(device))
-        y.square().sum().backward()
-        results.append([y, *(p.grad for p in own.parameters())])
-    all_near(*results)
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_layer_without_gradients(mode, launches):
-    layer, shape = LAYERS["one axis"]
-    x = torch.randn(shape)
-    with mode():
-        y = compiled(copy.deepcopy(layer).to("neuron"))(x.to("neuron"))
-        all_near([y], [layer(x)])
-    assert names(launches) == ["spectral_convolution"]
 
 
 def test_two_layers_share_a_graph(launches):
     first, second = seeded(nn.SpectralConv1d, 4, 4, 9), seeded(nn.SpectralConv1d, 4, 4, 9)
     layers = torch.nn.Sequential(first, torch.nn.ReLU(), second)
     subject = Subject(layer_of_real, ((5, 4, 128),), (), layers)
-    actual = Training(subject, "neuron", compiled).step()
-    all_near(actual, Training(subject, "cpu").step())
+    trained(subject, compiled)
     assert names(launches)[:2] == ["spectral_convolution"] * 2
     assert len(compile_backend.GRAPHS) == 2
 
@@ -171,10 +144,7 @@ def test_a_spectrogram(name, launches):
 @spectrograms
 def test_a_spectrogram_with_gradients_is_a_transform(name, launches):
     """The derivative reads the spectra that a kernel would not keep."""
-    layer, shape, _ = SPECTROGRAMS[name]
-    subject = Subject(layer_of_real, (shape,), (), layer)
-    actual = Training(subject, "neuron", compiled).step()
-    all_near(actual, Training(subject, "cpu").step())
+    trained(subject_of(name), compiled)
     forward, backward = names(launches)
     assert forward in R2C and backward in C2R
 
@@ -189,29 +159,8 @@ def test_a_spectrogram_with_gradients_is_a_transform(name, launches):
 )
 def test_what_is_cheaper_by_transforms_stays_so(layer, shape, launches):
     subject = Subject(layer_of_real, (shape,), (), layer)
-    actual = Training(subject, "neuron", compiled).step()
-    all_near(actual, Training(subject, "cpu").step())
+    trained(subject, compiled)
     assert not any("spectral" in name or "frame" in name for name in names(launches))
-
-
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_settings(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    x = torch.randn(shape)
-    for setting, message in (
-        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
-        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
-    ):
-        with setting(), pytest.raises(Exception, match=message):
-            on_device(layer, x)
-        torch._dynamo.reset()
-    assert launches == []
-    with trnfft.precision("bf16"):
-        all_near([on_device(layer, x)], [layer(x)], 2 * operands(3))  # of squares, or of one layer
-    if name == "powers":  # which no fused kernel rounds
-        assert launches and all(each in (*R2C, *C2R) for each in names(launches))
-    else:
-        assert names(launches) == ["spectral_convolution"]
 
 
 @sweeps.some(
@@ -228,11 +177,10 @@ def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch
         return recipes[-1]
 
     monkeypatch.setattr(spectral_convolution, "_recipe", recipe)
-    with trnfft.precision("bf16"):
-        actual = Training(subject_of(name), "neuron", compiled).step()
     # Forward and backward: a transform and its inverse of each axis, and the products between.
     tolerance = operands(2 * (2 * (len(LAYERS[name][1]) - 2) + 1))
-    all_near(actual, Training(subject_of(name), "cpu").step(), tolerance)
+    with trnfft.precision("bf16"):
+        trained(subject_of(name), compiled, tolerance=tolerance)
     assert all(one is None or one.algorithm.endswith("_bf16") for one in recipes)
     if has_launch:
         assert names(launches) == ["spectral_convolution", "spectral_gradients"]
@@ -240,31 +188,81 @@ def test_gradients_with_rounded_operands(name, has_launch, launches, monkeypatch
         assert "spectral_convolution" not in names(launches)
 
 
-@pytest.mark.parametrize("name", ["one axis", "powers"])
-def test_dynamic_shapes_are_refused(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
-    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
-        on_device(layer, torch.ones(shape), functools.partial(compiled, dynamic=True))
-    torch._dynamo.reset()
-    x = torch.ones(shape, device="neuron")
-    torch._dynamo.mark_dynamic(x, 0)
-    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
-        on_device(layer, x)
+@each_kind
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(name, mode, launches):
+    layer, shape, *_ = EVERY[name]
+    x = torch.randn(shape)
+    with mode():
+        y = compiled(copy.deepcopy(layer).to("neuron"))(x.to("neuron"))
+        all_near([y], [layer(x)])
+    assert len(launches) == 1 + (name == "transforms")
+
+
+@each_kind
+def test_settings_without_kernels_are_refused_with_advice(name, launches):
+    layer, shape, *_ = EVERY[name]
+    for setting, message in (
+        (lambda: trnfft.backend("matmul"), 'backend "matmul" has no kernels for the graphs'),
+        (lambda: trnfft.precision("double"), "leave the transform out with torch.compiler.disable"),
+    ):
+        with setting(), pytest.raises(Exception, match=message):
+            on_device(layer, torch.randn(shape))
+        torch._dynamo.reset()
     assert launches == []
 
 
-def test_shapes_that_vary_are_settled(launches):
-    layer = LAYERS["one axis"][0]
+@pytest.mark.parametrize("name", ["one axis", "powers"])
+def test_rounded_operands(name, launches):
+    layer, shape, *_ = EVERY[name]
+    x = torch.randn(shape)
+    with trnfft.precision("bf16"):
+        all_near([on_device(layer, x)], [layer(x)], 2 * operands(3))  # of squares, or of one layer
+    if name == "powers":  # which no fused kernel rounds
+        assert launches and all(each in (*R2C, *C2R) for each in names(launches))
+    else:
+        assert names(launches) == ["spectral_convolution"]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@each_kind
+def test_dynamic_shapes_are_refused_before_the_backend_does(name, fullgraph, launches):
+    layer, shape, *_ = EVERY[name]
+    run = functools.partial(torch.compile, backend="neuron", fullgraph=fullgraph)
+    with pytest.raises(RuntimeError, match="argument 'dynamic' of torch.compile is True"):
+        on_device(layer, torch.ones(shape), functools.partial(run, dynamic=True))
+    torch._dynamo.reset()
+    x, y = torch.ones(2, *shape, device="neuron")
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match="marked by torch._dynamo.mark_dynamic: remove the mark"):
+        on_device(layer, x, run)
+    assert launches == []
+    torch._dynamo.reset()
+    torch._dynamo.maybe_mark_dynamic(y, 0)
+    all_near([on_device(layer, y, run)], [layer(torch.ones(shape))])
+
+
+@pytest.mark.parametrize(
+    "name, shapes, count",
+    [
+        ("one axis", [(5, 8, 64), (5, 8, 128), (7, 8, 128)], 3),
+        ("transforms", [(3, 8), (3, 12), (5, 12)], 6),
+    ],
+)
+def test_shapes_that_vary_are_settled(name, shapes, count, launches):
+    """Dynamo keeps numbers open that differ between calls, unless it is told otherwise."""
+    layer = EVERY[name][0]
     run = compiled(copy.deepcopy(layer).to("neuron").requires_grad_(False))
-    for shape in ((5, 8, 64), (5, 8, 128), (7, 8, 128)):
+    for shape in shapes:
         x = torch.randn(shape)
         all_near([run(x.to("neuron"))], [layer(x)])
-    assert names(launches) == ["spectral_convolution"] * 3
+    assert len(launches) == count
 
 
-@pytest.mark.parametrize("name", ["one axis", "powers"])
+@each_kind
 def test_forward_mode_is_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    """As a graph would lose the tangents: nki_op's operators have no rule for them."""
+    layer, shape, *_ = EVERY[name]
     x, dx = torch.randn(2, *shape)
 
     def tangent(layer, x, dx):
@@ -275,31 +273,37 @@ def test_forward_mode_is_left_to_eager_mode(name):
     all_near([run(x.to("neuron"), dx.to("neuron"))], [tangent(layer, x, dx)])
 
 
-@pytest.mark.parametrize("name", ["one axis", "powers"])
+@each_kind
 def test_functions_of_many_are_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    layer, shape, *_ = EVERY[name]
     x = torch.randn(2, *shape)
     own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
     run = torch.compile(torch.func.vmap(own), backend="neuron")
     all_near([run(x.to("neuron"))], [torch.stack([layer(each) for each in x])])
 
 
-@pytest.mark.parametrize("name", ["two axes", "bands"])
-def test_exported_programs_hold_the_operators_of_trnfft(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+@pytest.mark.parametrize(
+    "name, strict",
+    [("two axes", True), ("bands", True), ("transforms", True), ("transforms", False)],
+)
+def test_exported_programs_hold_the_operators_of_trnfft(name, strict, launches):
+    """They launch the kernels of the moment that they run."""
+    layer, shape, *_ = EVERY[name]
     own = copy.deepcopy(layer).to("neuron").requires_grad_(False)
-    program = torch.export.export(own, (torch.ones(shape, device="neuron"),))
+    program = torch.export.export(own, (torch.ones(shape, device="neuron"),), strict=strict)
     targets = [str(node.target) for node in program.graph.nodes]
-    assert sum(target.startswith("trnfft.") for target in targets) == 1
+    count = 1 + (name == "transforms")
+    operators = {target for target in targets if target.startswith("trnfft.")}
+    assert len(operators - {"trnfft.join.default"}) == count, operators
     launches.clear()
     x = torch.randn(shape)
     all_near([program.module()(x.to("neuron"))], [layer(x)])
-    assert len(launches) == 1
+    assert len(launches) == count
 
 
 @pytest.mark.parametrize("name", ["two axes", "bands"])
 def test_patched_torch_leaves_them_working(name, launches):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    layer, shape, *_ = EVERY[name]
     x = torch.randn(shape)
     with trnfft.patch_torch():
         all_near([on_device(layer, x)], [layer(x)])
@@ -309,7 +313,7 @@ def test_patched_torch_leaves_them_working(name, launches):
 
 @pytest.mark.parametrize("name", ["one axis", "two axes", "powers"])
 def test_gradients_by_torch_func_are_left_to_eager_mode(name):
-    layer, shape, *_ = {**LAYERS, **SPECTROGRAMS}[name]
+    layer, shape, *_ = EVERY[name]
     x = torch.randn(shape)
 
     def gradient(layer, x):

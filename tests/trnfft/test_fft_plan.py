@@ -8,6 +8,7 @@ import torch
 
 import trnfft
 from tests import sweeps
+from tests.refusals import refused
 from tests.tolerances import near, transforms
 from trnfft.planner import planner
 
@@ -166,8 +167,8 @@ def test_empty_batches(backend):
         assert trnfft.plan_fft(x, "c2r", n=6)(x).shape == (0, 6)
 
 
-@pytest.mark.parametrize(
-    "x, error, sentence",
+test_another_input_is_an_error = refused(
+    lambda x: trnfft.plan_fft(torch.zeros(4, 8))(x),
     [
         (torch.zeros(4, 9), RuntimeError, r"has shape \(4, 9\), .* allows shape \(4, 8\), dtype"),
         (torch.zeros(8), RuntimeError, r"has shape \(8,\)"),
@@ -179,15 +180,11 @@ def test_empty_batches(backend):
         (torch.nested.nested_tensor([torch.ones(2)]), TypeError, "argument 'x' is a nested tensor"),
         (torch.zeros(4, 8).numpy(), TypeError, "argument 'x' is of type ndarray"),
     ],
-    ids=str,
 )
-def test_another_input_is_an_error(x, error, sentence):
-    with pytest.raises(error, match=sentence):
-        trnfft.plan_fft(torch.zeros(4, 8))(x)
 
 
-@pytest.mark.parametrize(
-    "arguments, error, sentence",
+test_wrong_arguments = refused(
+    lambda arguments: trnfft.plan_fft(**{"x_spec": torch.zeros(4, 8), **arguments}),
     [
         ({"kind": "fft"}, ValueError, "'kind' is 'fft', allowed are 'c2c', 'r2c', 'c2r'"),
         ({"inverse": 1}, TypeError, "'inverse' must be a bool, not int"),
@@ -200,11 +197,7 @@ def test_another_input_is_an_error(x, error, sentence):
         ({"x_spec": (4, 8)}, TypeError, "'x_spec' is of type tuple"),
         ({"x_spec": torch.zeros(4, 8) * 1j, "kind": "r2c"}, RuntimeError, "real dtypes only"),
     ],
-    ids=str,
 )
-def test_wrong_arguments(arguments, error, sentence):
-    with pytest.raises(error, match=sentence):
-        trnfft.plan_fft(**{"x_spec": torch.zeros(4, 8), **arguments})
 
 
 def test_what_it_says_of_itself():

@@ -1,7 +1,5 @@
 """scipy.fft with trnfft as its backend, compared with scipy.fft with its own."""
 
-import itertools
-
 import numpy as np
 import pytest
 import scipy.fft
@@ -42,52 +40,40 @@ def assert_as_scipy(name, x, *args, phase=0.0, **kwargs):
     near(actual, expected, together(tolerance, phase * sums(1, "float64")))
 
 
-@sweeps.pairs(
-    name=ONE,
-    norm=NORMS,
-    shape_and_axis=[((6,), -1), ((4, 5), 0), ((3, 4, 5), 1), ((3, 4, 5), -1)],
-)
-def test_one_axis(name, norm, shape_and_axis):
-    shape, axis = shape_and_axis
-    for n in (None, 1, 2, 5, 8):
-        assert_as_scipy(name, data(name, *shape), n, axis, norm)
-        assert_as_scipy(name, x=data(name, *shape), n=n, axis=axis, norm=norm)
+# Shapes of inputs, and lengths and axes by position, of which scipy takes many forms.
+CALLS = {
+    1: [
+        (shape, (n, axis))
+        for shape, axis in (((6,), -1), ((4, 5), 0), ((3, 4, 5), 1), ((3, 4, 5), -1))
+        for n in (None, 1, 2, 5, 8)
+    ],
+    2: [
+        ((3, 4, 5), (s, axes))
+        for axes in ((-2, -1), (0, 2), (2, 0))
+        for s in (None, [3, 4], (5, -1), (-1, 7))
+    ],
+    3: [
+        *[(shape, (None, None)) for shape in ((5,), (4, 5), (2, 4, 5))],
+        *[
+            ((3, 4, 5), call)
+            for call in (
+                *[(None, (0, 1)), (None, [2, 0, 1]), (None, -2), ((4, 6), None), ((6,), None)],
+                *[(6, None), ((4, -1), None), ((2, 3), (1, 0)), (-1, 1)],
+                (np.array([3, 4]), np.array([0, 1])),
+            )
+        ],
+    ],
+}
 
 
-def each_with_two_norms(names):
-    """Parametrization over names and norms, by default over every other one."""
-    product = [*itertools.product(names, NORMS)]
-    chosen = [(name, norm) for name, norm in product if (names.index(name) + NORMS.index(norm)) % 2]
-    return sweeps.some("name, norm", product, chosen)
-
-
-@each_with_two_norms(TWO)
-def test_two_axes(name, norm):
-    for axes, s in itertools.product([(-2, -1), (0, 2), (2, 0)], [None, (3, 4), (5, -1), (-1, 7)]):
-        assert_as_scipy(name, data(name, 3, 4, 5), s, axes, norm)
-    assert_as_scipy(name, data(name, 3, 4, 5), norm=norm)
-    assert_as_scipy(name, data(name, 3, 4, 5), s=[4, 4])
-
-
-@each_with_two_norms(MANY)
-def test_many_axes(name, norm):
-    for shape in ((5,), (4, 5), (2, 4, 5)):
-        assert_as_scipy(name, data(name, *shape), norm=norm)
-    x = data(name, 3, 4, 5)
-    for s, axes in [
-        (None, (0, 1)),
-        (None, [2, 0, 1]),
-        (None, -2),
-        ((4, 6), None),
-        ((6,), None),
-        (6, None),
-        ((4, -1), None),
-        ((2, 3), (1, 0)),
-        (-1, 1),
-        (np.array([3, 4]), np.array([0, 1])),
-    ]:
-        assert_as_scipy(name, x, s, axes, norm)
-        assert_as_scipy(name, x, axes=axes, s=s, norm=norm)
+@sweeps.pairs(name=ONE, dimensions=CALLS, norm=NORMS)
+def test_lengths_axes_and_norms(name, dimensions, norm):
+    name += {1: "", 2: "2", 3: "n"}[dimensions]
+    names = ("n", "axis") if dimensions == 1 else ("s", "axes")
+    for shape, call in CALLS[dimensions]:
+        x = data(name, *shape)
+        assert_as_scipy(name, x, *call, norm)
+        assert_as_scipy(name, x, norm=norm, **dict(zip(names, call, strict=True)))
 
 
 @pytest.mark.parametrize("name", ONE + TWO + MANY)

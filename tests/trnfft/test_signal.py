@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import trnfft
-from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
 
@@ -120,20 +119,6 @@ def test_istft_as_torch(chosen, by_default, batch, frames, kind, length):
             assert_same(trnfft.istft(each, length=length, **chosen), expected, n_fft)
 
 
-@pytest.mark.parametrize("complex_signal", [False, True])
-@pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.parametrize("n_fft, hop, size", [(8, 2, 8), (16, 4, 12), (9, 3, 9), (64, 16, 64)])
-def test_round_trip(n_fft, hop, size, normalized, complex_signal):
-    x = random(2, 200, dtype=torch.complex128 if complex_signal else torch.float64)
-    window = torch.hann_window(size, dtype=torch.float64)
-    common = dict(window=window, normalized=normalized)
-    spectra = trnfft.stft(x, n_fft, hop, size, **common)
-    back = trnfft.istft(
-        spectra, n_fft, hop, size, length=190, return_complex=complex_signal, **common
-    )
-    assert_same(back, x[:, :190], n_fft, 2)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backends_in_single_precision(backend):
     x, window = random(2, 64).float(), torch.hann_window(16)
@@ -142,18 +127,6 @@ def test_backends_in_single_precision(backend):
         spectra = trnfft.stft(x, 16, window=window)
         assert_same(spectra, expected, 16)
         assert_same(trnfft.istft(spectra, 16, window=window), x, 16, 2)
-
-
-@pytest.mark.parametrize("is_complex", [False, True])
-def test_no_complex_dtype_is_needed(is_complex, no_complex_dtype):
-    x, window = random(2, 30).requires_grad_(), HANN
-    with trnfft.backend("matmul"), no_complex_dtype:
-        signal = ComplexTensor(x, x) if is_complex else x
-        window = ComplexTensor(HANN, 0.5 * HANN) if is_complex else HANN
-        spectra = trnfft.stft(signal, 8, window=window)
-        back = trnfft.istft(spectra, 8, window=window, return_complex=is_complex)
-        back.real.square().sum().backward()
-    assert x.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -179,33 +152,6 @@ def test_windows_aligned_with_the_last_samples_too():
     actual = trnfft.stft(x, 4, 1, 1, window, center=False, onesided=False, align_to_window=True)
     phases = torch.tensor([1, -1j, -1, 1j], dtype=torch.complex128)  # the window is at k = 1
     assert_same(actual, 2 * phases[:, None] * x)
-
-
-# Gradients
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-def test_gradients_of_stft(dtype):
-    def parts(x, window):
-        spectra = trnfft.stft(x, 6, 2, window=window)
-        return spectra.real, spectra.imag
-
-    x, window = random(2, 9, dtype=dtype).requires_grad_(), random(6).requires_grad_()
-    assert torch.autograd.gradcheck(parts, (x, window))
-
-
-@pytest.mark.parametrize("return_complex", [False, True])
-def test_gradients_of_istft(return_complex):
-    def signal(real, imag, window):
-        x = trnfft.istft(
-            ComplexTensor(real, imag), 6, 2, window=window, return_complex=return_complex
-        )
-        return (x.real, x.imag) if return_complex else x
-
-    count = 6 if return_complex else 4
-    parts = (random(1, count, 3, seed=seed).requires_grad_() for seed in (1, 2))
-    window = (random(6).abs() + 0.5).requires_grad_()
-    assert torch.autograd.gradcheck(signal, (*parts, window))
 
 
 # Errors
@@ -344,24 +290,6 @@ def test_how_small_squared_windows_may_add_up(envelope, is_enough):
         else:
             with pytest.raises(RuntimeError):
                 function(input, 8, **options)
-
-
-@pytest.mark.weekly
-@sweeps.some("backend", BACKENDS, ["matmul"])
-def test_both_are_compiled_to_one_graph(backend):
-    window = torch.hann_window(16)
-
-    def there_and_back(x):
-        spectra = trnfft.stft(x, 16, 4, window=window)
-        return trnfft.istft(spectra, 16, 4, window=window, length=100)
-
-    torch._dynamo.reset()
-    x = random(2, 100, dtype=torch.float32).requires_grad_()
-    with trnfft.backend(backend):
-        y = torch.compile(there_and_back, fullgraph=True, backend="aot_eager")(x)
-        y.square().sum().backward()
-    assert_same(y, x, 16, 2)
-    assert_same(x.grad, 2 * x, 16, 4)
 
 
 def test_compiled_code_does_not_read_how_windows_add_up():

@@ -1,7 +1,5 @@
 """Where no complex storage is assumed, complex results of torch's functions are ComplexTensors."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -375,14 +373,6 @@ def test_default_devices(device, started):
         assert torch.ones(2, dtype=torch.cfloat).device.type == "meta"
     finally:
         torch.set_default_device(None)
-
-
-def test_all_threads_of_a_program(started):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(1j * X))
-    thread.start()
-    thread.join()
-    assert isinstance(found[0], ComplexTensor)
 
 
 @pytest.mark.parametrize(

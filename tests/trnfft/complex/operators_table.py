@@ -74,8 +74,15 @@ def drawn_quickly():
         yield
 
 
-def check(entry, limit=None):
+def in_place(entry):
+    """The entry's function that writes, into a copy of its first argument."""
+    return lambda x, *args, **kwargs: entry.inplace_variant(x.clone(), *args, **kwargs)
+
+
+def check(entry, limit=None, function=None):
     """Compare all samples, or `limit` spread over them.
+
+    function: that of the entry by default.
 
     Returns how many have a complex tensor, and the names of the functions that the host computed.
     What differs is an AssertionError, and what is not there the operator's own error.
@@ -88,21 +95,22 @@ def check(entry, limit=None):
         if limit is not None:
             samples = list(samples)
             samples = samples[:: -(-len(samples) // limit) or 1]
-        return sum(_check_sample(entry, sample, mode) for sample in samples), mode.of_host
+        function = function or entry
+        return sum(_check_sample(entry, function, x, mode) for x in samples), mode.of_host
 
 
-def _check_sample(entry, sample, mode):
+def _check_sample(entry, function, sample, mode):
     """False for a sample without a complex tensor, and one that torch itself refuses."""
     arguments = ([sample.input, *sample.args], sample.kwargs)
     if not any(isinstance(x, torch.Tensor) and x.is_complex() for x in tree_leaves(arguments)):
         return False
     try:
-        expected = _outputs(entry, sample, arguments)
+        expected = _outputs(function, sample, arguments)
     except (RuntimeError, NotImplementedError):
         return False
     copies = tree_map(_copy, arguments)
     with mode:
-        outputs = _outputs(entry, sample, copies)
+        outputs = _outputs(function, sample, copies)
     assert len(outputs) == len(expected)
     for output, its_expected in zip(outputs, expected, strict=True):
         _assert_same(entry, output, its_expected)
@@ -115,11 +123,11 @@ def _check_sample(entry, sample, mode):
     return True
 
 
-def _outputs(entry, sample, arguments):
+def _outputs(function, sample, arguments):
     """What the operator returns, as far as the sample says it is defined: no phases of vectors."""
     args, kwargs = arguments
     torch.manual_seed(1)
-    return tree_leaves(sample.output_process_fn_grad(entry(*args, **kwargs)))
+    return tree_leaves(sample.output_process_fn_grad(function(*args, **kwargs)))
 
 
 def _copy(x):

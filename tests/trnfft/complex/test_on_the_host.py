@@ -29,21 +29,12 @@ def assert_equal(results, expected):
     assert_same(results, expected, STEPS)
 
 
+# test_operators.py has torch's samples of these; here the host is the device.
 FUNCTIONS = {
     "eig": torch.linalg.eig,
-    "eigvals": torch.linalg.eigvals,
     "ldl_factor": lambda x: torch.linalg.ldl_factor(x + x.mH, hermitian=True),
     "lstsq": lambda x: torch.linalg.lstsq(x[:, :2], x, driver="gelsd"),
-    "lu_factor": torch.linalg.lu_factor,
-    "lu_solve": lambda x: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), x.mH, adjoint=True),
-    "solve": lambda x: torch.linalg.solve(x.mT, x[0]),
-    "solve_triangular": lambda x: torch.linalg.solve_triangular(x.mH, x, upper=True, left=False),
-    "cholesky": lambda x: torch.linalg.cholesky(x @ x.mH, upper=True),
-    "qr": torch.linalg.qr,
-    "eigvalsh": lambda x: torch.linalg.eigvalsh(x + x.mH),
-    "svdvals": torch.linalg.svdvals,
     "pinv": lambda x: torch.linalg.pinv(x[:2], atol=torch.tensor(0.1)),
-    "matrix_exp": torch.linalg.matrix_exp,
     "index_reduce": lambda x: x.index_reduce(0, torch.tensor([0, 0]), x[:2], "prod"),
     "scatter multiply": lambda x: x.scatter(0, INDEX, x, reduce="multiply"),
     "scatter multiply number": lambda x: x.scatter(0, INDEX, 2 - 1j, reduce="multiply"),
@@ -108,13 +99,6 @@ def test_a_mode_of_the_program_changes_nothing():
     "function, shapes",
     [
         (torch.linalg.eigvals, [(3, 3)]),
-        (torch.linalg.det, [(2, 3, 3)]),
-        (lambda a: torch.linalg.slogdet(a)[1], [(3, 3)]),
-        (torch.linalg.matrix_exp, [(3, 3)]),
-        (torch.linalg.pinv, [(3, 2)]),
-        (lambda a: torch.linalg.qr(a)[1], [(2, 3)]),
-        (lambda a: torch.linalg.cholesky(a @ a.mH), [(3, 3)]),
-        (lambda a: torch.linalg.svd(a).S, [(2, 3)]),
         (torch.linalg.solve, [(2, 3, 3), (3, 2)]),
         (lambda x: torch.linalg.eig(x)[1].abs(), [(2, 3, 3)]),
         (lambda a, b: torch.linalg.lstsq(a, b).solution, [(4, 3), (4, 2)]),

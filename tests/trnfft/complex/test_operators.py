@@ -21,6 +21,32 @@ def test_operators_of_the_table(name):
     assert not of_host or name in table.names_on_host()
 
 
+# Operators that write, but for those that change what views are of.
+RESHAPING = {"as_strided", "as_strided partial_views", "squeeze", "squeeze multiple"}
+RESHAPING |= {"t", "transpose", "unsqueeze"}
+UNCHECKED = {
+    **dict.fromkeys(("abs", "float_power"), "torch writes no complex numbers"),
+    **dict.fromkeys(("acosh", "asinh", "atanh"), "torch has no derivative"),
+    "addbmm": "torch enlarges the tensor that it writes into",
+    "sinc": "makes a native complex number",
+}
+IN_PLACE = [
+    name
+    for name in NAMES
+    if name in table.entries() and table.entries()[name].inplace_variant and name not in UNCHECKED
+]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_operators_in_place(name):
+    entry = table.entries()[name]
+    if name in RESHAPING:
+        with pytest.raises(NotImplementedError, match="of a ComplexTensor is not allowed"):
+            table.check(entry, SAMPLES, table.in_place(entry))
+    else:
+        assert table.check(entry, SAMPLES, table.in_place(entry))[0] > 0
+
+
 def test_no_operator_is_missing_in_the_table(monkeypatch):
     monkeypatch.delenv(MARGINS, raising=False)  # what is not in the table may be wrong
     others = {name: entry for name, entry in table.entries().items() if name not in NAMES}

@@ -1,7 +1,5 @@
 """convolve and oaconvolve, compared with scipy.signal and scipy.ndimage in float64."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -201,56 +199,6 @@ def test_kernels_with_paddings(padding):
 @pytest.mark.parametrize("n, m, dims", [(8000, 101, (1,)), sweeps.whole(300, 30, None)])
 def test_kernels_of_priced_lengths(function, n, m, dims):
     assert_as_scipy(function, single(1, n), single(1, m, seed=1), dims=dims, backend="nki-sim")
-
-
-def test_real_operands_need_no_complex_dtype(no_complex_dtype):
-    with trnfft.backend("matmul"), no_complex_dtype:
-        for x in (random(3, 20), ComplexTensor(random(3, 20), random(3, 20))):
-            convolve(x, random(2, 5), padding="mirror")
-            oaconvolve(x, random(2, 5))
-
-
-GRADIENTS = [
-    *[(convolve, mode, ((2, 6), (1, 3)), "zero") for mode in convolution.MODES],
-    *[(convolve, "same", ((3, 4), (1, 7)), padding) for padding in ("circular", "mirror")],
-    *[(oaconvolve, mode, ((2, 13), (1, 2)), None) for mode in convolution.MODES],
-]
-
-
-@sweeps.some(
-    "case, backend",
-    itertools.product(GRADIENTS, ["torch", "matmul"]),
-    [*[(case, "matmul") for case in GRADIENTS], (GRADIENTS[0], "torch"), (GRADIENTS[-1], "torch")],
-)
-def test_gradients(case, backend):
-    function, mode, shapes, padding = case
-    x, h = random(*shapes[0]).requires_grad_(), random(*shapes[1], seed=1).requires_grad_()
-    options = {} if padding is None else dict(padding=padding)
-    with trnfft.backend(backend):
-        assert torch.autograd.gradcheck(lambda x, h: function(x, h, mode, -1, **options), (x, h))
-
-
-@both
-def test_gradients_of_complex_operands(function):
-    parts = [random(1, 4, seed=seed).requires_grad_() for seed in range(4)]
-
-    def convolved(*parts):
-        y = function(ComplexTensor(*parts[:2]), ComplexTensor(*parts[2:]), "same")
-        return y.real, y.imag
-
-    assert torch.autograd.gradcheck(convolved, parts)
-
-
-@pytest.mark.weekly
-@sweeps.some("function", BOTH, [oaconvolve])
-def test_compiled_and_mapped(function):
-    x, h = random(2, 600), random(1, 20, seed=1)
-    compiled = torch.compile(function, backend="eager", fullgraph=True)
-    for operand in (x, ComplexTensor(x, x.flip(0))[:, :580]):
-        expected = function(operand, h, "same", -1)
-        near(compiled(operand, h, "same", -1), expected, tolerance(x, h))
-    mapped = torch.func.vmap(lambda row: function(row, h[0], "same"))(x)
-    near(mapped, function(x, h, "same", -1), tolerance(x, h))
 
 
 @both

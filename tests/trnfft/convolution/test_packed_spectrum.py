@@ -29,21 +29,6 @@ def test_pack_and_unpack(n):
     assert torch.equal(native.real, packed.real) and torch.equal(native.imag, packed.imag)
 
 
-def test_derivatives():
-    parts = tuple(x.requires_grad_() for x in random(2, 3, 5))
-    packed = tuple(x.requires_grad_() for x in random(2, 3, 4))
-
-    def outcome(function):
-        def run(real, imag):
-            result = function(ComplexTensor(real, imag))
-            return result.real, result.imag
-
-        return run
-
-    assert torch.autograd.gradcheck(outcome(trnfft.pack_spectrum), parts)
-    assert torch.autograd.gradcheck(outcome(trnfft.unpack_spectrum), packed)
-
-
 @pytest.mark.parametrize(
     "size, n, sentence",
     [

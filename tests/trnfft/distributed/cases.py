@@ -1,6 +1,7 @@
 """Transforms by several processes; each process compares its part with torch.fft's whole result."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +9,8 @@ import torch
 from tests import tolerances
 from tests.tolerances import sums, transforms
 from tests.trnfft.distributed.processes import failures
+
+EXCHANGE = "c10d_functional.all_to_all_single"
 
 # Of numbers on the unit circle in float64, whose angles of up to pi are rounded three times.
 ANGLES = math.pi * sums(3, "float64")
@@ -51,15 +54,12 @@ def check(rank, cases):
 
 def check_one(case):
     """Fails unless this process's part of a transform is that of torch.fft."""
-    from torch.distributed.tensor.debug import CommDebugMode
-
     import trnfft
 
     x = sample(case)
     given = spread(x, case)
-    with CommDebugMode() as counted:
-        result = transformed(given, case)
-    assert not gathers(counted), f"{case}: {counted.get_comm_counts()}"
+    result, counts = counted(lambda: transformed(given, case))
+    assert not gathers(counts), f"{case}: {counts}"
     wanted_placements = placements_of(case.out) if case.out else summed_of(case.placements)
     wanted = reference(x, case)
     part = result.real if isinstance(result, trnfft.ComplexTensor) else result
@@ -195,10 +195,51 @@ def whole_of(x):
     return x.full_tensor() if isinstance(x, DTensor) else x
 
 
-def gathers(counted):
+def counted(call):
+    """The result of a call, and how often it has run each collective, by name."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
+    with CommDebugMode() as mode:
+        result = call()
+    counts = mode.get_comm_counts().items()
+    return result, Counter({str(operator): count for operator, count in counts if count})
+
+
+def compiled(call, leaves, tolerance, message=""):
+    """The collectives of a compiled call, forward and backward, in their order.
+
+    Fails unless its result, and gradients of a sum of third order, are as those of the call.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+
+    collectives = []
+
+    def noted(graph, inputs):
+        names = [str(node.target) for node in graph.graph.nodes]
+        names = [name.split(".")[1] for name in names if "_c10d_functional" in name]
+        collectives.extend(name for name in names if name != "wait_tensor")
+        return graph
+
+    def loss(*leaves):
+        y = call(*leaves)
+        y = y.real if y.is_complex() else y
+        return y.detach(), (y * y * y).sum()
+
+    torch._dynamo.reset()
+    run = torch.compile(loss, backend=aot_autograd(fw_compiler=noted), fullgraph=True)
+    results = []
+    for function in (run, loss):
+        y, total = function(*leaves)
+        results.append([y, *torch.autograd.grad(total, leaves)])
+    assert getattr(results[0][0], "placements", None) == getattr(results[1][0], "placements", None)
+    for one, other in zip(*results, strict=True):
+        near(one, other, tolerance, message=message)
+    return collectives
+
+
+def gathers(counts):
     """How many gathers there were."""
-    counts = counted.get_comm_counts()
-    return sum(count for operator, count in counts.items() if "gather" in str(operator))
+    return sum(count for name, count in counts.items() if "gather" in name)
 
 
 def text_of(call):
@@ -208,3 +249,10 @@ def text_of(call):
     except Exception as error:
         return type(error).__name__, str(error)
     return "none", ""
+
+
+def assert_refused(found, wanted):
+    """Fails unless errors of `text_of` have these types, and these parts of texts."""
+    for (kind, text), (wanted_kind, wanted_text) in zip(found, wanted, strict=True):
+        assert kind == wanted_kind, (kind, text)
+        assert wanted_text in text, text

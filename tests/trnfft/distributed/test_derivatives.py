@@ -91,39 +91,14 @@ def test_in_chunks(four, chosen):
     four.run(check, chosen, 3)
 
 
-def compiled(rank, name, shape, dim, chunks=None):
-    """The collectives of a compiled function, which with its gradient has to be as the others."""
-    from torch._dynamo.backends.common import aot_autograd
-
+def compiled(rank, name, shape, dim, chunks):
+    """The collectives of a compiled transform."""
     import trnfft
 
     case = Case(name, shape, (4,), (dim,), is_complex=False)
     x = cases.spread(cases.sample(case), case).requires_grad_()
-    collectives = []
-
-    def noted(graph, inputs):
-        for node in graph.graph.nodes:
-            if "_c10d_functional" in str(node.target) and "wait_tensor" not in str(node.target):
-                collectives.append(str(node.target).split(".")[1])
-        return graph
-
-    def loss(x):
-        y = getattr(trnfft, name)(x)
-        y = y.real if y.is_complex() else y
-        return y.detach(), (y * y * y).sum()
-
-    torch._dynamo.reset()
-    backend = aot_autograd(fw_compiler=noted)
     with chunked.in_chunks(chunks):
-        y, total = torch.compile(loss, backend=backend, fullgraph=True)(x)
-    wanted, wanted_total = loss(x)
-    assert y.placements == wanted.placements
-    (gradient,) = torch.autograd.grad(total, x)
-    (wanted_gradient,) = torch.autograd.grad(wanted_total, x)
-    tolerance = transforms(x.numel(), 4, "float64")
-    cases.near(y, wanted, tolerance)
-    cases.near(gradient, wanted_gradient, tolerance)
-    return collectives
+        return cases.compiled(getattr(trnfft, name), [x], transforms(x.numel(), 4, "float64"))
 
 
 @pytest.mark.slow

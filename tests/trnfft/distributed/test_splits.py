@@ -1,6 +1,7 @@
-"""Dimensions split by several mesh dimensions, in either order, and splits that are impossible."""
+"""Dimensions split by several mesh dimensions, dimensions by number, and impossible splits."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -29,15 +30,12 @@ TOLERANCE = transforms(4 * 9 * 8, 4, "float64")  # of convolutions of rows, here
 
 def splits(rank, placements):
     """Fails unless this process's part of each call is as by one process, without gathers."""
-    from torch.distributed.tensor.debug import CommDebugMode
-
     case = Case("", (9, 8), (2, 2), placements, is_complex=False)
     x = cases.sample(case)
     given = cases.spread(x, case)
     for name, call in CALLS.items():
-        with CommDebugMode() as counted:
-            y = call(given)
-        assert not cases.gathers(counted), name
+        y, counts = cases.counted(lambda: call(given))  # noqa: B023
+        assert not cases.gathers(counts), name
         cases.compare(y, call(x), TOLERANCE, message=name)
         part = y.real if y.is_complex() else y
         assert part.placements == given.placements, name
@@ -51,7 +49,6 @@ def test_two_mesh_dimensions(four, placements):
 def strided(rank, dim):
     """As `splits`, of shards as FSDP has them of what is split already: the later one is first."""
     from torch.distributed.tensor import DTensor, Shard
-    from torch.distributed.tensor.debug import CommDebugMode
     from torch.distributed.tensor.placement_types import _StridedShard
 
     mesh = cases.mesh_of((2, 2))
@@ -73,9 +70,8 @@ def strided(rank, dim):
     for name, call in CALLS.items():
         if name in ("rfft", "convolve", "czt"):  # of uneven results
             continue
-        with CommDebugMode() as counted:
-            y = call(given)
-        assert not cases.gathers(counted), name
+        y, counts = cases.counted(lambda: call(given))  # noqa: B023
+        assert not cases.gathers(counts), name
         part = y.real if y.is_complex() else y
         assert part.placements == placements, name
         cases.compare(y, call(x), TOLERANCE, part_of=own_part, message=name)
@@ -84,6 +80,50 @@ def strided(rank, dim):
 @pytest.mark.parametrize("dim", [0, 1])
 def test_strided_shards(four, dim):
     four.run(strided, dim)
+
+
+def at_the_ends(rank):
+    """The all-to-alls of oaconvolve along either end; fails unless it is right."""
+    found = {}
+    for split in (0, 2):
+        case = Case("", (4, 5, 6), (2,), (split,), is_complex=False)
+        x = cases.sample(case)
+        for axis in (-3, -1, 0, 2):
+            taps = torch.ones([3 if dim == axis % 3 else 1 for dim in range(3)])
+            given = cases.spread(x, case)
+            y, counts = cases.counted(lambda: trnfft.oaconvolve(given, taps, "same", axis))  # noqa: B023
+            cases.compare(y, trnfft.oaconvolve(x, taps, "same", axis), transforms(16, 4, x.dtype))
+            found[split, axis] = counts[cases.EXCHANGE]
+    return found
+
+
+def test_both_ends(two):
+    for found in two.run(at_the_ends):
+        for (split, axis), count in found.items():
+            assert count == (2 if axis % 3 == split else 0), (split, axis)
+
+
+def beyond(rank):
+    """Errors, and collectives before them, for dimensions that a split tensor has not."""
+    line = Case("", (8,), (2,), (0,), is_complex=False)
+    rows = Case("", (4, 6), (2,), (0,), is_complex=False)
+    found = []
+    for case, axes in ((line, (1, -2, 7)), (rows, (2, -3, 4))):
+        x = cases.spread(cases.sample(case), case)
+        for axis in axes:
+            one = torch.ones([1] * x.ndim)
+            call = partial(trnfft.oaconvolve, x, one, dims=axis)
+            (kind, text), counts = cases.counted(lambda: cases.text_of(call))  # noqa: B023
+            found.append((axis, kind, text, counts.total()))
+    return found
+
+
+def test_dimensions_that_are_not_there(two):
+    """They are refused by the function, and are not taken for others, along which it could not."""
+    for found in two.run(beyond):
+        for axis, kind, text, count in found:
+            assert kind == "IndexError" and f"argument 'dims' is {axis}, " in text, (kind, text)
+            assert count == 0
 
 
 def refusals(rank):
@@ -145,9 +185,8 @@ def test_refusals(four):
         ("RuntimeError", "placements (Shard(dim=1),)"),
     ]
     for found in four.run(refusals):
-        for (kind, text), (wanted_kind, wanted_text) in zip(found, wanted, strict=True):
-            assert kind == wanted_kind, (kind, text)
-            assert wanted_text in text
+        cases.assert_refused(found, wanted)
+        for _, text in found:
             assert any(advice in text for advice in ("use ", "distribute", "give ", "allowed")), (
                 text
             )
@@ -167,7 +206,6 @@ def test_differences_are_named_on_all(four):
 def trained(rank, dim, form):
     """Fails unless the result and the running averages of a batch are as by one process."""
     from torch.distributed.tensor import distribute_module
-    from torch.distributed.tensor.debug import CommDebugMode
 
     case = Case("", (7, 5, 6), (4,), (dim,), form="parts")
     x = cases.sample(case)
@@ -175,10 +213,9 @@ def trained(rank, dim, form):
     if form == "copies":
         own = distribute_module(own, cases.mesh_of((4,)))
     wanted = one(trnfft.ComplexTensor.from_complex(x))
-    with CommDebugMode() as counted:
-        y = own(cases.spread(x, case))
+    y, counts = cases.counted(lambda: own(cases.spread(x, case)))
     if dim != 1:  # the averages of channels have to come to all
-        assert not cases.gathers(counted)
+        assert not cases.gathers(counts)
     tolerance = together(sums(7 * 6, "float64"), sums(7 * 6, "float64"), sums(8, "float64"))
     cases.compare(y.detach(), wanted.detach(), tolerance)
     for a, b in zip(one.buffers(), own.buffers(), strict=True):
@@ -244,20 +281,17 @@ def called(case, arguments, x):
 
 def check_random(rank, chosen):
     """For each case whether there is another dimension; fails unless the result is right then."""
-    from torch.distributed.tensor.debug import CommDebugMode
-
     found = []
     for case, arguments in chosen:
         x = cases.sample(case)
         wanted, given = called(case, arguments, x), cases.spread(x, case)
         try:
-            with CommDebugMode() as counted:
-                y = called(case, arguments, given)
+            y, counts = cases.counted(lambda: called(case, arguments, given))  # noqa: B023
         except NotImplementedError as error:
             assert "there is no dimension" in str(error), case
             found.append(False)
             continue
-        assert not cases.gathers(counted), case
+        assert not cases.gathers(counts), case
         part = y.real if y.is_complex() else y
         split = [p for p in case.placements if p not in ("R", "P")]
         assert sum(p.is_shard() for p in part.placements) == len(split), (case, part.placements)

@@ -1,6 +1,5 @@
 """SpectralConv compared with its definition: a matrix for every frequency, and their sum."""
 
-import itertools
 import math
 import re
 
@@ -9,37 +8,15 @@ import torch
 
 import trnfft
 from tests import sweeps
+from tests.definitions import neural_operator
+from tests.refusals import refused
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import random, single
 from trnfft.nn import SpectralConv
 
 
-def defined(layer, x, sizes):
-    """irfftn of the mixed frequencies, with the weight's as signed numbers."""
-    order = x.ndim - 2
-    weight = torch.complex(*layer.parts).to(torch.complex128)
-    kept = [min(m, n, s) for m, n, s in zip(layer.modes, x.shape[2:], sizes, strict=True)]
-    kept[-1] = min(layer.modes[-1], x.shape[-1] // 2 + 1, sizes[-1] // 2 + 1)
-    dims = tuple(range(-order, 0))
-    spectrum = torch.fft.rfftn(x, dim=dims, norm=layer.fft_norm)
-    half = (*sizes[:-1], sizes[-1] // 2 + 1)
-    result = torch.zeros(x.shape[0], layer.out_channels, *half, dtype=torch.complex128)
-    signed = [range(-(count // 2), count - count // 2) for count in kept[:-1]]
-    for frequency in itertools.product(*signed, range(kept[-1])):
-        # Where it is in the weight: ascending, and fewer frequencies are those in the middle.
-        place = [
-            k + count // 2 + (size - count) // 2
-            for k, count, size in zip(frequency[:-1], kept, layer.modes, strict=False)
-        ]
-        mix = weight[(..., *place, frequency[-1])]
-        numbers = spectrum[(..., *frequency)]
-        result[(..., *frequency)] = numbers * mix if mix.ndim == 1 else numbers @ mix
-    y = torch.fft.irfftn(result, sizes, dims, norm=layer.fft_norm)
-    return y if layer.bias is None else y + layer.bias
-
-
 def tolerance(layer, sizes, dtype="float64", count=4):
-    """Returns that of transforms there and back, here and in `defined`, and of a matrix between.
+    """Returns that of transforms there and back, by both, and of a matrix between.
 
     Each number of the matrix may be the sum of a product of factors.
     """
@@ -67,7 +44,7 @@ def test_definition(n_modes, sizes, output_shape):
     layer = SpectralConv(2, 3, n_modes).double()
     x = random(2, 2, *sizes)
     given = None if output_shape == sizes else output_shape
-    near(layer(x, given), defined(layer, x, output_shape), tolerance(layer, output_shape))
+    near(layer(x, given), neural_operator(layer, x, output_shape), tolerance(layer, output_shape))
 
 
 FACTORIZATIONS = [(None, 1.0), ("Tucker", 0.6), ("tucker", 2), ("CP", 0.4), ("cp", 3), ("TT", 0.5)]
@@ -87,11 +64,13 @@ def test_weights_in_factors_and_separable_ones(points, factors, separable, backe
     x = random(2, 3, *sizes).requires_grad_()
     with trnfft.backend(backend):
         y, again = layer(x), layer(x, tuple(size + 1 for size in sizes))
-    near(y, defined(layer, x, sizes), tolerance(layer, sizes))
-    near(again, defined(layer, x, tuple(size + 1 for size in sizes)), tolerance(layer, sizes))
+    near(y, neural_operator(layer, x, sizes), tolerance(layer, sizes))
+    near(
+        again, neural_operator(layer, x, tuple(size + 1 for size in sizes)), tolerance(layer, sizes)
+    )
     wanted = {"x": x, **dict(layer.named_parameters())}
     actual = torch.autograd.grad(y.square().sum(), wanted.values())
-    expected = torch.autograd.grad(defined(layer, x, sizes).square().sum(), wanted.values())
+    expected = torch.autograd.grad(neural_operator(layer, x, sizes).square().sum(), wanted.values())
     allowed = together(tolerance(layer, sizes, count=8), sums(y.numel(), y.dtype))
     wholes = [re.sub("_(real|imag)$", "", name) for name in wanted]
     for name, found, right in zip(wholes, actual, expected, strict=True):
@@ -158,7 +137,7 @@ def test_factors_in_one_launch():
 def test_norms_and_no_bias(fft_norm):
     layer = SpectralConv(2, 3, (4, 4), fft_norm=fft_norm, bias=False).double()
     x = random(2, 2, 6, 8)
-    near(layer(x), defined(layer, x, (6, 8)), tolerance(layer, (6, 8)))
+    near(layer(x), neural_operator(layer, x, (6, 8)), tolerance(layer, (6, 8)))
 
 
 def test_first_values():
@@ -220,56 +199,67 @@ def test_compiled_to_one_graph(factorization):
     near(compiled(x), layer(x), tolerance(layer, (6, 8), x.dtype))
 
 
-@pytest.mark.parametrize(
-    "arguments, error, name",
+test_arguments_that_are_not_allowed = refused(
+    lambda arguments: SpectralConv(
+        **{"in_channels": 1, "out_channels": 1, "n_modes": (4, 4), **arguments}
+    ),
     [
-        (dict(in_channels=0), ValueError, "in_channels"),
-        (dict(n_modes=(4, 0)), ValueError, "n_modes"),
-        (dict(n_modes=(4, 2.5)), TypeError, "n_modes"),
-        (dict(complex_data=True), NotImplementedError, "complex_data"),
-        (dict(separable=1), TypeError, "separable"),
-        (dict(separable=True, out_channels=2), ValueError, "out_channels"),
-        (dict(factorization="svd"), NotImplementedError, "factorization"),
-        (dict(factorization=3), NotImplementedError, "factorization"),
-        (dict(implementation="fast"), ValueError, "implementation"),
-        (dict(factorization="tucker", fixed_rank_modes=[4]), ValueError, "fixed_rank_modes"),
-        (dict(factorization="tucker", rank=0), ValueError, "rank"),
-        (dict(factorization="tucker", rank=-0.5), ValueError, "rank"),
-        (dict(factorization="tucker", rank=(2, 2)), ValueError, "rank"),
-        (dict(factorization="tucker", rank="x"), ValueError, "rank"),
-        (dict(factorization="tucker", rank=None), ValueError, "rank"),
-        (dict(factorization="tucker", rank=1e12), RuntimeError, "rank"),
-        (dict(factorization="cp", rank=(3,)), ValueError, "rank"),
-        (dict(factorization="cp", rank=math.nan), ValueError, "rank"),
-        (dict(factorization="cp", rank=True), TypeError, "rank"),
-        (dict(factorization="tt", rank=(2, 2, 2, 2, 1)), ValueError, "rank"),
-        (dict(fno_block_precision="half"), NotImplementedError, "fno_block_precision"),
-        (dict(max_n_modes=(4, 4)), NotImplementedError, "max_n_modes"),
-        (dict(max_n_modes=torch.ones(2)), NotImplementedError, "max_n_modes"),
-        (dict(n_modes=()), ValueError, "n_modes"),
-        (dict(bias=torch.ones(2)), TypeError, "bias"),
-        (dict(fft_norm="none"), RuntimeError, "fft_norm"),
-        (dict(init_std=math.nan), ValueError, "init_std"),
-        (dict(init_std=-1), ValueError, "init_std"),
-        (dict(init_std="x"), TypeError, "init_std"),
-        (dict(resolution_scaling_factor=(1, 2, 3)), ValueError, "resolution_scaling_factor"),
-        (dict(resolution_scaling_factor="ab"), TypeError, "resolution_scaling_factor"),
-        (dict(resolution_scaling_factor=0), ValueError, "resolution_scaling_factor"),
+        (dict(in_channels=0), ValueError, "argument 'in_channels'"),
+        (dict(n_modes=(4, 0)), ValueError, "argument 'n_modes'"),
+        (dict(n_modes=(4, 2.5)), TypeError, "argument 'n_modes'"),
+        (dict(complex_data=True), NotImplementedError, "argument 'complex_data'"),
+        (dict(separable=1), TypeError, "argument 'separable'"),
+        (dict(separable=True, out_channels=2), ValueError, "argument 'out_channels'"),
+        (dict(factorization="svd"), NotImplementedError, "argument 'factorization'"),
+        (dict(factorization=3), NotImplementedError, "argument 'factorization'"),
+        (dict(implementation="fast"), ValueError, "argument 'implementation'"),
+        (
+            dict(factorization="tucker", fixed_rank_modes=[4]),
+            ValueError,
+            "argument 'fixed_rank_modes'",
+        ),
+        (dict(factorization="tucker", rank=0), ValueError, "argument 'rank'"),
+        (dict(factorization="tucker", rank=-0.5), ValueError, "argument 'rank'"),
+        (dict(factorization="tucker", rank=(2, 2)), ValueError, "argument 'rank'"),
+        (dict(factorization="tucker", rank="x"), ValueError, "argument 'rank'"),
+        (dict(factorization="tucker", rank=None), ValueError, "argument 'rank'"),
+        (dict(factorization="tucker", rank=1e12), RuntimeError, "argument 'rank'"),
+        (dict(factorization="cp", rank=(3,)), ValueError, "argument 'rank'"),
+        (dict(factorization="cp", rank=math.nan), ValueError, "argument 'rank'"),
+        (dict(factorization="cp", rank=True), TypeError, "argument 'rank'"),
+        (dict(factorization="tt", rank=(2, 2, 2, 2, 1)), ValueError, "argument 'rank'"),
+        (dict(fno_block_precision="half"), NotImplementedError, "argument 'fno_block_precision'"),
+        (dict(max_n_modes=(4, 4)), NotImplementedError, "argument 'max_n_modes'"),
+        (dict(max_n_modes=torch.ones(2)), NotImplementedError, "argument 'max_n_modes'"),
+        (dict(n_modes=()), ValueError, "argument 'n_modes'"),
+        (dict(bias=torch.ones(2)), TypeError, "argument 'bias'"),
+        (dict(fft_norm="none"), RuntimeError, "argument 'fft_norm'"),
+        (dict(init_std=math.nan), ValueError, "argument 'init_std'"),
+        (dict(init_std=-1), ValueError, "argument 'init_std'"),
+        (dict(init_std="x"), TypeError, "argument 'init_std'"),
+        (
+            dict(resolution_scaling_factor=(1, 2, 3)),
+            ValueError,
+            "argument 'resolution_scaling_factor'",
+        ),
+        (dict(resolution_scaling_factor="ab"), TypeError, "argument 'resolution_scaling_factor'"),
+        (dict(resolution_scaling_factor=0), ValueError, "argument 'resolution_scaling_factor'"),
     ],
 )
-def test_arguments_that_are_not_allowed(arguments, error, name):
-    with pytest.raises(error, match=f"argument '{name}'"):
-        SpectralConv(**(dict(in_channels=1, out_channels=1, n_modes=(4, 4)) | arguments))
 
-
-def test_inputs_that_are_not_allowed():
-    with pytest.raises(ValueError, match=r"allowed is \[B, 2, H, W\]"):
-        SpectralConv(2, 1, (2, 2))(torch.ones(1, 3, 4, 4))
-    with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex64"):
-        SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4) + 0j)
-    for shape in ((4,), (4, 0)):
-        with pytest.raises(ValueError, match=r"argument 'output_shape' is \(4,"):
-            SpectralConv(2, 1, (2, 2))(torch.ones(1, 2, 4, 4), shape)
+test_inputs_that_are_not_allowed = refused(
+    lambda *given: SpectralConv(2, 1, (2, 2))(*given),
+    [
+        (torch.ones(1, 3, 4, 4), ValueError, r"allowed is \[B, 2, H, W\]"),
+        (
+            torch.ones(1, 2, 4, 4) + 0j,
+            RuntimeError,
+            "argument 'input' has dtype torch.complex64",
+        ),
+        (torch.ones(1, 2, 4, 4), (4,), ValueError, r"argument 'output_shape' is \(4,"),
+        (torch.ones(1, 2, 4, 4), (4, 0), ValueError, r"argument 'output_shape' is \(4, 0"),
+    ],
+)
 
 
 @pytest.mark.parametrize("output_shape", [None, (4, 4)])

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import itertools
 import math
 
 import pytest
@@ -11,7 +10,10 @@ from torch import nn
 from torch.nn.utils import prune
 
 import trnfft
+from tests.definitions import OF_LAYERS, complex_of
+from tests.refusals import called, refused
 from tests.tolerances import near, sums, together, transforms
+from tests.trnfft.nn.layers import COMPLEX_LAYERS, F64, LAYERS, REAL_LAYERS, case, randomized
 from tests.trnfft.samples import native, random, random_complex
 from trnfft import ComplexTensor
 from trnfft.nn import (
@@ -25,24 +27,6 @@ from trnfft.nn import (
     SpectralConv2d,
     SpectralConv3d,
 )
-
-F64 = dict(dtype=torch.float64)
-
-
-def randomized(layer, seed=5):
-    """The layer with random parameters, so that no bias is zero."""
-    with torch.no_grad():
-        for i, parameter in enumerate(layer.parameters()):
-            parameter.copy_(random(*parameter.shape, seed=seed + i))
-    return layer
-
-
-def weight(layer):
-    return torch.complex(layer.weight_real, layer.weight_imag)
-
-
-def bias(layer):
-    return None if layer.bias_real is None else torch.complex(layer.bias_real, layer.bias_imag)
 
 
 def tolerance(dtype):
@@ -59,49 +43,11 @@ def assert_same(actual, expected):
     near(actual, expected, tolerance(expected.dtype))
 
 
-# One small case of every layer: how to make it, and an input.
-COMPLEX_LAYERS = {
-    "ComplexLinear": (lambda **kw: ComplexLinear(3, 2, **kw), (4, 3)),
-    "ComplexLinear without bias": (lambda **kw: ComplexLinear(3, 2, bias=False, **kw), (3,)),
-    "ComplexConv1d": (lambda **kw: ComplexConv1d(2, 4, 3, padding=1, **kw), (2, 2, 5)),
-    "ComplexConv2d": (lambda **kw: ComplexConv2d(2, 2, (2, 3), groups=2, **kw), (1, 2, 3, 4)),
-    "ComplexBatchNorm": (lambda **kw: ComplexBatchNorm(2, **kw), (4, 2, 3)),
-    "ModReLU": (lambda **kw: ModReLU(3, **kw), (2, 3, 4)),
-}
-REAL_LAYERS = {
-    "SpectralConv1d": (lambda **kw: SpectralConv1d(2, 3, 3, **kw), (2, 2, 7)),
-    "SpectralConv2d": (lambda **kw: SpectralConv2d(2, 2, 1, 2, **kw), (1, 2, 4, 5)),
-    "SpectralConv3d": (lambda **kw: SpectralConv3d(2, 1, 1, 1, 2, **kw), (1, 2, 3, 2, 4)),
-    "FNetMixer": (lambda **kw: FNetMixer(), (2, 3, 4)),
-}
-LAYERS = {**COMPLEX_LAYERS, **REAL_LAYERS}
-
 every_layer = pytest.mark.parametrize("name", LAYERS)
 every_complex_layer = pytest.mark.parametrize("name", COMPLEX_LAYERS)
 
 
-def case(name, **options):
-    make, shape = LAYERS[name]
-    x = random_complex(*shape) if name in COMPLEX_LAYERS else random(*shape)
-    return randomized(make(**(options or F64))), x
-
-
 # What is common to all layers
-
-
-@every_layer
-def test_gradients(name):
-    layer, x = case(name)
-    names = [name for name, _ in layer.named_parameters()]
-
-    def parts(real, imag, *parameters):
-        x = real if imag is None else ComplexTensor(real, imag)
-        y = torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), x)
-        return (y.real, y.imag) if y.is_complex() else y
-
-    inputs = (x.real, x.imag) if x.is_complex() else (x, None)
-    inputs = [part if part is None else part.clone().requires_grad_() for part in inputs]
-    assert torch.autograd.gradcheck(parts, (*inputs, *layer.parameters()), fast_mode=True)
 
 
 @every_complex_layer
@@ -129,10 +75,11 @@ def test_inputs_and_outputs_of_real_layers(name):
     with pytest.raises(TypeError, match="argument 'input' is of type list"):
         layer(x.tolist())
     for dtype in (torch.float16, torch.bfloat16):
-        rough = x.to(dtype)
-        y = layer(rough)
-        assert y.dtype == dtype
-        near(y, layer(rough.double()), sums(1, dtype))
+        rough, small = x.to(dtype), copy.deepcopy(layer).to(dtype)
+        for own in (layer, small):
+            y = own(rough)
+            assert y.dtype == dtype
+            near(y, copy.deepcopy(own).double()(rough.double()), sums(1, dtype))
 
 
 @every_layer
@@ -173,17 +120,6 @@ def test_backends(name, backend):
         assert_same(layer(x), expected)
 
 
-@every_layer
-def test_layers_need_no_complex_dtype(name, no_complex_dtype):
-    layer, x = case(name)
-    x = ComplexTensor(x.real.clone(), x.imag.clone()) if x.is_complex() else x
-    with trnfft.backend("matmul"), no_complex_dtype:
-        y = layer(x)
-        loss = y.real.square().sum() + (y.imag.sum() if name in COMPLEX_LAYERS else 0)
-        if loss.requires_grad:
-            loss.backward()
-
-
 class Counted(nn.Module):
     """A parametrization that counts how often it is computed, as a spectral norm changes then."""
 
@@ -196,10 +132,7 @@ class Counted(nn.Module):
 
 WITH_PARAMETERS = {
     **{name: case for name, case in LAYERS.items() if name != "FNetMixer"},
-    "FFTConv1d": (lambda **kw: trnfft.nn.FFTConv1d(2, 2, 3, **kw), (2, 2, 7)),
-    "FFTConv2d": (lambda **kw: trnfft.nn.FFTConv2d(2, 2, 3, **kw), (1, 2, 5, 7)),
     "SpectralConv": (lambda: trnfft.nn.SpectralConv(2, 2, 3), (2, 2, 9)),
-    "BlockCirculantLinear": (lambda **kw: trnfft.nn.BlockCirculantLinear(8, 8, 4, **kw), (2, 8)),
 }
 
 
@@ -238,46 +171,61 @@ def test_a_network_learns():
     assert losses[-1] < 0.2 * losses[0]
 
 
-# Linear and convolution
+# Definitions
 
 
-@pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
-def test_linear(shape, with_bias):
-    layer = randomized(ComplexLinear(3, 5, bias=with_bias, **F64))
-    x = random_complex(*shape)
-    assert_same(layer(x), nn.functional.linear(x, weight(layer), bias(layer)))
+CONVOLUTIONS = {
+    "plain": dict(kernel_size=3),
+    "steps": dict(kernel_size=2, stride=2, bias=False),
+    "dilated": dict(kernel_size=3, padding=2, dilation=2),
+    "same": dict(kernel_size=3, padding="same"),
+    "groups": dict(kernel_size=1, groups=2),
+    "a group each": dict(kernel_size=2, groups=4, padding="valid"),
+}
+# Layers and shapes of inputs.
+DEFINED = {
+    "linear": (lambda: ComplexLinear(3, 5, **F64), [(3,), (4, 3), (2, 4, 3)]),
+    "linear without bias": (lambda: ComplexLinear(3, 5, bias=False, **F64), [(4, 3)]),
+    **{
+        f"convolution {order}d, {name}": (
+            lambda make=make, options=options: make(4, 8, **options, **F64),
+            [(2, 4, *points), (4, *points)],
+        )
+        for order, make, points in ((1, ComplexConv1d, (9,)), (2, ComplexConv2d, (9, 8)))
+        for name, options in CONVOLUTIONS.items()
+    },
+    "convolution with sizes of each dimension": (
+        lambda: ComplexConv2d(2, 3, (3, 2), (2, 1), (1, 0), (1, 2), **F64),
+        [(2, 2, 9, 8)],
+    ),
+    **{
+        f"spectral, {modes} of {points}": (
+            lambda make=make, modes=modes: make(2, 3, *modes, **F64),
+            [(4, 2, *points)],
+        )
+        for make, points, modes in (
+            *[(SpectralConv1d, (n,), (count,)) for n, count in ((8, 3), (8, 5), (9, 5), (7, 1))],
+            (SpectralConv2d, (8, 8), (3, 3)),
+            (SpectralConv2d, (6, 9), (3, 5)),
+            (SpectralConv2d, (7, 6), (1, 4)),
+            (SpectralConv3d, (4, 6, 8), (2, 3, 5)),
+            (SpectralConv3d, (5, 3, 7), (2, 1, 4)),
+            (SpectralConv3d, (4, 8, 5), (1, 3, 1)),
+        )
+    },
+    "mixer": (FNetMixer, [(3, 4), (2, 5, 6), (2, 2, 8, 4)]),
+    "activation": (lambda: ModReLU(3, **F64), [(4, 3), (2, 3, 5), (2, 3, 2, 2)]),
+}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        dict(kernel_size=3),
-        dict(kernel_size=2, stride=2, bias=False),
-        dict(kernel_size=3, padding=2, dilation=2),
-        dict(kernel_size=3, padding="same"),
-        dict(kernel_size=1, groups=2),
-        dict(kernel_size=2, groups=4, padding="valid"),
-    ],
-)
-def test_convolutions(options):
-    settings = {name: options[name] for name in options if name not in ("kernel_size", "bias")}
-    for layer_class, convolve, points in (
-        (ComplexConv1d, nn.functional.conv1d, (9,)),
-        (ComplexConv2d, nn.functional.conv2d, (9, 8)),
-    ):
-        layer = randomized(layer_class(4, 8, **options, **F64))
-        for shape in ((2, 4, *points), (4, *points)):
-            x = random_complex(*shape)
-            expected = convolve(x, weight(layer), bias(layer), **settings)
-            assert_same(layer(x), expected)
-
-
-def test_convolution_with_sizes_of_each_dimension():
-    layer = randomized(ComplexConv2d(2, 3, (3, 2), (2, 1), (1, 0), (1, 2), **F64))
-    x = random_complex(2, 2, 9, 8)
-    expected = nn.functional.conv2d(x, weight(layer), bias(layer), (2, 1), (1, 0), (1, 2))
-    assert_same(layer(x), expected)
+@pytest.mark.parametrize("name", DEFINED)
+def test_definitions(name):
+    make, shapes = DEFINED[name]
+    layer = randomized(make())
+    is_complex = name.startswith(("linear", "convolution", "activation"))
+    for shape in shapes:
+        x = random(*shape, dtype=torch.complex128 if is_complex else torch.float64)
+        assert_same(layer(x), OF_LAYERS[type(layer)](layer, x))
 
 
 @pytest.mark.parametrize(
@@ -294,13 +242,15 @@ def test_convolution_with_sizes_of_each_dimension():
 def test_first_weights(make, fans):
     torch.manual_seed(0)
     layer = make()
-    w = weight(layer)
+    w = complex_of("weight", layer)
     assert w.abs().square().mean().item() == pytest.approx(2 / fans, rel=0.05)
     # Rayleigh's distribution, and no phase preferred
     assert w.abs().mean().item() == pytest.approx(math.sqrt(math.pi / 2 / fans), rel=0.05)
     assert w.mean().abs().item() < 0.05 / math.sqrt(fans)
     assert w.square().mean().abs().item() < 0.05 / fans
-    assert bias(layer) is None or torch.equal(bias(layer), torch.zeros_like(bias(layer)))
+    assert complex_of("bias", layer) is None or torch.equal(
+        complex_of("bias", layer), torch.zeros_like(complex_of("bias", layer))
+    )
 
 
 # Normalisation and activation
@@ -332,7 +282,7 @@ def test_batch_norm(shape):
         white = whitened(channels, mean, covariance, 0.01)
         stretch = torch.stack([layer.weight_rr, layer.weight_ri, layer.weight_ii])
         stretched = stretch[[0, 1, 1, 2]].T.reshape(3, 2, 2) @ white
-        y = torch.complex(stretched[:, 0], stretched[:, 1]) + bias(layer)[:, None]
+        y = torch.complex(stretched[:, 0], stretched[:, 1]) + complex_of("bias", layer)[:, None]
         return y.reshape(3, shape[0], *shape[2:]).transpose(0, 1)
 
     assert_same(layer(x), expected(mean, covariance))
@@ -408,16 +358,11 @@ def test_batch_norm_of_one_number():
     assert layer.eval()(random_complex(1, 3)).shape == (1, 3)
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 2, 2)])
-def test_mod_relu(shape):
-    layer = ModReLU(3, **F64)
-    x = random_complex(*shape)
-    assert_same(layer(x), x)
-    randomized(layer)
-    radius = x.abs() + layer.bias.view(-1, *(1,) * (len(shape) - 2))
-    assert_same(layer(x), torch.relu(radius) * x / x.abs())
+def test_mod_relu_of_no_bias_and_of_one():
+    x = random_complex(4, 3)
+    assert_same(ModReLU(3, **F64)(x), x)
     one = randomized(ModReLU(1, **F64))
-    assert_same(one(x[0, 0]), torch.relu(x[0, 0].abs() + one.bias) * x[0, 0].sgn())
+    assert_same(one(x[0]), torch.relu(x[0].abs() + one.bias) * x[0].sgn())
 
 
 def test_mod_relu_refuses_a_bias_that_became_complex():
@@ -442,47 +387,6 @@ def test_mod_relu_at_and_near_zero():
 # Spectral layers
 
 
-@pytest.mark.parametrize("length, modes", [(8, 3), (8, 5), (9, 5), (7, 1)])
-def test_spectral_conv1d(length, modes):
-    layer = randomized(SpectralConv1d(2, 3, modes, **F64))
-    x = random(4, 2, length)
-    spectrum = torch.fft.rfft(x)
-    result = torch.zeros(4, 3, length // 2 + 1, dtype=torch.complex128)
-    result[..., :modes] = torch.einsum("bik,iok->bok", spectrum[..., :modes], weight(layer))
-    assert_same(layer(x), torch.fft.irfft(result, length))
-
-
-@pytest.mark.parametrize("points, modes", [((8, 8), (3, 3)), ((6, 9), (3, 5)), ((7, 6), (1, 4))])
-def test_spectral_conv2d(points, modes):
-    layer = randomized(SpectralConv2d(2, 3, *modes, **F64))
-    x = random(4, 2, *points)
-    spectrum = torch.fft.rfft2(x)
-    result = torch.zeros(4, 3, points[0], points[1] // 2 + 1, dtype=torch.complex128)
-    first, second = modes
-    rows = [*range(first), *range(-first, 0)]
-    for i, row in enumerate(rows):
-        for column in range(second):
-            mix = weight(layer)[:, :, i, column]
-            result[:, :, row, column] = spectrum[:, :, row, column] @ mix
-    assert_same(layer(x), torch.fft.irfft2(result, points))
-
-
-@pytest.mark.parametrize(
-    "points, modes", [((4, 6, 8), (2, 3, 5)), ((5, 3, 7), (2, 1, 4)), ((4, 8, 5), (1, 3, 1))]
-)
-def test_spectral_conv3d(points, modes):
-    layer = randomized(SpectralConv3d(2, 3, *modes, **F64))
-    x = random(4, 2, *points)
-    spectrum = torch.fft.rfftn(x, dim=(2, 3, 4))
-    result = torch.zeros(4, 3, *points[:2], points[2] // 2 + 1, dtype=torch.complex128)
-    planes, rows = ([*range(count), *range(-count, 0)] for count in modes[:2])
-    for (i, plane), (j, row) in itertools.product(enumerate(planes), enumerate(rows)):
-        for column in range(modes[2]):
-            mix = weight(layer)[:, :, i, j, column]
-            result[:, :, plane, row, column] = spectrum[:, :, plane, row, column] @ mix
-    assert_same(layer(x), torch.fft.irfftn(result, points, (2, 3, 4)))
-
-
 def test_spectral_conv_is_independent_of_resolution():
     layer = randomized(SpectralConv1d(1, 1, 4, **F64))
     fine = 2 * math.pi * torch.arange(64, **F64) / 64
@@ -490,93 +394,90 @@ def test_spectral_conv_is_independent_of_resolution():
     assert_same(layer(x[..., ::4]), layer(x)[..., ::4])
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 6), (2, 2, 8, 4)])
-def test_fnet_mixer(shape):
-    x = random(*shape)
-    assert_same(FNetMixer()(x), torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real)
-
-
 # Errors
 
 
-@pytest.mark.parametrize(
-    "make, name",
+LINEAR = ComplexLinear(4, 6)
+
+test_errors = refused(
+    called,
     [
-        (lambda: ComplexLinear(0, 1), "in_features"),
-        (lambda: ComplexLinear(1, 0), "out_features"),
-        (lambda: ComplexConv1d(0, 1, 1), "in_channels"),
-        (lambda: ComplexConv1d(4, 3, 1, groups=2), "out_channels"),
-        (lambda: ComplexConv1d(3, 4, 1, groups=2), "in_channels"),
-        (lambda: ComplexConv1d(4, 4, 1, groups=0), "groups"),
-        (lambda: ComplexConv1d(1, 1, (1, 2)), "kernel_size"),
-        (lambda: ComplexConv2d(1, 1, 0), "kernel_size"),
-        (lambda: ComplexBatchNorm(0), "num_features"),
-        (lambda: ModReLU(0), "num_features"),
-        (lambda: SpectralConv1d(1, 1, 0), "modes"),
-        (lambda: SpectralConv2d(1, 1, 1, 0), "modes2"),
-        (lambda: SpectralConv3d(1, 1, 1, 1, 0), "modes3"),
-        (lambda: SpectralConv3d(1, 1, 1, 2, 1)(torch.ones(1, 1, 2, 3, 2)), "modes2=2"),
-        (lambda: SpectralConv3d(1, 1, 1, 1, 1)(torch.ones(1, 2, 2, 2, 2)), r"\[B, 1, D, H, W\]"),
-        (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), "input"),
-        (lambda: ComplexBatchNorm(3)(torch.ones(3)), "input"),
-        (lambda: ModReLU(3)(torch.ones(2, 4)), "input"),
-        (lambda: ModReLU(3)(torch.ones(3)), "input"),
-        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 2, 3)), "modes=3"),
-        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 8)), "input"),
-        (lambda: SpectralConv2d(2, 1, 3, 1)(torch.ones(2, 2, 5, 8)), "modes1=3"),
-        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 2, 6, 5)), "modes2=4"),
-        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 3, 6, 8)), "input"),
+        (lambda: ComplexLinear(0, 1), ValueError, "in_features"),
+        (lambda: ComplexLinear(1, 0), ValueError, "out_features"),
+        (lambda: ComplexConv1d(0, 1, 1), ValueError, "in_channels"),
+        (lambda: ComplexConv1d(4, 3, 1, groups=2), ValueError, "out_channels"),
+        (lambda: ComplexConv1d(3, 4, 1, groups=2), ValueError, "in_channels"),
+        (lambda: ComplexConv1d(4, 4, 1, groups=0), ValueError, "groups"),
+        (lambda: ComplexConv1d(1, 1, (1, 2)), ValueError, "kernel_size"),
+        (lambda: ComplexConv2d(1, 1, 0), ValueError, "kernel_size"),
+        (lambda: ComplexBatchNorm(0), ValueError, "num_features"),
+        (lambda: ModReLU(0), ValueError, "num_features"),
+        (lambda: SpectralConv1d(1, 1, 0), ValueError, "modes"),
+        (lambda: SpectralConv2d(1, 1, 1, 0), ValueError, "modes2"),
+        (lambda: SpectralConv3d(1, 1, 1, 1, 0), ValueError, "modes3"),
+        (lambda: SpectralConv3d(1, 1, 1, 2, 1)(torch.ones(1, 1, 2, 3, 2)), ValueError, "modes2=2"),
+        (
+            lambda: SpectralConv3d(1, 1, 1, 1, 1)(torch.ones(1, 2, 2, 2, 2)),
+            ValueError,
+            r"\[B, 1, D, H, W\]",
+        ),
+        (lambda: ComplexBatchNorm(3)(torch.ones(2, 4)), ValueError, "input"),
+        (lambda: ComplexBatchNorm(3)(torch.ones(3)), ValueError, "input"),
+        (lambda: ModReLU(3)(torch.ones(2, 4)), ValueError, "input"),
+        (lambda: ModReLU(3)(torch.ones(3)), ValueError, "input"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 2, 3)), ValueError, "modes=3"),
+        (lambda: SpectralConv1d(2, 1, 3)(torch.ones(2, 8)), ValueError, "input"),
+        (lambda: SpectralConv2d(2, 1, 3, 1)(torch.ones(2, 2, 5, 8)), ValueError, "modes1=3"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 2, 6, 5)), ValueError, "modes2=4"),
+        (lambda: SpectralConv2d(2, 1, 3, 4)(torch.ones(2, 3, 6, 8)), ValueError, "input"),
+        *[
+            (
+                lambda name=name: (lambda layer, x: layer(x + 0j))(*case(name)),
+                RuntimeError,
+                "argument 'input' has dtype torch.complex128",
+            )
+            for name in ("SpectralConv1d", "SpectralConv2d", "SpectralConv3d")
+        ],
+        *[
+            (lambda make=make, sizes=sizes: make(*sizes, 2), TypeError, f"an int, not {kind}")
+            for make in (ComplexLinear, trnfft.nn.BlockCirculantLinear)
+            for sizes, kind in (((4, 4.0), "float"), ((None, 4), "NoneType"))
+        ],
+        *[
+            (
+                lambda dtype=dtype: ComplexLinear(2, 2, dtype=dtype),
+                TypeError,
+                "argument 'dtype' is .*, allowed are real",
+            )
+            for dtype in ("float32", torch.int64, torch.complex64)
+        ],
+        *[
+            (lambda x=x: LINEAR(x), RuntimeError, "argument 'input' has")
+            for x in (torch.ones(3), torch.ones(()), torch.ones(2, 4).double())
+        ],
+        *[
+            (
+                lambda layer=layer: layer(torch.ones(4, 4, device="meta")),
+                ValueError,
+                "argument 'input' is on device 'meta'",
+            )
+            for layer in (LINEAR, ModReLU(4), ComplexBatchNorm(4))
+        ],
+        *[
+            (lambda x=x: FNetMixer()(x), TypeError, "argument 'input' has dtype")
+            for x in (torch.full((4, 4), 2**62), torch.ones(4, 4, dtype=torch.complex64))
+        ],
+        (lambda: FNetMixer()(torch.ones(4)), IndexError, "argument 'input' has shape"),
+        (
+            lambda: SpectralConv2d(4, 6, 2, 2)(torch.ones(4)),
+            ValueError,
+            "argument 'input' has shape",
+        ),
+        (lambda: ComplexBatchNorm(4, eps=-1), ValueError, "argument 'eps' is"),
+        (lambda: ComplexBatchNorm(4, eps=math.nan), ValueError, "argument 'eps' is"),
+        (lambda: ComplexBatchNorm(4, momentum=2), ValueError, "argument 'momentum' is"),
     ],
 )
-def test_errors(make, name):
-    with pytest.raises(ValueError, match=name):
-        make()
-
-
-@pytest.mark.parametrize("name", ["SpectralConv1d", "SpectralConv2d", "SpectralConv3d"])
-def test_spectral_layers_reject_complex_input(name):
-    layer, x = case(name)
-    with pytest.raises(RuntimeError, match="argument 'input' has dtype torch.complex128"):
-        layer(x + 0j)
-
-
-@pytest.mark.parametrize("layer", [ComplexLinear, trnfft.nn.BlockCirculantLinear])
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [((4, 4.0), "must be an int, not float"), ((None, 4), "must be an int, not NoneType")],
-)
-def test_sizes_that_are_no_ints(layer, arguments, sentence):
-    with pytest.raises(TypeError, match=sentence):
-        layer(*arguments, 2)
-
-
-@pytest.mark.parametrize("dtype", ["float32", torch.int64, torch.complex64])
-def test_dtypes_of_parameters_are_real_ones(dtype):
-    with pytest.raises(TypeError, match="argument 'dtype' is .*, allowed are real"):
-        ComplexLinear(2, 2, dtype=dtype)
-
-
-def test_inputs_name_themselves_where_they_do_not_fit():
-    linear = ComplexLinear(4, 6)
-    for x in (torch.ones(3), torch.ones(()), torch.ones(2, 4).double()):
-        with pytest.raises(RuntimeError, match="argument 'input' has"):
-            linear(x)
-    for layer in (linear, ModReLU(4), ComplexBatchNorm(4)):
-        with pytest.raises(ValueError, match="argument 'input' is on device 'meta'"):
-            layer(torch.ones(4, 4, device="meta"))
-    for x in (torch.full((4, 4), 2**62), torch.ones(4, 4, dtype=torch.complex64)):
-        with pytest.raises(TypeError, match="argument 'input' has dtype"):
-            FNetMixer()(x)
-    with pytest.raises(IndexError, match="argument 'input' has shape"):
-        FNetMixer()(torch.ones(4))
-    with pytest.raises(ValueError, match="argument 'input' has shape"):
-        SpectralConv2d(4, 6, 2, 2)(torch.ones(4))
-
-
-@pytest.mark.parametrize("name, value", [("eps", -1), ("eps", math.nan), ("momentum", 2)])
-def test_numbers_of_batch_norm(name, value):
-    with pytest.raises(ValueError, match=f"argument '{name}' is"):
-        ComplexBatchNorm(4, **{name: value})
 
 
 def test_mod_relu_computes_in_the_wider_dtype():

@@ -55,30 +55,31 @@ def test_functions(name, backend):
         assert_as_without(FUNCTIONS[name], single(4, 64).requires_grad_())
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("rows", [1, 5])
-def test_block_circulant_products(rows, backend):
-    layer = nn.BlockCirculantLinear(32, 16, 8)
-    with trnfft.backend(backend):
-        x = single(rows, 32).requires_grad_()
-        assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
-
-
-SPECTRAL = {
-    "1d": (lambda: nn.SpectralConv1d(2, 3, 5), (2, 2, 32)),
-    "2d": (lambda: nn.SpectralConv2d(2, 3, 2, 3), (1, 2, 8, 8)),
-    "any": (lambda: nn.SpectralConv(2, 3, (4, 4)), (1, 2, 8, 8)),
+TRAINED = {
+    "one circulant row": (lambda: nn.BlockCirculantLinear(32, 16, 8), (1, 32)),
+    "circulant rows": (lambda: nn.BlockCirculantLinear(32, 16, 8), (5, 32)),
+    "spectral, 1d": (lambda: nn.SpectralConv1d(2, 3, 5), (2, 2, 32)),
+    "spectral, 2d": (lambda: nn.SpectralConv2d(2, 3, 2, 3), (1, 2, 8, 8)),
+    "neural operator": (lambda: nn.SpectralConv(2, 3, (4, 4)), (1, 2, 8, 8)),
 }
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", SPECTRAL)
-def test_spectral_convolutions(name, backend):
-    make, shape = SPECTRAL[name]
+@pytest.mark.parametrize("name", TRAINED)
+def test_gradients_of_layers(name, backend):
+    make, shape = TRAINED[name]
     layer = make()
     with trnfft.backend(backend):
         x = single(*shape).requires_grad_()
         assert_as_without(lambda x, *weights: layer(x), x, *layer.parameters())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_filters_train(backend):
+    layer = nn.FFTConv1d(2, 2, 9)
+    with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
+        layer(single(2, 2, 32)).pow(2).sum().backward()
+    assert all(p.grad.isfinite().all() and p.grad.any() for p in layer.parameters())
 
 
 class Filtered(torch.nn.Module):
@@ -132,17 +133,6 @@ def test_layers_keep_the_dtype_of_bfloat16_rows_as_without(name, backend):
             inside = layer(x)
     assert inside.dtype == without.dtype == torch.bfloat16
     assert torch.equal(inside, without)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    "make", [lambda: nn.SpectralConv1d(2, 3, 5), lambda: nn.FFTConv1d(2, 2, 9)]
-)
-def test_layers_train(make, backend):
-    layer = make()
-    with trnfft.backend(backend), torch.autocast("cpu", torch.bfloat16):
-        layer(single(2, 2, 32)).pow(2).sum().backward()
-    assert all(p.grad.isfinite().all() and p.grad.any() for p in layer.parameters())
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

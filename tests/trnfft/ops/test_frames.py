@@ -152,35 +152,6 @@ def test_absolute_values_have_the_derivative_0_at_silence():
     assert not y.any() and not x.grad.any()
 
 
-@pytest.mark.weekly
-@sweeps.some(
-    "name, backend",
-    [(name, backend) for name in LAYERS for backend in ("torch", "nki-sim")],
-    [("absolute values", "torch"), ("frames apart", "nki-sim")],
-)
-def test_compiled(name, backend):
-    """With a derivative a graph has spectra."""
-    layer, x = LAYERS[name](), torch.randn(2, 300)
-    expected, allowed = in_double(derivatives, double(layer), x), tolerances(layer, x)
-    torch.compiler.reset()
-    with trnfft.backend(backend):
-        run = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        leaf = x.clone().requires_grad_()
-        y = run(leaf)
-        (gradient,) = torch.autograd.grad((y * weights_of(y)).sum(), leaf)
-        all_near([y, gradient], expected[:2], allowed[:2])
-
-
-@sweeps.some("compiler", ["aot_eager", "inductor"], ["aot_eager"])
-def test_compiled_without_derivatives(compiler):
-    """A graph has bands."""
-    layer, x = LAYERS["frames apart"](), torch.randn(2, 300)
-    torch.compiler.reset()
-    with trnfft.backend("nki-sim"):
-        y = torch.compile(layer, fullgraph=True, backend=compiler)(x)
-    near(y, in_double(derivatives, double(layer), x)[0], tolerances(layer, x)[0])
-
-
 @sweeps.some("backend", ["torch", "nki-sim"], ["nki-sim"])
 def test_compiled_stft(backend):
     torch.compiler.reset()
@@ -191,15 +162,6 @@ def test_compiled_stft(backend):
         (gradient,) = torch.autograd.grad((y * weights_of(y)).sum(), x)
     expected = in_double(derivatives, lambda x: parts(stft(x)), x)
     all_near([y, gradient], expected[:2], transforms(128))
-
-
-@pytest.mark.parametrize("backend", ["matmul", "nki-sim"])
-def test_vmap_of_layers(layer, backend):
-    x = torch.randn(3, 2, 300)
-    with trnfft.backend(backend):
-        found = torch.func.vmap(layer)(x)
-    with trnfft.backend("torch"):
-        near(found, double(layer)(x.double()), tolerances(layer, x.flatten(0, 1))[0])
 
 
 @pytest.mark.parametrize("backend", ["matmul", "nki-sim"])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch._dynamo import lookup_backend
 
 import nki_sim
 import trnfft
 from nki_sim import hardware
-from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from trnfft.nn import FNetMixer
 from trnfft.ops.real_fft2 import by_transform, real_fft2
@@ -96,42 +94,10 @@ def test_a_result_is_its_own(x):
     check(gradient, exact(torch.full(SHAPE, 2.0)))
 
 
-@pytest.mark.parametrize("backend", ["matmul", sweeps.whole("nki-sim")])
-def test_compiled(x, backend):
-    torch.compiler.reset()
-    graphs = []
-
-    def with_graphs(module, inputs):
-        graphs.append(module.graph)
-        return lookup_backend("aot_eager")(module, inputs)
-
-    x.requires_grad_()
-    with trnfft.backend(backend):
-        y = torch.compile(FNetMixer(), fullgraph=True, backend=with_graphs)(x)
-        y.sin().sum().backward()
-    names = [str(node.target) for node in graphs[0].nodes]
-    assert sum("trnfft.real_fft2" in name for name in names) == 1
-    check(y, exact(x.detach()))
-    check(x.grad, exact(y.detach().double().cos()))
-
-
 def test_checks_of_the_operator(x):
     operator = torch.ops.trnfft.real_fft2.default
     with trnfft.backend("nki-sim"):
         torch.library.opcheck(operator, (x.requires_grad_(), ""))
-
-
-def test_functional_transforms(x):
-    other = torch.randn(SHAPE)
-    with trnfft.backend("nki-sim"):
-        layer = FNetMixer()
-        many = torch.func.vmap(layer, 1, 1)(torch.stack([x, other], 1))
-        check(many, exact(torch.stack([x, other], 1)))
-        each = torch.func.vmap(torch.func.grad(lambda x: layer(x).square().sum() / 2))(x)
-        check(each, exact(exact(x)), 2)
-        y, tangent = torch.func.jvp(layer, (x,), (other,))
-    check(y, exact(x))
-    check(tangent, exact(other))
 
 
 def test_second_derivatives(x):
@@ -143,12 +109,6 @@ def test_second_derivatives(x):
     with trnfft.backend("nki-sim"):
         found = second(real_fft2, x.clone())
     check(found, second(by_transform, x.double()), 8)
-
-
-def test_second_derivatives_by_a_transform():
-    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(by_transform, x)
-    assert torch.autograd.gradgradcheck(lambda x: by_transform(x).square(), x)
 
 
 @pytest.mark.parametrize("precision", ["kahan", "double", "bf16"])

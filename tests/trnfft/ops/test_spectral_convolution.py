@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from torch._dynamo import lookup_backend
 
 import nki_sim
 import trnfft
@@ -27,7 +26,6 @@ from .derivatives import (
     double,
     gradients,
     in_double,
-    weights_of,
 )
 
 # Layers that one launch computes, of which the last has negative frequencies first.
@@ -90,63 +88,6 @@ def test_values_and_gradients(layer_and_input, backend):
         assert timeline.launches <= 3
     near(y, expected[0], tolerance(x))
     all_near(found, expected, tolerance(x))
-
-
-@pytest.mark.weekly
-@sweeps.some(
-    "name, backend",
-    [(name, backend) for name in LAYERS for backend in BACKENDS],
-    [
-        ("one axis", "nki-sim"),
-        ("neural operator", "torch"),
-    ],
-)
-def test_compiled(name, backend):
-    """A graph contains the operator. The code of inductor, without gradients, runs it, too."""
-    layer, x = layer_and_input_of(name)
-    expected, graphs = exact(layer, x), []
-
-    def with_graphs(module, inputs):
-        graphs.append(module.graph)
-        return lookup_backend("aot_eager")(module, inputs)
-
-    torch.compiler.reset()
-    with trnfft.backend(backend):
-        x.requires_grad_()
-        compiled = torch.compile(layer, fullgraph=True, backend=with_graphs)
-        y = compiled(x)
-        y.mul(weights_of(y)).sum().backward()
-        names = [str(node.target) for node in graphs[0].nodes]
-        assert sum("trnfft.spectral_convolution" in name for name in names) == 1
-        all_near([y, x.grad, *(p.grad for p in layer.parameters())], expected, tolerance(x))
-        with torch.no_grad():
-            near(compiled(x), expected[0], tolerance(x))
-            if name == "one axis":
-                y = torch.compile(layer, fullgraph=True)(x)
-                near(y, expected[0], tolerance(x))
-
-
-@sweeps.some(
-    "name, backend",
-    [(name, backend) for name in LAYERS for backend in ("matmul", "nki-sim")],
-    [("one axis", "matmul"), ("three axes", "nki-sim"), ("neural operator", "nki-sim")],
-)
-def test_functional_transforms(name, backend):
-    layer, x = layer_and_input_of(name)
-    weight = layer.weight_real.detach()
-
-    def of_weight(values):
-        return torch.func.functional_call(layer, {"weight_real": values}, (x,))
-
-    with trnfft.backend(backend):
-        both = torch.func.vmap(layer)(torch.stack([x, x.flip(0)]))
-        many = torch.func.vmap(of_weight)(torch.stack([weight, 2 * weight]))
-    with trnfft.backend("torch"):
-        one = double(layer)(x.double())
-        layer.weight_real.data *= 2
-        other = double(layer)(x.double())
-    near(both, torch.stack([one, one.flip(0)]), tolerance(x))
-    near(many, torch.stack([one, other]), tolerance(x))
 
 
 def test_second_derivatives(layer_and_input):

@@ -94,15 +94,6 @@ def test_torch_transforms_a_tensor_as_it_is():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_to_transform_and_nothing_in_the_batch(backend):
-    with trnfft.backend(backend):
-        assert trnfft.fft(single(0, 8)).shape == (0, 8)
-        assert trnfft.rfft(single(8, 0, 3), dim=0).shape == (5, 0, 3)
-        # Padding makes numbers of none.
-        assert not trnfft.as_native(trnfft.fft(single(3, 0), 4)).any()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_along_no_dimension_it_is_a_contiguous_copy(backend):
     x = ComplexTensor(single(3, 4).T, single(3, 4, seed=1).T)
     with trnfft.backend(backend):
