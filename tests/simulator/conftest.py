@@ -90,6 +90,31 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
     return nki.simulate(kernel)(*arrays)
 
 
+def written(
+    instruction: Callable[..., Any],
+    *operands: Any,
+    shape: tuple[int, ...] | None = None,
+    dtype: Any = None,
+    buffer: Any = None,
+    psum: tuple[int, ...] = (),
+    **settings: Any,
+) -> Any:
+    """What ``instruction(dst, *operands, **settings)`` writes. Operands that are arrays are tiles.
+
+    Shape and dtype of ``dst`` are by default those of the first array.
+    """
+    arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
+
+    def body(*tiles: Any) -> Any:
+        rest = iter(tiles)
+        given = [next(rest) if isinstance(one, np.ndarray) else one for one in operands]
+        dst = new(shape or arrays[0].shape, dtype or arrays[0].dtype, buffer)
+        instruction(dst, *given, **settings)
+        return dst
+
+    return run(body, *arrays, psum=psum)
+
+
 def cast(values: Any, dtype: str) -> Any:
     """Round exact (float64) values to fp32, then to ``dtype``: nearest even, saturating ints."""
     values = np.asarray(values)

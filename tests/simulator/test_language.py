@@ -206,45 +206,14 @@ def test_logical_not(dtype: str) -> None:
 def test_power() -> None:
     a, b = np.abs(sample((4, 6))) + 0.5, sample((4, 6), seed=1)
     near(run(nl.power, a, b), wide(a) ** wide(b), elementary(), each=True)
-    with pytest.raises(RULE, match="power"):
-        run(lambda x: nl.power(x, 2.0), a)
 
 
 @pytest.mark.parametrize(("name", "larger"), [("abs_max", True), ("abs_min", False)])
 def test_compare_by_magnitude(name: str, larger: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = sample((4, 6)), sample((4, 6), seed=1)
-    with pytest.raises(RULE, match="v4"):
-        run(getattr(nl, name), a, b)
     monkeypatch.setenv(TARGET, "trn3")
     chosen = np.abs(a) > np.abs(b) if larger else np.abs(a) < np.abs(b)
     assert_same(run(getattr(nl, name), a, b), np.where(chosen, a, b))
-
-
-@pytest.mark.parametrize("name", ["divide", "mod", "fmod"])
-def test_what_no_engine_computes(name: str) -> None:
-    with pytest.raises(RULE, match=name):
-        run(getattr(nl, name), sample((4, 6)), sample((4, 6)))
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda t: nl.add(t, t[:, 0:2]),
-        lambda t: nl.add(1.0, 2.0),
-        lambda t: nl.exp(3.0),
-        lambda t: nl.sum(t, axis=0),
-        lambda t: nl.sum(t.reshape((4, 2, 3)), axis=1),
-        lambda t: nl.var(t.reshape((4, 2, 3)), axis=2),
-        lambda t: nl.matmul(t, t),
-        lambda t: nl.broadcast_to(t, (4, 12)),
-        lambda t: nl.transpose(t.reshape((4, 2, 3))),
-        lambda t: nl.load_transpose2d(t),
-        lambda t: nl.store(t, 3.0),
-    ],
-)
-def test_mistakes(call: Any) -> None:
-    with pytest.raises(RULE, match=r".+: .+ is .+, but .+"):
-        run(call, sample((4, 6)))
 
 
 REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "mean": np.mean}

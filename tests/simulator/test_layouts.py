@@ -84,22 +84,25 @@ def test_tiles_of_one_shape_keep_their_own_dtype_and_memory() -> None:
 
 @pytest.mark.lenient
 @pytest.mark.parametrize(
-    ("dtype", "fresh"), [("float32", np.nan), ("bfloat16", np.nan), ("int32", 4)]
+    ("dtype", "fresh"),
+    [(name, np.nan) for name in ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")]
+    + [(name, 4) for name in ("int32", "uint8", "int8", "uint16")],
 )
 def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> None:
     def kernel() -> Any:
-        part, other, untouched = [new((4, 8), dtype) for _ in range(3)]
+        part, other = new((4, 8), dtype), new((4, 8), dtype)
+        untouched = [new((4, 8), dtype, where) for where in (nl.sbuf, nl.psum, nl.private_hbm)]
         nisa.memset(other, 1)
         nisa.memset(part[:, 0:2], 1)
         nisa.tensor_copy(other[:, 4:8], part[:, 0:4])
-        return to_hbm(part), to_hbm(other), to_hbm(untouched)
+        return tuple(map(to_hbm, (part, other, *untouched)))
 
     with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
-        part, other, untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
+        part, other, *untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
     ones, rest = np.ones((4, 2)), np.full((4, 8), fresh)
     np.testing.assert_array_equal(part, np.hstack([ones, rest[:, 2:]]))
     np.testing.assert_array_equal(other, np.hstack([ones, ones, ones, rest[:, 6:]]))
-    np.testing.assert_array_equal(untouched, rest)
+    np.testing.assert_array_equal(untouched, [rest] * 3)
 
 
 @pytest.mark.lenient

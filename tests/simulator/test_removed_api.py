@@ -92,11 +92,6 @@ def test_the_message_says_what_to_write(message):
         nki.jit(CASES[message])(X)
 
 
-def test_of_jits_arguments():
-    with pytest.raises(ValueError, match="platform_target.* was removed in NKI 0.3"):
-        nki.jit(platform_target="trn2")
-
-
 def test_a_helpers_own_type_error_is_not_explained():
     def helper(first, second):
         return first

@@ -150,25 +150,3 @@ def while_register_is_not_another():
 def test_a_register_has_no_truth_value(kernel):
     with pytest.raises(TypeError, match="register's value is not known while the kernel is built"):
         nki_sim.simulate(kernel)()
-
-
-@pytest.mark.usefixtures("parsed")
-def test_while_register_still_runs():
-    def kernel():
-        register = nisa.register_alloc(1)
-        rounds = 0
-        while register:
-            rounds += 1
-            nisa.register_move(register, 0)
-        assert rounds == 1
-
-    nki_sim.simulate(kernel)()
-
-
-def test_a_tensor_is_not_iterated():
-    def kernel(x):
-        for _ in x:
-            pass
-
-    with pytest.raises(TypeError, match="not iterable"):
-        nki_sim.simulate(kernel)(np.ones((2, 2), np.float32))
