@@ -8,6 +8,7 @@ nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a c
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -41,21 +42,30 @@ RULES: list[Rule] = []
 
 
 def rules_of(instruction):
-    """Registers rules of an instruction: ``memset(operand, match, name)(kernel, broken, legal)``.
+    """Registers rules of an instruction, in one of three forms.
 
-    It also decorates a kernel of ``broken``, True or False, which gives the rule its name.
+    ``memset(operand, match)(kernel, broken, legal)`` calls the kernel with either value.
+    ``memset(operand, match)(kernel, engine=(broken, legal))`` does so with a keyword's values.
+    As a decorator, it takes a kernel of ``broken``, True or False, and the kernel's name.
     """
 
     def rule(operand, match, name="", chip="trn1", accepted_on="", release="0.7"):
-        def register(kernel, broken=True, legal=False):
-            called = name or kernel.__name__
+        def register(kernel, broken=True, legal=False, **varied):
+            called = kernel.__name__ if broken is True and not varied else f"{operand} {match}"
+            for keyword, (broken, legal) in varied.items():
+                kernel = partial(_by_keyword, kernel, keyword)
             error = instruction, operand, match
+            called = name or f"{instruction} {called}"
             RULES.append(Rule(called, kernel, broken, legal, *error, chip, accepted_on, release))
             return kernel
 
         return register
 
     return rule
+
+
+def _by_keyword(kernel, keyword, value):
+    return kernel(**{keyword: value})
 
 
 nc_matmul = rules_of("nisa.nc_matmul")
@@ -155,20 +165,18 @@ def stride_is_int16(broken):
     nisa.tensor_copy(raw(1, 2), wide.ap([[40000, 1], [stride, 2]]))
 
 
-memset("dst", "at most 65535 elements", "element_count_is_uint16")(
+memset("dst", "at most 65535 elements")(
     lambda n: nisa.memset(raw(1, 70000, dtype=nl.uint8)[:, 0:n], 0), 65536, 65535
 )
-memset("dst", "65 partitions must start at one of (0,)", "more_than_64_partitions_start_at_0")(
+memset("dst", "65 partitions must start at one of (0,)")(
     lambda n: nisa.memset(raw(128, 4)[n : n + 65], 0), 32, 0
 )
-memset("dst", "33 partitions must start at one of (0, 64)", "up_to_64_partitions_start_at_a_half")(
+memset("dst", "33 partitions must start at one of (0, 64)")(
     lambda n: nisa.memset(raw(128, 4)[n : n + 33], 0), 32, 64
 )
-memset(
-    "dst",
-    "8 partitions must start at one of (0, 32, 64, 96)",
-    "up_to_32_partitions_start_at_a_quadrant",
-)(lambda n: nisa.memset(raw(128, 4)[n : n + 8], 0), 16, 96)
+memset("dst", "8 partitions must start at one of (0, 32, 64, 96)")(
+    lambda n: nisa.memset(raw(128, 4)[n : n + 8], 0), 16, 96
+)
 
 
 @reciprocal("dst", "33 partitions must start at one of (0, 64)")
@@ -186,16 +194,16 @@ def broadcast_views_are_read_only(broken):
 # No document orders the writes of one instruction, so an element written twice is refused.
 
 
-tensor_copy("dst", "writes an element twice", "destinations_do_not_overlap_themselves")(
+tensor_copy("dst", "writes an element twice")(
     lambda n: nisa.tensor_copy(raw(4, 16).ap([[16, 4], [n, 3], [1, 3]]), sb(4, 9)), 2, 3
 )
-memset("dst", "writes an element twice", "interleaved_destinations_miss_themselves")(
+memset("dst", "writes an element twice")(
     lambda n: nisa.memset(raw(4, 16).ap([[16, 4], [2, n], [3, 3]]), 0), 4, 3
 )
-nc_matmul("dst", "writes an element twice", "matmul_does_not_write_twice")(
+nc_matmul("dst", "writes an element twice")(
     lambda n: _matmul(dst=raw(32, 64, buffer=nl.psum).ap([[64, 32], [n, 4], [1, 8]])), 7, 8
 )
-dma_copy("dst", "writes an element twice", "dma_does_not_write_twice")(
+dma_copy("dst", "writes an element twice")(
     lambda n: nisa.dma_copy(hbm(64).ap([[n, 8], [1, 4]]), sb(8, 4)), 3, 4
 )
 
@@ -204,15 +212,12 @@ dma_copy("dst", "writes an element twice", "dma_does_not_write_twice")(
 # 4K elements for PSUM"; the guides of v3 and v4 change nothing.
 
 
-memset("dst", "at most 65536 elements a partition of SBUF", "sbuf_operands_have_64k_elements")(
+memset("dst", "at most 65536 elements a partition of SBUF")(
     lambda n: nisa.memset(raw(1, 4, n, dtype=nl.bfloat16), 0), 16385, 16384
 )
-memset(
-    "dst",
-    "at most 4096 elements a partition of PSUM",
-    "psum_operands_have_4k_elements",
-    chip="trn3",
-)(lambda n: nisa.memset(raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)[:, 0:n], 0), 4097, 4096)
+memset("dst", "at most 4096 elements a partition of PSUM", chip="trn3")(
+    lambda n: nisa.memset(raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)[:, 0:n], 0), 4097, 4096
+)
 
 
 # nki/get-started/about/tiling-overview.rst, constraint 2: "For tiles in PSUM, the F dimension size
@@ -234,31 +239,25 @@ def operands_are_tensors(broken):
     nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
 
 
-tensor_copy("src", "must be in SBUF or PSUM", "engines_do_not_read_hbm")(
+tensor_copy("src", "must be in SBUF or PSUM")(
     lambda make: nisa.tensor_copy(raw(4, 4), make(4, 4)), hbm, sb
 )
-tensor_copy(
-    "the number of partitions", "all operands must cover the same number of", "same_partitions"
-)(lambda n: nisa.tensor_copy(raw(8, 4), sb(n, 4)), 4, 8)
-tensor_copy(
-    "the number of elements a partition",
-    "all operands must have the same number of",
-    "same_elements_a_partition",
-)(lambda n: nisa.tensor_copy(raw(4, 6), sb(4, n)), 8, 6)
+tensor_copy("the number of partitions", "all operands must cover the same number of")(
+    lambda n: nisa.tensor_copy(raw(8, 4), sb(n, 4)), 4, 8
+)
+tensor_copy("the number of elements a partition", "all operands must have the same number of")(
+    lambda n: nisa.tensor_copy(raw(4, 6), sb(4, n)), 8, 6
+)
 
 
 # nl.load: "src: HBM tensor to load"; nl.store: "from on-chip memory (SBUF)" to "HBM tensor".
 
 
-rules_of("nl.store")("dst", "must be in HBM", "stores_end_in_hbm")(
-    lambda make: nl.store(make(4, 4), sb(4, 4)), raw, hbm
-)
+rules_of("nl.store")("dst", "must be in HBM")(lambda make: nl.store(make(4, 4), sb(4, 4)), raw, hbm)
 rules_of("nl.store")("value", "must be a tile in SBUF", "stores_begin_in_sbuf")(
     lambda make: nl.store(hbm(4, 4), make(4, 4)), hbm, sb
 )
-rules_of("nl.load")("src", "must be in HBM", "loads_begin_in_hbm")(
-    lambda make: nl.load(make(4, 4)), sb, hbm
-)
+rules_of("nl.load")("src", "must be in HBM")(lambda make: nl.load(make(4, 4)), sb, hbm)
 
 
 # dma_copy.
@@ -267,7 +266,7 @@ rules_of("nl.load")("src", "must be in HBM", "loads_begin_in_hbm")(
 dma_copy("src", "DMA cannot access PSUM", "dma_does_not_read_psum")(
     lambda make: nisa.dma_copy(hbm(4, 4), make(4, 4)), ps, sb
 )
-dma_copy("dst", "DMA cannot access PSUM", "dma_does_not_write_psum")(
+dma_copy("dst", "DMA cannot access PSUM")(
     lambda buffer: nisa.dma_copy(raw(4, 4, buffer=buffer), hbm(4, 4)), nl.psum, nl.sbuf
 )
 
@@ -283,16 +282,16 @@ def dma_does_not_write_a_broadcast(broken):
     nisa.dma_copy(*((narrow, wide) if broken else (wide, narrow)))
 
 
-dma_copy("dge_mode", "must be a member of nki.isa.dge_mode", "no_raw_integer_dge_mode")(
+dma_copy("dge_mode", "must be a member of nki.isa.dge_mode")(
     lambda dge_mode: nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=dge_mode), 1, nisa.dge_mode.swdge
 )
-dma_copy("oob_mode", "must be a member of nki.isa.oob_mode", "no_raw_integer_oob_mode")(
+dma_copy("oob_mode", "must be a member of nki.isa.oob_mode")(
     lambda oob_mode: nisa.dma_copy(raw(4, 4), hbm(4, 4), oob_mode=oob_mode), 0, nisa.oob_mode.error
 )
-dma_copy("priority", "needs NeuronCore-v4", "priority_needs_v4", accepted_on="trn3")(
+dma_copy("priority", "needs NeuronCore-v4", accepted_on="trn3")(
     lambda priority: nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=priority), 1, None
 )
-dma_copy("priority", "0, 1, 2 or 3", "priority_levels", chip="trn3")(
+dma_copy("priority", "0, 1, 2 or 3", chip="trn3")(
     lambda priority: nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=priority), 4, 3
 )
 
@@ -439,13 +438,13 @@ def transposed_axes(broken):
     nisa.dma_transpose(raw(4, 8), hbm(8, 4), axes=(0, 1) if broken else (1, 0))
 
 
-dma_transpose("axes", "(3, 1, 2, 0)", "transposed_dimensions")(
+dma_transpose("axes", "(3, 1, 2, 0)")(
     lambda n: nisa.dma_transpose(raw(*(2,) * n), hbm(*(2,) * n)), 5, 4
 )
-dma_transpose("dst", "must be in SBUF", "transposes_end_in_sbuf")(
+dma_transpose("dst", "must be in SBUF")(
     lambda make: nisa.dma_transpose(make(4, 8), hbm(8, 4)), hbm, raw
 )
-dma_transpose("dtype", "all operands must have the same dtype", "dma_transpose_does_not_cast")(
+dma_transpose("dtype", "all operands must have the same dtype")(
     lambda dtype: nisa.dma_transpose(raw(4, 8, dtype=dtype), hbm(8, 4)), nl.bfloat16, nl.float32
 )
 
@@ -468,9 +467,7 @@ def _hardware_transpose(rows, columns, dtype=nl.bfloat16):
     )
 
 
-dma_transpose("src", "16 rows", "hardware_transpose_rows", chip="trn2")(
-    lambda n: _hardware_transpose(n, 128), 8, 16
-)
+dma_transpose("src", "16 rows", chip="trn2")(lambda n: _hardware_transpose(n, 128), 8, 16)
 
 
 @dma_transpose("src", "% 16 == 0", chip="trn2")
@@ -480,7 +477,7 @@ def hardware_transpose_of_three_dimensions(broken):
     nisa.dma_transpose(dst, src, dge_mode=nisa.dge_mode.hwdge)
 
 
-dma_transpose("src.dtype", "2-byte dtypes", "hardware_transpose_element_size", chip="trn2")(
+dma_transpose("src.dtype", "2-byte dtypes", chip="trn2")(
     lambda dtype: _hardware_transpose(16, 64, dtype), nl.float32, nl.float16
 )
 
@@ -521,7 +518,7 @@ def stationary_operands_have_no_step(broken):
     nisa.nc_matmul(raw(40, 40, buffer=nl.psum), rows, tile[0:64, :])
 
 
-tensor("the index of dimension 0", "its step must be at least 1", "partitions_are_not_reversed")(
+tensor("the index of dimension 0", "its step must be at least 1")(
     lambda n: nisa.tensor_copy(raw(32, 8), sb(32, 8)[::n]), -1, 1
 )
 
@@ -573,7 +570,7 @@ def scalar_engine_copies_on_v3(broken):
     nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
 
 
-tensor_copy("engine", "GpSimdE cannot access PSUM", "gpsimd_does_not_read_psum")(
+tensor_copy("engine", "GpSimdE cannot access PSUM")(
     lambda make: nisa.tensor_copy(raw(4, 4), make(4, 4), engine=nisa.engine.gpsimd), ps, sb
 )
 
@@ -584,18 +581,18 @@ def tensor_engine_does_not_copy(broken):
     nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
 
 
-tensor_copy("engine", "must be a member of nki.isa.engine", "no_raw_integer_engine")(
+tensor_copy("engine", "must be a member of nki.isa.engine")(
     lambda engine: nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=engine), 5, nisa.engine.vector
 )
-memset("value", "must be an integer for dtype int32", "memset_value_has_the_kind_of_the_dtype")(
+memset("value", "must be an integer for dtype int32")(
     lambda n: nisa.memset(raw(4, 4, dtype=nl.int32), n), 2.0, 2
 )
-memset("value", "must be from 0 to 255 for dtype uint8", "memset_value_fits")(
+memset("value", "must be from 0 to 255 for dtype uint8")(
     lambda n: nisa.memset(raw(4, 4, dtype=nl.uint8), n), 256, 255
 )
-memset(
-    "value", "a tile of float8_e4m3fn_x4 can be set to 0 only", "memset_of_packed_types_is_zero"
-)(lambda n: nisa.memset(raw(4, 4, dtype=nl.float8_e4m3fn_x4), n), 1, 0)
+memset("value", "a tile of float8_e4m3fn_x4 can be set to 0 only")(
+    lambda n: nisa.memset(raw(4, 4, dtype=nl.float8_e4m3fn_x4), n), 1, 0
+)
 
 
 @memset("value", "compile-time number")
@@ -609,7 +606,7 @@ def gpsimd_does_not_write_psum(broken):
     nisa.memset(raw(4, 4, buffer=nl.psum), 0, engine=chosen)
 
 
-memset("engine", "the allowed engines are vector, gpsimd", "scalar_engine_does_not_memset")(
+memset("engine", "the allowed engines are vector, gpsimd")(
     lambda engine: nisa.memset(raw(4, 4), 0, engine=engine), nisa.engine.scalar, nisa.engine.gpsimd
 )
 
@@ -627,23 +624,17 @@ def predicated_copy_does_not_cast(broken):
 
 
 tensor_copy_predicated(
-    "the memory of src and predicate",
-    "at most one of them may be in PSUM: copy one to",
-    "predicated_copy_reads_psum_once",
+    "the memory of src and predicate", "at most one of them may be in PSUM: copy one to"
 )(lambda make: nisa.tensor_copy_predicated(sb(4, 4), ps(4, 4), make(4, 4, dtype=nl.uint8)), ps, sb)
 tensor_copy_predicated(
-    "the number of elements a partition",
-    "all operands must have the same number of",
-    "predicate_has_the_size_of_dst",
+    "the number of elements a partition", "all operands must have the same number of"
 )(lambda n: nisa.tensor_copy_predicated(sb(4, 4), 1.0, sb(4, n, dtype=nl.uint8)), 1, 4)
-nc_stream_shuffle("shuffle_mask", "32 entries", "shuffle_mask_has_32_entries")(
+nc_stream_shuffle("shuffle_mask", "32 entries")(
     lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), list(range(n))), 31, 32
 )
-nc_stream_shuffle(
-    "shuffle_mask",
-    "must have 32 entries from 0 to 31, or 255 to keep",
-    "shuffle_mask_names_partitions",
-)(lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), [0] * 31 + [n]), 32, 255)
+nc_stream_shuffle("shuffle_mask", "must have 32 entries from 0 to 31, or 255 to keep")(
+    lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), [0] * 31 + [n]), 32, 255
+)
 
 
 @nc_stream_shuffle("dtype", "all operands must have the same dtype")
@@ -653,22 +644,18 @@ def shuffle_does_not_cast(broken):
 
 
 nc_stream_shuffle(
-    "the number of elements a partition",
-    "dst and src must have the same number of elements",
-    "shuffle_keeps_the_size",
+    "the number of elements a partition", "dst and src must have the same number of elements"
 )(lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, n), [0] * 32), 5, 4)
-nc_stream_shuffle(
-    "dst", "64 active partitions must start at one of (0, 64)", "shuffle_start_partition"
-)(lambda n: nisa.nc_stream_shuffle(raw(128, 4)[n : n + 32], sb(64, 4), [0] * 32), 32, 64)
-nc_stream_shuffle(
-    "a source partition of shuffle_mask", "src has only 8 partitions", "shuffle_reads_what_src_has"
-)(lambda n: nisa.nc_stream_shuffle(raw(32, 4), sb(8, 4), [n] * 32), 8, 7)
-nc_stream_shuffle(
-    "a source partition of shuffle_mask",
-    "src has 40 partitions",
-    "shuffle_reads_what_every_quadrant_has",
-)(lambda n: nisa.nc_stream_shuffle(raw(64, 4), sb(40, 4), [n] * 32), 8, 7)
-nc_stream_shuffle("src", "must be in SBUF or PSUM", "shuffle_stays_on_chip")(
+nc_stream_shuffle("dst", "64 active partitions must start at one of (0, 64)")(
+    lambda n: nisa.nc_stream_shuffle(raw(128, 4)[n : n + 32], sb(64, 4), [0] * 32), 32, 64
+)
+nc_stream_shuffle("a source partition of shuffle_mask", "src has only 8 partitions")(
+    lambda n: nisa.nc_stream_shuffle(raw(32, 4), sb(8, 4), [n] * 32), 8, 7
+)
+nc_stream_shuffle("a source partition of shuffle_mask", "src has 40 partitions")(
+    lambda n: nisa.nc_stream_shuffle(raw(64, 4), sb(40, 4), [n] * 32), 8, 7
+)
+nc_stream_shuffle("src", "must be in SBUF or PSUM")(
     lambda make: nisa.nc_stream_shuffle(raw(32, 4), make(32, 4), [0] * 32), hbm, sb
 )
 
@@ -692,35 +679,31 @@ def moving_free_size(broken):
     _matmul(n=513 if broken else 512)
 
 
-nc_matmul("the free size of moving", "at most 4096 on trn3", "moving_free_size_on_v4", chip="trn3")(
+nc_matmul("the free size of moving", "at most 4096 on trn3", chip="trn3")(
     lambda n: _matmul(m=1, n=n, dst=raw(1, 4096, buffer=nl.psum)), 4097, 4096
 )
-nc_matmul(
-    "the free size of moving", "at most 8192 on trn3", "moving_free_size_to_bfloat16", chip="trn3"
-)(lambda n: _matmul(m=1, n=n, dst=raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)), 8193, 8192)
-nc_matmul("the free size of stationary", "at most 128", "stationary_free_size")(
+nc_matmul("the free size of moving", "at most 8192 on trn3", chip="trn3")(
+    lambda n: _matmul(m=1, n=n, dst=raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)), 8193, 8192
+)
+nc_matmul("the free size of stationary", "at most 128")(
     lambda m: _matmul(m=m, dst=raw(128, 32, buffer=nl.psum)), 129, 128
 )
-nc_matmul(
-    "the number of partitions",
-    "both must have the same number of partitions",
-    "contraction_lies_on_partitions",
-)(lambda n: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(n, 8), sb(32, 8)), 16, 32)
-nc_matmul("dst", "must be in PSUM", "matmul_writes_psum")(
+nc_matmul("the number of partitions", "both must have the same number of partitions")(
+    lambda n: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(n, 8), sb(32, 8)), 16, 32
+)
+nc_matmul("dst", "must be in PSUM")(
     lambda buffer: _matmul(dst=raw(32, 32, buffer=buffer)), nl.sbuf, nl.psum
 )
-nc_matmul("stationary", "must be in SBUF", "stationary_lies_in_sbuf")(
+nc_matmul("stationary", "must be in SBUF")(
     lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), make(8, 8), sb(8, 8)), ps, sb
 )
-nc_matmul("moving", "must be in SBUF", "moving_lies_in_sbuf")(
+nc_matmul("moving", "must be in SBUF")(
     lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), make(8, 8)), ps, sb
 )
-nc_matmul("dst", "must have 32 partitions of 16 elements", "matmul_shape")(
+nc_matmul("dst", "must have 32 partitions of 16 elements")(
     lambda n: _matmul(n=16, dst=raw(32, n, buffer=nl.psum)), 32, 16
 )
-nc_matmul("stationary.dtype", "must be one of", "no_integer_matmul")(
-    lambda dtype: _matmul(dtype=dtype), nl.int32, nl.bfloat16
-)
+nc_matmul("stationary.dtype", "must be one of")(_matmul, dtype=(nl.int32, nl.bfloat16))
 
 
 @nc_matmul("dtype", "float32 and tfloat32 can be multiplied with")
@@ -729,11 +712,11 @@ def float32_multiplies_float32(broken):
     nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), moving)
 
 
-nc_matmul(
-    "dst.dtype", "must be one of float32", "matmul_accumulates_in_float32", accepted_on="trn3"
-)(lambda dtype: _matmul(dst=raw(32, 32, dtype=dtype, buffer=nl.psum)), nl.bfloat16, nl.float32)
-nc_matmul("stationary.dtype", "needs NeuronCore-v4", "ocp_fp8_needs_v4", accepted_on="trn3")(
-    lambda dtype: _matmul(dtype=dtype), nl.float8_e4m3fn, nl.float8_e4m3
+nc_matmul("dst.dtype", "must be one of float32", accepted_on="trn3")(
+    lambda dtype: _matmul(dst=raw(32, 32, dtype=dtype, buffer=nl.psum)), nl.bfloat16, nl.float32
+)
+nc_matmul("stationary.dtype", "needs NeuronCore-v4", accepted_on="trn3")(
+    _matmul, dtype=(nl.float8_e4m3fn, nl.float8_e4m3)
 )
 
 
@@ -744,7 +727,7 @@ def fp8_formats_do_not_mix(broken):
     nisa.nc_matmul(raw(8, 8, buffer=nl.psum), stationary, moving)
 
 
-nc_matmul("dst", "one PSUM bank", "matmul_stays_in_a_bank", accepted_on="trn3")(
+nc_matmul("dst", "one PSUM bank", accepted_on="trn3")(
     lambda n: _matmul(n=512, dst=raw(32, 1024, buffer=nl.psum)[:, n : n + 512]), 256, 512
 )
 
@@ -790,15 +773,13 @@ def matmul_follows_no_other_instruction(broken):
     _matmul(dst=dst)
 
 
-nc_matmul(
-    "(tile_position, tile_size)",
-    "both or neither of them must be set",
-    "array_tiles_have_position_and_size",
-)(lambda tile_position: _matmul(tile_size=(64, 128), tile_position=tile_position), (), (0, 0))
-nc_matmul(
-    "(tile_position, tile_size)", "both must be pairs (row, column)", "array_tiles_are_pairs"
-)(lambda tile_size: _matmul(tile_size=tile_size, tile_position=(0, 0)), (64,), (64, 128))
-nc_matmul("tile_size[0]", "must be one of (64, 128)", "smallest_row_tile", accepted_on="trn2")(
+nc_matmul("(tile_position, tile_size)", "both or neither of them must be set")(
+    lambda tile_position: _matmul(tile_size=(64, 128), tile_position=tile_position), (), (0, 0)
+)
+nc_matmul("(tile_position, tile_size)", "both must be pairs (row, column)")(
+    lambda tile_size: _matmul(tile_size=tile_size, tile_position=(0, 0)), (64,), (64, 128)
+)
+nc_matmul("tile_size[0]", "must be one of (64, 128)", accepted_on="trn2")(
     lambda n: _matmul(tile_size=(n, 128), tile_position=(0, 0)), 32, 64
 )
 
@@ -829,14 +810,14 @@ def row_tiles_stream_their_own_partitions(broken):
     nisa.nc_matmul(dst, stationary, moving, tile_position=(64, 0), tile_size=(64, 128))
 
 
-nc_matmul("stationary", "at most 64", "stationary_fits_the_row_tile")(
+nc_matmul("stationary", "at most 64")(
     lambda k: _matmul(k=k, tile_position=(0, 0), tile_size=(64, 128)), 65, 64
 )
-nc_matmul("the free size of stationary", "at most 64", "stationary_fits_the_column_tile")(
+nc_matmul("the free size of stationary", "at most 64")(
     lambda m: _matmul(m=m, tile_position=(0, 0), tile_size=(128, 64)), 65, 64
 )
-nc_matmul("perf_mode", "must be a member of nki.isa.matmul_perf_mode", "no_raw_perf_mode")(
-    lambda perf_mode: _matmul(perf_mode=perf_mode), "none", nisa.matmul_perf_mode.none
+nc_matmul("perf_mode", "must be a member of nki.isa.matmul_perf_mode")(
+    _matmul, perf_mode=("none", nisa.matmul_perf_mode.none)
 )
 
 
@@ -853,27 +834,18 @@ def double_row_needs_v3(broken):
         _double_row()
 
 
-nc_matmul("stationary.dtype", "must be one of float8", "double_row_takes_fp8", chip="trn2")(
+nc_matmul("stationary.dtype", "must be one of float8", chip="trn2")(
     _double_row, nl.bfloat16, nl.float8_e4m3
 )
-nc_matmul(
-    "stationary",
-    "must have a shape (K, 2, ...) with perf_mode",
-    "double_row_has_two_planes",
-    chip="trn2",
-)(lambda planes: _double_row(planes=planes), 4, 2)
-nc_matmul(
-    "tile_size",
-    "perf_mode double_row needs all columns of the",
-    "double_row_takes_all_columns",
-    chip="trn2",
-)(lambda n: _double_row(tile_position=(0, 0), tile_size=(32, n)), 64, 128)
-nc_matmul(
-    "is_transpose",
-    "is_transpose cannot be combined with perf_mode",
-    "double_row_does_not_transpose",
-    chip="trn2",
-)(lambda is_transpose: _double_row(is_transpose=is_transpose), True, False)
+nc_matmul("stationary", "must have a shape (K, 2, ...) with perf_mode", chip="trn2")(
+    _double_row, planes=(4, 2)
+)
+nc_matmul("tile_size", "perf_mode double_row needs all columns of the", chip="trn2")(
+    lambda n: _double_row(tile_position=(0, 0), tile_size=(32, n)), 64, 128
+)
+nc_matmul("is_transpose", "is_transpose cannot be combined with perf_mode", chip="trn2")(
+    _double_row, is_transpose=(True, False)
+)
 
 
 def _transpose(dst, moving, dtype=nl.float32, **settings):
@@ -938,7 +910,7 @@ def transpose_shape(broken):
     nisa.nc_transpose(raw(*shape, buffer=nl.psum), sb(16, 8))
 
 
-nc_transpose("data", "VectorE transposes at most 32x32", "vector_engine_transpose_size")(
+nc_transpose("data", "VectorE transposes at most 32x32")(
     lambda n: nisa.nc_transpose(raw(n, n), sb(n, n), engine=nisa.engine.vector), 33, 32
 )
 
@@ -961,7 +933,7 @@ def engines_that_transpose(broken):
     nisa.nc_transpose(raw(32, 32), sb(32, 32), engine=chosen)
 
 
-nc_transpose("dst", "one PSUM bank", "transpose_stays_in_a_bank")(
+nc_transpose("dst", "one PSUM bank")(
     lambda n: nisa.nc_transpose(raw(32, 1024, buffer=nl.psum)[:, n : n + 128], sb(128, 32)),
     448,
     512,
@@ -976,37 +948,27 @@ def _pair(op, first=sb, second=sb, dtype=nl.float32, engine=nisa.engine.unknown)
     nisa.tensor_tensor(raw(4, 4, dtype=dtype), *tiles, op=op, engine=engine)
 
 
-tensor_tensor(
-    "the memory of data1 and data2",
-    "at most one of them may be in PSUM: copy one to",
-    "tensor_tensor_reads_psum_once",
-)(lambda value: _pair(nl.add, value, ps), ps, sb)
-tensor_tensor("op", "multiply by nl.reciprocal", "no_division")(_pair, nl.divide, nl.multiply)
-tensor_tensor("op", "the hardware has no such instruction: it runs in", "no_modulo")(
-    _pair, nl.mod, nl.subtract
+tensor_tensor("the memory of data1 and data2", "at most one of them may be in PSUM: copy one to")(
+    lambda value: _pair(nl.add, value, ps), ps, sb
 )
-tensor_tensor("op", "must be an operator of nki.language", "operators_come_from_nki")(
-    lambda value: _pair(value.add), np, nl
-)
+tensor_tensor("op", "multiply by nl.reciprocal")(_pair, nl.divide, nl.multiply)
+tensor_tensor("op", "the hardware has no such instruction: it runs in")(_pair, nl.mod, nl.subtract)
+tensor_tensor("op", "must be an operator of nki.language")(lambda value: _pair(value.add), np, nl)
 tensor_tensor("op", "must be an operator of two operands", "tensor_tensor_takes_binary_operators")(
     _pair, nl.exp, nl.maximum
 )
 tensor_tensor("op", "must be an operator of two operands", "average_is_not_elementwise")(
     _pair, nl.average, nl.add
 )
-tensor_tensor("op", "needs NeuronCore-v4", "abs_max_needs_v4", accepted_on="trn3")(
-    _pair, nl.abs_max, nl.maximum
-)
-tensor_tensor("op", "cannot access PSUM", "power_stays_out_of_psum")(
-    lambda value: _pair(nl.power, value), ps, sb
-)
-tensor_tensor("engine", "nl.power runs on GpSimdE", "power_runs_on_gpsimd")(
+tensor_tensor("op", "needs NeuronCore-v4", accepted_on="trn3")(_pair, nl.abs_max, nl.maximum)
+tensor_tensor("op", "cannot access PSUM")(lambda value: _pair(nl.power, value), ps, sb)
+tensor_tensor("engine", "nl.power runs on GpSimdE")(
     lambda engine: _pair(nl.power, engine=engine), nisa.engine.vector, nisa.engine.gpsimd
 )
-tensor_tensor("engine", "GpSimdE cannot access PSUM", "gpsimd_arithmetic_stays_out_of_psum")(
+tensor_tensor("engine", "GpSimdE cannot access PSUM")(
     lambda value: _pair(nl.add, value, engine=nisa.engine.gpsimd), ps, sb
 )
-tensor_tensor("engine", "the allowed engines are vector, gpsimd", "scalar_engine_has_one_input")(
+tensor_tensor("engine", "the allowed engines are vector, gpsimd")(
     lambda engine: _pair(nl.add, engine=engine), nisa.engine.scalar, nisa.engine.vector
 )
 tensor_tensor("dst.dtype", "bitvec operators need integer dtypes", "bitvec_works_on_integers")(
@@ -1018,16 +980,16 @@ def _scalar(op0, operand0, dtype=nl.float32, data=sb, **settings):
     nisa.tensor_scalar(raw(4, 4, dtype=dtype), data(4, 4, dtype=dtype), op0, operand0, **settings)
 
 
-tensor_scalar("operand1", "must be None where op1 is None", "operand1_needs_op1")(
+tensor_scalar("operand1", "must be None where op1 is None")(
     lambda op1: _scalar(nl.add, 1.0, op1=op1, operand1=2.0), None, nl.multiply
 )
-tensor_scalar(
-    "(op0, op1)", "both must be bitvec operators, or both arithmetic", "operator_kinds_do_not_mix"
-)(lambda op1: _scalar(nl.bitwise_and, 1, nl.int32, op1=op1, operand1=2), nl.add, nl.bitwise_or)
-tensor_scalar(
-    "dst.dtype", "bitvec operators need integer dtypes", "bitvec_scalar_works_on_integers"
-)(lambda dtype: _scalar(nl.left_shift, 1, dtype), nl.float32, nl.uint16)
-tensor_scalar("operand0", "must be an int for nl.left_shift", "bitvec_takes_integer_scalars")(
+tensor_scalar("(op0, op1)", "both must be bitvec operators, or both arithmetic")(
+    lambda op1: _scalar(nl.bitwise_and, 1, nl.int32, op1=op1, operand1=2), nl.add, nl.bitwise_or
+)
+tensor_scalar("dst.dtype", "bitvec operators need integer dtypes")(
+    lambda dtype: _scalar(nl.left_shift, 1, dtype), nl.float32, nl.uint16
+)
+tensor_scalar("operand0", "must be an int for nl.left_shift")(
     lambda n: _scalar(nl.left_shift, n, nl.int32), 1.0, 1
 )
 
@@ -1036,7 +998,7 @@ tensor_scalar("operand0", "must be an int for nl.left_shift", "bitvec_takes_inte
 # by all bits or more, or by less than none, gives.
 
 
-tensor_scalar("operand0", "shifted by 0 to 31", "shifts_are_shorter_than_the_element")(
+tensor_scalar("operand0", "shifted by 0 to 31")(
     lambda n: _scalar(nl.right_shift, n, nl.int32), 32, 31
 )
 
@@ -1047,7 +1009,7 @@ def shifts_are_not_negative(broken):
     _scalar(nl.bitwise_and, 255, nl.uint8, op1=nl.left_shift, operand1=second)
 
 
-tensor_scalar("operand", "shifted by 0 to 15", "vectors_of_shifts_are_shorter_than_the_element")(
+tensor_scalar("operand", "shifted by 0 to 15")(
     lambda fill: _scalar(nl.left_shift, sb(4, 1, dtype=nl.int16, fill=fill), nl.int16), -1, 15
 )
 
@@ -1065,9 +1027,9 @@ def tiles_of_shifts_are_shorter_than_the_element(broken):
     nisa.tensor_tensor(raw(4, 4, dtype=nl.int32), data, shifts, nl.left_shift)
 
 
-tensor_scalar(
-    "operand0.dtype", "bitvec operators need integer dtypes", "bitvec_takes_integer_vectors"
-)(lambda dtype: _scalar(nl.bitwise_and, sb(4, 1, dtype=dtype), nl.int32), nl.float32, nl.int32)
+tensor_scalar("operand0.dtype", "bitvec operators need integer dtypes")(
+    lambda dtype: _scalar(nl.bitwise_and, sb(4, 1, dtype=dtype), nl.int32), nl.float32, nl.int32
+)
 
 
 @tensor_scalar("engine", "bitvec operators run on VectorE")
@@ -1076,7 +1038,7 @@ def bitvec_runs_on_vector(broken):
     _scalar(nl.bitwise_and, 1, nl.int32, engine=chosen)
 
 
-tensor_scalar("operand0.dtype", "must be one of float32", "vectors_are_float32")(
+tensor_scalar("operand0.dtype", "must be one of float32")(
     lambda dtype: _scalar(nl.add, sb(4, 1, dtype=dtype)), nl.bfloat16, nl.float32
 )
 
@@ -1087,33 +1049,29 @@ def second_vector_is_float32(broken):
     _scalar(nl.add, 1.0, op1=nl.multiply, operand1=vector)
 
 
-tensor_scalar(
-    "operand0", "must have 1 element a partition", "vectors_have_one_element_a_partition"
-)(lambda n: _scalar(nl.add, sb(4, n)), 2, 1)
-tensor_scalar(
-    "the number of partitions",
-    "all operands must cover the same number of",
-    "vectors_have_the_partitions_of_data",
-)(lambda n: _scalar(nl.add, sb(n, 1)), 2, 4)
-tensor_scalar("operand0", "must be a number", "scalars_are_numbers")(
-    lambda n: _scalar(nl.add, n), "1", 1
+tensor_scalar("operand0", "must have 1 element a partition")(
+    lambda n: _scalar(nl.add, sb(4, n)), 2, 1
 )
-tensor_scalar(
-    "operand0", "must be None or 0, as nl.abs has one operand", "unary_operators_take_no_operand"
-)(lambda n: _scalar(nl.abs, n), 1.0, 0)
-tensor_scalar("op0", "needs NeuronCore-v4", "square_needs_v4", accepted_on="trn3")(
+tensor_scalar("the number of partitions", "all operands must cover the same number of")(
+    lambda n: _scalar(nl.add, sb(n, 1)), 2, 4
+)
+tensor_scalar("operand0", "must be a number")(lambda n: _scalar(nl.add, n), "1", 1)
+tensor_scalar("operand0", "must be None or 0, as nl.abs has one operand")(
+    lambda n: _scalar(nl.abs, n), 1.0, 0
+)
+tensor_scalar("op0", "needs NeuronCore-v4", accepted_on="trn3")(
     lambda op: _scalar(op, None), nl.square, nl.abs
 )
-tensor_scalar("op0", "must be an operator of one or two operands", "activations_are_not_operators")(
+tensor_scalar("op0", "must be an operator of one or two operands")(
     lambda op: _scalar(op, 0.0), nl.tanh, nl.maximum
 )
-tensor_scalar("engine", "GpSimdE runs tensor_scalar with nl.rsqrt only", "gpsimd_scalar_is_rsqrt")(
+tensor_scalar("engine", "GpSimdE runs tensor_scalar with nl.rsqrt only")(
     lambda op: _scalar(op, 0.0, engine=nisa.engine.gpsimd), nl.add, nl.rsqrt
 )
 tensor_scalar("engine", "GpSimdE cannot access PSUM", "rsqrt_stays_out_of_psum")(
     lambda data: _scalar(nl.rsqrt, 0.0, data=data), ps, sb
 )
-tensor_scalar("engine", "nl.rsqrt runs on GpSimdE", "rsqrt_runs_on_gpsimd")(
+tensor_scalar("engine", "nl.rsqrt runs on GpSimdE")(
     lambda engine: _scalar(nl.rsqrt, 0.0, engine=engine), nisa.engine.vector, nisa.engine.unknown
 )
 
@@ -1125,11 +1083,7 @@ def scalar_engine_scales_on_v3(broken):
 
 
 tensor_scalar(
-    "engine",
-    "ScalarE computes nl.multiply then nl.add,",
-    "scalar_engine_operators_on_v3",
-    chip="trn2",
-    accepted_on="trn3",
+    "engine", "ScalarE computes nl.multiply then nl.add,", chip="trn2", accepted_on="trn3"
 )(lambda op: _scalar(op, 2.0, engine=nisa.engine.scalar), nl.subtract, nl.add)
 
 
@@ -1137,30 +1091,24 @@ def _three(op0=nl.multiply, op1=nl.add, data=sb, operand1=sb, operand0=2.0, n=4)
     nisa.scalar_tensor_tensor(raw(4, 4), data(4, 4), op0, operand0, op1, operand1(4, n))
 
 
-scalar_tensor_tensor(
-    "op1", "must be an arithmetic operator, not a bitvec", "scalar_tensor_tensor_is_arithmetic"
-)(lambda op1: _three(op1=op1), nl.bitwise_or, nl.maximum)
-scalar_tensor_tensor(
-    "the memory of data and operand1",
-    "at most one of them may be in PSUM: copy one to",
-    "scalar_tensor_tensor_reads_psum_once",
-)(lambda operand1: _three(data=ps, operand1=operand1), ps, sb)
-scalar_tensor_tensor(
-    "the number of elements a partition",
-    "all operands must have the same number of",
-    "scalar_tensor_tensor_sizes",
-)(lambda n: _three(n=n), 8, 4)
-scalar_tensor_tensor("operand0", "must have 1 element a partition", "scalar_tensor_tensor_vector")(
-    lambda n: _three(operand0=sb(4, n)), 4, 1
+scalar_tensor_tensor("op1", "must be an arithmetic operator, not a bitvec")(
+    _three, op1=(nl.bitwise_or, nl.maximum)
 )
 scalar_tensor_tensor(
-    "op0", "must be an operator of two operands", "scalar_tensor_tensor_takes_binary_operators"
-)(lambda op0: _three(op0=op0), nl.abs, nl.subtract)
-reciprocal(
-    "the number of elements a partition",
-    "all operands must have the same number of",
-    "reciprocal_sizes",
-)(lambda n: nisa.reciprocal(raw(4, 8), sb(4, n, fill=1)), 4, 8)
+    "the memory of data and operand1", "at most one of them may be in PSUM: copy one to"
+)(lambda operand1: _three(data=ps, operand1=operand1), ps, sb)
+scalar_tensor_tensor(
+    "the number of elements a partition", "all operands must have the same number of"
+)(_three, n=(8, 4))
+scalar_tensor_tensor("operand0", "must have 1 element a partition")(
+    lambda n: _three(operand0=sb(4, n)), 4, 1
+)
+scalar_tensor_tensor("op0", "must be an operator of two operands")(
+    _three, op0=(nl.abs, nl.subtract)
+)
+reciprocal("the number of elements a partition", "all operands must have the same number of")(
+    lambda n: nisa.reciprocal(raw(4, 8), sb(4, n, fill=1)), 4, 8
+)
 
 
 # Reductions and statistics.
@@ -1175,13 +1123,13 @@ tensor_reduce("axis", "must be the last ones of the axes 1 to 2: ", "last_axes_a
 tensor_reduce("axis", "must be the last ones of the axes 1 to 2: ", "reduced_axes_exist")(
     lambda axis: nisa.tensor_reduce(raw(4, 2), nl.add, sb(4, 2, 2), axis=axis), 5, -1
 )
-tensor_reduce("op", "must be an operator that can reduce", "comparisons_do_not_reduce")(
+tensor_reduce("op", "must be an operator that can reduce")(
     lambda op: nisa.tensor_reduce(raw(4, 1), op, sb(4, 8), axis=1), nl.equal, nl.multiply
 )
-tensor_reduce("op", "only nisa.tensor_partition_reduce can average", "free_axes_are_not_averaged")(
+tensor_reduce("op", "only nisa.tensor_partition_reduce can average")(
     lambda op: nisa.tensor_reduce(raw(4, 1), op, sb(4, 8), axis=1), nl.average, nl.add
 )
-tensor_reduce("dst", "must have 2 elements a partition", "reduction_size")(
+tensor_reduce("dst", "must have 2 elements a partition")(
     lambda n: nisa.tensor_reduce(raw(4, n), nl.add, sb(4, 2, 3), axis=-1), 4, 2
 )
 
@@ -1198,38 +1146,32 @@ def bitvec_reduction_works_on_integers(broken):
     nisa.tensor_reduce(raw(4, 1, dtype=nl.int32), nl.bitwise_or, tile, 1)
 
 
-tensor_partition_reduce(
-    "op", "must be nl.add, nl.average, nl.maximum,", "partition_reduction_operators"
-)(lambda op: nisa.tensor_partition_reduce(raw(1, 4), op, sb(8, 4)), nl.multiply, nl.average)
-tensor_partition_reduce("dst", "must have 1 partition", "partition_reduction_leaves_one")(
+tensor_partition_reduce("op", "must be nl.add, nl.average, nl.maximum,")(
+    lambda op: nisa.tensor_partition_reduce(raw(1, 4), op, sb(8, 4)), nl.multiply, nl.average
+)
+tensor_partition_reduce("dst", "must have 1 partition")(
     lambda n: nisa.tensor_partition_reduce(raw(n, 4), nl.add, sb(8, 4)), 2, 1
 )
-tensor_partition_reduce("data", "must be in SBUF", "partition_reduction_stays_out_of_psum")(
+tensor_partition_reduce("data", "must be in SBUF")(
     lambda make: nisa.tensor_partition_reduce(raw(1, 4), nl.add, make(8, 4)), ps, sb
 )
-tensor_partition_reduce("dst", "must have 4 elements a partition", "partition_reduction_size")(
+tensor_partition_reduce("dst", "must have 4 elements a partition")(
     lambda n: nisa.tensor_partition_reduce(raw(1, n), nl.add, sb(8, 4)), 8, 4
 )
-bn_stats("data", "at most 512", "statistics_of_512_elements")(
-    lambda n: nisa.bn_stats(raw(4, 6), sb(4, n)), 513, 512
-)
-bn_stats("dst", "must have 6 elements a partition", "statistics_have_six_numbers")(
+bn_stats("data", "at most 512")(lambda n: nisa.bn_stats(raw(4, 6), sb(4, n)), 513, 512)
+bn_stats("dst", "must have 6 elements a partition")(
     lambda n: nisa.bn_stats(raw(4, n), sb(4, 32)), 3, 6
 )
-bn_aggr("data", "a multiple of 3", "aggregated_triples")(
-    lambda n: nisa.bn_aggr(raw(4, 2), sb(4, n, fill=1)), 8, 6
-)
-bn_aggr("dst", "must have 2 elements a partition", "aggregate_is_mean_and_variance")(
+bn_aggr("data", "a multiple of 3")(lambda n: nisa.bn_aggr(raw(4, 2), sb(4, n, fill=1)), 8, 6)
+bn_aggr("dst", "must have 2 elements a partition")(
     lambda n: nisa.bn_aggr(raw(4, n), sb(4, 6, fill=1)), 6, 2
 )
 max8("src", "8 to 16384", "max8_needs_eight")(lambda n: nisa.max8(raw(4, 8), sb(4, n)), 7, 8)
 max8("src", "8 to 16384", "max8_takes_16384")(
     lambda n: nisa.max8(raw(1, 8), sb(1, n)), 16385, 16384
 )
-max8("src", "at most 3", "max8_dimensions")(
-    lambda shape: nisa.max8(raw(4, 8), sb(*shape)), (4, 2, 2, 4), (4, 4, 4)
-)
-max8("dst", "must have the shape (partitions, 8)", "max8_finds_eight")(
+max8("src", "at most 3")(lambda shape: nisa.max8(raw(4, 8), sb(*shape)), (4, 2, 2, 4), (4, 4, 4))
+max8("dst", "must have the shape (partitions, 8)")(
     lambda shape: nisa.max8(raw(*shape), sb(4, 16)), (4, 2, 4), (4, 8)
 )
 
@@ -1238,20 +1180,16 @@ def _scan(op0=nl.multiply, op1=nl.add, data0=sb, data1=sb, initial=0.0, n=4):
     nisa.tensor_tensor_scan(raw(4, 4), data0(4, n), data1(4, 4), initial, op0, op1)
 
 
-tensor_tensor_scan("op0", "must be an arithmetic operator", "scan_is_arithmetic")(
-    lambda op0: _scan(op0=op0), nl.bitwise_and, nl.maximum
-)
+tensor_tensor_scan("op0", "must be an arithmetic operator")(_scan, op0=(nl.bitwise_and, nl.maximum))
 tensor_tensor_scan(
-    "the memory of data0 and data1",
-    "at most one of them may be in PSUM: copy one to",
-    "scan_reads_psum_once",
+    "the memory of data0 and data1", "at most one of them may be in PSUM: copy one to"
 )(lambda data1: _scan(data0=ps, data1=data1), ps, sb)
-tensor_tensor_scan("initial", "must have 1 element a partition", "scan_starts_with_one_number")(
+tensor_tensor_scan("initial", "must have 1 element a partition")(
     lambda n: _scan(initial=sb(4, n)), 2, 1
 )
 tensor_tensor_scan(
-    "the number of elements a partition", "all operands must have the same number of", "scan_sizes"
-)(lambda n: _scan(n=n), 8, 4)
+    "the number of elements a partition", "all operands must have the same number of"
+)(_scan, n=(8, 4))
 
 
 # activation, activation_reduce.
@@ -1261,18 +1199,14 @@ def _activate(op=nl.exp, fill=1.0, **settings):
     nisa.activation(raw(4, 4), op, sb(4, 4, fill=fill), **settings)
 
 
-activation("op", "must be an activation function", "activation_functions")(
-    _activate, nl.maximum, nl.tanh
-)
-activation("an element of data", "is valid for", "activation_inputs_are_in_range")(
+activation("op", "must be an activation function")(_activate, nl.maximum, nl.tanh)
+activation("an element of data", "is valid for")(
     lambda n: _activate(nl.log, fill=2.0 ** (-n)), 65, 64
 )
-activation("scale.dtype", "must be one of float32", "scale_is_float32")(
+activation("scale.dtype", "must be one of float32")(
     lambda dtype: _activate(scale=sb(4, 1, dtype=dtype)), nl.bfloat16, nl.float32
 )
-activation("scale", "must have 1 element a partition", "scale_has_one_element_a_partition")(
-    lambda n: _activate(scale=sb(4, n)), 4, 1
-)
+activation("scale", "must have 1 element a partition")(lambda n: _activate(scale=sb(4, n)), 4, 1)
 
 
 @activation("bias", "needs NeuronCore-v3", accepted_on="trn2")
@@ -1285,7 +1219,7 @@ def reciprocal_has_no_bias_on_v2(broken):
     _activate(nl.reciprocal, bias=sb(4, 1) if broken else None)
 
 
-activation("bias.dtype", "must be another dtype than tfloat32", "bias_dtype")(
+activation("bias.dtype", "must be another dtype than tfloat32")(
     lambda dtype: _activate(bias=sb(4, 1, dtype=dtype)), nl.tfloat32, nl.bfloat16
 )
 
@@ -1313,7 +1247,7 @@ def no_raw_integer_reduce_cmd(broken):
     _activate(reduce_op=nl.add, reduce_cmd=3 if broken else nisa.reduce_cmd.reset_reduce)
 
 
-activation_reduce("reduce_res", "must have 1 element a partition", "activation_result_size")(
+activation_reduce("reduce_res", "must have 1 element a partition")(
     lambda n: nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), nl.add, raw(4, n)), 4, 1
 )
 
@@ -1327,16 +1261,16 @@ def activation_reduce_sums(broken):
 # iota, affine_select, select_reduce, range_select.
 
 
-iota("dst", "must be in SBUF", "iota_stays_out_of_psum")(
+iota("dst", "must be in SBUF")(
     lambda buffer: nisa.iota(raw(4, 8, buffer=buffer), [[1, 8]]), nl.psum, nl.sbuf
 )
-iota("pattern", "1 to 4 pairs", "iota_has_four_dimensions")(
+iota("pattern", "1 to 4 pairs")(
     lambda value: nisa.iota(raw(4, 32), value), [[1, 2]] * 5, [[1, 2]] * 3 + [[1, 4]]
 )
-iota("pattern", "dst has 8 elements a partition", "iota_fills_dst")(
+iota("pattern", "dst has 8 elements a partition")(
     lambda shape: nisa.iota(raw(4, 8), shape), [[1, 4]], [[4, 2], [1, 4]]
 )
-iota("offset", "must be an int32", "iota_counts_in_int32")(
+iota("offset", "must be an int32")(
     lambda n: nisa.iota(raw(4, 8), [[1, 8]], offset=(1 << 31) - n), 0, 1
 )
 
@@ -1350,12 +1284,8 @@ def _affine(on_true=sb, cmp_op=nl.greater_equal, on_false=0.0, n=8):
     nisa.affine_select(raw(4, 8), [[1, n]], -1, on_true(4, 8), on_false, cmp_op)
 
 
-affine_select("on_true_tile", "must be in SBUF", "affine_select_stays_out_of_psum")(
-    lambda on_true: _affine(on_true=on_true), ps, sb
-)
-affine_select("cmp_op", "must be a comparison", "affine_select_compares")(
-    lambda cmp_op: _affine(cmp_op=cmp_op), nl.add, nl.equal
-)
+affine_select("on_true_tile", "must be in SBUF")(_affine, on_true=(ps, sb))
+affine_select("cmp_op", "must be a comparison")(_affine, cmp_op=(nl.add, nl.equal))
 
 
 @affine_select("on_false_value", "must be a float32 number")
@@ -1363,9 +1293,7 @@ def affine_select_fills_with_a_number(broken):
     _affine(on_false=sb(4, 1) if broken else -1.0)
 
 
-affine_select("pattern", "dst has 8 elements a partition", "affine_select_pattern_fits")(
-    lambda n: _affine(n=n), 4, 8
-)
+affine_select("pattern", "dst has 8 elements a partition")(_affine, n=(4, 8))
 
 
 def _select(predicate=None, on_true=None, **settings):
@@ -1374,21 +1302,17 @@ def _select(predicate=None, on_true=None, **settings):
     nisa.select_reduce(raw(4, 8), predicate, on_true, 0.0, **settings)
 
 
-select_reduce("predicate.dtype", "int16, int8, uint16, uint8", "select_predicate_dtype")(
+select_reduce("predicate.dtype", "int16, int8, uint16, uint8")(
     lambda dtype: _select(predicate=sb(4, 8, dtype=dtype)), nl.int32, nl.int16
 )
-select_reduce("on_true.dtype", "must not be tfloat32, int32 or uint32", "select_on_true_dtype")(
+select_reduce("on_true.dtype", "must not be tfloat32, int32 or uint32")(
     lambda dtype: _select(on_true=sb(4, 8, dtype=dtype)), nl.int32, nl.int16
 )
 select_reduce(
-    "the memory of predicate and on_true",
-    "at most one of them may be in PSUM: copy one to",
-    "select_reads_psum_once",
+    "the memory of predicate and on_true", "at most one of them may be in PSUM: copy one to"
 )(lambda make: _select(predicate=make(4, 8, dtype=nl.uint8), on_true=ps(4, 8)), ps, sb)
-select_reduce("reduce_op", "must be nl.maximum", "select_reduces_to_the_maximum")(
-    lambda reduce_op: _select(reduce_op=reduce_op), nl.add, nl.maximum
-)
-select_reduce("reduce_res", "must have 1 element a partition", "select_result_size")(
+select_reduce("reduce_op", "must be nl.maximum")(_select, reduce_op=(nl.add, nl.maximum))
+select_reduce("reduce_res", "must have 1 element a partition")(
     lambda n: _select(reduce_res=raw(4, n), reduce_cmd=nisa.reduce_cmd.reset_reduce), 8, 1
 )
 
@@ -1417,20 +1341,18 @@ def range_select_needs_v3(broken):
         _range()
 
 
-range_select("on_true_tile.dtype", "must be one of", "range_select_takes_floats", chip="trn2")(
-    lambda on_true: _range(on_true=on_true), nl.int32, nl.bfloat16
+range_select("on_true_tile.dtype", "must be one of", chip="trn2")(
+    _range, on_true=(nl.int32, nl.bfloat16)
 )
-range_select("bound0.dtype", "must be one of float32", "range_bounds_are_float32", chip="trn2")(
-    lambda bound: _range(bound=bound), nl.bfloat16, nl.float32
+range_select("bound0.dtype", "must be one of float32", chip="trn2")(
+    _range, bound=(nl.bfloat16, nl.float32)
 )
-range_select("bound0", "must have 1 element a partition", "range_bounds_are_vectors", chip="trn2")(
-    lambda width: _range(width=width), 2, 1
+range_select("bound0", "must have 1 element a partition", chip="trn2")(_range, width=(2, 1))
+range_select("comp_op", "must be nl.equal, nl.less, nl.less_equal,", chip="trn2")(
+    _range, comp_op1=(nl.not_equal, nl.equal)
 )
-range_select(
-    "comp_op", "must be nl.equal, nl.less, nl.less_equal,", "range_comparisons", chip="trn2"
-)(lambda comp_op1: _range(comp_op1=comp_op1), nl.not_equal, nl.equal)
-range_select("comp_op1", "must be a comparison", "range_operators_compare", chip="trn2")(
-    lambda comp_op1: _range(comp_op1=comp_op1), nl.add, nl.less_equal
+range_select("comp_op1", "must be a comparison", chip="trn2")(
+    _range, comp_op1=(nl.add, nl.less_equal)
 )
 
 
@@ -1440,7 +1362,7 @@ def range_select_fills_with_the_minimum(broken):
     _range(on_false_value=value)
 
 
-range_select("range_start", "below 2^24", "range_indices_are_exact", chip="trn2")(
+range_select("range_start", "below 2^24", chip="trn2")(
     lambda n: _range(range_start=(1 << 24) - n), 7, 8
 )
 
@@ -1448,9 +1370,7 @@ range_select("range_start", "below 2^24", "range_indices_are_exact", chip="trn2"
 # Registers.
 
 
-register_alloc("x", "must be an int or None", "registers_hold_integers")(
-    lambda n: nisa.register_alloc(n), 1.0, 1
-)
+register_alloc("x", "must be an int or None")(lambda n: nisa.register_alloc(n), 1.0, 1)
 
 
 # nki.isa.register_alloc: "64x 32-bit registers per engine sequencer in NeuronCore v2-v4".
@@ -1462,13 +1382,13 @@ def registers_have_32_bits(broken):
         nisa.register_alloc(value)
 
 
-register_move("src", "a register holds 32 bits", "moves_have_32_bits")(
+register_move("src", "a register holds 32 bits")(
     lambda n: nisa.register_move(nisa.register_alloc(), n), -(2**31) - 1, -(2**31)
 )
-fori_loop("a bound", "a register holds 32 bits", "loop_bounds_have_32_bits")(
+fori_loop("a bound", "a register holds 32 bits")(
     lambda value: nl.fori_loop(value - 1, value, lambda i: None), 2**40, 2**31 - 1
 )
-register_store("src", "must be from -128 to 127 for a dst of int8", "stores_of_registers_fit")(
+register_store("src", "must be from -128 to 127 for a dst of int8")(
     lambda n: nisa.register_store(raw(1, 1, dtype=nl.int8), nisa.register_alloc(n)), 128, -128
 )
 
@@ -1483,10 +1403,10 @@ def moves_end_in_registers(broken):
     nisa.register_move(0 if broken else nisa.register_alloc(), 3)
 
 
-register_load("src", "a tensor with one element", "registers_load_one_element")(
+register_load("src", "a tensor with one element")(
     lambda n: nisa.register_load(nisa.register_alloc(), sb(1, n, dtype=nl.int32)), 2, 1
 )
-register_load("src", "must be in HBM or SBUF", "registers_do_not_load_psum")(
+register_load("src", "must be in HBM or SBUF")(
     lambda make: nisa.register_load(nisa.register_alloc(), make(1, 1, dtype=nl.int32)), ps, sb
 )
 
@@ -1497,9 +1417,9 @@ def registers_store_one_element(broken):
     nisa.register_store(dst, nisa.register_alloc(1))
 
 
-virtual_register(
-    "its value", "an instruction reads it: write the register", "registers_are_written_before_use"
-)(lambda n: nisa.register_store(raw(1, 1, dtype=nl.int32), nisa.register_alloc(n)), None, 1)
+virtual_register("its value", "an instruction reads it: write the register")(
+    lambda n: nisa.register_store(raw(1, 1, dtype=nl.int32), nisa.register_alloc(n)), None, 1
+)
 
 
 @virtual_register("the loop variable", "read-only", release="0.6")
@@ -1513,42 +1433,34 @@ def the_variable_of_dynamic_range_is_read_only(broken):
 # Allocation.
 
 
-ndarray("shape[0]", "at most 128 partitions", "tiles_have_128_partitions")(
-    lambda n: raw(n, 4), 129, 128
+ndarray("shape[0]", "at most 128 partitions")(lambda n: raw(n, 4), 129, 128)
+ndarray("the tile's size", "SBUF of trn1 holds 196608 bytes a partition:", accepted_on="trn2")(
+    lambda n: raw(1, (192 << 10) + n, dtype=nl.uint8), 4, 0
 )
-ndarray(
-    "the tile's size",
-    "SBUF of trn1 holds 196608 bytes a partition:",
-    "sbuf_partition_size",
-    accepted_on="trn2",
-)(lambda n: raw(1, (192 << 10) + n, dtype=nl.uint8), 4, 0)
 ndarray(
     "the tile's size",
     "SBUF of trn2 holds 229376 bytes a partition:",
-    "sbuf_partition_size_of_trn2",
     chip="trn2",
     accepted_on="trn3",
 )(lambda n: raw(1, (224 << 10) + n, dtype=nl.uint8), 4, 0)
-ndarray("the tile's size", "PSUM of trn1 holds 16384 bytes a partition:", "psum_partition_size")(
+ndarray("the tile's size", "PSUM of trn1 holds 16384 bytes a partition:")(
     lambda n: raw(1, n, buffer=nl.psum), 4097, 4096
 )
-ndarray("shape", "at least 2 dimensions", "tiles_have_a_partition_and_a_free_dimension")(
+ndarray("shape", "at least 2 dimensions")(
     lambda shape: nl.ndarray(shape, nl.float32, buffer=nl.sbuf), (8,), (8, 1)
 )
-ndarray("shape", "positive sizes", "sizes_are_positive")(lambda n: raw(8, n), 0, 1)
-ndarray("buffer", "nl.sbuf, nl.psum", "no_string_buffers")(
-    lambda buffer: raw(8, 8, buffer=buffer), "sbuf", nl.sbuf
-)
+ndarray("shape", "positive sizes")(lambda n: raw(8, n), 0, 1)
+ndarray("buffer", "nl.sbuf, nl.psum")(lambda buffer: raw(8, 8, buffer=buffer), "sbuf", nl.sbuf)
 ndarray("address", "the tile ends outside of SBUF, which has 128", "placements_fit_the_partition")(
     lambda n: nl.ndarray((4, 256), nl.float32, nl.sbuf, address=(0, (192 << 10) - n)), 512, 1024
 )
 ndarray("address", "the tile ends outside of SBUF, which has 128", "placements_fit_the_partitions")(
     lambda n: nl.ndarray((64, 4), nl.float32, nl.sbuf, address=(n, 0)), 96, 64
 )
-ndarray("address", "must be a pair (partition, byte) in SBUF or PSUM,", "hbm_has_no_addresses")(
+ndarray("address", "must be a pair (partition, byte) in SBUF or PSUM,")(
     lambda buffer: nl.ndarray((4, 4), nl.float32, buffer, address=(0, 0)), nl.hbm, nl.sbuf
 )
-ndarray("address", "must be the start of a PSUM bank: its byte a", "psum_placements_start_a_bank")(
+ndarray("address", "must be the start of a PSUM bank: its byte a")(
     lambda n: nl.ndarray((4, 4), nl.float32, nl.psum, address=(0, n)), 1024, 2048
 )
 
@@ -1584,40 +1496,34 @@ tensor("the index of dimension 1", "out of bounds", "an_index_is_inside")(
 tensor("the index of dimension 1", "out of bounds", "a_slice_is_inside")(
     lambda n: raw(4, 8)[:, 0:n], 9, 8
 )
-tensor("the index of dimension 1", "empty", "a_slice_is_not_empty")(
-    lambda n: raw(4, 8)[:, 4:n], 4, 5
-)
-tensor("the index of dimension 1", "its step must be at least 1", "a_slice_goes_forward")(
+tensor("the index of dimension 1", "empty")(lambda n: raw(4, 8)[:, 4:n], 4, 5)
+tensor("the index of dimension 1", "its step must be at least 1")(
     lambda n: raw(4, 8)[:, 0:8:n], -1, 2
 )
-tensor(
-    "the index of dimension 1", "must be an int, a slice, an Ellipsis or", "an_index_is_an_integer"
-)(lambda n: raw(4, 8)[:, n], 1.0, 1)
+tensor("the index of dimension 1", "must be an int, a slice, an Ellipsis or")(
+    lambda n: raw(4, 8)[:, n], 1.0, 1
+)
 tensor("the index of dimension 1", "out of bounds", "a_static_ds_is_inside")(
     lambda n: raw(4, 8)[:, nl.ds(4, n)], 5, 4
 )
-tensor("the index", "it has more entries than the shape (4, 8)", "no_more_indices_than_dimensions")(
+tensor("the index", "it has more entries than the shape (4, 8)")(
     lambda shape: raw(4, 8)[shape], (0, 0, 0), (0, 0)
 )
-tensor("the index", "at most one Ellipsis", "one_ellipsis")(
+tensor("the index", "at most one Ellipsis")(
     lambda shape: raw(4, 8, 2)[shape], (..., 0, ...), (..., 0)
 )
-tensor("(start, end, step) of slice(dim=1)", "0 <= start < end <= 8", "slice_is_inside")(
+tensor("(start, end, step) of slice(dim=1)", "0 <= start < end <= 8")(
     lambda n: raw(4, 8).slice(1, 0, n), 9, 8
 )
 tensor("the index of dimension 1", "out of bounds", "select_takes_no_negative_index")(
     lambda n: raw(4, 8).select(1, n), -1, 0
 )
-tensor(
-    "the index of select(dim=0)",
-    "select cannot remove the partition dimension:",
-    "select_keeps_the_partition_dimension",
-)(lambda n: raw(4, 8, 2).select(n, 0), 0, 1)
-tensor(
-    "the index of select(dim=0)",
-    "the partition dimension needs an index known at",
-    "dynamic_select_keeps_the_partition_dimension",
-)(lambda n: sb(4, 8, 2).select(n, index(0)), 0, 1)
+tensor("the index of select(dim=0)", "select cannot remove the partition dimension:")(
+    lambda n: raw(4, 8, 2).select(n, 0), 0, 1
+)
+tensor("the index of select(dim=0)", "the partition dimension needs an index known at")(
+    lambda n: sb(4, 8, 2).select(n, index(0)), 0, 1
+)
 
 
 @tensor("the index of select", "a tensor can have only one dynamic index")
@@ -1636,10 +1542,8 @@ def a_scalar_index_is_one_number(broken):
     hbm(4, 8).select(0, index(0, 1) if broken else index(0))
 
 
-tensor("dim of vector_select", "must be 0", "vector_select_takes_rows")(
-    lambda n: hbm(4, 8).vector_select(n, index(0, 1)), 1, 0
-)
-tensor("the tensor's memory", "vector_select needs a tensor in HBM", "vector_select_reads_hbm")(
+tensor("dim of vector_select", "must be 0")(lambda n: hbm(4, 8).vector_select(n, index(0, 1)), 1, 0)
+tensor("the tensor's memory", "vector_select needs a tensor in HBM")(
     lambda make: make(4, 8).vector_select(0, index(0, 1)), sb, hbm
 )
 
@@ -1668,7 +1572,7 @@ tensor(
     "dimension 0 is the partition dimension, which",
     "gathered_rows_are_not_flattened",
 )(lambda n: hbm(4, 8, 2).vector_select(0, index(0, 1)).flatten_dims(n, 2), 0, 1)
-tensor("the result of ap", "vector_offset needs a tensor in HBM and", "gathers_read_hbm")(
+tensor("the result of ap", "vector_offset needs a tensor in HBM and")(
     lambda make: make(4, 8).ap([[8, 2], [1, 8]], vector_offset=index(0, 1)), sb, hbm
 )
 
@@ -1696,15 +1600,13 @@ tensor("pattern of ap", "it reaches outside of sbuf tile 4x8", "a_pattern_stays_
 tensor("pattern of ap", "it reaches outside of sbuf tile 4x8", "a_pattern_stays_on_its_partitions")(
     lambda offset: raw(4, 8).ap([[8, 4], [1, 8]], offset=offset), 8, 0
 )
-tensor("pattern of ap", "it reaches outside of private_hbm tile", "an_hbm_pattern_stays_inside")(
+tensor("pattern of ap", "it reaches outside of private_hbm tile")(
     lambda offset: hbm(4, 8).ap([[8, 4], [1, 8]], offset=offset), 1, 0
 )
-tensor(
-    "pattern of ap",
-    "the partition stride must be the storage's free size 8",
-    "the_partition_stride_is_the_free_size",
-)(lambda n: raw(4, 8).ap([[n, 2], [1, 8]]), 16, 8)
-tensor("pattern of ap", "must have counts of at least 1 and strides of at", "patterns_go_forward")(
+tensor("pattern of ap", "the partition stride must be the storage's free size 8")(
+    lambda n: raw(4, 8).ap([[n, 2], [1, 8]]), 16, 8
+)
+tensor("pattern of ap", "must have counts of at least 1 and strides of at")(
     lambda n: raw(4, 8).ap([[8, 4], [n, 8]]), -1, 0
 )
 
@@ -1714,38 +1616,26 @@ def the_partition_dimension_stays_first(broken):
     raw(4, 8, 2).permute((1, 0, 2) if broken else (0, 2, 1))
 
 
-tensor("dims of permute", "must be a permutation", "permute_takes_every_dimension")(
-    lambda n: hbm(4, 8, 2).permute((1, 0, n)), 1, 2
+tensor("dims of permute", "must be a permutation")(lambda n: hbm(4, 8, 2).permute((1, 0, n)), 1, 2)
+tensor("dim of broadcast", "dimension 0 is the partition dimension, which")(
+    lambda n: raw(1, 1).broadcast(n, 4), 0, 1
 )
-tensor(
-    "dim of broadcast",
-    "dimension 0 is the partition dimension, which",
-    "partitions_are_not_broadcast",
-)(lambda n: raw(1, 1).broadcast(n, 4), 0, 1)
-tensor(
-    "the size of dimension 1", "broadcast needs a dimension of size 1", "only_size_one_is_broadcast"
-)(lambda n: raw(4, n).broadcast(1, 4), 2, 1)
-tensor("dim of expand_dim", "must not be 0", "no_dimension_before_the_partition")(
-    lambda n: raw(4, 8).expand_dim(n), 0, 1
+tensor("the size of dimension 1", "broadcast needs a dimension of size 1")(
+    lambda n: raw(4, n).broadcast(1, 4), 2, 1
 )
-tensor(
-    "dim of squeeze_dim",
-    "dimension 0 is the partition dimension, which",
-    "the_partition_dimension_is_not_squeezed",
-)(lambda n: raw(1, 1, 8).squeeze_dim(n), 0, 1)
-tensor(
-    "the size of dimension 1",
-    "squeeze_dim needs a dimension of size 1",
-    "only_size_one_is_squeezed",
-)(lambda n: raw(4, n, 8).squeeze_dim(1), 2, 1)
-tensor("shape of reshape_dim(dim=0)", "cannot be split", "partitions_are_not_split")(
+tensor("dim of expand_dim", "must not be 0")(lambda n: raw(4, 8).expand_dim(n), 0, 1)
+tensor("dim of squeeze_dim", "dimension 0 is the partition dimension, which")(
+    lambda n: raw(1, 1, 8).squeeze_dim(n), 0, 1
+)
+tensor("the size of dimension 1", "squeeze_dim needs a dimension of size 1")(
+    lambda n: raw(4, n, 8).squeeze_dim(1), 2, 1
+)
+tensor("shape of reshape_dim(dim=0)", "cannot be split")(
     lambda shape: raw(4, 8).reshape_dim(0, shape), (2, 2), (4,)
 )
-tensor(
-    "shape of reshape_dim(dim=1)",
-    "the number of elements must stay 8",
-    "a_split_keeps_the_elements",
-)(lambda n: raw(4, 8).reshape_dim(1, (n, -1)), 3, 2)
+tensor("shape of reshape_dim(dim=1)", "the number of elements must stay 8")(
+    lambda n: raw(4, 8).reshape_dim(1, (n, -1)), 3, 2
+)
 tensor(
     "dim of flatten_dims",
     "dimension 0 is the partition dimension, which",
@@ -1759,10 +1649,10 @@ def only_contiguous_dimensions_are_flattened(broken):
     (view.permute((0, 2, 1)) if broken else view).flatten_dims(1, 2)
 
 
-tensor("shape of reshape", "partition dimension must stay 4", "reshape_keeps_the_partitions")(
+tensor("shape of reshape", "partition dimension must stay 4")(
     lambda shape: raw(4, 8).reshape(shape), (8, 4), (4, 4, 2)
 )
-tensor("shape of reshape", "the number of elements must stay 32", "reshape_keeps_the_elements")(
+tensor("shape of reshape", "the number of elements must stay 32")(
     lambda shape: raw(4, 8).reshape(shape), (4, 9), (4, 8, 1)
 )
 
@@ -1773,15 +1663,13 @@ def reshape_does_not_copy(broken):
     (view.permute((0, 2, 1)) if broken else view).reshape((4, 16))
 
 
-tensor(
-    "dst_pattern of rearrange",
-    "must name each of the dimensions ['p', 'a', 'b']",
-    "rearrange_names_every_dimension",
-)(lambda value: raw(4, 8).rearrange(("p", ("a", "b")), ("p", "b", value), {"a": 2}), "c", "a")
-tensor("dtype of view", "must be contiguous", "only_contiguous_bits_are_reinterpreted")(
+tensor("dst_pattern of rearrange", "must name each of the dimensions ['p', 'a', 'b']")(
+    lambda value: raw(4, 8).rearrange(("p", ("a", "b")), ("p", "b", value), {"a": 2}), "c", "a"
+)
+tensor("dtype of view", "must be contiguous")(
     lambda value: raw(4, 8)[:, value].view(nl.int16), slice(0, 8, 2), slice(0, 4)
 )
-tensor("dtype of view", "does not hold whole elements of", "reinterpretation_is_whole")(
+tensor("dtype of view", "does not hold whole elements of")(
     lambda n: raw(4, n, dtype=nl.uint8).view(nl.int32), 7, 8
 )
 
@@ -1792,20 +1680,16 @@ def indirect_views_are_not_reinterpreted(broken):
     (view.vector_select(0, index(0, 1)) if broken else view).view(nl.int32)
 
 
-tensor("dtype of view", "are not whole numbers of elements", "reinterpreted_rows_are_whole")(
+tensor("dtype of view", "are not whole numbers of elements")(
     lambda n: raw(4, 2, n, dtype=nl.uint8)[:, :, 0:4].view(nl.int32), 6, 8
 )
-tensor("dim", "the shape (4, 1, 8) has no such dimension", "a_dimension_exists")(
+tensor("dim", "the shape (4, 1, 8) has no such dimension")(
     lambda n: raw(4, 1, 8).squeeze_dim(n), 3, -2
 )
-tensor("dim of expand_dim", "must be from 0 to 2", "a_new_dimension_lies_inside")(
-    lambda n: raw(4, 8).expand_dim(n), 3, 2
+tensor("dim of expand_dim", "must be from 0 to 2")(lambda n: raw(4, 8).expand_dim(n), 3, 2)
+tensor("src_pattern of rearrange", "must have 2 entries, one for each dimension")(
+    lambda shape: raw(4, 8).rearrange(shape, shape), ("p", "a", "b"), ("p", "a")
 )
-tensor(
-    "src_pattern of rearrange",
-    "must have 2 entries, one for each dimension",
-    "rearrange_has_an_entry_a_dimension",
-)(lambda shape: raw(4, 8).rearrange(shape, shape), ("p", "a", "b"), ("p", "a"))
 
 
 @tensor("the index of dimension 0", "cannot select a partition")
@@ -1970,10 +1854,10 @@ def nl_divide(broken):
     nl.divide(x, y) if broken else nl.multiply(x, nl.reciprocal(y))
 
 
-rules_of("nl.mod")("the function", "the hardware has no such instruction: it runs in", "nl_mod")(
+rules_of("nl.mod")("the function", "the hardware has no such instruction: it runs in")(
     lambda make: make(sb(4, 4), sb(4, 4)), nl.mod, nl.subtract
 )
-rules_of("nl.fmod")("the function", "the hardware has no such instruction: it runs in", "nl_fmod")(
+rules_of("nl.fmod")("the function", "the hardware has no such instruction: it runs in")(
     lambda make: make(sb(4, 4), sb(4, 4)), nl.fmod, nl.subtract
 )
 
@@ -1984,9 +1868,7 @@ def nl_power_of_a_scalar(broken):
 
 
 rules_of("nl.add")(
-    "the shape",
-    "x and y must have the same shape, except for dimensions of size 1",
-    "nl_repeats_dimensions_of_size_1",
+    "the shape", "x and y must have the same shape, except for dimensions of size 1"
 )(lambda n: nl.add(sb(4, 8), sb(4, n)), 2, 1)
 
 
@@ -1995,7 +1877,7 @@ def nl_takes_a_tile(broken):
     nl.add(1.0 if broken else sb(4, 4), 2.0)
 
 
-rules_of("nl.matmul")("transpose_x", "must be True: pass x transposed", "nl_matmul_is_transposed")(
+rules_of("nl.matmul")("transpose_x", "must be True: pass x transposed")(
     lambda transpose_x: nl.matmul(sb(8, 8), sb(8, 8), transpose_x=transpose_x), False, True
 )
 tensor_scalar("engine", "GpSimdE cannot access PSUM", "nl_rsqrt_stays_out_of_psum")(
@@ -2016,10 +1898,10 @@ def nl_functions_take_a_tile(broken):
     nl.exp(1.0 if broken else sb(4, 4))
 
 
-rules_of("nl.var")("axis", "must be all free axes", "nl_var_takes_all_free_axes")(
+rules_of("nl.var")("axis", "must be all free axes")(
     lambda axis: nl.var(sb(4, 2, 8), axis=axis), 2, (1, 2)
 )
-rules_of("nl.softmax")("axis", "must cover all free axes", "nl_softmax_takes_all_free_axes")(
+rules_of("nl.softmax")("axis", "must cover all free axes")(
     lambda axis: nl.softmax(sb(4, 2, 8), axis=axis), -1, (1, 2)
 )
 
@@ -2040,9 +1922,9 @@ def nl_transpose_is_two_dimensional(broken):
     nl.transpose(sb(4, 2, 2) if broken else sb(4, 4))
 
 
-rules_of("nl.broadcast_to")(
-    "shape", "must have the sizes of x, (4, 1), except where x", "nl_broadcast_to_repeats_size_one"
-)(lambda n: nl.broadcast_to(sb(4, 1), (n, 8)), 8, 4)
+rules_of("nl.broadcast_to")("shape", "must have the sizes of x, (4, 1), except where x")(
+    lambda n: nl.broadcast_to(sb(4, 1), (n, 8)), 8, 4
+)
 tensor_tensor("dst.dtype", "bitvec operators need integer dtypes", "nl_bitwise_works_on_integers")(
     lambda dtype: nl.bitwise_and(sb(4, 4, dtype=dtype), sb(4, 4, dtype=dtype)), nl.float32, nl.int8
 )
@@ -2104,7 +1986,7 @@ def hbm_reads_come_after_writes(broken):
     nisa.dma_copy(raw(4, 8), scratch)
 
 
-nc_matmul("operand", "nothing has written", "matmul_operands_are_written")(
+nc_matmul("operand", "nothing has written")(
     lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), make(8, 8)), raw, sb
 )
 
@@ -2122,11 +2004,9 @@ def _loads(together, count=2):
         nisa.tensor_copy(raw(1, 1), tile[:, 0:1])
 
 
-dma_copy(
-    "SBUF that DMA writes and that is live at once",
-    "at most 65536 bytes a partition",
-    "dma_written_budget",
-)(lambda together: _loads(together=together), True, False)
+dma_copy("SBUF that DMA writes and that is live at once", "at most 65536 bytes a partition")(
+    _loads, together=(True, False)
+)
 
 
 # Running the rules.
