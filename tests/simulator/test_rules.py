@@ -51,11 +51,13 @@ def rules_of(instruction):
 
     def rule(operand, match, name="", chip="trn1", accepted_on="", release="0.7"):
         def register(kernel, broken=True, legal=False, **varied):
-            called = kernel.__name__ if broken is True and not varied else f"{operand} {match}"
-            for keyword, (broken, legal) in varied.items():
+            is_decorated = broken is True and not varied and kernel.__name__ != "<lambda>"
+            said = kernel.__name__ if is_decorated else f"{operand} {match}"
+            called = name or f"{instruction} {said}"
+            if varied:
+                ((keyword, (broken, legal)),) = varied.items()
                 kernel = partial(_by_keyword, kernel, keyword)
             error = instruction, operand, match
-            called = name or f"{instruction} {called}"
             RULES.append(Rule(called, kernel, broken, legal, *error, chip, accepted_on, release))
             return kernel
 
