@@ -90,6 +90,12 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
     return nki.simulate(kernel)(*arrays)
 
 
+def refuses(match: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+    """``function(*arguments, **settings)`` breaks a rule whose message has this text."""
+    with pytest.raises(RULE, match=match):
+        function(*arguments, **settings)
+
+
 def written(
     instruction: Callable[..., Any],
     *operands: Any,

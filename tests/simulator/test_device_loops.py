@@ -18,7 +18,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE
+from .conftest import RULE, refuses
 
 FLOAT, N = nl.float32, 512
 MEMSET, COPY, SEEN = (512 + 48) / 1.12, (512 + 48) / 1.4, 160 / 1.12  # VectorE, ScalarE, latency
@@ -417,14 +417,12 @@ def test_descriptors_of_dynamic_addresses(chip):
     starts = [event.start_ns for event in written.events]
     assert starts == [0.0, near(chip.software_dge_ns), near(2 * chip.software_dge_ns)]
     if chip is hardware.TRN1:
-        with pytest.raises(RULE, match="hwdge"):
-            dry(kernel, SHAPE, "hwdge", chip=chip)
+        refuses("hwdge", dry, kernel, SHAPE, "hwdge", chip=chip)
     else:
         by_hardware = dry(kernel, SHAPE, "hwdge", chip=chip)
         assert by_hardware.engine_busy_ns["gpsimd"] == 0
         assert [event.start_ns for event in by_hardware.events] == [0.0, 600.0, 1200.0]
-    with pytest.raises(RULE, match="a dynamic address needs a descriptor generator"):
-        dry(kernel, SHAPE, "none", chip=chip)
+    refuses("a dynamic address needs a descriptor generator", dry, kernel, SHAPE, "none", chip=chip)
 
 
 def test_stores_at_unknown_addresses_of_one_tensor_take_turns():
@@ -546,10 +544,7 @@ def test_loops_that_run_beside_each_other_are_refused():
         for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):
             filled()
 
-    with pytest.raises(
-        RULE, match="an inner loop on the device must end before the loop around it"
-    ):
-        dry(kernel)
+    refuses("an inner loop on the device must end before the loop around it", dry, kernel)
 
 
 def test_a_tile_that_no_first_iteration_uses_is_no_error():

@@ -16,7 +16,7 @@ from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 
-from .conftest import RULE, new, to_hbm
+from .conftest import RULE, new, refuses, to_hbm
 
 CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
 every_chip = pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
@@ -288,8 +288,7 @@ def test_transposes_to_partitions_that_are_no_multiple_of_32_bytes(name, chip):
 def test_small_tiles_of_the_array_are_refused_on_v2(k, m):
     assert broken_rules(sized(k, m), hardware.TRN1) == {"small-array-tile"}
     assert broken_rules(sized(k, m), hardware.TRN2) == set()
-    with pytest.raises(RULE, match="small-array-tile"):
-        nki_sim.simulate(lambda: to_hbm(sized(k, m)()))()
+    refuses("small-array-tile", nki_sim.simulate(lambda: to_hbm(sized(k, m)())))
 
 
 @pytest.mark.parametrize("k, m", [(33, 33), (64, 16), (32, 33), (128, 8)])
@@ -322,11 +321,9 @@ def copied(tensor):
 def test_tensors_in_tuples_at_launch():
     x = np.ones((4, 8), np.float32)
     for launch in (lambda: first_of((x, x), 2), lambda: first_of(((x,), 3)[0], 2)):
-        with pytest.raises(RULE, match="argument 'tensors' is a tuple.*tensors-in-sequences"):
-            launch()
+        refuses("argument 'tensors' is a tuple.*tensors-in-sequences", launch)
     spec = ((4, 8), "float32")
-    with pytest.raises(RULE, match="tensors-in-sequences"):
-        nki_sim.dry_run(first_of, (spec, spec, spec), 2)
+    refuses("tensors-in-sequences", nki_sim.dry_run, first_of, (spec, spec, spec), 2)
     np.testing.assert_array_equal(only(x, (1, 2, (3,))), x)
     assert nki_sim.dry_run(only, spec, (1, 2)).waived_rules == set()
 
@@ -398,8 +395,7 @@ def test_a_kernel_that_never_ends_fails_at_the_limit_of_instructions(monkeypatch
             issued += 1
             assert issued < 200
 
-    with pytest.raises(RULE, match="the number of instructions is 101"):
-        nki_sim.simulate(kernel)()
+    refuses("the number of instructions is 101", nki_sim.simulate(kernel))
 
 
 def test_nested_loops_count_their_bodies_once(monkeypatch):
@@ -471,14 +467,12 @@ def test_scalars_of_64_bits_take_two_registers():
         return to_hbm(tile)
 
     nki_sim.simulate(lambda: kernel(32))()
-    with pytest.raises(RULE, match="registers in use at once is 66"):
-        nki_sim.simulate(lambda: kernel(33))()
+    refuses("registers in use at once is 66", nki_sim.simulate(lambda: kernel(33)))
 
 
 def test_the_message_names_limit_engine_and_number():
     kernel = nki_sim.simulate(lambda: to_hbm(registers(70, 70)()))
-    with pytest.raises(RULE, match="in use at once is 70 on GpSimdE, but .* 64 registers"):
-        kernel()
+    refuses("in use at once is 70 on GpSimdE, but .* 64 registers", kernel)
 
 
 def test_what_hardware_triggers_counts_for_its_engine():
@@ -624,5 +618,4 @@ def test_a_rule_is_allowed_inside_the_block_only():
     kernel = nki_sim.simulate(lambda: to_hbm(groups(2, 2)()))
     with nki_sim.allow("psum-bank-groups"):
         kernel()
-    with pytest.raises(RULE, match="psum-bank-groups"):
-        kernel()
+    refuses("psum-bank-groups", kernel)

@@ -9,7 +9,7 @@ import pytest
 
 from nki_kernels.isa import nisa, nl
 
-from .conftest import RULE, new, run, sample
+from .conftest import new, refuses, run, sample
 
 
 @pytest.mark.parametrize(("run_length", "valid"), [(1, None), (4, 40), (8, 64)])
@@ -50,8 +50,7 @@ def test_local_gather_refuses(
         nisa.local_gather(dst, t, i, **settings)
         return dst
 
-    with pytest.raises(RULE, match=match):
-        run(body, sample((rows, 32)), np.zeros((rows, 4), dtype))
+    refuses(match, run, body, sample((rows, 32)), np.zeros((rows, 4), dtype))
 
 
 def gathered(data: Any, indices: Any) -> Any:
@@ -72,10 +71,8 @@ def test_nc_n_gather(dtype: str) -> None:
 
 
 def test_gathers_tell_indices_out_of_bounds() -> None:
-    with pytest.raises(RULE, match="0 to 31"):
-        gathered(sample((2, 32)), np.full((2, 3), 32, np.uint32))
-    with pytest.raises(RULE, match="uint32"):
-        gathered(sample((2, 32)), np.zeros((2, 3), np.int32))
+    refuses("0 to 31", gathered, sample((2, 32)), np.full((2, 3), 32, np.uint32))
+    refuses("uint32", gathered, sample((2, 32)), np.zeros((2, 3), np.int32))
 
 
 def test_gather_flattened() -> None:
@@ -103,9 +100,6 @@ def test_sequence_bounds() -> None:
 
 
 def test_sequence_bounds_refuses() -> None:
-    with pytest.raises(RULE, match="must have 1"):
-        bounds(np.zeros((2, 4), np.int32))
-    with pytest.raises(RULE, match="float32, int32"):
-        bounds(np.zeros((1, 4), np.int16))
-    with pytest.raises(RULE, match="must be an integer of at least 0"):
-        bounds(np.array([[-1, 2]], np.int32))
+    refuses("must have 1", bounds, np.zeros((2, 4), np.int32))
+    refuses("float32, int32", bounds, np.zeros((1, 4), np.int16))
+    refuses("must be an integer of at least 0", bounds, np.array([[-1, 2]], np.int32))

@@ -17,11 +17,11 @@ from tests.tolerances import elementary, near, sums
 
 from .conftest import (
     NUMPY,
-    RULE,
     TARGET,
     assert_same,
     cast,
     new,
+    refuses,
     run,
     sample,
     to_hbm,
@@ -1149,8 +1149,7 @@ def test_counted_loops(bounds: Any, expected: list[int], kind: str) -> None:
             with pytest.warns(DeprecationWarning, match="fori_loop"):
                 for i in nl.dynamic_range(lower, nisa.register_alloc(upper), step):
                     body(i)
-                    with pytest.raises(RULE, match="a loop variable is read-only"):
-                        nisa.register_move(i, 99)
+                    refuses("a loop variable is read-only", nisa.register_move, i, 99)
         return out
 
     data = sample((1, 6))
@@ -1361,5 +1360,4 @@ def test_a_tile_of_an_earlier_launch_is_refused(is_dry):
     launch = (lambda: nki_sim.dry_run(nki.jit(kernel), array)) if is_dry else None
     launch = launch or (lambda: nki.jit(kernel)(array))
     launch()
-    with pytest.raises(nki_sim.NkiValidationError, match="from an earlier launch"):
-        launch()
+    refuses("from an earlier launch", launch)

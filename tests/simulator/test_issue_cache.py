@@ -24,7 +24,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.instructions.issue_cache import IssueCache, NotByValue, frozen, shared_cache
 from nki_sim.running import active
 
-from .conftest import RULE, assert_same, new, run, sample, to_hbm
+from .conftest import RULE, assert_same, new, refuses, run, sample, to_hbm
 
 
 @pytest.fixture(autouse=True)
@@ -181,8 +181,7 @@ def test_what_has_no_key_is_planned_each_time() -> None:
 def test_a_text_by_position_is_no_keyword() -> None:
     def body(tile: Any) -> Any:
         nisa.tensor_tensor(tile, tile, tile, op=nl.add)
-        with pytest.raises(RULE, match="op"):
-            nisa.tensor_tensor(tile, tile, tile, "op", nl.add)
+        refuses("op", nisa.tensor_tensor, tile, tile, tile, "op", nl.add)
         return tile
 
     run(body, sample((2, 2)))

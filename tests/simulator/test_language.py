@@ -13,7 +13,18 @@ from nki_kernels.isa import nisa, nki, nl
 from tests import sweeps
 from tests.tolerances import elementary, near, sums
 
-from .conftest import NUMPY, RULE, TARGET, assert_same, cast, new, run, sample, to_hbm, wide
+from .conftest import (
+    NUMPY,
+    TARGET,
+    assert_same,
+    cast,
+    new,
+    refuses,
+    run,
+    sample,
+    to_hbm,
+    wide,
+)
 
 DTYPES = ("float32", "bfloat16", "float16", "int32")
 
@@ -418,5 +429,4 @@ def test_explicit_addresses() -> None:
 
     for value, tile in enumerate(nki.simulate(kernel)(64)):
         assert_same(tile, np.full((32, 16), value, np.float32))
-    with pytest.raises(RULE, match="overlaps"):
-        nki.simulate(kernel)(60)
+    refuses("overlaps", nki.simulate(kernel), 60)

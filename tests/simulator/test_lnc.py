@@ -21,7 +21,7 @@ from nki_sim import hardware
 from nki_sim.rules import core_hazards, device_rules
 from nki_sim.timeline.pair_schedule import SharedHbm
 
-from .conftest import RULE, TARGET, new, sample
+from .conftest import RULE, TARGET, new, refuses, sample
 
 TRN2 = hardware.chip("trn2")
 ROWS = sample((256, 64))
@@ -155,10 +155,7 @@ def test_a_launch_has_as_many_programs_as_the_chip_allows(
     kernel = nki.jit(doubled)[grid]  # the chip is known at the launch
     with hardware.select(hardware.chip(chip)):
         for call in (lambda: kernel(ROWS), lambda: nki_sim.dry_run(kernel, SPECS)):
-            with pytest.raises(
-                RULE, match=f"launch: the number of cores is ., but a launch on {allowed}"
-            ):
-                call()
+            refuses(f"launch: the number of cores is ., but a launch on {allowed}", call)
     np.testing.assert_array_equal(nki.jit(doubled)[(2,)](ROWS), 2 * ROWS)
 
 
@@ -235,8 +232,7 @@ def test_each_program_has_its_own_sbuf_and_psum() -> None:
         nisa.memset(new((128, 512), buffer=nl.psum), 0.0)
 
     launch(lambda x: kernel(x, 224), ROWS)
-    with pytest.raises(RULE, match="229376 bytes a partition"):
-        launch(lambda x: kernel(x, 224 + nl.program_id()), ROWS)
+    refuses("229376 bytes a partition", launch, lambda x: kernel(x, 224 + nl.program_id()), ROWS)
 
 
 def test_shared_tensors_belong_together_by_name_or_order() -> None:
@@ -267,8 +263,7 @@ def test_both_programs_allocate_the_same_shared_tensors() -> None:
             shared((256, 64), name="extra")
 
     for kernel in (other_shape, other_dtype, one_alone):
-        with pytest.raises(RULE, match="nl.private_hbm"):
-            launch(kernel, ROWS)
+        refuses("nl.private_hbm", launch, kernel, ROWS)
 
     def private(x: Any) -> Any:
         for _ in range(1 + nl.program_id()):
@@ -302,8 +297,7 @@ def test_constants_do_not_diverge() -> None:
         return out
 
     np.testing.assert_array_equal(launch(lambda x: kernel(x, 0), ROWS), ROWS)
-    with pytest.raises(RULE, match="nl.shared_constant: .* same in both programs"):
-        launch(lambda x: kernel(x, 1), ROWS)
+    refuses("nl.shared_constant: .* same in both programs", launch, lambda x: kernel(x, 1), ROWS)
 
 
 def test_an_output_is_written_by_both_together() -> None:
@@ -314,8 +308,7 @@ def test_an_output_is_written_by_both_together() -> None:
         return out
 
     np.testing.assert_array_equal(launch(lambda x: kernel(x, 128), ROWS), ROWS)
-    with pytest.raises(RULE, match="return: .* nothing has written"):
-        launch(lambda x: kernel(x, 127), ROWS)
+    refuses("return: .* nothing has written", launch, lambda x: kernel(x, 127), ROWS)
 
 
 def test_both_programs_return_the_same() -> None:
@@ -333,8 +326,7 @@ def test_both_programs_return_the_same() -> None:
         lambda x: {f"{nl.program_id()}": doubled(x)},
     ]
     for kernel in kernels:
-        with pytest.raises(RULE, match="return: the result is .* in program 0, .* in program 1"):
-            launch(kernel, ROWS)
+        refuses("return: the result is .* in program 0, .* in program 1", launch, kernel, ROWS)
     found = launch(lambda x: {"y": (two(x), 7)}, ROWS)
     np.testing.assert_array_equal(found["y"][0][1], ROWS)
 
@@ -373,8 +365,7 @@ def test_a_barrier_orders_the_accesses_to_its_data_only() -> None:
     def kernel(x: Any) -> Any:
         return swapped(x, lambda t: nisa.core_barrier(x, (0, 1)))
 
-    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
-        launch(kernel, ROWS)
+    refuses("no nisa.core_barrier orders", launch, kernel, ROWS)
 
 
 def test_both_do_not_fill_one_tensor() -> None:
@@ -475,8 +466,7 @@ def test_edges_order_what_does_not_touch_the_data(edges: Any) -> None:
         launch(kernel, x)
         assert not x.any()
         return
-    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
-        launch(kernel, x)
+    refuses("no nisa.core_barrier orders", launch, kernel, x)
 
 
 @pytest.mark.parametrize("links", [2, 3])
@@ -504,8 +494,7 @@ def test_order_passes_from_core_to_core(links: int) -> None:
         launch(kernel, x)
         np.testing.assert_array_equal(x, ROWS)
         return
-    with pytest.raises(RULE, match="0 of program 0 reads it"):
-        launch(kernel, x)
+    refuses("0 of program 0 reads it", launch, kernel, x)
 
 
 @pytest.mark.parametrize("kind", ["write", "read"])
@@ -523,8 +512,7 @@ def test_two_programs_do_not_write_what_the_other_touches(kind: str) -> None:
         return out
 
     launch(lambda x: kernel(x, 128), ROWS)
-    with pytest.raises(RULE, match=f"0 writes it by .* program 1 {kind}s it"):
-        launch(lambda x: kernel(x, 127), ROWS)
+    refuses(f"0 writes it by .* program 1 {kind}s it", launch, lambda x: kernel(x, 127), ROWS)
 
 
 @pytest.mark.parametrize(
@@ -552,8 +540,7 @@ def test_hazards_are_known_to_the_element(patterns: Any, is_disjoint: bool) -> N
     if is_disjoint:
         launch(kernel, ROWS)
         return
-    with pytest.raises(RULE, match="0 writes it by .* program 1 writes it"):
-        launch(kernel, ROWS)
+    refuses("0 writes it by .* program 1 writes it", launch, kernel, ROWS)
 
 
 def test_views_of_large_tensors_are_told_apart_by_their_strides(
@@ -569,8 +556,7 @@ def test_views_of_large_tensors_are_told_apart_by_their_strides(
         return read(x, view)
 
     launch(lambda x: kernel(x, 22), ROWS)
-    with pytest.raises(RULE, match="0 writes it by .* program 1 writes it"):
-        launch(lambda x: kernel(x, 40), ROWS)
+    refuses("0 writes it by .* program 1 writes it", launch, lambda x: kernel(x, 40), ROWS)
 
 
 @pytest.mark.parametrize("step", [2, 1])
@@ -590,8 +576,7 @@ def test_many_accesses_are_compared_at_once(step: int, monkeypatch: pytest.Monke
         monkeypatch.setattr(core_hazards, "_touching", None)  # not needed
         launch(kernel, ROWS)
         return
-    with pytest.raises(RULE, match="0 writes it by .* program 1 writes it"):
-        launch(kernel, ROWS)
+    refuses("0 writes it by .* program 1 writes it", launch, kernel, ROWS)
 
 
 def random_steps(seed: int) -> Any:
@@ -676,8 +661,7 @@ def test_addresses_known_at_run_time_are_those_of_the_run(rows: int) -> None:
     if rows == 4:
         np.testing.assert_array_equal(launch(kernel, ROWS), np.tile(ROWS[0], (8, 1)))
         return
-    with pytest.raises(RULE, match="0 writes it by .* program 1 writes it"):
-        launch(kernel, ROWS)
+    refuses("0 writes it by .* program 1 writes it", launch, kernel, ROWS)
 
 
 @pytest.mark.parametrize("shift", [0, 1])
@@ -693,8 +677,7 @@ def test_scattered_rows_are_those_of_the_run(shift: int) -> None:
     if shift == 0:
         launch(kernel, ROWS, index)
         return
-    with pytest.raises(RULE, match="0 writes it by .* program 1 writes it"):
-        launch(kernel, ROWS, index)
+    refuses("0 writes it by .* program 1 writes it", launch, kernel, ROWS, index)
 
 
 def test_what_nothing_wrote_is_said_at_the_end() -> None:
@@ -707,8 +690,7 @@ def test_what_nothing_wrote_is_said_at_the_end() -> None:
         else:
             nisa.dma_copy(out[0:128], x[0:128])
 
-    with pytest.raises(RULE, match="no nisa.core_barrier orders"):
-        launch(early, ROWS)
+    refuses("no nisa.core_barrier orders", launch, early, ROWS)
     with pytest.raises(RULE, match="reads memory that nothing has written"):
         launch(lambda x: (loaded(shared(x.shape)[0:128]), None)[1], ROWS)
 
@@ -737,8 +719,7 @@ SETTINGS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", SETTINGS)
 def test_arguments_of_core_barrier(case: str) -> None:
     call, message = SETTINGS[case]
-    with pytest.raises(RULE, match=f"nisa.core_barrier: .*{message}"):
-        launch(call, ROWS)
+    refuses(f"nisa.core_barrier: .*{message}", launch, call, ROWS)
 
 
 @pytest.mark.parametrize("engine", ["gpsimd", "vector", "scalar", "tensor", "unknown"])
@@ -839,8 +820,7 @@ SENDRECV: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", SENDRECV)
 def test_arguments_of_sendrecv(case: str) -> None:
     call, message = SENDRECV[case]
-    with pytest.raises(RULE, match=f"nisa.sendrecv: .*{message}"):
-        launch(call, ROWS)
+    refuses(f"nisa.sendrecv: .*{message}", launch, call, ROWS)
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 1024), ("bfloat16", 512), ("uint8", 256)])
@@ -969,15 +949,13 @@ def test_loops_that_differ_are_named_before_the_deadlock_they_make() -> None:
     def kernel(x: Any) -> None:
         nl.fori_loop(0, 2 + nl.program_id(), lambda i: barrier(x))
 
-    with pytest.raises(RULE, match="2 iterations in program 0, nl.fori_loop of 3"):
-        launch(kernel, ROWS)
+    refuses("2 iterations in program 0, nl.fori_loop of 3", launch, kernel, ROWS)
 
     def other(x: Any) -> None:
         fori(2 + nl.program_id())
         (barrier, lambda x: send())[nl.program_id()](x)
 
-    with pytest.raises(RULE, match="2 iterations in program 0, nl.fori_loop of 3"):
-        launch(other, ROWS)
+    refuses("2 iterations in program 0, nl.fori_loop of 3", launch, other, ROWS)
 
 
 def test_straight_line_code_may_differ() -> None:
@@ -1018,8 +996,7 @@ def test_waived_rules_of_both_programs_are_in_the_timeline() -> None:
         product = new((32, 64), buffer=nl.psum)
         nisa.nc_matmul(product, stationary[:, 0:8, 0:4], nl.zeros((128, 64), nl.float32))
 
-    with pytest.raises(RULE, match="stationary-dimensions"):
-        launch(kernel, ROWS)
+    refuses("stationary-dimensions", launch, kernel, ROWS)
     with nki_sim.allow("stationary-dimensions"):
         first = recorded(kernel, ROWS)
         second = recorded(lambda x: kernel(x) if nl.program_id() else None, ROWS)
@@ -1029,8 +1006,7 @@ def test_waived_rules_of_both_programs_are_in_the_timeline() -> None:
 def test_each_program_has_its_own_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_rules, "MANY_INSTRUCTIONS", 3)
     assert recorded(doubled, ROWS).instructions == 6
-    with pytest.raises(RULE, match="instructions is 6, .*instruction-count"):
-        launch(doubled, sample((512, 64)))
+    refuses("instructions is 6, .*instruction-count", launch, doubled, sample((512, 64)))
 
 
 @pytest.mark.parametrize(("first", "second"), ["ab", "ba"])
@@ -1223,8 +1199,7 @@ def test_launches_of_one_and_two_cores_follow_each_other() -> None:
 
 
 def test_a_returned_tile_of_sbuf_is_no_output() -> None:
-    with pytest.raises(RULE, match="return: .*buffer=nl.shared_hbm"):
-        launch(lambda x: loaded(x[0:4]), ROWS)
+    refuses("return: .*buffer=nl.shared_hbm", launch, lambda x: loaded(x[0:4]), ROWS)
     found = launch(lambda x: (doubled(x), loaded(x[0:4]).shape), ROWS)
     assert found[1] == (4, 64)
 
@@ -1251,5 +1226,4 @@ def test_deprecated_loops_differ_by_depth_and_where_they_do_not_run() -> None:
             run(2, 0)
 
     for kernel in (nested, unused):
-        with pytest.raises(RULE, match="NCC_IXGM002"):
-            recorded(kernel, ROWS)
+        refuses("NCC_IXGM002", recorded, kernel, ROWS)

@@ -16,7 +16,7 @@ from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from tests.tolerances import near, sums
 
-from .conftest import RULE, TARGET, new, run, sample, to_hbm, wide
+from .conftest import TARGET, new, refuses, run, sample, to_hbm, wide
 
 ELEMENTS = {
     "float8_e4m3fn_x4": (ml_dtypes.float8_e4m3fn, 8),
@@ -94,8 +94,7 @@ def test_infinities_become_nan_with_a_warning() -> None:
     ],
 )
 def test_quantize_refuses(shape: Any, dtype: str, out: str, rows: int, match: str) -> None:
-    with pytest.raises(RULE, match=match):
-        quantize(sample(shape, dtype), out, rows=rows)
+    refuses(match, quantize, sample(shape, dtype), out, rows=rows)
 
 
 def test_quantize_needs_multiples_of_four() -> None:
@@ -104,14 +103,12 @@ def test_quantize_needs_multiples_of_four() -> None:
         nisa.quantize_mx(dst, t, scale)
         return scale
 
-    with pytest.raises(RULE, match="multiple of 4"):
-        run(body, sample((32, 6), "float16"))
+    refuses("multiple of 4", run, body, sample((32, 6), "float16"))
 
 
 def test_older_chips_have_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TARGET, "trn2")
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        quantize(sample((32, 8), "float16"), "float8_e5m2_x4", rows=4)
+    refuses("NeuronCore-v4", quantize, sample((32, 8), "float16"), "float8_e5m2_x4", rows=4)
 
 
 def dequantized(data: np.ndarray, dtype: str) -> np.ndarray:
@@ -214,8 +211,7 @@ def test_matmul_accumulates() -> None:
 )
 def test_matmul_refuses(columns: Any, settings: Any, match: str) -> None:
     left, right = (sample((64, n), "bfloat16") for n in columns)
-    with pytest.raises(RULE, match=match):
-        run(lambda a, b: product(a, b, **settings), left, right)
+    refuses(match, run, lambda a, b: product(a, b, **settings), left, right)
 
 
 def test_scales_lie_in_the_quadrant_of_their_data() -> None:
@@ -225,8 +221,7 @@ def test_scales_lie_in_the_quadrant_of_their_data() -> None:
         return scale
 
     for first in (16, 32, 6):  # noqa: B007
-        with pytest.raises(RULE, match="partition 0, 4, 8 or 12"):
-            run(body, sample((32, 8), "float16"))
+        refuses("partition 0, 4, 8 or 12", run, body, sample((32, 8), "float16"))
 
 
 def test_unwritten_scales_are_told() -> None:
@@ -237,8 +232,7 @@ def test_unwritten_scales_are_told() -> None:
         nisa.nc_matmul_mx(dst, packed, packed, scale, new((4, 8), "uint8"))
         return dst
 
-    with pytest.raises(RULE, match="nothing has written"):
-        run(body, sample((32, 32), "float16"))
+    refuses("nothing has written", run, body, sample((32, 32), "float16"))
 
 
 def test_a_product_takes_as_long_as_one_at_16_bits_of_a_quarter_of_the_depth() -> None:

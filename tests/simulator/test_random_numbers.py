@@ -9,7 +9,7 @@ import pytest
 
 from nki_kernels.isa import nisa, nki, nl
 
-from .conftest import RULE, TARGET, new, run, sample, to_hbm
+from .conftest import TARGET, new, refuses, run, sample, to_hbm
 
 VECTOR, GPSIMD = nisa.engine.vector, nisa.engine.gpsimd
 
@@ -64,14 +64,11 @@ def test_rng_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
         nki.simulate(kernel)()
 
-    with pytest.raises(RULE, match="int16"):
-        attempt("float32")
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        attempt(engine=GPSIMD)
+    refuses("int16", attempt, "float32")
+    refuses("NeuronCore-v3", attempt, engine=GPSIMD)
     monkeypatch.setenv(TARGET, "trn2")
     attempt(engine=GPSIMD)
-    with pytest.raises(RULE, match="cannot access PSUM"):
-        attempt(buffer=nl.psum, engine=GPSIMD)
+    refuses("cannot access PSUM", attempt, buffer=nl.psum, engine=GPSIMD)
 
 
 def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,13 +101,10 @@ def test_rand2_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
         nki.simulate(kernel)()
 
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        attempt()
+    refuses("NeuronCore-v4", attempt)
     monkeypatch.setenv(TARGET, "trn3")
-    with pytest.raises(RULE, match="dst.dtype"):
-        attempt("float8_e4m3fn")
-    with pytest.raises(RULE, match="min must be below max"):
-        attempt(low=1.0)
+    refuses("dst.dtype", attempt, "float8_e4m3fn")
+    refuses("min must be below max", attempt, low=1.0)
 
 
 @pytest.mark.parametrize(
@@ -169,15 +163,11 @@ def test_states_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
 
         nki.simulate(kernel)()
 
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        attempt()
+    refuses("NeuronCore-v3", attempt)
     monkeypatch.setenv(TARGET, "trn2")
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        attempt(24, engine=VECTOR)
-    with pytest.raises(RULE, match="must have the shape .lanes, 6."):
-        attempt(24)
-    with pytest.raises(RULE, match="uint32"):
-        attempt(dtype="int32")
+    refuses("NeuronCore-v4", attempt, 24, engine=VECTOR)
+    refuses("must have the shape .lanes, 6.", attempt, 24)
+    refuses("uint32", attempt, dtype="int32")
 
 
 def test_seeds_are_one_element_of_32_bits() -> None:
@@ -188,8 +178,7 @@ def test_seeds_are_one_element_of_32_bits() -> None:
             nisa.memset(t, 1)
             nisa.set_rng_seed(t)
 
-        with pytest.raises(RULE, match=match):
-            nki.simulate(kernel)()
+        refuses(match, nki.simulate(kernel))
 
 
 def test_dropout() -> None:
@@ -221,10 +210,8 @@ def test_dropout_refuses() -> None:
 
         run(body, sample((4, 8), dtype), np.full((4, 1), 0.5, np.float16))
 
-    with pytest.raises(RULE, match="from 0 to 1"):
-        attempt("float32", 1.5)
-    with pytest.raises(RULE, match="prob.dtype"):
-        attempt("int32", None)
+    refuses("from 0 to 1", attempt, "float32", 1.5)
+    refuses("prob.dtype", attempt, "int32", None)
 
 
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
@@ -247,5 +234,4 @@ def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rand_fills_tiles_only() -> None:
-    with pytest.raises(RULE, match="nl.sbuf or nl.psum"):
-        nki.simulate(lambda: nl.rand((4, 4), nl.float32, nl.shared_hbm))()
+    refuses("nl.sbuf or nl.psum", nki.simulate(lambda: nl.rand((4, 4), nl.float32, nl.shared_hbm)))

@@ -19,6 +19,8 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import NkiSimulationWarning, NkiValidationError, releases
 
+from .conftest import refuses
+
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
 
@@ -2104,10 +2106,8 @@ def test_an_unwritten_output_warns():
 
 @pytest.mark.lenient
 def test_a_dry_run_checks_operands_and_capacity():
-    with pytest.raises(NkiValidationError, match="at most 512 on trn1"):
-        nki_sim.dry_run(moving_free_size, True)
-    with pytest.raises(NkiValidationError, match="trn1 has 196608: use fewer"):
-        nki_sim.dry_run(live_tiles_fit_sbuf, True)
+    refuses("at most 512 on trn1", nki_sim.dry_run, moving_free_size, True)
+    refuses("trn1 has 196608: use fewer", nki_sim.dry_run, live_tiles_fit_sbuf, True)
     nki_sim.dry_run(live_tiles_fit_sbuf, False)
 
 
@@ -2131,8 +2131,7 @@ def test_every_output_of_a_tuple_lies_in_shared_hbm():
     def kernel(x):
         return x, {"tile": sb(4, 4)}
 
-    with pytest.raises(NkiValidationError, match="shared_hbm"):
-        run(kernel, np.zeros((4, 4), np.float32))
+    refuses("shared_hbm", run, kernel, np.zeros((4, 4), np.float32))
 
 
 def _copied(x):

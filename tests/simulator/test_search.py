@@ -12,7 +12,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, new, run, to_hbm
+from .conftest import new, refuses, run, to_hbm
 
 
 def find(data: Any, vals: Any, dtype: str = "uint32") -> Any:
@@ -58,8 +58,7 @@ def test_find_index8_refuses(data: Any, vals: Any, shape: Any, dtype: str, match
         nisa.nc_find_index8(dst, d, v)
         return dst
 
-    with pytest.raises(RULE, match=match):
-        run(body, np.zeros(data, np.float32), np.zeros(vals, np.float32))
+    refuses(match, run, body, np.zeros(data, np.float32), np.zeros(vals, np.float32))
 
 
 def replace(data: Any, vals: Any, imm: float = -1.0) -> Any:
@@ -141,12 +140,9 @@ def test_nonzero_with_count_reads_the_partitions_it_needs_only() -> None:
 
 
 def test_nonzero_with_count_refuses() -> None:
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        counted(np.zeros((4, 8), np.float32), chip="trn1")
-    with pytest.raises(RULE, match="float32, int32"):
-        counted(np.zeros((4, 8), np.int16))
-    with pytest.raises(RULE, match="padding_val"):
-        counted(np.zeros((4, 8), np.float32), padding_val=1 << 31)
+    refuses("NeuronCore-v3", counted, np.zeros((4, 8), np.float32), chip="trn1")
+    refuses("float32, int32", counted, np.zeros((4, 8), np.int16))
+    refuses("padding_val", counted, np.zeros((4, 8), np.float32), padding_val=1 << 31)
 
 
 def test_topk_of_a_snake() -> None:
@@ -180,8 +176,7 @@ def test_topk_refuses(rows: int, columns: int, n: int, k: int, match: str) -> No
         nisa.topk(values, indices, t, n)
         return values, indices
 
-    with pytest.raises(RULE, match=match):
-        run(body, np.ones((rows, columns), ml_dtypes.bfloat16))
+    refuses(match, run, body, np.ones((rows, columns), ml_dtypes.bfloat16))
 
 
 def test_topk_takes_the_documented_cycles() -> None:

@@ -13,7 +13,7 @@ from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from tests.tolerances import elementary, near, sums
 
-from .conftest import RULE, TARGET, new, run, sample, wide
+from .conftest import TARGET, new, refuses, run, sample, wide
 
 RESET_REDUCE, REDUCE, LOAD = (nisa.reduce_cmd[n] for n in ("reset_reduce", "reduce", "load_reduce"))
 NUMPY: dict[str, Any] = {
@@ -103,8 +103,7 @@ def test_tensor_scalar_reduce_refuses(settings: Any, match: str) -> None:
         nisa.tensor_scalar_reduce(dst, t, **usual | settings)
         return dst
 
-    with pytest.raises(RULE, match=match):
-        run(body, sample((4, 6)))
+    refuses(match, run, body, sample((4, 6)))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +151,7 @@ def test_tensor_scalar_cumulative_refuses(dtype: str, op1: Any, match: str) -> N
         nisa.tensor_scalar_cumulative(dst, t, nl.add, op1, 1.0)
         return dst
 
-    with pytest.raises(RULE, match=match):
-        run(body, sample((4, 6), dtype))
+    refuses(match, run, body, sample((4, 6), dtype))
 
 
 def test_exponential_is_a_softmax(trn3: None) -> None:
@@ -183,15 +181,11 @@ def test_exponential_refuses(trn3: None, monkeypatch: pytest.MonkeyPatch) -> Non
 
         run(body, sample((4, 6)))
 
-    with pytest.raises(RULE, match="except with reduce_cmd.load_reduce"):
-        attempt(reduce_init=1.0)
-    with pytest.raises(RULE, match="must be idle, reset_reduce"):
-        attempt(reduce_cmd=nisa.reduce_cmd.reset)
-    with pytest.raises(RULE, match="dst.dtype"):
-        attempt(dtype="uint32")
+    refuses("except with reduce_cmd.load_reduce", attempt, reduce_init=1.0)
+    refuses("must be idle, reset_reduce", attempt, reduce_cmd=nisa.reduce_cmd.reset)
+    refuses("dst.dtype", attempt, dtype="uint32")
     monkeypatch.setenv(TARGET, "trn2")
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        attempt()
+    refuses("NeuronCore-v4", attempt)
 
 
 def busy(kernel: Any, instruction: str, *specs: Any) -> float:
@@ -285,8 +279,7 @@ def test_activate2_refuses(settings: Any, match: str, trn3: None) -> None:
         nisa.activate2(dst, data=t, **usual | settings)
         return dst
 
-    with pytest.raises(RULE, match=match):
-        run(body, sample((4, 6)))
+    refuses(match, run, body, sample((4, 6)))
 
 
 def test_activate2_refuses_older_chips() -> None:
@@ -295,8 +288,7 @@ def test_activate2_refuses_older_chips() -> None:
         nisa.activate2(dst, nl.exp, t, 1.0, 0.0, nl.multiply, nl.add)
         return dst
 
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        run(body, sample((4, 6)).astype(ml_dtypes.bfloat16))
+    refuses("NeuronCore-v4", run, body, sample((4, 6)).astype(ml_dtypes.bfloat16))
 
 
 REDUCING = {
@@ -332,7 +324,5 @@ def test_elements_may_be_thrown_away_beside_a_reduction(name: str, trn3: None) -
     values = {"activation_reduce": data**2, "tensor_scalar_reduce": 2 * data}.get(name)
     values = np.exp(data) if values is None else values
     near(thrown_away(name), values.sum(axis=1, keepdims=True), elementary() + sums(6))
-    with pytest.raises(RULE, match="nothing has written"):
-        thrown_away(name, reads_it=True)
-    with pytest.raises(RULE, match="a broadcast view"):
-        thrown_away(name, keeps=False)
+    refuses("nothing has written", thrown_away, name, reads_it=True)
+    refuses("a broadcast view", thrown_away, name, keeps=False)
