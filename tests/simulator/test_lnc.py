@@ -276,17 +276,6 @@ def test_both_programs_allocate_the_same_shared_tensors() -> None:
     assert timeline.hbm_scratch_bytes == (3 * 128 + 256) * 64 * 4
 
 
-def test_private_hbm_is_of_one_program() -> None:
-    def kernel(x: Any) -> Any:
-        scratch = nl.ndarray((128, 64), nl.float32, buffer=nl.hbm)
-        nisa.dma_copy(scratch, mine(x))
-        out = shared(x.shape)
-        nisa.dma_copy(mine(out), scratch)
-        return out
-
-    np.testing.assert_array_equal(launch(kernel, ROWS), ROWS)
-
-
 def test_constants_do_not_diverge() -> None:
     """nl.shared_constant: "the data must not diverge across cores"."""
 
@@ -357,15 +346,6 @@ def test_a_program_reads_what_the_other_wrote_before_the_barrier() -> None:
     assert "instruction 2 of program 1 reads it by nisa.dma_copy" in text
     with pytest.raises(RULE, match="no nisa.core_barrier orders"):
         nki_sim.dry_run(nki.jit(lambda x: swapped(x, lambda t: None))[2], SPECS)
-
-
-def test_a_barrier_orders_the_accesses_to_its_data_only() -> None:
-    """ "Other engines will not be blocked": what does not touch the data does not wait."""
-
-    def kernel(x: Any) -> Any:
-        return swapped(x, lambda t: nisa.core_barrier(x, (0, 1)))
-
-    refuses("no nisa.core_barrier orders", launch, kernel, ROWS)
 
 
 def test_both_do_not_fill_one_tensor() -> None:

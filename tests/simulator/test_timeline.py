@@ -548,17 +548,6 @@ def test_no_reorder_and_depends_on_add_waits():
     assert run(edge).total_ns == near(MEMSET + SEEN + (512 + 150 + 160) / 1.4)
 
 
-def test_schedule_edges_by_name():
-    @nki.jit
-    def kernel():
-        nisa.memset(tile((128, 512)), 0.0, engine=nisa.engine.vector, name="late")
-        nisa.iota(tile((128, 64), dtype=nl.int32), [[1, 64]], name="early")
-
-    free, bound = run(kernel), run(kernel.with_schedule([("early", "late")]))
-    assert bound.total_ns == near(MEMSET + SEEN + (64 + 150 + 160) / 1.4)
-    assert free.total_ns < bound.total_ns
-
-
 def test_sbuf_peak_counts_what_is_live_at_once():
     def kernel(x):
         for _ in range(4):

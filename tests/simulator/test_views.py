@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nki_kernels.isa import nisa, nki, nl
 from tests import sweeps
 
-from .conftest import RULE, new, refuses, run, to_hbm
+from .conftest import RULE, new, refuses, run
 
 KINDS = ("slice", "index", "permute", "expand", "squeeze")
 KINDS += ("broadcast", "split", "flatten", "reshape", "rearrange")
@@ -266,16 +266,6 @@ def test_documented_patterns(shape: Any, view: Any, result: Any) -> None:
     assert not found.is_indirect()
 
 
-def test_hbm_indexing_drops_dimensions() -> None:
-    tensor = inspect(lambda: new((4, 128, 32), buffer=nl.private_hbm))
-    assert tensor[0].shape == (128, 32)
-    assert tensor[0, 1].shape == (32,)
-    assert tensor[0, 1, 2].shape == (1,)
-    assert tensor.permute((2, 0, 1)).strides == (1, 4096, 32)
-    assert tensor.buffer is nl.private_hbm
-    assert tensor.dtype == nl.float32
-
-
 @pytest.mark.parametrize(
     ("view", "contiguous"),
     [
@@ -369,18 +359,6 @@ def test_tensor_indirection_is_refused_by_name() -> None:
 
     with pytest.raises(NotImplementedError, match="indirect"):
         nki.simulate(kernel)()
-
-
-def test_views_of_arguments_are_outputs_too() -> None:
-    def kernel(tensor: Any) -> Any:
-        tile = nl.load(tensor[1])
-        nisa.dma_copy(tensor[0], tile)
-        return to_hbm(tile)
-
-    array = counted((2, 4, 3))
-    result = nki.simulate(kernel)(array)
-    np.testing.assert_array_equal(array[0], counted((2, 4, 3))[1])
-    np.testing.assert_array_equal(result, counted((2, 4, 3))[1])
 
 
 def test_writing_through_another_dtype_marks_only_what_it_covers():
