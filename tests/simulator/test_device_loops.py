@@ -156,24 +156,6 @@ def test_a_run_has_the_timeline_of_a_dry_run(name):
         assert getattr(timeline, count) == getattr(expected, count), count
 
 
-def test_a_run_computes_every_iteration():
-    def kernel(x):
-        out = nl.ndarray((64, 4), FLOAT, nl.shared_hbm)
-        total = nl.zeros((1, 4), FLOAT)
-
-        def body(i):
-            row = nl.ndarray((1, 4), FLOAT)
-            nisa.dma_copy(row, x.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0))
-            nisa.tensor_tensor(total, total, row, op=nl.add)
-            nisa.dma_copy(out.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0), total)
-
-        nl.fori_loop(0, 64, body)
-        return out
-
-    x = np.arange(256, dtype=np.float32).reshape(64, 4)
-    np.testing.assert_array_equal(nki_sim.simulate(kernel)(x), np.cumsum(x, axis=0))
-
-
 def test_a_dry_run_does_not_grow_with_the_trips():
     calls = (call for call in itertools.count())  # a generator shows no state of it
 
@@ -233,15 +215,6 @@ def test_engines_meet_before_and_after_a_loop():
     first, inside, last = dry(kernel).events
     assert inside.start_ns == near(first.end_ns + SEEN)
     assert last.start_ns == near(inside.start_ns + 3 * (COPY + 160 / 1.4 + BRANCH))
-
-
-def test_the_critical_path_goes_through_the_loop():
-    timeline = dry(kernel_of("compute", 50), SHAPE)
-    path = timeline.critical_path
-    assert path[0].start_ns == 0.0
-    assert path[-1].number == len(timeline.events) - 1
-    assert all(a.start_ns <= b.start_ns for a, b in itertools.pairwise(path))
-    assert [e.name for e in path].count("tensor_scalar") == 9
 
 
 def test_a_tile_from_outside_is_held_during_the_loop():

@@ -19,7 +19,6 @@ from .conftest import (
     assert_same,
     cast,
     new,
-    refuses,
     run,
     sample,
     to_hbm,
@@ -408,25 +407,3 @@ def test_shared_constant_of_a_file(tmp_path: Any) -> None:
     np.save(tmp_path / "table.npy", data)
     path = str(tmp_path / "table.npy")
     assert_same(nki.simulate(lambda: to_hbm(nl.load(nl.shared_constant(path))))(), data)
-
-
-@pytest.mark.parametrize("name", ["affine_range", "sequential_range", "static_range"])
-@pytest.mark.parametrize("bounds", [(4,), (1, 4), (1, 9, 3), (0,), (2, 2)])
-def test_static_ranges(name: str, bounds: Any) -> None:
-    found = list(getattr(nl, name)(*bounds))
-    assert found == list(range(*bounds))
-    assert all(type(i) is int for i in found)
-
-
-def test_explicit_addresses() -> None:
-    def kernel(offset: int) -> Any:
-        a = nl.ndarray((32, 16), "float32", nl.sbuf, address=(0, 0))
-        b = nl.ndarray((32, 16), "float32", nl.sbuf, address=(32, offset))
-        c = nl.ndarray((32, 16), "float32", nl.sbuf, address=(0, offset))
-        for value, tile in enumerate((a, b, c)):
-            nisa.memset(tile, float(value))
-        return to_hbm(a), to_hbm(b), to_hbm(c)
-
-    for value, tile in enumerate(nki.simulate(kernel)(64)):
-        assert_same(tile, np.full((32, 16), value, np.float32))
-    refuses("overlaps", nki.simulate(kernel), 60)

@@ -164,21 +164,6 @@ def test_the_body_of_a_loop_gets_what_the_release_gives(release):
     assert isinstance(names[0], nisa.VirtualRegister)
 
 
-def test_a_tensor_of_a_loops_body_ends_with_it(release):
-    def escaping():
-        tiles = {}
-
-        def body(i):
-            tiles["t"] = nl.ndarray((128, 2), nl.float32, buffer=nl.sbuf)
-            nisa.memset(tiles["t"], 0.0)
-
-        nl.fori_loop(0, 1, body)
-        nisa.memset(tiles["t"], 1.0)
-
-    with pytest.raises(nki_sim.NkiValidationError):
-        kernel_of(escaping)(X)
-
-
 def test_configurations_are_checked(release):
     if release == "0.6":
         with pytest.raises(ImportError, match="nki.compiler was removed|cannot import name"):

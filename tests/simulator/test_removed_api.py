@@ -162,20 +162,6 @@ def test_accumulators_that_nothing_has_reset_are_told(command):
         nki.jit(kernel)(X)
 
 
-def test_accumulators_that_were_reset_are_not_told():
-    def kernel(x):
-        data = loaded(x)
-        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
-        out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-        both = {"dst": data, "op": nl.copy, "data": data, "reduce_op": nl.add}
-        nisa.activation(**both, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-        nisa.activation(**both, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reduce)
-        nisa.dma_copy(dst=out, src=total)
-        return out
-
-    assert nki.jit(kernel)(X).ravel().tolist() == [128.0] * 128
-
-
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

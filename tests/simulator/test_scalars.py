@@ -223,9 +223,3 @@ def test_int64_is_for_scalars_only():
         ("view", "reinterpret bits to or from int64"),
     ):
         refuses(rule, nki.jit(kernel), x, use)
-
-
-def test_scalars_are_of_the_tracer():
-    kernel = nki.simulate(lambda x: nisa.scalar_load(x), release="0.6")
-    with pytest.raises(AttributeError, match="NKI 0.6 has no nisa.scalar_load, which exists since"):
-        kernel(np.zeros((1, 1), np.int32))

@@ -119,15 +119,6 @@ def test_an_innermost_stride_above_16_bytes_halves_the_rate():
     assert run(kernel).engine_busy_ns["vector"] == near(expected)
 
 
-def test_scalar_engine_runs_at_its_own_clock():
-    def kernel():
-        nisa.activation(tile((128, 512)), nl.copy, filled((128, 512)))
-
-    timeline = run(kernel)
-    assert timeline.engine_busy_ns["scalar"] == near((512 + 48) / 1.4)
-    assert timeline.total_ns == near(MEMSET + SEEN + (560 + 160) / 1.4)
-
-
 def test_scalar_engine_loads_each_function_once():
     def kernel(*functions):
         operand = filled((128, 512))
@@ -156,16 +147,6 @@ def test_fp32_matmul_and_its_stationary_load():
     assert timeline.engine_busy_ns["tensor"] == near(4 * 512 / RATE)
     assert timeline.total_ns == near(MEMSET + SEEN + shown(128 + 4 * 512))
     assert timeline.psum_peak_banks == 1
-
-
-def test_the_next_stationary_load_hides_behind_a_matmul():
-    def kernel():
-        a = filled((128, 512))
-        bank = tile((128, 512), nl.psum)
-        nisa.nc_matmul(bank, a[:, 0:128], a, accumulate=False)
-        nisa.nc_matmul(bank, a[:, 128:256], a, accumulate=True)
-
-    assert run(kernel).total_ns == near(MEMSET + SEEN + shown(128 + 2 * 4 * 512))
 
 
 def test_bf16_matmul_of_few_columns_takes_64_cycles():
@@ -559,18 +540,6 @@ def test_sbuf_peak_counts_what_is_live_at_once():
     assert timeline.sbuf_peak_bytes == 2 * 2048
 
 
-def test_several_kernels_in_one_record_follow_each_other():
-    def kernel():
-        filled((128, 512))
-
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)()
-        nki_sim.simulate(kernel)()
-    assert timeline.launches == 2
-    assert timeline.total_ns == near(2 * (MEMSET + SEEN))
-    assert timeline.events[1].start_ns == near(MEMSET + SEEN)
-
-
 def pipeline(x, w):
     out = tile((128, 512), nl.shared_hbm)
     table = nl.load(w)
@@ -622,11 +591,6 @@ def test_a_dry_run_gives_the_same_timeline(monkeypatch, chip):
         "events",
     ):
         assert getattr(dry, name) == getattr(real, name), name
-
-
-def test_dry_run_takes_arrays():
-    x, w = np.zeros((128, 512), np.float32), np.zeros((128, 128), np.float32)
-    assert nki_sim.dry_run(pipeline, x, w).instructions == 26
 
 
 def test_events_of_all_launches_are_counted_a_loops_body_once():

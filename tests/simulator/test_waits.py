@@ -26,10 +26,6 @@ def waits_of(body, *specs):
     return [(event.waited_for, event.wait) for event in events]
 
 
-def test_nothing_holds_up_the_first():
-    assert waits_of(lambda: memset(tile()) and None) == [(None, "")]
-
-
 def test_an_operand_that_another_engine_wrote():
     def kernel():
         t = tile()
