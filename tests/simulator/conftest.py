@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -57,6 +58,18 @@ def new(shape: tuple[int, ...], dtype: str = "float32", buffer: Any = None) -> A
     return nl.ndarray(shape, dtype, buffer or nl.sbuf)
 
 
+def tile(columns: int = 512, buffer: Any = None) -> Any:
+    """A fresh tile of float32 of all partitions."""
+    return new((128, columns), "float32", buffer)
+
+
+def copied(x: Any) -> Any:
+    """An output with the values of a tensor in HBM: the smallest kernel."""
+    out = new(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+
+
 def to_hbm(tile: Any) -> Any:
     """A new output tensor with the values of a tile or view."""
     if tile.buffer is nl.psum:
@@ -88,6 +101,20 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
         return tuple(map(to_hbm, result)) if isinstance(result, tuple) else to_hbm(result)
 
     return nki.simulate(kernel)(*arrays)
+
+
+def recorded(kernel: Callable[..., Any], *arrays: Any) -> nki_sim.Timeline:
+    """The timeline of a run."""
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)(*arrays)
+    return timeline
+
+
+def line_of(file: str, mark: str) -> int:
+    """The line of a file that ends with a comment."""
+    lines = Path(file).read_text("utf-8").splitlines()
+    (found,) = [n for n, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
+    return found
 
 
 def refuses(match: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:

@@ -11,7 +11,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware, lint
 
-from .conftest import refuses
+from .conftest import copied, refuses
 
 HEAD = "from nki_kernels.isa import nki, nisa, nl\n"
 
@@ -56,12 +56,6 @@ def test_lint_reads_the_source_as_it_is_now(file):
     assert not lint.lint(kernel, release="0.6")
     kernel = rewritten(file, "def kernel(x):", "    return (y for y in x)")
     assert lint.lint(kernel, release="0.6")
-
-
-def copied(x):
-    y = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=y, src=x)
-    return y
 
 
 def test_a_kernel_whose_code_was_replaced_has_its_new_arguments():

@@ -18,7 +18,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, refuses
+from .conftest import RULE, recorded, refuses, tile
 
 FLOAT, N = nl.float32, 512
 MEMSET, COPY, SEEN = (512 + 48) / 1.12, (512 + 48) / 1.4, 160 / 1.12  # VectorE, ScalarE, latency
@@ -27,10 +27,6 @@ CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
 COUNTS = ("instructions", "dma_bytes", "dma_descriptors", "hbm_bytes", "hbm_scratch_bytes")
 PEAKS = ("sbuf_peak_bytes", "psum_peak_banks")
 SHAPE = ((256, N), "float32")
-
-
-def tile(columns=N, buffer=nl.sbuf):
-    return nl.ndarray((128, columns), dtype=FLOAT, buffer=buffer)
 
 
 def filled(columns=N):
@@ -146,8 +142,7 @@ def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_run_has_the_timeline_of_a_dry_run(name):
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel_of(name, 50))(np.ones((256, N), np.float32))
+    timeline = recorded(kernel_of(name, 50), np.ones((256, N), np.float32))
     expected = dry(kernel_of(name, 50), SHAPE)
     assert timeline.total_ns == expected.total_ns
     assert timeline.events == expected.events
@@ -283,8 +278,7 @@ def test_dynamic_range_costs_what_fori_loop_does():
 
     expected = dry(kernel_of("buffered", 50), SHAPE)
     assert dry(deprecated, SHAPE).total_ns == expected.total_ns
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(deprecated)(np.ones((256, N), np.float32))
+    timeline = recorded(deprecated, np.ones((256, N), np.float32))
     assert timeline.total_ns == expected.total_ns
 
 
@@ -300,8 +294,7 @@ def test_a_dynamic_range_that_is_left(trips):
                 break
         nisa.tensor_scalar(held, held, nl.add, 1.0)
 
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)()
+    timeline = recorded(kernel)
     assert timeline.instructions == trips + 2
 
 
@@ -328,8 +321,7 @@ def countdown(start, first):
 def test_a_run_prices_the_trips_of_a_while_loop():
     totals = []
     for start in (20, 40, 60):
-        with nki_sim.record() as timeline:
-            nki_sim.simulate(countdown(start, start))()
+        timeline = recorded(countdown(start, start))
         totals.append(timeline.total_ns)
         assert timeline.instructions == 5 + 3 * start
     assert totals[2] - totals[1] == near(totals[1] - totals[0])
@@ -367,8 +359,7 @@ def test_nested_loops_multiply():
         nl.fori_loop(0, 20, body)
 
     found = dry(kernel)
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)()
+    timeline = recorded(kernel)
     assert found.total_ns == timeline.total_ns
     assert found.instructions == 1 + 20 * (3 + 1)
     step = MEMSET + SEEN

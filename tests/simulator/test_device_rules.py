@@ -16,7 +16,7 @@ from nki_kernels.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.rules import device_rules
 
-from .conftest import RULE, new, refuses, to_hbm
+from .conftest import RULE, copied, new, recorded, refuses, to_hbm
 
 CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
 every_chip = pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
@@ -49,8 +49,7 @@ def broken_rules(body, chip):
         return to_hbm(body())
 
     with hardware.select(chip), nki_sim.allow(*device_rules.RULES):
-        with nki_sim.record() as timeline:
-            nki_sim.simulate(kernel)()
+        timeline = recorded(kernel)
         dry = nki_sim.dry_run(kernel)
     assert timeline.waived_rules == dry.waived_rules
     assert all(rule in repr(timeline) for rule in timeline.waived_rules)
@@ -310,12 +309,6 @@ def first_of(tensors, count):
 @nki.jit
 def only(tensor, counts):
     return copied(tensor)
-
-
-def copied(tensor):
-    out = nl.ndarray(tensor.shape, tensor.dtype, nl.shared_hbm)
-    nisa.dma_copy(out, tensor)
-    return out
 
 
 def test_tensors_in_tuples_at_launch():

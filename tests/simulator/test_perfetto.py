@@ -23,7 +23,7 @@ from nki_sim import hardware
 from nki_sim.timeline.critical_path import critical_shares
 from simulator_cases import all_cases
 
-from .conftest import TARGET
+from .conftest import TARGET, recorded, tile
 
 protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -56,10 +56,6 @@ class Trace:
     @property
     def instructions(self) -> list[Slice]:
         return [one for one in self.slices if "number" in one.details]
-
-
-def tile(columns=512, buffer=nl.sbuf, partitions=128):
-    return nl.ndarray((partitions, columns), dtype=nl.float32, buffer=buffer)
 
 
 def softmax(x):
@@ -124,12 +120,6 @@ def dropped(slices: list[Slice]) -> list[Slice]:
             found.append(one)
         stack.append(one)
     return found
-
-
-def recorded(kernel, *arrays):
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)(*arrays)
-    return timeline
 
 
 def check(timeline, trace: Trace) -> None:
@@ -224,10 +214,10 @@ def test_descriptors_name_their_transfer(tmp_path):
 
 def test_array_tiles_that_run_side_by_side(tmp_path):
     def kernel():
-        data = tile(128, partitions=128)
+        data = tile(128)
         nisa.memset(data, 1.0)
         for row in (0, 64):
-            bank, rows = tile(512, nl.psum, 128), data[row : row + 64]
+            bank, rows = tile(512, nl.psum), data[row : row + 64]
             nisa.nc_matmul(bank[:, :128], rows, rows, tile_position=(row, 0), tile_size=(64, 128))
 
     timeline = recorded(kernel)

@@ -19,7 +19,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim import NkiSimulationWarning, NkiValidationError, releases
 
-from .conftest import refuses
+from .conftest import copied, refuses
 
 TARGET = "NEURON_PLATFORM_TARGET_OVERRIDE"
 
@@ -374,13 +374,13 @@ def one_index_a_partition(broken):
 
 
 @dma_copy("dst", "it overlaps src")
-def rows_are_not_copied_onto_overlapping_rows(broken):
+def rows_are_notcopied_onto_overlapping_rows(broken):
     x = hbm(8, 4)
     nisa.dma_copy(x[1:4], x[0:3] if broken else x[5:8])
 
 
 @dma_copy("dst", "it overlaps src, the view [[8, 4], [1, 3]]")
-def columns_are_not_copied_onto_overlapping_columns(broken):
+def columns_are_notcopied_onto_overlapping_columns(broken):
     x = hbm(4, 8)
     nisa.dma_copy(x[:, 3:6] if not broken else x[:, 2:5], x[:, 0:3])
 
@@ -2134,17 +2134,11 @@ def test_every_output_of_a_tuple_lies_in_shared_hbm():
     refuses("shared_hbm", run, kernel, np.zeros((4, 4), np.float32))
 
 
-def _copied(x):
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, x)
-    return out
-
-
 def test_arguments_are_not_lists():
     array = np.zeros((4, 4), np.float32)
 
     def kernel(pair):
-        return _copied(pair[0])
+        return copied(pair[0])
 
     for broken in ([array, array], ([array], array)):
         with pytest.raises(TypeError, match="pass a tuple"):
@@ -2154,18 +2148,18 @@ def test_arguments_are_not_lists():
 
 def test_arguments_hold_elements_of_known_types():
     with pytest.raises(ValueError, match="needs arrays with elements"):
-        run(_copied, np.zeros((4, 0), np.float32))
+        run(copied, np.zeros((4, 0), np.float32))
     with pytest.raises(
-        TypeError, match="argument 'x' of kernel _copied is an array of float64.*astype"
+        TypeError, match="argument 'x' of kernel copied is an array of float64.*astype"
     ):
-        run(_copied, np.zeros((4, 4)))
-    assert run(_copied, np.zeros((4, 4), ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
+        run(copied, np.zeros((4, 4)))
+    assert run(copied, np.zeros((4, 4), ml_dtypes.bfloat16)).dtype == ml_dtypes.bfloat16
 
 
 def test_annotated_shapes_are_checked():
     @nki.jit
     def kernel(x: nki_sim.typing.tensor[4, None]):
-        return _copied(x)
+        return copied(x)
 
     assert kernel(np.zeros((4, 7), np.float32)).shape == (4, 7)
     with pytest.raises(TypeError, match=r"but its annotation is tensor\[4, None\]"):

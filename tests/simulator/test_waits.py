@@ -9,11 +9,7 @@ import nki_sim
 from nki_kernels.isa import nisa, nki, nl
 from nki_sim.timeline import waits
 
-from .conftest import TARGET
-
-
-def tile(columns=512, buffer=nl.sbuf, partitions=128):
-    return nl.ndarray((partitions, columns), dtype=nl.float32, buffer=buffer)
+from .conftest import TARGET, tile
 
 
 def memset(t, engine=nisa.engine.vector):
