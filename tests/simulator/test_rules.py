@@ -47,20 +47,21 @@ def rules_of(instruction):
     """Registers rules of an instruction, in one of three forms.
 
     ``memset(operand, match)(kernel, broken, legal)`` calls the kernel with either value.
-    ``memset(operand, match)(kernel, engine=(broken, legal))`` does so with a keyword's values.
+    ``memset(operand, match)(kernel, *given, engine=(broken, legal))`` varies a keyword's value.
     As a decorator, it takes a kernel of ``broken``, True or False, and the kernel's name.
     """
 
     def rule(operand, match, name="", chip="trn1", accepted_on="", release="0.7"):
-        def register(kernel, broken=True, legal=False, **varied):
-            is_decorated = broken is True and not varied and kernel.__name__ != "<lambda>"
-            said = kernel.__name__ if is_decorated else f"{operand} {match}"
-            called = name or f"{instruction} {said}"
+        def register(kernel, *given, **varied):
             if varied:
-                ((keyword, (broken, legal)),) = varied.items()
-                kernel = partial(_by_keyword, kernel, keyword)
+                ((keyword, values),) = varied.items()
+                kernel = partial(_by_keyword, kernel, given, keyword)
+            else:
+                values = given or (True, False)
+            said = kernel.__name__ if not (given or varied) else f"{operand} {match}"
+            called = name or f"{instruction} {said}"
             error = instruction, operand, match
-            RULES.append(Rule(called, kernel, broken, legal, *error, chip, accepted_on, release))
+            RULES.append(Rule(called, kernel, *values, *error, chip, accepted_on, release))
             return kernel
 
         return register
@@ -68,8 +69,8 @@ def rules_of(instruction):
     return rule
 
 
-def _by_keyword(kernel, keyword, value):
-    return kernel(**{keyword: value})
+def _by_keyword(kernel, given, keyword, value):
+    return kernel(*given, **{keyword: value})
 
 
 nc_matmul = rules_of("nisa.nc_matmul")
@@ -109,6 +110,11 @@ depends_on = rules_of("depends_on")
 launch = rules_of("kernel")
 
 
+SWDGE, HWDGE, NO_DGE = (nisa.dge_mode[name] for name in ("swdge", "hwdge", "none"))
+VECTOR, SCALAR, GPSIMD = (nisa.engine[name] for name in ("vector", "scalar", "gpsimd"))
+RESET_REDUCE, LOAD_REDUCE = nisa.reduce_cmd.reset_reduce, nisa.reduce_cmd.load_reduce
+
+
 def hidden(value):
     """Holds a value for a loop's body: a list would be refused as Python state that it changes."""
     held = ContextVar("held")
@@ -128,6 +134,11 @@ def ps(*shape, dtype=nl.float32):
     tile = nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
     nisa.memset(tile, 0)
     return tile
+
+
+def psum(*shape, dtype=nl.float32):
+    """An unwritten PSUM tile."""
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
 
 
 def raw(*shape, dtype=nl.float32, buffer=nl.sbuf):
@@ -205,7 +216,7 @@ memset("dst", "writes an element twice")(
     lambda n: nisa.memset(raw(4, 16).ap([[16, 4], [2, n], [3, 3]]), 0), 4, 3
 )
 nc_matmul("dst", "writes an element twice")(
-    lambda n: _matmul(dst=raw(32, 64, buffer=nl.psum).ap([[64, 32], [n, 4], [1, 8]])), 7, 8
+    lambda n: _matmul(dst=psum(32, 64).ap([[64, 32], [n, 4], [1, 8]])), 7, 8
 )
 dma_copy("dst", "writes an element twice")(
     lambda n: nisa.dma_copy(hbm(64).ap([[n, 8], [1, 4]]), sb(8, 4)), 3, 4
@@ -220,7 +231,7 @@ memset("dst", "at most 65536 elements a partition of SBUF")(
     lambda n: nisa.memset(raw(1, 4, n, dtype=nl.bfloat16), 0), 16385, 16384
 )
 memset("dst", "at most 4096 elements a partition of PSUM", chip="trn3")(
-    lambda n: nisa.memset(raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)[:, 0:n], 0), 4097, 4096
+    lambda n: nisa.memset(psum(1, 8192, dtype=nl.bfloat16)[:, 0:n], 0), 4097, 4096
 )
 
 
@@ -230,7 +241,7 @@ memset("dst", "at most 4096 elements a partition of PSUM", chip="trn3")(
 
 @tensor_copy("src", "at most the 2048 bytes of a bank", accepted_on="trn3")
 def psum_operands_fit_a_bank(broken):
-    banks = raw(4, 4096, buffer=nl.psum)
+    banks = psum(4, 4096)
     for bank in range(8):
         nisa.memset(banks[:, 512 * bank : 512 * bank + 512], 0)
     count = 513 if broken else 512
@@ -243,9 +254,11 @@ def operands_are_tensors(broken):
     nisa.tensor_copy(raw(4, 4), 1.0 if broken else sb(4, 4))
 
 
-tensor_copy("src", "must be in SBUF or PSUM")(
-    lambda make: nisa.tensor_copy(raw(4, 4), make(4, 4)), hbm, sb
-)
+def _copy(src=sb, **settings):
+    nisa.tensor_copy(raw(4, 4), src(4, 4), **settings)
+
+
+tensor_copy("src", "must be in SBUF or PSUM")(_copy, hbm, sb)
 tensor_copy("the number of partitions", "all operands must cover the same number of")(
     lambda n: nisa.tensor_copy(raw(8, 4), sb(n, 4)), 4, 8
 )
@@ -267,12 +280,12 @@ rules_of("nl.load")("src", "must be in HBM")(lambda make: nl.load(make(4, 4)), s
 # dma_copy.
 
 
-dma_copy("src", "DMA cannot access PSUM", "dma_does_not_read_psum")(
-    lambda make: nisa.dma_copy(hbm(4, 4), make(4, 4)), ps, sb
-)
-dma_copy("dst", "DMA cannot access PSUM")(
-    lambda buffer: nisa.dma_copy(raw(4, 4, buffer=buffer), hbm(4, 4)), nl.psum, nl.sbuf
-)
+def _load(dst=raw, src=hbm, **settings):
+    nisa.dma_copy(dst(4, 4), src(4, 4), **settings)
+
+
+dma_copy("src", "DMA cannot access PSUM", "dma_does_not_read_psum")(_load, hbm, src=(ps, sb))
+dma_copy("dst", "DMA cannot access PSUM")(_load, dst=(psum, raw))
 
 
 @dma_copy("the shape from src to dst", "the same number of elements")
@@ -286,55 +299,44 @@ def dma_does_not_write_a_broadcast(broken):
     nisa.dma_copy(*((narrow, wide) if broken else (wide, narrow)))
 
 
-dma_copy("dge_mode", "must be a member of nki.isa.dge_mode")(
-    lambda dge_mode: nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=dge_mode), 1, nisa.dge_mode.swdge
-)
+dma_copy("dge_mode", "must be a member of nki.isa.dge_mode")(_load, dge_mode=(1, SWDGE))
 dma_copy("oob_mode", "must be a member of nki.isa.oob_mode")(
-    lambda oob_mode: nisa.dma_copy(raw(4, 4), hbm(4, 4), oob_mode=oob_mode), 0, nisa.oob_mode.error
+    _load, oob_mode=(0, nisa.oob_mode.error)
 )
-dma_copy("priority", "needs NeuronCore-v4", accepted_on="trn3")(
-    lambda priority: nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=priority), 1, None
-)
-dma_copy("priority", "0, 1, 2 or 3", chip="trn3")(
-    lambda priority: nisa.dma_copy(raw(4, 4), hbm(4, 4), priority=priority), 4, 3
-)
-
-
-@dma_copy("dge_mode", "needs NeuronCore-v3", accepted_on="trn2")
-def hardware_dge_needs_v3(broken):
-    mode = nisa.dge_mode.hwdge if broken else nisa.dge_mode.none
-    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=mode)
+dma_copy("priority", "needs NeuronCore-v4", accepted_on="trn3")(_load, priority=(1, None))
+dma_copy("priority", "0, 1, 2 or 3", chip="trn3")(_load, priority=(4, 3))
+dma_copy("dge_mode", "needs NeuronCore-v3", accepted_on="trn2")(_load, dge_mode=(HWDGE, NO_DGE))
 
 
 @dma_copy("dtype", "all operands must have the same dtype", chip="trn2")
 def hardware_dge_does_not_cast(broken):
     dtype = nl.bfloat16 if broken else nl.float32
-    nisa.dma_copy(raw(4, 4, dtype=dtype), hbm(4, 4), dge_mode=nisa.dge_mode.hwdge)
+    nisa.dma_copy(raw(4, 4, dtype=dtype), hbm(4, 4), dge_mode=HWDGE)
 
 
 @dma_copy("dge_mode", "the hardware descriptor generator cannot gather", chip="trn2")
 def hardware_dge_does_not_gather(broken):
-    mode = nisa.dge_mode.hwdge if broken else nisa.dge_mode.swdge
+    mode = HWDGE if broken else SWDGE
     rows = hbm(8, 4).vector_select(0, index(5, 1))
     nisa.dma_copy(raw(2, 4), rows, dge_mode=mode)
 
 
 @dma_copy("dge_mode", "a dynamic address needs a descriptor generator")
 def no_dynamic_address_without_dge(broken):
-    mode = nisa.dge_mode.none if broken else nisa.dge_mode.swdge
+    mode = NO_DGE if broken else SWDGE
     nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(2)), dge_mode=mode)
 
 
 @dma_copy("engine", "only valid with dge_mode=nisa.dge_mode.hwdge", chip="trn2")
 def trigger_engine_needs_hardware_dge(broken):
-    mode = nisa.dge_mode.swdge if broken else nisa.dge_mode.hwdge
-    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=mode, engine=nisa.engine.sync)
+    mode = SWDGE if broken else HWDGE
+    _load(dge_mode=mode, engine=nisa.engine.sync)
 
 
 @dma_copy("engine", "engine.sync or engine.scalar", chip="trn2")
 def trigger_engine_is_sync_or_scalar(broken):
-    trigger = nisa.engine.vector if broken else nisa.engine.scalar
-    nisa.dma_copy(raw(4, 4), hbm(4, 4), dge_mode=nisa.dge_mode.hwdge, engine=trigger)
+    trigger = VECTOR if broken else SCALAR
+    _load(dge_mode=HWDGE, engine=trigger)
 
 
 @dma_copy("oob_mode", "oob_mode has an effect with a dynamic address only")
@@ -460,12 +462,12 @@ def dma_transpose_shape(broken):
 
 @dma_transpose("dge_mode", "must be unknown or hwdge")
 def dma_transpose_modes(broken):
-    mode = nisa.dge_mode.swdge if broken else nisa.dge_mode.unknown
+    mode = SWDGE if broken else nisa.dge_mode.unknown
     nisa.dma_transpose(raw(4, 8), hbm(8, 4), dge_mode=mode)
 
 
 def _hardware_transpose(rows, columns, dtype=nl.bfloat16):
-    mode = nisa.dge_mode.hwdge
+    mode = HWDGE
     nisa.dma_transpose(
         raw(columns, rows, dtype=dtype), hbm(rows, columns, dtype=dtype), None, None, mode
     )
@@ -478,7 +480,7 @@ dma_transpose("src", "16 rows", chip="trn2")(lambda n: _hardware_transpose(n, 12
 def hardware_transpose_of_three_dimensions(broken):
     rows = 4 if broken else 8
     dst, src = raw(64, 2, rows, dtype=nl.bfloat16), hbm(rows, 2, 64, dtype=nl.bfloat16)
-    nisa.dma_transpose(dst, src, dge_mode=nisa.dge_mode.hwdge)
+    nisa.dma_transpose(dst, src, dge_mode=HWDGE)
 
 
 dma_transpose("src.dtype", "2-byte dtypes", chip="trn2")(
@@ -519,7 +521,7 @@ def dma_moves_partitions_without_a_step(broken):
 def stationary_operands_have_no_step(broken):
     tile = sb(128, 40)
     rows = tile[0:128:2, :] if broken else tile[0:64, :]
-    nisa.nc_matmul(raw(40, 40, buffer=nl.psum), rows, tile[0:64, :])
+    nisa.nc_matmul(psum(40, 40), rows, tile[0:64, :])
 
 
 tensor("the index of dimension 0", "its step must be at least 1")(
@@ -534,14 +536,14 @@ ALIGNED = "begins at a multiple of 4 bytes"
 
 @nc_transpose("dst", ALIGNED)
 def transposes_begin_at_4_bytes(broken):
-    bank = raw(64, 3, 5 if broken else 6, dtype=nl.bfloat16, buffer=nl.psum)
+    bank = psum(64, 3, 5 if broken else 6, dtype=nl.bfloat16)
     for slot in range(3):
         nisa.nc_transpose(bank[:, slot, 0:5], sb(5, 64, dtype=nl.bfloat16))
 
 
 @nc_matmul("dst", ALIGNED, chip="trn3")
 def products_begin_at_4_bytes(broken):
-    bank = raw(64, 65, dtype=nl.bfloat16, buffer=nl.psum)
+    bank = psum(64, 65, dtype=nl.bfloat16)
     place = bank[:, 1:65] if broken else bank[:, 0:64]
     nisa.nc_matmul(place, sb(64, 64, dtype=nl.bfloat16), sb(64, 64, dtype=nl.bfloat16))
 
@@ -554,7 +556,7 @@ def reads_of_psum_begin_at_4_bytes(broken):
 
 @memset("dst", ALIGNED)
 def writes_of_bytes_begin_at_4_bytes(broken):
-    bank = raw(64, 16, dtype=nl.uint8, buffer=nl.psum)
+    bank = psum(64, 16, dtype=nl.uint8)
     nisa.memset(bank[:, 6:9] if broken else bank[:, 8:11], 1)
 
 
@@ -568,26 +570,14 @@ def second_operands_in_psum_begin_at_4_bytes(broken):
 # tensor_copy, memset, tensor_copy_predicated, nc_stream_shuffle.
 
 
-@tensor_copy("engine", "ScalarE of NeuronCore-v2 has no tensor_copy: use", accepted_on="trn2")
-def scalar_engine_copies_on_v3(broken):
-    chosen = nisa.engine.scalar if broken else nisa.engine.vector
-    nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
-
-
-tensor_copy("engine", "GpSimdE cannot access PSUM")(
-    lambda make: nisa.tensor_copy(raw(4, 4), make(4, 4), engine=nisa.engine.gpsimd), ps, sb
+tensor_copy("engine", "ScalarE of NeuronCore-v2 has no tensor_copy: use", accepted_on="trn2")(
+    _copy, engine=(SCALAR, VECTOR)
 )
-
-
-@tensor_copy("engine", "the allowed engines are vector, gpsimd")
-def tensor_engine_does_not_copy(broken):
-    chosen = nisa.engine.tensor if broken else nisa.engine.gpsimd
-    nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=chosen)
-
-
-tensor_copy("engine", "must be a member of nki.isa.engine")(
-    lambda engine: nisa.tensor_copy(raw(4, 4), sb(4, 4), engine=engine), 5, nisa.engine.vector
+tensor_copy("engine", "GpSimdE cannot access PSUM")(lambda src: _copy(src, engine=GPSIMD), ps, sb)
+tensor_copy("engine", "the allowed engines are vector, gpsimd")(
+    _copy, engine=(nisa.engine.tensor, GPSIMD)
 )
+tensor_copy("engine", "must be a member of nki.isa.engine")(_copy, engine=(5, VECTOR))
 memset("value", "must be an integer for dtype int32")(
     lambda n: nisa.memset(raw(4, 4, dtype=nl.int32), n), 2.0, 2
 )
@@ -604,14 +594,11 @@ def memset_value_is_a_number(broken):
     nisa.memset(raw(4, 4), sb(4, 1) if broken else 0.5)
 
 
-@memset("engine", "GpSimdE cannot access PSUM")
-def gpsimd_does_not_write_psum(broken):
-    chosen = nisa.engine.gpsimd if broken else nisa.engine.vector
-    nisa.memset(raw(4, 4, buffer=nl.psum), 0, engine=chosen)
-
-
+memset("engine", "GpSimdE cannot access PSUM")(
+    lambda engine: nisa.memset(psum(4, 4), 0, engine=engine), GPSIMD, VECTOR
+)
 memset("engine", "the allowed engines are vector, gpsimd")(
-    lambda engine: nisa.memset(raw(4, 4), 0, engine=engine), nisa.engine.scalar, nisa.engine.gpsimd
+    lambda engine: nisa.memset(raw(4, 4), 0, engine=engine), SCALAR, GPSIMD
 )
 
 
@@ -674,7 +661,7 @@ def shuffle_does_not_write_a_broadcast(broken):
 
 
 def _matmul(k=32, m=32, n=32, dst=None, dtype=nl.float32, **settings):
-    dst = raw(m, n, buffer=nl.psum) if dst is None else dst
+    dst = psum(m, n) if dst is None else dst
     nisa.nc_matmul(dst, sb(k, m, dtype=dtype), sb(k, n, dtype=dtype), **settings)
 
 
@@ -684,28 +671,28 @@ def moving_free_size(broken):
 
 
 nc_matmul("the free size of moving", "at most 4096 on trn3", chip="trn3")(
-    lambda n: _matmul(m=1, n=n, dst=raw(1, 4096, buffer=nl.psum)), 4097, 4096
+    lambda n: _matmul(m=1, n=n, dst=psum(1, 4096)), 4097, 4096
 )
 nc_matmul("the free size of moving", "at most 8192 on trn3", chip="trn3")(
-    lambda n: _matmul(m=1, n=n, dst=raw(1, 8192, dtype=nl.bfloat16, buffer=nl.psum)), 8193, 8192
+    lambda n: _matmul(m=1, n=n, dst=psum(1, 8192, dtype=nl.bfloat16)), 8193, 8192
 )
 nc_matmul("the free size of stationary", "at most 128")(
-    lambda m: _matmul(m=m, dst=raw(128, 32, buffer=nl.psum)), 129, 128
+    lambda m: _matmul(m=m, dst=psum(128, 32)), 129, 128
 )
 nc_matmul("the number of partitions", "both must have the same number of partitions")(
-    lambda n: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(n, 8), sb(32, 8)), 16, 32
+    lambda n: nisa.nc_matmul(psum(8, 8), sb(n, 8), sb(32, 8)), 16, 32
 )
 nc_matmul("dst", "must be in PSUM")(
     lambda buffer: _matmul(dst=raw(32, 32, buffer=buffer)), nl.sbuf, nl.psum
 )
 nc_matmul("stationary", "must be in SBUF")(
-    lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), make(8, 8), sb(8, 8)), ps, sb
+    lambda make: nisa.nc_matmul(psum(8, 8), make(8, 8), sb(8, 8)), ps, sb
 )
 nc_matmul("moving", "must be in SBUF")(
-    lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), make(8, 8)), ps, sb
+    lambda make: nisa.nc_matmul(psum(8, 8), sb(8, 8), make(8, 8)), ps, sb
 )
 nc_matmul("dst", "must have 32 partitions of 16 elements")(
-    lambda n: _matmul(n=16, dst=raw(32, n, buffer=nl.psum)), 32, 16
+    lambda n: _matmul(n=16, dst=psum(32, n)), 32, 16
 )
 nc_matmul("stationary.dtype", "must be one of")(_matmul, dtype=(nl.int32, nl.bfloat16))
 
@@ -713,11 +700,11 @@ nc_matmul("stationary.dtype", "must be one of")(_matmul, dtype=(nl.int32, nl.bfl
 @nc_matmul("dtype", "float32 and tfloat32 can be multiplied with")
 def float32_multiplies_float32(broken):
     moving = sb(8, 8, dtype=nl.bfloat16 if broken else nl.tfloat32)
-    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), moving)
+    nisa.nc_matmul(psum(8, 8), sb(8, 8), moving)
 
 
 nc_matmul("dst.dtype", "must be one of float32", accepted_on="trn3")(
-    lambda dtype: _matmul(dst=raw(32, 32, dtype=dtype, buffer=nl.psum)), nl.bfloat16, nl.float32
+    lambda dtype: _matmul(dst=psum(32, 32, dtype=dtype)), nl.bfloat16, nl.float32
 )
 nc_matmul("stationary.dtype", "needs NeuronCore-v4", accepted_on="trn3")(
     _matmul, dtype=(nl.float8_e4m3fn, nl.float8_e4m3)
@@ -728,17 +715,17 @@ nc_matmul("stationary.dtype", "needs NeuronCore-v4", accepted_on="trn3")(
 def fp8_formats_do_not_mix(broken):
     moving = sb(8, 8, dtype=nl.float8_e4m3fn)
     stationary = sb(8, 8, dtype=nl.float8_e4m3 if broken else nl.float8_e5m2)
-    nisa.nc_matmul(raw(8, 8, buffer=nl.psum), stationary, moving)
+    nisa.nc_matmul(psum(8, 8), stationary, moving)
 
 
 nc_matmul("dst", "one PSUM bank", accepted_on="trn3")(
-    lambda n: _matmul(n=512, dst=raw(32, 1024, buffer=nl.psum)[:, n : n + 512]), 256, 512
+    lambda n: _matmul(n=512, dst=psum(32, 1024)[:, n : n + 512]), 256, 512
 )
 
 
 @nc_matmul("accumulate", "another instruction than a matmul", accepted_on="trn3")
 def accumulation_starts_with_a_matmul(broken):
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     if broken:
         nisa.memset(dst, 0)
     else:
@@ -748,7 +735,7 @@ def accumulation_starts_with_a_matmul(broken):
 
 @nc_matmul("accumulate", "nothing has initialised this PSUM: pass", chip="trn3")
 def nothing_accumulates_on_unwritten_psum(broken):
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     if not broken:
         nisa.memset(dst[:, 0:16], 0)
     _matmul(n=16, dst=dst[:, 0:16], accumulate=True)
@@ -756,7 +743,7 @@ def nothing_accumulates_on_unwritten_psum(broken):
 
 @nc_matmul("accumulate", "nothing has initialised this PSUM")
 def accumulation_needs_every_element(broken):
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     first = dst[:, 0:16] if broken else dst
     _matmul(n=first.shape[1], dst=first, accumulate=False)
     _matmul(dst=dst, accumulate=True)
@@ -764,9 +751,9 @@ def accumulation_needs_every_element(broken):
 
 @nc_matmul("accumulate", "another instruction than a matmul", accepted_on="trn3")
 def a_copy_into_psum_ends_the_accumulation(broken):
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     _matmul(dst=dst, accumulate=False)
-    nisa.tensor_copy(dst if broken else raw(32, 32, buffer=nl.psum), sb(32, 32))
+    nisa.tensor_copy(dst if broken else psum(32, 32), sb(32, 32))
     _matmul(dst=dst, accumulate=True)
 
 
@@ -791,7 +778,7 @@ nc_matmul("tile_size[0]", "must be one of (64, 128)", accepted_on="trn2")(
 @nc_matmul("tile_position[0]", "must be a multiple of 64")
 def row_tile_position(broken):
     nisa.nc_matmul(
-        raw(32, 32, buffer=nl.psum),
+        psum(32, 32),
         sb(128, 32)[64:96],
         sb(128, 32)[64:96],
         tile_position=(32 if broken else 64, 0),
@@ -803,14 +790,14 @@ def row_tile_position(broken):
 def row_tiles_read_their_own_partitions(broken):
     start = 0 if broken else 64
     tile = sb(128, 32)[start : start + 64]
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     nisa.nc_matmul(dst, tile, tile, tile_position=(64, 0), tile_size=(64, 128))
 
 
 @nc_matmul("moving", "must start at partition 64, the row of")
 def row_tiles_stream_their_own_partitions(broken):
     stationary, moving = sb(128, 32)[64:128], sb(128, 32)[0:64] if broken else sb(128, 32)[64:128]
-    dst = raw(32, 32, buffer=nl.psum)
+    dst = psum(32, 32)
     nisa.nc_matmul(dst, stationary, moving, tile_position=(64, 0), tile_size=(64, 128))
 
 
@@ -828,7 +815,7 @@ nc_matmul("perf_mode", "must be a member of nki.isa.matmul_perf_mode")(
 def _double_row(dtype=nl.float8_e5m2, planes=2, **settings):
     mode = nisa.matmul_perf_mode.double_row
     stationary, moving = sb(32, planes, 16, dtype=dtype), sb(32, planes, 8, dtype=dtype)
-    dst = raw(16, 8, buffer=nl.psum)
+    dst = psum(16, 8)
     nisa.nc_matmul(dst, stationary, moving, perf_mode=mode, **settings)
 
 
@@ -858,7 +845,7 @@ def _transpose(dst, moving, dtype=nl.float32, **settings):
 
 @nc_matmul("dst.dtype", "must be one of bfloat16", chip="trn2")
 def native_transpose_keeps_the_dtype(broken):
-    dst = raw(32, 32, dtype=nl.float32 if broken else nl.bfloat16, buffer=nl.psum)
+    dst = psum(32, 32, dtype=nl.float32 if broken else nl.bfloat16)
     _transpose(dst, nl.shared_identity_matrix(32, nl.bfloat16), nl.bfloat16)
 
 
@@ -869,14 +856,16 @@ def native_transpose_keeps_the_dtype(broken):
 @nc_matmul("moving", "is_transpose needs an identity", chip="trn2", accepted_on="trn1")
 def native_transpose_takes_an_identity(broken):
     moving = sb(32, 32, fill=1) if broken else nl.shared_identity_matrix(32, nl.float32)
-    _transpose(raw(32, 32, buffer=nl.psum), moving)
+    _transpose(psum(32, 32), moving)
 
 
-@nc_matmul("moving", "is_transpose needs an identity", chip="trn3", accepted_on="trn1")
-def native_transpose_takes_a_square_identity(broken):
-    columns = 16 if broken else 32
-    identity = nl.shared_identity_matrix(32, nl.float32)
-    _transpose(raw(32, columns, buffer=nl.psum), identity[:, 0:columns])
+nc_matmul(
+    "moving",
+    "is_transpose needs an identity",
+    "native_transpose_takes_a_square_identity",
+    chip="trn3",
+    accepted_on="trn1",
+)(lambda n: _transpose(psum(32, n), nl.shared_identity_matrix(32, nl.float32)[:, 0:n]), 16, 32)
 
 
 # nki.isa.nc_matmul: the onezero hints are of tiles "with ones/zeros only" and have "no impact" on
@@ -886,43 +875,40 @@ def native_transpose_takes_a_square_identity(broken):
 @nc_matmul("stationary", "is_stationary_onezero claims so, and the chip")
 def the_stationary_hint_is_true(broken):
     operands = sb(32, 32, fill=0.5 if broken else 1), sb(32, 32, fill=0.5)
-    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_stationary_onezero=True)
+    nisa.nc_matmul(psum(32, 32), *operands, is_stationary_onezero=True)
 
 
 @nc_matmul("moving", "is_moving_onezero claims so, and the chip would")
 def the_moving_hint_is_true(broken):
     dtype = nl.float32 if broken else nl.bfloat16
     operands = sb(32, 32, dtype=dtype), sb(32, 32, dtype=dtype, fill=2)
-    nisa.nc_matmul(raw(32, 32, buffer=nl.psum), *operands, is_moving_onezero=True)
+    nisa.nc_matmul(psum(32, 32), *operands, is_moving_onezero=True)
 
 
 @nc_transpose("dst", "needs a dst of the dtype of its data")
 def transpose_into_float32(broken):
     dtype = nl.float32 if broken else nl.bfloat16
-    nisa.nc_transpose(raw(8, 16, dtype=dtype, buffer=nl.psum), sb(16, 8, dtype=nl.bfloat16))
+    nisa.nc_transpose(psum(8, 16, dtype=dtype), sb(16, 8, dtype=nl.bfloat16))
 
 
 @nc_transpose("dtype", "all operands must have the same dtype")
 def transpose_does_not_cast(broken):
     dtype = nl.float16 if broken else nl.bfloat16
-    nisa.nc_transpose(raw(8, 16, dtype=dtype, buffer=nl.psum), sb(16, 8, dtype=nl.bfloat16))
+    nisa.nc_transpose(psum(8, 16, dtype=dtype), sb(16, 8, dtype=nl.bfloat16))
 
 
 @nc_transpose("dst", "must have 8 partitions of 16 elements")
 def transpose_shape(broken):
     shape = (16, 8) if broken else (8, 16)
-    nisa.nc_transpose(raw(*shape, buffer=nl.psum), sb(16, 8))
+    nisa.nc_transpose(psum(*shape), sb(16, 8))
 
 
 nc_transpose("data", "VectorE transposes at most 32x32")(
-    lambda n: nisa.nc_transpose(raw(n, n), sb(n, n), engine=nisa.engine.vector), 33, 32
+    lambda n: nisa.nc_transpose(raw(n, n), sb(n, n), engine=VECTOR), 33, 32
 )
-
-
-@nc_transpose("data", "must be in SBUF")
-def tensor_engine_transposes_from_sbuf(broken):
-    data = (ps if broken else sb)(32, 32)
-    nisa.nc_transpose(raw(32, 32, buffer=nl.psum), data, engine=nisa.engine.tensor)
+nc_transpose("data", "must be in SBUF")(
+    lambda make: nisa.nc_transpose(psum(32, 32), make(32, 32), engine=nisa.engine.tensor), ps, sb
+)
 
 
 @nc_transpose("dst", "must be in PSUM")
@@ -931,14 +917,11 @@ def tensor_engine_transposes_to_psum(broken):
     nisa.nc_transpose(dst, sb(32, 32), engine=nisa.engine.tensor)
 
 
-@nc_transpose("engine", "engine.tensor or engine.vector")
-def engines_that_transpose(broken):
-    chosen = nisa.engine.scalar if broken else nisa.engine.vector
-    nisa.nc_transpose(raw(32, 32), sb(32, 32), engine=chosen)
-
-
+nc_transpose("engine", "engine.tensor or engine.vector")(
+    lambda engine: nisa.nc_transpose(raw(32, 32), sb(32, 32), engine=engine), SCALAR, VECTOR
+)
 nc_transpose("dst", "one PSUM bank")(
-    lambda n: nisa.nc_transpose(raw(32, 1024, buffer=nl.psum)[:, n : n + 128], sb(128, 32)),
+    lambda n: nisa.nc_transpose(psum(32, 1024)[:, n : n + 128], sb(128, 32)),
     448,
     512,
 )
@@ -947,7 +930,7 @@ nc_transpose("dst", "one PSUM bank")(
 # tensor_tensor, tensor_scalar, scalar_tensor_tensor, reciprocal.
 
 
-def _pair(op, first=sb, second=sb, dtype=nl.float32, engine=nisa.engine.unknown):
+def _pair(op=nl.add, first=sb, second=sb, dtype=nl.float32, engine=nisa.engine.unknown):
     tiles = first(4, 4, dtype=dtype), second(4, 4, dtype=dtype)
     nisa.tensor_tensor(raw(4, 4, dtype=dtype), *tiles, op=op, engine=engine)
 
@@ -965,18 +948,14 @@ tensor_tensor("op", "must be an operator of two operands", "average_is_not_eleme
     _pair, nl.average, nl.add
 )
 tensor_tensor("op", "needs NeuronCore-v4", accepted_on="trn3")(_pair, nl.abs_max, nl.maximum)
-tensor_tensor("op", "cannot access PSUM")(lambda value: _pair(nl.power, value), ps, sb)
-tensor_tensor("engine", "nl.power runs on GpSimdE")(
-    lambda engine: _pair(nl.power, engine=engine), nisa.engine.vector, nisa.engine.gpsimd
-)
+tensor_tensor("op", "cannot access PSUM")(_pair, nl.power, first=(ps, sb))
+tensor_tensor("engine", "nl.power runs on GpSimdE")(_pair, nl.power, engine=(VECTOR, GPSIMD))
 tensor_tensor("engine", "GpSimdE cannot access PSUM")(
-    lambda value: _pair(nl.add, value, engine=nisa.engine.gpsimd), ps, sb
+    lambda first: _pair(first=first, engine=GPSIMD), ps, sb
 )
-tensor_tensor("engine", "the allowed engines are vector, gpsimd")(
-    lambda engine: _pair(nl.add, engine=engine), nisa.engine.scalar, nisa.engine.vector
-)
+tensor_tensor("engine", "the allowed engines are vector, gpsimd")(_pair, engine=(SCALAR, VECTOR))
 tensor_tensor("dst.dtype", "bitvec operators need integer dtypes", "bitvec_works_on_integers")(
-    lambda dtype: _pair(nl.bitwise_xor, dtype=dtype), nl.float32, nl.int32
+    _pair, nl.bitwise_xor, dtype=(nl.float32, nl.int32)
 )
 
 
@@ -1034,14 +1013,9 @@ def tiles_of_shifts_are_shorter_than_the_element(broken):
 tensor_scalar("operand0.dtype", "bitvec operators need integer dtypes")(
     lambda dtype: _scalar(nl.bitwise_and, sb(4, 1, dtype=dtype), nl.int32), nl.float32, nl.int32
 )
-
-
-@tensor_scalar("engine", "bitvec operators run on VectorE")
-def bitvec_runs_on_vector(broken):
-    chosen = nisa.engine.scalar if broken else nisa.engine.vector
-    _scalar(nl.bitwise_and, 1, nl.int32, engine=chosen)
-
-
+tensor_scalar("engine", "bitvec operators run on VectorE")(
+    _scalar, nl.bitwise_and, 1, nl.int32, engine=(SCALAR, VECTOR)
+)
 tensor_scalar("operand0.dtype", "must be one of float32")(
     lambda dtype: _scalar(nl.add, sb(4, 1, dtype=dtype)), nl.bfloat16, nl.float32
 )
@@ -1070,25 +1044,25 @@ tensor_scalar("op0", "must be an operator of one or two operands")(
     lambda op: _scalar(op, 0.0), nl.tanh, nl.maximum
 )
 tensor_scalar("engine", "GpSimdE runs tensor_scalar with nl.rsqrt only")(
-    lambda op: _scalar(op, 0.0, engine=nisa.engine.gpsimd), nl.add, nl.rsqrt
+    lambda op: _scalar(op, 0.0, engine=GPSIMD), nl.add, nl.rsqrt
 )
 tensor_scalar("engine", "GpSimdE cannot access PSUM", "rsqrt_stays_out_of_psum")(
-    lambda data: _scalar(nl.rsqrt, 0.0, data=data), ps, sb
+    _scalar, nl.rsqrt, 0.0, data=(ps, sb)
 )
 tensor_scalar("engine", "nl.rsqrt runs on GpSimdE")(
-    lambda engine: _scalar(nl.rsqrt, 0.0, engine=engine), nisa.engine.vector, nisa.engine.unknown
+    _scalar, nl.rsqrt, 0.0, engine=(VECTOR, nisa.engine.unknown)
 )
 
 
 @tensor_scalar("engine", "no tensor_scalar on NeuronCore-v2", accepted_on="trn2")
 def scalar_engine_scales_on_v3(broken):
-    chosen = nisa.engine.scalar if broken else nisa.engine.vector
+    chosen = SCALAR if broken else VECTOR
     _scalar(nl.multiply, 2.0, op1=nl.add, operand1=1.0, engine=chosen)
 
 
 tensor_scalar(
     "engine", "ScalarE computes nl.multiply then nl.add,", chip="trn2", accepted_on="trn3"
-)(lambda op: _scalar(op, 2.0, engine=nisa.engine.scalar), nl.subtract, nl.add)
+)(lambda op: _scalar(op, 2.0, engine=SCALAR), nl.subtract, nl.add)
 
 
 def _three(op0=nl.multiply, op1=nl.add, data=sb, operand1=sb, operand0=2.0, n=4):
@@ -1231,26 +1205,18 @@ activation("bias.dtype", "must be another dtype than tfloat32")(
 @activation("reduce_op", "must be nl.add")
 def activation_sums(broken):
     op = nl.maximum if broken else nl.add
-    _activate(reduce_op=op, reduce_res=raw(4, 1), reduce_cmd=nisa.reduce_cmd.reset_reduce)
+    _activate(reduce_op=op, reduce_res=raw(4, 1), reduce_cmd=RESET_REDUCE)
 
 
-@activation("reduce_op", "must be nl.add with reduce_cmd.reset_reduce")
-def activation_sum_is_named(broken):
-    op = None if broken else nl.add
-    _activate(reduce_op=op, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-
-
-@activation("reduce_cmd", "activation does not support it")
-def activation_does_not_load_registers(broken):
-    cmd = nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reset_reduce
-    _activate(reduce_op=nl.add, reduce_cmd=cmd)
-
-
-@activation("reduce_cmd", "must be a member of nki.isa.reduce_cmd")
-def no_raw_integer_reduce_cmd(broken):
-    _activate(reduce_op=nl.add, reduce_cmd=3 if broken else nisa.reduce_cmd.reset_reduce)
-
-
+activation("reduce_op", "must be nl.add with reduce_cmd.reset_reduce")(
+    lambda reduce_op: _activate(reduce_op=reduce_op, reduce_cmd=RESET_REDUCE), None, nl.add
+)
+activation("reduce_cmd", "activation does not support it")(
+    lambda reduce_cmd: _activate(reduce_op=nl.add, reduce_cmd=reduce_cmd), LOAD_REDUCE, RESET_REDUCE
+)
+activation("reduce_cmd", "must be a member of nki.isa.reduce_cmd")(
+    lambda reduce_cmd: _activate(reduce_op=nl.add, reduce_cmd=reduce_cmd), 3, RESET_REDUCE
+)
 activation_reduce("reduce_res", "must have 1 element a partition")(
     lambda n: nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), nl.add, raw(4, n)), 4, 1
 )
@@ -1317,20 +1283,20 @@ select_reduce(
 )(lambda make: _select(predicate=make(4, 8, dtype=nl.uint8), on_true=ps(4, 8)), ps, sb)
 select_reduce("reduce_op", "must be nl.maximum")(_select, reduce_op=(nl.add, nl.maximum))
 select_reduce("reduce_res", "must have 1 element a partition")(
-    lambda n: _select(reduce_res=raw(4, n), reduce_cmd=nisa.reduce_cmd.reset_reduce), 8, 1
+    lambda n: _select(reduce_res=raw(4, n), reduce_cmd=RESET_REDUCE), 8, 1
 )
 
 
 @select_reduce("reduce_res.dtype", "must be one of")
 def select_result_dtype(broken):
     dtype = nl.int32 if broken else nl.bfloat16
-    cmd = nisa.reduce_cmd.reset_reduce
+    cmd = RESET_REDUCE
     _select(reduce_res=raw(4, 1, dtype=dtype), reduce_cmd=cmd)
 
 
-@select_reduce("reduce_cmd", "this instruction does not support it")
-def select_does_not_load_registers(broken):
-    _select(reduce_cmd=nisa.reduce_cmd.load_reduce if broken else nisa.reduce_cmd.reset_reduce)
+select_reduce("reduce_cmd", "this instruction does not support it")(
+    _select, reduce_cmd=(LOAD_REDUCE, RESET_REDUCE)
+)
 
 
 def _range(on_true=nl.float32, bound=nl.float32, comp_op1=nl.less, width=1, **settings):
@@ -1448,13 +1414,13 @@ ndarray(
     accepted_on="trn3",
 )(lambda n: raw(1, (224 << 10) + n, dtype=nl.uint8), 4, 0)
 ndarray("the tile's size", "PSUM of trn1 holds 16384 bytes a partition:")(
-    lambda n: raw(1, n, buffer=nl.psum), 4097, 4096
+    lambda n: psum(1, n), 4097, 4096
 )
 ndarray("shape", "at least 2 dimensions")(
     lambda shape: nl.ndarray(shape, nl.float32, buffer=nl.sbuf), (8,), (8, 1)
 )
 ndarray("shape", "positive sizes")(lambda n: raw(8, n), 0, 1)
-ndarray("buffer", "nl.sbuf, nl.psum")(lambda buffer: raw(8, 8, buffer=buffer), "sbuf", nl.sbuf)
+ndarray("buffer", "nl.sbuf, nl.psum")(raw, 8, 8, buffer=("sbuf", nl.sbuf))
 ndarray("address", "the tile ends outside of SBUF, which has 128", "placements_fit_the_partition")(
     lambda n: nl.ndarray((4, 256), nl.float32, nl.sbuf, address=(0, (192 << 10) - n)), 512, 1024
 )
@@ -1484,7 +1450,7 @@ ndarray("address", "which is live at the same time", "placed_tiles_do_not_overla
     lambda n: _placed(0, n, together=True), 1020, 1024
 )
 ndarray("address", "which is live at the same time", "placed_tiles_follow_each_other")(
-    lambda together: _placed(0, 512, together=together), True, False
+    _placed, 0, 512, together=(True, False)
 )
 ndarray("address", "which is live at the same time", "placed_psum_tiles_do_not_overlap")(
     lambda n: _placed(2048, n, together=True, buffer=nl.psum), 2048, 4096
@@ -1759,7 +1725,7 @@ def fori_loop_bodies_return_nothing(broken):
 
 
 fori_loop("step", "positive compile-time int", "the_step_is_positive")(
-    lambda step: nl.fori_loop(0, 2, lambda i: None, step=step), 0, 2
+    nl.fori_loop, 0, 2, lambda i: None, step=(0, 2)
 )
 
 
@@ -1991,7 +1957,7 @@ def hbm_reads_come_after_writes(broken):
 
 
 nc_matmul("operand", "nothing has written")(
-    lambda make: nisa.nc_matmul(raw(8, 8, buffer=nl.psum), sb(8, 8), make(8, 8)), raw, sb
+    lambda make: nisa.nc_matmul(psum(8, 8), sb(8, 8), make(8, 8)), raw, sb
 )
 
 
@@ -2057,7 +2023,7 @@ def test_strict_mode_ends_with_its_block():
 @pytest.mark.lenient
 def test_an_operand_of_two_psum_banks_warns_every_time():
     def kernel():
-        banks, copied = raw(4, 1024, buffer=nl.psum), raw(4, 1024)
+        banks, copied = psum(4, 1024), raw(4, 1024)
         nisa.memset(banks[:, 0:512], 0)
         nisa.memset(banks[:, 512:1024], 0)
         nisa.tensor_copy(copied, banks)
