@@ -110,6 +110,7 @@ depends_on = rules_of("depends_on")
 launch = rules_of("kernel")
 
 
+s_, ERROR, SKIP = np.s_, nisa.oob_mode.error, nisa.oob_mode.skip
 SWDGE, HWDGE, NO_DGE = (nisa.dge_mode[name] for name in ("swdge", "hwdge", "none"))
 VECTOR, SCALAR, GPSIMD = (nisa.engine[name] for name in ("vector", "scalar", "gpsimd"))
 RESET_REDUCE, LOAD_REDUCE = nisa.reduce_cmd.reset_reduce, nisa.reduce_cmd.load_reduce
@@ -300,67 +301,51 @@ def dma_does_not_write_a_broadcast(broken):
 
 
 dma_copy("dge_mode", "must be a member of nki.isa.dge_mode")(_load, dge_mode=(1, SWDGE))
-dma_copy("oob_mode", "must be a member of nki.isa.oob_mode")(
-    _load, oob_mode=(0, nisa.oob_mode.error)
-)
+dma_copy("oob_mode", "must be a member of nki.isa.oob_mode")(_load, oob_mode=(0, ERROR))
 dma_copy("priority", "needs NeuronCore-v4", accepted_on="trn3")(_load, priority=(1, None))
 dma_copy("priority", "0, 1, 2 or 3", chip="trn3")(_load, priority=(4, 3))
 dma_copy("dge_mode", "needs NeuronCore-v3", accepted_on="trn2")(_load, dge_mode=(HWDGE, NO_DGE))
+dma_copy("dtype", "all operands must have the same dtype", chip="trn2")(
+    lambda dtype: _load(partial(raw, dtype=dtype), dge_mode=HWDGE), nl.bfloat16, nl.float32
+)
 
 
-@dma_copy("dtype", "all operands must have the same dtype", chip="trn2")
-def hardware_dge_does_not_cast(broken):
-    dtype = nl.bfloat16 if broken else nl.float32
-    nisa.dma_copy(raw(4, 4, dtype=dtype), hbm(4, 4), dge_mode=HWDGE)
+def _gather(first=5, last=1, **settings):
+    """Two rows of eight."""
+    nisa.dma_copy(raw(2, 4), hbm(8, 4).vector_select(0, index(first, last)), **settings)
 
 
-@dma_copy("dge_mode", "the hardware descriptor generator cannot gather", chip="trn2")
-def hardware_dge_does_not_gather(broken):
-    mode = HWDGE if broken else SWDGE
-    rows = hbm(8, 4).vector_select(0, index(5, 1))
-    nisa.dma_copy(raw(2, 4), rows, dge_mode=mode)
+def _select_block(number, **settings):
+    """One of three blocks of rows, at an address known at run time."""
+    nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(number)), **settings)
 
 
-@dma_copy("dge_mode", "a dynamic address needs a descriptor generator")
-def no_dynamic_address_without_dge(broken):
-    mode = NO_DGE if broken else SWDGE
-    nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(2)), dge_mode=mode)
-
-
-@dma_copy("engine", "only valid with dge_mode=nisa.dge_mode.hwdge", chip="trn2")
-def trigger_engine_needs_hardware_dge(broken):
-    mode = SWDGE if broken else HWDGE
-    _load(dge_mode=mode, engine=nisa.engine.sync)
-
-
-@dma_copy("engine", "engine.sync or engine.scalar", chip="trn2")
-def trigger_engine_is_sync_or_scalar(broken):
-    trigger = VECTOR if broken else SCALAR
-    _load(dge_mode=HWDGE, engine=trigger)
+dma_copy("dge_mode", "the hardware descriptor generator cannot gather", chip="trn2")(
+    _gather, dge_mode=(HWDGE, SWDGE)
+)
+dma_copy("dge_mode", "a dynamic address needs a descriptor generator")(
+    _select_block, 2, dge_mode=(NO_DGE, SWDGE)
+)
+dma_copy("engine", "only valid with dge_mode=nisa.dge_mode.hwdge", chip="trn2")(
+    lambda mode: _load(dge_mode=mode, engine=nisa.engine.sync), SWDGE, HWDGE
+)
+dma_copy("engine", "engine.sync or engine.scalar", chip="trn2")(
+    lambda engine: _load(dge_mode=HWDGE, engine=engine), VECTOR, SCALAR
+)
 
 
 @dma_copy("oob_mode", "oob_mode has an effect with a dynamic address only")
 def skipping_needs_a_dynamic_address(broken):
     source = hbm(3, 2, 4)
     source = source[1] if broken else source.select(0, index(1))
-    nisa.dma_copy(raw(2, 4), source, oob_mode=nisa.oob_mode.skip)
+    nisa.dma_copy(raw(2, 4), source, oob_mode=SKIP)
 
 
-dma_copy("vector_offset", "out of bounds", "gathered_rows_are_inside")(
-    lambda n: nisa.dma_copy(raw(2, 4), hbm(8, 4).vector_select(0, index(0, n))), 8, 7
+dma_copy("vector_offset", "out of bounds", "gathered_rows_are_inside")(_gather, last=(8, 7))
+dma_copy("vector_offset", "out of bounds", "gathered_rows_outside_are_skipped_on_request")(
+    _gather, 0, 8, oob_mode=(ERROR, SKIP)
 )
-
-
-@dma_copy("vector_offset", "out of bounds")
-def gathered_rows_outside_are_skipped_on_request(broken):
-    mode = nisa.oob_mode.error if broken else nisa.oob_mode.skip
-    rows = hbm(8, 4).vector_select(0, index(0, 8))
-    nisa.dma_copy(raw(2, 4), rows, oob_mode=mode)
-
-
-dma_copy("scalar_offset", "out of bounds", "dynamic_address_is_inside")(
-    lambda n: nisa.dma_copy(raw(2, 4), hbm(3, 2, 4).select(0, index(n))), 3, 2
-)
+dma_copy("scalar_offset", "out of bounds", "dynamic_address_is_inside")(_select_block, 3, 2)
 dma_copy("scalar_offset", "out of bounds", "dynamic_slice_is_inside")(
     lambda n: nisa.dma_copy(raw(4, 4), hbm(8, 4)[nl.ds(nisa.register_alloc(n), 4)]), 5, 4
 )
@@ -375,22 +360,19 @@ def one_index_a_partition(broken):
 # A DMA reads and writes a tensor in an undefined order (nki-dma-overview.rst).
 
 
-@dma_copy("dst", "it overlaps src")
-def rows_are_notcopied_onto_overlapping_rows(broken):
-    x = hbm(8, 4)
-    nisa.dma_copy(x[1:4], x[0:3] if broken else x[5:8])
+def _move(x, dst, src):
+    nisa.dma_copy(x[dst], x[src])
 
 
-@dma_copy("dst", "it overlaps src, the view [[8, 4], [1, 3]]")
-def columns_are_notcopied_onto_overlapping_columns(broken):
-    x = hbm(4, 8)
-    nisa.dma_copy(x[:, 3:6] if not broken else x[:, 2:5], x[:, 0:3])
-
-
-@dma_copy("dst", "it overlaps src")
-def interleaved_copies_are_disjoint(broken):
-    x = hbm(8, 4)
-    nisa.dma_copy(x[0:8:2], x[0:4] if broken else x[1:8:2])
+dma_copy("dst", "it overlaps src", "rows_are_not_copied_onto_overlapping_rows")(
+    lambda src: _move(hbm(8, 4), s_[1:4], src), s_[0:3], s_[5:8]
+)
+dma_copy("dst", "it overlaps src, the view [[8, 4], [1, 3]]")(
+    lambda dst: _move(hbm(4, 8), dst, s_[:, 0:3]), s_[:, 2:5], s_[:, 3:6]
+)
+dma_copy("dst", "it overlaps src", "interleaved_copies_are_disjoint")(
+    lambda src: _move(hbm(8, 4), s_[0:8:2], src), s_[0:4], s_[1:8:2]
+)
 
 
 @dma_copy("dst", "it overlaps src")
@@ -400,10 +382,9 @@ def copies_of_one_signature_are_checked_one_by_one(broken):
         nisa.dma_copy(x[row : row + 2], x[0:2])
 
 
-@dma_copy("dst", "it overlaps src")
-def copies_within_a_tile_are_disjoint(broken):
-    tile = sb(64, 16)
-    nisa.dma_copy(tile[:, 4:12] if broken else tile[:, 8:16], tile[:, 0:8])
+dma_copy("dst", "it overlaps src", "copies_within_a_tile_are_disjoint")(
+    lambda dst: _move(sb(64, 16), dst, s_[:, 0:8]), s_[:, 4:12], s_[:, 8:16]
+)
 
 
 @dma_copy("dst", "it overlaps src")
@@ -439,11 +420,9 @@ def sums_by_dma_are_in_place_or_apart(broken):
 # dma_transpose.
 
 
-@dma_transpose("axes", "must be (1, 0)")
-def transposed_axes(broken):
-    nisa.dma_transpose(raw(4, 8), hbm(8, 4), axes=(0, 1) if broken else (1, 0))
-
-
+dma_transpose("axes", "must be (1, 0)")(
+    lambda axes: nisa.dma_transpose(raw(4, 8), hbm(8, 4), axes=axes), (0, 1), (1, 0)
+)
 dma_transpose("axes", "(3, 1, 2, 0)")(
     lambda n: nisa.dma_transpose(raw(*(2,) * n), hbm(*(2,) * n)), 5, 4
 )
@@ -453,11 +432,9 @@ dma_transpose("dst", "must be in SBUF")(
 dma_transpose("dtype", "all operands must have the same dtype")(
     lambda dtype: nisa.dma_transpose(raw(4, 8, dtype=dtype), hbm(8, 4)), nl.bfloat16, nl.float32
 )
-
-
-@dma_transpose("dst", "permuted")
-def dma_transpose_shape(broken):
-    nisa.dma_transpose(raw(8, 4) if broken else raw(4, 8), hbm(8, 4))
+dma_transpose("dst", "permuted")(
+    lambda shape: nisa.dma_transpose(raw(*shape), hbm(8, 4)), (8, 4), (4, 8)
+)
 
 
 @dma_transpose("dge_mode", "must be unknown or hwdge")
@@ -494,12 +471,9 @@ dma_transpose("src.dtype", "2-byte dtypes", chip="trn2")(
 STEP = "the step must be 1"
 
 
-@tensor("the index of dimension 0", STEP)
-def partitions_are_read_without_a_step(broken):
-    tile = sb(128, 8)
-    nisa.tensor_copy(raw(64, 8), tile[::2] if broken else tile[64:])
-
-
+tensor("the index of dimension 0", STEP, "partitions_are_read_without_a_step")(
+    lambda rows: nisa.tensor_copy(raw(64, 8), sb(128, 8)[rows]), s_[::2], s_[64:]
+)
 tensor("the index of dimension 0", STEP, "partitions_are_written_without_a_step")(
     lambda value: nisa.memset(raw(96, 8)[value], 0), slice(0, 96, 3), slice(0, 32)
 )
@@ -511,19 +485,12 @@ def partitions_of_psum_have_no_step(broken):
     nisa.activation(raw(2, 8), nl.copy, bank.slice(0, 0, 64, 32) if broken else bank[32:34])
 
 
-@tensor("the index of dimension 0", STEP)
-def dma_moves_partitions_without_a_step(broken):
-    tile, x = sb(128, 8), hbm(128, 8)
-    nisa.dma_copy(x[::2], tile[::2] if broken else tile[0:64])
-
-
-@tensor("the index of dimension 0", STEP)
-def stationary_operands_have_no_step(broken):
-    tile = sb(128, 40)
-    rows = tile[0:128:2, :] if broken else tile[0:64, :]
-    nisa.nc_matmul(psum(40, 40), rows, tile[0:64, :])
-
-
+tensor("the index of dimension 0", STEP, "dma_moves_partitions_without_a_step")(
+    lambda rows: nisa.dma_copy(hbm(128, 8)[::2], sb(128, 8)[rows]), s_[::2], s_[0:64]
+)
+tensor("the index of dimension 0", STEP, "stationary_operands_have_no_step")(
+    lambda rows: nisa.nc_matmul(psum(40, 40), sb(128, 40)[rows], sb(64, 40)), s_[0:128:2], s_[0:64]
+)
 tensor("the index of dimension 0", "its step must be at least 1")(
     lambda n: nisa.tensor_copy(raw(32, 8), sb(32, 8)[::n]), -1, 1
 )
@@ -548,16 +515,14 @@ def products_begin_at_4_bytes(broken):
     nisa.nc_matmul(place, sb(64, 64, dtype=nl.bfloat16), sb(64, 64, dtype=nl.bfloat16))
 
 
-@tensor_copy("src", ALIGNED)
-def reads_of_psum_begin_at_4_bytes(broken):
-    bank = ps(64, 8, dtype=nl.bfloat16)
-    nisa.tensor_copy(raw(64, 3), bank[:, 1:4] if broken else bank[:, 2:5])
-
-
-@memset("dst", ALIGNED)
-def writes_of_bytes_begin_at_4_bytes(broken):
-    bank = psum(64, 16, dtype=nl.uint8)
-    nisa.memset(bank[:, 6:9] if broken else bank[:, 8:11], 1)
+tensor_copy("src", ALIGNED)(
+    lambda at: nisa.tensor_copy(raw(64, 3), ps(64, 8, dtype=nl.bfloat16)[at]),
+    s_[:, 1:4],
+    s_[:, 2:5],
+)
+memset("dst", ALIGNED)(
+    lambda at: nisa.memset(psum(64, 16, dtype=nl.uint8)[at], 1), s_[:, 6:9], s_[:, 8:11]
+)
 
 
 @tensor_tensor("data2", ALIGNED)
@@ -602,38 +567,37 @@ memset("engine", "the allowed engines are vector, gpsimd")(
 )
 
 
-@tensor_copy_predicated("predicate.dtype", "uint16, uint32, uint8")
-def predicate_is_unsigned(broken):
-    predicate = sb(4, 4, dtype=nl.float32 if broken else nl.uint32)
-    nisa.tensor_copy_predicated(sb(4, 4), sb(4, 4), predicate)
+def _predicated(src=sb, predicate=sb, dtype=nl.uint8, n=4):
+    nisa.tensor_copy_predicated(sb(4, 4), src(4, 4), predicate(4, n, dtype=dtype))
 
 
-@tensor_copy_predicated("dtype", "all operands must have the same dtype")
-def predicated_copy_does_not_cast(broken):
-    src = sb(4, 4, dtype=nl.bfloat16 if broken else nl.float32)
-    nisa.tensor_copy_predicated(sb(4, 4), src, sb(4, 4, dtype=nl.uint8))
-
-
+tensor_copy_predicated("predicate.dtype", "uint16, uint32, uint8")(
+    _predicated, dtype=(nl.float32, nl.uint32)
+)
+tensor_copy_predicated("dtype", "all operands must have the same dtype")(
+    lambda dtype: _predicated(partial(sb, dtype=dtype)), nl.bfloat16, nl.float32
+)
 tensor_copy_predicated(
     "the memory of src and predicate", "at most one of them may be in PSUM: copy one to"
-)(lambda make: nisa.tensor_copy_predicated(sb(4, 4), ps(4, 4), make(4, 4, dtype=nl.uint8)), ps, sb)
+)(_predicated, ps, predicate=(ps, sb))
 tensor_copy_predicated(
     "the number of elements a partition", "all operands must have the same number of"
 )(lambda n: nisa.tensor_copy_predicated(sb(4, 4), 1.0, sb(4, n, dtype=nl.uint8)), 1, 4)
-nc_stream_shuffle("shuffle_mask", "32 entries")(
-    lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), list(range(n))), 31, 32
-)
+
+
+def _shuffle(mask):
+    nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), mask)
+
+
+nc_stream_shuffle("shuffle_mask", "32 entries")(lambda n: _shuffle(list(range(n))), 31, 32)
 nc_stream_shuffle("shuffle_mask", "must have 32 entries from 0 to 31, or 255 to keep")(
-    lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, 4), [0] * 31 + [n]), 32, 255
+    lambda n: _shuffle([0] * 31 + [n]), 32, 255
 )
-
-
-@nc_stream_shuffle("dtype", "all operands must have the same dtype")
-def shuffle_does_not_cast(broken):
-    dtype = nl.bfloat16 if broken else nl.float32
-    nisa.nc_stream_shuffle(sb(32, 4, dtype=dtype), sb(32, 4), [0] * 32)
-
-
+nc_stream_shuffle("dtype", "all operands must have the same dtype")(
+    lambda dtype: nisa.nc_stream_shuffle(sb(32, 4, dtype=dtype), sb(32, 4), [0] * 32),
+    nl.bfloat16,
+    nl.float32,
+)
 nc_stream_shuffle(
     "the number of elements a partition", "dst and src must have the same number of elements"
 )(lambda n: nisa.nc_stream_shuffle(sb(32, 4), sb(32, n), [0] * 32), 5, 4)
@@ -695,14 +659,11 @@ nc_matmul("dst", "must have 32 partitions of 16 elements")(
     lambda n: _matmul(n=16, dst=psum(32, n)), 32, 16
 )
 nc_matmul("stationary.dtype", "must be one of")(_matmul, dtype=(nl.int32, nl.bfloat16))
-
-
-@nc_matmul("dtype", "float32 and tfloat32 can be multiplied with")
-def float32_multiplies_float32(broken):
-    moving = sb(8, 8, dtype=nl.bfloat16 if broken else nl.tfloat32)
-    nisa.nc_matmul(psum(8, 8), sb(8, 8), moving)
-
-
+nc_matmul("dtype", "float32 and tfloat32 can be multiplied with")(
+    lambda dtype: nisa.nc_matmul(psum(8, 8), sb(8, 8), sb(8, 8, dtype=dtype)),
+    nl.bfloat16,
+    nl.tfloat32,
+)
 nc_matmul("dst.dtype", "must be one of float32", accepted_on="trn3")(
     lambda dtype: _matmul(dst=psum(32, 32, dtype=dtype)), nl.bfloat16, nl.float32
 )
@@ -775,32 +736,16 @@ nc_matmul("tile_size[0]", "must be one of (64, 128)", accepted_on="trn2")(
 )
 
 
-@nc_matmul("tile_position[0]", "must be a multiple of 64")
-def row_tile_position(broken):
-    nisa.nc_matmul(
-        psum(32, 32),
-        sb(128, 32)[64:96],
-        sb(128, 32)[64:96],
-        tile_position=(32 if broken else 64, 0),
-        tile_size=(64, 128),
-    )
+def _row_tile(stationary=64, moving=64, rows=64, position=64):
+    """A product of partitions from such ones on, in the lower half of the array."""
+    tiles = [sb(128, 32)[first : first + rows] for first in (stationary, moving)]
+    settings = {"tile_position": (position, 0), "tile_size": (64, 128)}
+    nisa.nc_matmul(psum(32, 32), *tiles, **settings)
 
 
-@nc_matmul("stationary", "must start at partition 64, the row of")
-def row_tiles_read_their_own_partitions(broken):
-    start = 0 if broken else 64
-    tile = sb(128, 32)[start : start + 64]
-    dst = psum(32, 32)
-    nisa.nc_matmul(dst, tile, tile, tile_position=(64, 0), tile_size=(64, 128))
-
-
-@nc_matmul("moving", "must start at partition 64, the row of")
-def row_tiles_stream_their_own_partitions(broken):
-    stationary, moving = sb(128, 32)[64:128], sb(128, 32)[0:64] if broken else sb(128, 32)[64:128]
-    dst = psum(32, 32)
-    nisa.nc_matmul(dst, stationary, moving, tile_position=(64, 0), tile_size=(64, 128))
-
-
+nc_matmul("tile_position[0]", "must be a multiple of 64")(_row_tile, 64, 64, 32, position=(32, 64))
+nc_matmul("stationary", "must start at partition 64, the row of")(_row_tile, stationary=(0, 64))
+nc_matmul("moving", "must start at partition 64, the row of")(_row_tile, moving=(0, 64))
 nc_matmul("stationary", "at most 64")(
     lambda k: _matmul(k=k, tile_position=(0, 0), tile_size=(64, 128)), 65, 64
 )
@@ -872,51 +817,39 @@ nc_matmul(
 # operands that are not float32.
 
 
-@nc_matmul("stationary", "is_stationary_onezero claims so, and the chip")
-def the_stationary_hint_is_true(broken):
-    operands = sb(32, 32, fill=0.5 if broken else 1), sb(32, 32, fill=0.5)
-    nisa.nc_matmul(psum(32, 32), *operands, is_stationary_onezero=True)
+def _hinted(fills=(1, 1), dtype=nl.float32, **hint):
+    operands = [sb(32, 32, dtype=dtype, fill=fill) for fill in fills]
+    nisa.nc_matmul(psum(32, 32), *operands, **hint)
 
 
-@nc_matmul("moving", "is_moving_onezero claims so, and the chip would")
-def the_moving_hint_is_true(broken):
-    dtype = nl.float32 if broken else nl.bfloat16
-    operands = sb(32, 32, dtype=dtype), sb(32, 32, dtype=dtype, fill=2)
-    nisa.nc_matmul(psum(32, 32), *operands, is_moving_onezero=True)
+nc_matmul("stationary", "is_stationary_onezero claims so, and the chip")(
+    lambda fill: _hinted((fill, 0.5), is_stationary_onezero=True), 0.5, 1
+)
+nc_matmul("moving", "is_moving_onezero claims so, and the chip would")(
+    lambda dtype: _hinted((0, 2), dtype, is_moving_onezero=True), nl.float32, nl.bfloat16
+)
 
 
-@nc_transpose("dst", "needs a dst of the dtype of its data")
-def transpose_into_float32(broken):
-    dtype = nl.float32 if broken else nl.bfloat16
-    nisa.nc_transpose(psum(8, 16, dtype=dtype), sb(16, 8, dtype=nl.bfloat16))
+def _transposed(shape=(8, 16), dtype=nl.bfloat16, data=nl.bfloat16):
+    nisa.nc_transpose(psum(*shape, dtype=dtype), sb(16, 8, dtype=data))
 
 
-@nc_transpose("dtype", "all operands must have the same dtype")
-def transpose_does_not_cast(broken):
-    dtype = nl.float16 if broken else nl.bfloat16
-    nisa.nc_transpose(psum(8, 16, dtype=dtype), sb(16, 8, dtype=nl.bfloat16))
-
-
-@nc_transpose("dst", "must have 8 partitions of 16 elements")
-def transpose_shape(broken):
-    shape = (16, 8) if broken else (8, 16)
-    nisa.nc_transpose(psum(*shape), sb(16, 8))
-
-
+nc_transpose("dst", "needs a dst of the dtype of its data")(
+    _transposed, dtype=(nl.float32, nl.bfloat16)
+)
+nc_transpose("dtype", "all operands must have the same dtype")(
+    _transposed, dtype=(nl.float16, nl.bfloat16)
+)
+nc_transpose("dst", "must have 8 partitions of 16 elements")(_transposed, (16, 8), (8, 16))
 nc_transpose("data", "VectorE transposes at most 32x32")(
     lambda n: nisa.nc_transpose(raw(n, n), sb(n, n), engine=VECTOR), 33, 32
 )
 nc_transpose("data", "must be in SBUF")(
     lambda make: nisa.nc_transpose(psum(32, 32), make(32, 32), engine=nisa.engine.tensor), ps, sb
 )
-
-
-@nc_transpose("dst", "must be in PSUM")
-def tensor_engine_transposes_to_psum(broken):
-    dst = raw(32, 32, buffer=nl.sbuf if broken else nl.psum)
-    nisa.nc_transpose(dst, sb(32, 32), engine=nisa.engine.tensor)
-
-
+nc_transpose("dst", "must be in PSUM")(
+    lambda make: nisa.nc_transpose(make(32, 32), sb(32, 32), engine=nisa.engine.tensor), raw, psum
+)
 nc_transpose("engine", "engine.tensor or engine.vector")(
     lambda engine: nisa.nc_transpose(raw(32, 32), sb(32, 32), engine=engine), SCALAR, VECTOR
 )
@@ -1019,14 +952,11 @@ tensor_scalar("engine", "bitvec operators run on VectorE")(
 tensor_scalar("operand0.dtype", "must be one of float32")(
     lambda dtype: _scalar(nl.add, sb(4, 1, dtype=dtype)), nl.bfloat16, nl.float32
 )
-
-
-@tensor_scalar("operand1.dtype", "must be one of float32")
-def second_vector_is_float32(broken):
-    vector = sb(4, 1, dtype=nl.int32 if broken else nl.float32)
-    _scalar(nl.add, 1.0, op1=nl.multiply, operand1=vector)
-
-
+tensor_scalar("operand1.dtype", "must be one of float32")(
+    lambda dtype: _scalar(nl.add, 1.0, op1=nl.multiply, operand1=sb(4, 1, dtype=dtype)),
+    nl.int32,
+    nl.float32,
+)
 tensor_scalar("operand0", "must have 1 element a partition")(
     lambda n: _scalar(nl.add, sb(4, n)), 2, 1
 )
@@ -1052,14 +982,9 @@ tensor_scalar("engine", "GpSimdE cannot access PSUM", "rsqrt_stays_out_of_psum")
 tensor_scalar("engine", "nl.rsqrt runs on GpSimdE")(
     _scalar, nl.rsqrt, 0.0, engine=(VECTOR, nisa.engine.unknown)
 )
-
-
-@tensor_scalar("engine", "no tensor_scalar on NeuronCore-v2", accepted_on="trn2")
-def scalar_engine_scales_on_v3(broken):
-    chosen = SCALAR if broken else VECTOR
-    _scalar(nl.multiply, 2.0, op1=nl.add, operand1=1.0, engine=chosen)
-
-
+tensor_scalar("engine", "no tensor_scalar on NeuronCore-v2", accepted_on="trn2")(
+    _scalar, nl.add, 2.0, engine=(SCALAR, VECTOR)
+)
 tensor_scalar(
     "engine", "ScalarE computes nl.multiply then nl.add,", chip="trn2", accepted_on="trn3"
 )(lambda op: _scalar(op, 2.0, engine=SCALAR), nl.subtract, nl.add)
@@ -1220,12 +1145,11 @@ activation("reduce_cmd", "must be a member of nki.isa.reduce_cmd")(
 activation_reduce("reduce_res", "must have 1 element a partition")(
     lambda n: nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), nl.add, raw(4, n)), 4, 1
 )
-
-
-@activation_reduce("reduce_op", "must be nl.add")
-def activation_reduce_sums(broken):
-    op = nl.minimum if broken else nl.add
-    nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), op, raw(4, 1))
+activation_reduce("reduce_op", "must be nl.add")(
+    lambda op: nisa.activation_reduce(raw(4, 4), nl.exp, sb(4, 4), op, raw(4, 1)),
+    nl.minimum,
+    nl.add,
+)
 
 
 # iota, affine_select, select_reduce, range_select.
@@ -1324,14 +1248,9 @@ range_select("comp_op", "must be nl.equal, nl.less, nl.less_equal,", chip="trn2"
 range_select("comp_op1", "must be a comparison", chip="trn2")(
     _range, comp_op1=(nl.add, nl.less_equal)
 )
-
-
-@range_select("on_false_value", "FP32_MIN", chip="trn2")
-def range_select_fills_with_the_minimum(broken):
-    value = 0.0 if broken else float(np.finfo(np.float32).min)
-    _range(on_false_value=value)
-
-
+range_select("on_false_value", "FP32_MIN", chip="trn2")(
+    _range, on_false_value=(0.0, float(np.finfo(np.float32).min))
+)
 range_select("range_start", "below 2^24", chip="trn2")(
     lambda n: _range(range_start=(1 << 24) - n), 7, 8
 )
@@ -1531,12 +1450,9 @@ def gathered_rows_are_not_indexed(broken):
     view[0:1] if broken else view[:, 0:1]
 
 
-@tensor("dims of permute", "dims[0] must be 0")
-def gathered_rows_stay_first(broken):
-    view = hbm(4, 8, 2).vector_select(0, index(0, 1))
-    view.permute((1, 0, 2) if broken else (0, 2, 1))
-
-
+tensor("dims of permute", "dims[0] must be 0", "gathered_rows_stay_first")(
+    lambda dims: hbm(4, 8, 2).vector_select(0, index(0, 1)).permute(dims), (1, 0, 2), (0, 2, 1)
+)
 tensor(
     "dim of flatten_dims",
     "dimension 0 is the partition dimension, which",
@@ -1547,15 +1463,16 @@ tensor("the result of ap", "vector_offset needs a tensor in HBM and")(
 )
 
 
-@tensor("the result of ap", "indirect_dim=0")
-def gathers_use_dimension_0(broken):
-    pattern, dim = [[8, 2], [1, 8]], 1 if broken else 0
-    hbm(4, 8).ap(pattern, vector_offset=index(0, 1), indirect_dim=dim)
+def _pattern(**settings):
+    hbm(4, 8).ap([[8, 2], [1, 8]], **settings)
 
 
-@tensor("indirect_dim of ap", "the shape (4, 8) has no such dimension")
-def indirect_dim_exists(broken):
-    hbm(4, 8).ap([[8, 2], [1, 8]], scalar_offset=index(0), indirect_dim=2 if broken else 1)
+tensor("the result of ap", "indirect_dim=0")(
+    lambda dim: _pattern(vector_offset=index(0, 1), indirect_dim=dim), 1, 0
+)
+tensor("indirect_dim of ap", "the shape (4, 8) has no such dimension")(
+    lambda dim: _pattern(scalar_offset=index(0), indirect_dim=dim), 2, 1
+)
 
 
 @tensor("the dynamic index of ap", "ap accepts at most one of scalar_offset and")
@@ -1579,13 +1496,9 @@ tensor("pattern of ap", "the partition stride must be the storage's free size 8"
 tensor("pattern of ap", "must have counts of at least 1 and strides of at")(
     lambda n: raw(4, 8).ap([[8, 4], [n, 8]]), -1, 0
 )
-
-
-@tensor("dims of permute", "dims[0] must be 0")
-def the_partition_dimension_stays_first(broken):
-    raw(4, 8, 2).permute((1, 0, 2) if broken else (0, 2, 1))
-
-
+tensor("dims of permute", "dims[0] must be 0", "the_partition_dimension_stays_first")(
+    lambda dims: raw(4, 8, 2).permute(dims), (1, 0, 2), (0, 2, 1)
+)
 tensor("dims of permute", "must be a permutation")(lambda n: hbm(4, 8, 2).permute((1, 0, n)), 1, 2)
 tensor("dim of broadcast", "dimension 0 is the partition dimension, which")(
     lambda n: raw(1, 1).broadcast(n, 4), 0, 1
