@@ -567,8 +567,8 @@ memset("engine", "the allowed engines are vector, gpsimd")(
 )
 
 
-def _predicated(src=sb, predicate=sb, dtype=nl.uint8, n=4):
-    nisa.tensor_copy_predicated(sb(4, 4), src(4, 4), predicate(4, n, dtype=dtype))
+def _predicated(src=sb, predicate=sb, dtype=nl.uint8):
+    nisa.tensor_copy_predicated(sb(4, 4), src(4, 4), predicate(4, 4, dtype=dtype))
 
 
 tensor_copy_predicated("predicate.dtype", "uint16, uint32, uint8")(
@@ -983,7 +983,9 @@ tensor_scalar("engine", "nl.rsqrt runs on GpSimdE")(
     _scalar, nl.rsqrt, 0.0, engine=(VECTOR, nisa.engine.unknown)
 )
 tensor_scalar("engine", "no tensor_scalar on NeuronCore-v2", accepted_on="trn2")(
-    _scalar, nl.add, 2.0, engine=(SCALAR, VECTOR)
+    lambda engine: _scalar(nl.multiply, 2.0, op1=nl.add, operand1=1.0, engine=engine),
+    SCALAR,
+    VECTOR,
 )
 tensor_scalar(
     "engine", "ScalarE computes nl.multiply then nl.add,", chip="trn2", accepted_on="trn3"
