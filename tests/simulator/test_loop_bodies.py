@@ -351,17 +351,6 @@ def test_a_body_that_repeats_itself_passes():
     assert sums.tolist() == [[4.0]] * 4
 
 
-def test_after_a_loop_instructions_are_free_again():
-    def kernel():
-        tile = nl.zeros((4, 4), nl.float32)
-        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 1.0) and None)
-        for value in (1.0, 2.0):
-            nisa.memset(tile, value)
-        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 2.0) and None)
-
-    nki_sim.simulate(kernel)()
-
-
 KEPT = 100  # issues
 
 
