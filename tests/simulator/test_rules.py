@@ -1,8 +1,9 @@
 """Every documented rule refuses the kernel that breaks it, and no legal kernel.
 
-A rule is a kernel with one parameter: ``broken=True`` breaks the rule, and ``broken=False`` is the
-nearest legal kernel. Both run in strict mode, on trn1 unless the rule names a chip. A rule with
-``accepted_on`` is a feature that trn1 lacks: the broken kernel must pass on that chip.
+A rule is a kernel with one parameter and two values of it: the first breaks the rule, and with the
+second the kernel is the nearest legal one. Both run in strict mode, on trn1 unless the rule names a
+chip. A rule with ``accepted_on`` is a feature that trn1 lacks: what breaks the rule must pass on
+that chip.
 """
 
 from collections.abc import Callable
@@ -108,7 +109,6 @@ fori_loop = rules_of("nl.fori_loop")
 while_loop = rules_of("nl.while_loop")
 depends_on = rules_of("depends_on")
 launch = rules_of("kernel")
-
 
 s_, ERROR, SKIP = np.s_, nisa.oob_mode.error, nisa.oob_mode.skip
 SWDGE, HWDGE, NO_DGE = (nisa.dge_mode[name] for name in ("swdge", "hwdge", "none"))
