@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,31 +160,19 @@ def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dropped.dtype == "bfloat16" and abs((dropped == 0).mean() - 0.5) < 0.02
 
 
-def filled(instruction: Any, *args: Any, shape: Any = (4, 8), dtype: str = "uint32") -> Any:
-    """What an instruction makes of a new tile."""
-
-    def kernel() -> Any:
-        tile = new(shape, dtype, nl.psum if PSUM in args else nl.sbuf)
-        instruction(tile, *[arg for arg in args if arg is not PSUM])
-        return to_hbm(tile)
-
-    return nki.simulate(kernel)()
-
-
-PSUM = object()
+filled = partial(written, shape=(4, 8), dtype="uint32")
 
 
 def states(words: int = 6, dtype: str = "uint32", engine: Any = GPSIMD) -> Any:
-    return filled(nisa.rand_get_state, engine, shape=(128, words), dtype=dtype)
+    return written(nisa.rand_get_state, engine, shape=(128, words), dtype=dtype)
 
 
-def seeded(shape: Any, dtype: str) -> None:
-    def kernel() -> None:
-        tile = new(shape, dtype)
-        nisa.memset(tile, 1)
-        nisa.set_rng_seed(tile)
+def seeded(shape: Any, dtype: str) -> Any:
+    def instruction(dst: Any) -> None:
+        nisa.memset(dst, 1)
+        nisa.set_rng_seed(dst)
 
-    nki.simulate(kernel)()
+    return written(instruction, shape=shape, dtype=dtype)
 
 
 def dropped(dtype: str, probability: Any) -> None:
@@ -195,7 +184,7 @@ def dropped(dtype: str, probability: Any) -> None:
     [
         ("trn1", lambda: filled(nisa.rng, VECTOR, dtype="float32"), "int16"),
         ("trn1", lambda: filled(nisa.rng, GPSIMD), "NeuronCore-v3"),
-        ("trn2", lambda: filled(nisa.rng, GPSIMD, PSUM), "cannot access PSUM"),
+        ("trn2", lambda: filled(nisa.rng, GPSIMD, buffer=nl.psum), "cannot access PSUM"),
         ("trn2", lambda: filled(nisa.rand2, 0.0, 1.0, dtype="float32"), "NeuronCore-v4"),
         ("trn3", lambda: filled(nisa.rand2, 0.0, 1.0, dtype="float8_e4m3fn"), "dst.dtype"),
         ("trn3", lambda: filled(nisa.rand2, 1.0, 1.0, dtype="float32"), "min must be below max"),
