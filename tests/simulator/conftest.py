@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -57,6 +58,18 @@ def new(shape: tuple[int, ...], dtype: str = "float32", buffer: Any = None) -> A
     return nl.ndarray(shape, dtype, buffer or nl.sbuf)
 
 
+def tile(columns: int = 512, buffer: Any = None) -> Any:
+    """A fresh tile of float32 of all partitions."""
+    return new((128, columns), "float32", buffer)
+
+
+def copied(x: Any) -> Any:
+    """An output with the values of a tensor in HBM: the smallest kernel."""
+    out = new(x.shape, x.dtype, nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+
+
 def to_hbm(tile: Any) -> Any:
     """A new output tensor with the values of a tile or view."""
     if tile.buffer is nl.psum:
@@ -88,6 +101,51 @@ def run(body: Callable[..., Any], *arrays: Any, psum: tuple[int, ...] = ()) -> A
         return tuple(map(to_hbm, result)) if isinstance(result, tuple) else to_hbm(result)
 
     return nki.simulate(kernel)(*arrays)
+
+
+def recorded(kernel: Callable[..., Any], *arrays: Any) -> nki_sim.Timeline:
+    """The timeline of a run."""
+    with nki_sim.record() as timeline:
+        nki_sim.simulate(kernel)(*arrays)
+    return timeline
+
+
+def line_of(file: str, mark: str) -> int:
+    """The line of a file that ends with a comment."""
+    lines = Path(file).read_text("utf-8").splitlines()
+    (found,) = [n for n, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]
+    return found
+
+
+def refuses(match: str, function: Callable[..., Any], *arguments: Any, **settings: Any) -> None:
+    """``function(*arguments, **settings)`` breaks a rule whose message has this text."""
+    with pytest.raises(RULE, match=match):
+        function(*arguments, **settings)
+
+
+def written(
+    instruction: Callable[..., Any],
+    *operands: Any,
+    shape: tuple[int, ...] | None = None,
+    dtype: Any = None,
+    buffer: Any = None,
+    psum: tuple[int, ...] = (),
+    **settings: Any,
+) -> Any:
+    """What ``instruction(dst, *operands, **settings)`` writes. Operands that are arrays are tiles.
+
+    Shape and dtype of ``dst`` are by default those of the first array.
+    """
+    arrays = [operand for operand in operands if isinstance(operand, np.ndarray)]
+
+    def body(*tiles: Any) -> Any:
+        rest = iter(tiles)
+        given = [next(rest) if isinstance(one, np.ndarray) else one for one in operands]
+        dst = new(shape or arrays[0].shape, dtype or arrays[0].dtype, buffer)
+        instruction(dst, *given, **settings)
+        return dst
+
+    return run(body, *arrays, psum=psum)
 
 
 def cast(values: Any, dtype: str) -> Any:

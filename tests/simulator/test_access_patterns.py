@@ -16,7 +16,7 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.views.access_patterns import RULE as NAME
 
-from .conftest import RULE, new, to_hbm
+from .conftest import RULE, new, refuses, to_hbm
 from .test_shadow import index
 from .test_views import inspect
 
@@ -150,12 +150,8 @@ def test_both_readings_of_an_index(case: str) -> None:
         with reading(name):
             with nki_sim.allow(NAME):
                 assert kernel(DATA).tolist() == [[first, first + 1]]
-            with pytest.raises(
-                RULE, match=r"indirect_dim of ap is .*an index of 1 stands for .*ap-of-views"
-            ):
-                kernel(DATA)
-            with pytest.raises(RULE, match=NAME):
-                nki_sim.dry_run(pair_at(*arguments), ((4, 6), "float32"))
+            refuses(r"indirect_dim of ap is .*an index of 1 stands for .*ap-of-views", kernel, DATA)
+            refuses(NAME, nki_sim.dry_run, pair_at(*arguments), ((4, 6), "float32"))
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -177,8 +173,7 @@ def test_a_dimension_that_one_reading_has() -> None:
             pytest.raises(RULE, match=r"2, but the shape \(4, 6\) has no such dim"),
         ):
             kernel(DATA)
-    with pytest.raises(RULE, match=r"stands for 1 element \(dimension of size 6\) or nothing"):
-        kernel(DATA)
+    refuses(r"stands for 1 element \(dimension of size 6\) or nothing", kernel, DATA)
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -192,8 +187,7 @@ def test_rows_of_a_vector_are_those_of_the_dimension(name: str) -> None:
         return to_hbm(found)
 
     with reading(name):
-        with pytest.raises(RULE, match="of size 2. or 6 elements .dimension of size 4."):
-            nki.simulate(kernel)(DATA)
+        refuses("of size 2. or 6 elements .dimension of size 4.", nki.simulate(kernel), DATA)
         with nki_sim.allow(NAME):
             found = nki.simulate(kernel)(DATA)
     last = DATA[3] if name == hardware.ABSOLUTE else np.full(6, -1.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,20 +74,6 @@ def test_the_costs_of_the_order_name_the_lines():
     summary = found.summary()
     assert summary["written_ns"] == found.written_ns
     assert summary["order_costs"][0]["first"]["line"] == costs[0].first.line
-
-
-def test_edges_between_instructions_hold():
-    def kernel(is_bound):
-        first, other = tile(4096), tile()
-        one = nisa.memset(first, 0.0, engine=GPSIMD)
-        two = nisa.memset(other, 0.0, engine=VECTOR)
-        if is_bound:
-            two.depends_on(one)
-
-    with hardware.select(hardware.TRN2):  # whose engines have SBUF ports of their own
-        free, bound = (nki_sim.dry_run(kernel, is_bound) for is_bound in (False, True))
-    assert free.events[1].start_ns == 0
-    assert bound.events[1].start_ns >= bound.events[0].end_ns
 
 
 def test_loads_run_ahead_as_far_as_sbuf_has_room():
@@ -170,32 +155,6 @@ def test_the_kernels_of_this_project_name_their_engines(case):
     for name in hardware.NAMES[:2]:
         with hardware.select(hardware.chip(name)), nki_sim.allow(*RULES):
             assert nki_sim.dry_run(case.kernel, *case.arguments()).on_scalar == {}
-
-
-# Two cores.
-
-
-@nki.jit
-def exchanged(x):
-    shared = nl.ndarray((2, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
-    out = nl.ndarray((2, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
-    own, other = nl.program_id(), 1 - nl.program_id()
-    held, got = tile(512), tile(512)
-    nisa.dma_copy(held, x.select(0, own))
-    nisa.dma_copy(shared.select(0, own), held)
-    nisa.core_barrier(shared, (0, 1))
-    nisa.dma_copy(got, shared.select(0, other))
-    nisa.dma_copy(out.select(0, own), got)
-    return out
-
-
-def test_cores_meet_between_what_they_write_and_read():
-    with hardware.select(hardware.TRN2), nki_sim.record() as found:
-        nki_sim.simulate(exchanged).with_programs(2)(np.ones((2, 128, 512), np.float32))
-    ends = [event.end_ns for event in found.events if event.number == 1]
-    reads = [event.start_ns for event in found.events if event.number == 3]
-    assert len(ends) == len(reads) == 2 and max(ends) < min(reads)
-    assert found.total_ns <= found.written_ns
 
 
 # Random programs: what is true of every order.

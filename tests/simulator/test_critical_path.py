@@ -15,14 +15,10 @@ from nki_sim.report.bottlenecks import bottlenecks
 from nki_sim.report.causes import TABLES
 from nki_sim.timeline.critical_path import critical_shares
 
-from .conftest import TARGET
+from .conftest import TARGET, recorded, tile
 
 X = np.ones((128, 512), np.float32)
 SPEC = ((128, 512), "float32")
-
-
-def tile(columns=512, buffer=nl.sbuf):
-    return nl.ndarray((128, columns), dtype=nl.float32, buffer=buffer)
 
 
 def rows(out):
@@ -110,8 +106,7 @@ def test_several_launches_are_one_path():
 
 
 def test_the_summary_is_json_with_the_timeline_s_numbers():
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(pipeline)(X)
+    timeline = recorded(pipeline, X)
     found = timeline.summary()
     assert json.loads(json.dumps(found)) == found
     assert found["modelled"] is True

@@ -18,7 +18,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE
+from .conftest import RULE, recorded, refuses, tile
 
 FLOAT, N = nl.float32, 512
 MEMSET, COPY, SEEN = (512 + 48) / 1.12, (512 + 48) / 1.4, 160 / 1.12  # VectorE, ScalarE, latency
@@ -27,10 +27,6 @@ CHIPS = (hardware.TRN1, hardware.TRN2, hardware.TRN3)
 COUNTS = ("instructions", "dma_bytes", "dma_descriptors", "hbm_bytes", "hbm_scratch_bytes")
 PEAKS = ("sbuf_peak_bytes", "psum_peak_banks")
 SHAPE = ((256, N), "float32")
-
-
-def tile(columns=N, buffer=nl.sbuf):
-    return nl.ndarray((128, columns), dtype=FLOAT, buffer=buffer)
 
 
 def filled(columns=N):
@@ -146,32 +142,13 @@ def test_iterations_take_as_long_as_if_each_were_recorded(name, chip):
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_run_has_the_timeline_of_a_dry_run(name):
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel_of(name, 50))(np.ones((256, N), np.float32))
+    timeline = recorded(kernel_of(name, 50), np.ones((256, N), np.float32))
     expected = dry(kernel_of(name, 50), SHAPE)
     assert timeline.total_ns == expected.total_ns
     assert timeline.events == expected.events
     assert timeline.engine_busy_ns == expected.engine_busy_ns
     for count in COUNTS + PEAKS:
         assert getattr(timeline, count) == getattr(expected, count), count
-
-
-def test_a_run_computes_every_iteration():
-    def kernel(x):
-        out = nl.ndarray((64, 4), FLOAT, nl.shared_hbm)
-        total = nl.zeros((1, 4), FLOAT)
-
-        def body(i):
-            row = nl.ndarray((1, 4), FLOAT)
-            nisa.dma_copy(row, x.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0))
-            nisa.tensor_tensor(total, total, row, op=nl.add)
-            nisa.dma_copy(out.ap([[4, 1], [1, 4]], scalar_offset=i, indirect_dim=0), total)
-
-        nl.fori_loop(0, 64, body)
-        return out
-
-    x = np.arange(256, dtype=np.float32).reshape(64, 4)
-    np.testing.assert_array_equal(nki_sim.simulate(kernel)(x), np.cumsum(x, axis=0))
 
 
 def test_a_dry_run_does_not_grow_with_the_trips():
@@ -233,15 +210,6 @@ def test_engines_meet_before_and_after_a_loop():
     first, inside, last = dry(kernel).events
     assert inside.start_ns == near(first.end_ns + SEEN)
     assert last.start_ns == near(inside.start_ns + 3 * (COPY + 160 / 1.4 + BRANCH))
-
-
-def test_the_critical_path_goes_through_the_loop():
-    timeline = dry(kernel_of("compute", 50), SHAPE)
-    path = timeline.critical_path
-    assert path[0].start_ns == 0.0
-    assert path[-1].number == len(timeline.events) - 1
-    assert all(a.start_ns <= b.start_ns for a, b in itertools.pairwise(path))
-    assert [e.name for e in path].count("tensor_scalar") == 9
 
 
 def test_a_tile_from_outside_is_held_during_the_loop():
@@ -310,8 +278,7 @@ def test_dynamic_range_costs_what_fori_loop_does():
 
     expected = dry(kernel_of("buffered", 50), SHAPE)
     assert dry(deprecated, SHAPE).total_ns == expected.total_ns
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(deprecated)(np.ones((256, N), np.float32))
+    timeline = recorded(deprecated, np.ones((256, N), np.float32))
     assert timeline.total_ns == expected.total_ns
 
 
@@ -327,8 +294,7 @@ def test_a_dynamic_range_that_is_left(trips):
                 break
         nisa.tensor_scalar(held, held, nl.add, 1.0)
 
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)()
+    timeline = recorded(kernel)
     assert timeline.instructions == trips + 2
 
 
@@ -355,8 +321,7 @@ def countdown(start, first):
 def test_a_run_prices_the_trips_of_a_while_loop():
     totals = []
     for start in (20, 40, 60):
-        with nki_sim.record() as timeline:
-            nki_sim.simulate(countdown(start, start))()
+        timeline = recorded(countdown(start, start))
         totals.append(timeline.total_ns)
         assert timeline.instructions == 5 + 3 * start
     assert totals[2] - totals[1] == near(totals[1] - totals[0])
@@ -394,8 +359,7 @@ def test_nested_loops_multiply():
         nl.fori_loop(0, 20, body)
 
     found = dry(kernel)
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)()
+    timeline = recorded(kernel)
     assert found.total_ns == timeline.total_ns
     assert found.instructions == 1 + 20 * (3 + 1)
     step = MEMSET + SEEN
@@ -417,14 +381,12 @@ def test_descriptors_of_dynamic_addresses(chip):
     starts = [event.start_ns for event in written.events]
     assert starts == [0.0, near(chip.software_dge_ns), near(2 * chip.software_dge_ns)]
     if chip is hardware.TRN1:
-        with pytest.raises(RULE, match="hwdge"):
-            dry(kernel, SHAPE, "hwdge", chip=chip)
+        refuses("hwdge", dry, kernel, SHAPE, "hwdge", chip=chip)
     else:
         by_hardware = dry(kernel, SHAPE, "hwdge", chip=chip)
         assert by_hardware.engine_busy_ns["gpsimd"] == 0
         assert [event.start_ns for event in by_hardware.events] == [0.0, 600.0, 1200.0]
-    with pytest.raises(RULE, match="a dynamic address needs a descriptor generator"):
-        dry(kernel, SHAPE, "none", chip=chip)
+    refuses("a dynamic address needs a descriptor generator", dry, kernel, SHAPE, "none", chip=chip)
 
 
 def test_stores_at_unknown_addresses_of_one_tensor_take_turns():
@@ -546,10 +508,7 @@ def test_loops_that_run_beside_each_other_are_refused():
         for _ in zip(nl.dynamic_range(3), nl.dynamic_range(3), strict=True):
             filled()
 
-    with pytest.raises(
-        RULE, match="an inner loop on the device must end before the loop around it"
-    ):
-        dry(kernel)
+    refuses("an inner loop on the device must end before the loop around it", dry, kernel)
 
 
 def test_a_tile_that_no_first_iteration_uses_is_no_error():

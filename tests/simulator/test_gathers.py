@@ -9,7 +9,7 @@ import pytest
 
 from nki_kernels.base.isa import nisa, nl
 
-from .conftest import RULE, new, run, sample
+from .conftest import refuses, run, sample, written
 
 
 @pytest.mark.parametrize(("run_length", "valid"), [(1, None), (4, 40), (8, 64)])
@@ -17,13 +17,8 @@ def test_local_gather(run_length: int, valid: int | None) -> None:
     data = sample((32, 8, 32))
     index = np.random.default_rng(1).integers(0, 256 - run_length, (32, 4)).astype(np.uint16)
     count = valid or 64
-
-    def body(t: Any, i: Any) -> Any:
-        dst = new((32, count, run_length))
-        nisa.local_gather(dst, t, i, run_length, valid)
-        return dst
-
-    found = run(body, data, index)
+    shape = (32, count, run_length)
+    found = written(nisa.local_gather, data, index, run_length, valid, shape=shape)
     for partition in range(32):
         group = partition // 16 * 16
         places = index[group : group + 16].T.reshape(-1)[:count].astype(int)
@@ -32,35 +27,13 @@ def test_local_gather(run_length: int, valid: int | None) -> None:
         np.testing.assert_array_equal(found[partition], expected)
 
 
-@pytest.mark.parametrize(
-    ("rows", "dtype", "columns", "settings", "match"),
-    [
-        (24, "uint16", 64, {}, "multiple of 16"),
-        (16, "uint32", 64, {}, "uint16"),
-        (16, "uint16", 64, {"num_elem_per_idx": 3}, "must be one of"),
-        (16, "uint16", 64, {"num_valid_indices": 65}, "must be from 1 to 64"),
-        (16, "uint16", 60, {}, "must have 64"),
-    ],
-)
-def test_local_gather_refuses(
-    rows: int, dtype: str, columns: int, settings: Any, match: str
-) -> None:
-    def body(t: Any, i: Any) -> Any:
-        dst = new((rows, columns))
-        nisa.local_gather(dst, t, i, **settings)
-        return dst
-
-    with pytest.raises(RULE, match=match):
-        run(body, sample((rows, 32)), np.zeros((rows, 4), dtype))
+def local(rows: int = 16, dtype: str = "uint16", columns: int = 64, **settings: Any) -> Any:
+    operands = sample((rows, 32)), np.zeros((rows, 4), dtype)
+    return written(nisa.local_gather, *operands, shape=(rows, columns), **settings)
 
 
 def gathered(data: Any, indices: Any) -> Any:
-    def body(t: Any, i: Any) -> Any:
-        dst = new(i.shape, t.dtype)
-        nisa.nc_n_gather(dst, t, i)
-        return dst
-
-    return run(body, data, indices)
+    return written(nisa.nc_n_gather, data, indices, shape=indices.shape)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
@@ -71,13 +44,6 @@ def test_nc_n_gather(dtype: str) -> None:
     np.testing.assert_array_equal(gathered(data, indices), expected.reshape(5, 3, 7))
 
 
-def test_gathers_tell_indices_out_of_bounds() -> None:
-    with pytest.raises(RULE, match="0 to 31"):
-        gathered(sample((2, 32)), np.full((2, 3), 32, np.uint32))
-    with pytest.raises(RULE, match="uint32"):
-        gathered(sample((2, 32)), np.zeros((2, 3), np.int32))
-
-
 def test_gather_flattened() -> None:
     data, indices = sample((4, 16)), np.arange(64, dtype=np.int32).reshape(4, 16) % 16
     found = run(lambda t, i: nl.gather_flattened(t, i), data, indices[:, ::-1].copy())
@@ -86,26 +52,30 @@ def test_gather_flattened() -> None:
         run(lambda t, i: nl.gather_flattened(t, i, axis=1), data, indices)
 
 
-def bounds(ids: Any, dtype: str = "int32") -> Any:
-    def body(t: Any) -> Any:
-        dst = new((1, 2, t.shape[1]), dtype)
-        nisa.sequence_bounds(dst, t)
-        return dst
-
-    return run(body, ids)
+def bounds(ids: Any) -> Any:
+    return written(nisa.sequence_bounds, ids, shape=(1, 2, ids.shape[1]))
 
 
 def test_sequence_bounds() -> None:
     ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], np.int32)
     starts, ends = [9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]
-    assert bounds(ids).tolist() == [[starts, ends]]
-    assert bounds(ids.astype(np.float32), "float32").tolist() == [[starts, ends]]
+    assert bounds(ids).tolist() == bounds(ids.astype(np.float32)).tolist() == [[starts, ends]]
 
 
-def test_sequence_bounds_refuses() -> None:
-    with pytest.raises(RULE, match="must have 1"):
-        bounds(np.zeros((2, 4), np.int32))
-    with pytest.raises(RULE, match="float32, int32"):
-        bounds(np.zeros((1, 4), np.int16))
-    with pytest.raises(RULE, match="must be an integer of at least 0"):
-        bounds(np.array([[-1, 2]], np.int32))
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: local(rows=24), "multiple of 16"),
+        (lambda: local(dtype="uint32"), "uint16"),
+        (lambda: local(num_elem_per_idx=3), "must be one of"),
+        (lambda: local(num_valid_indices=65), "must be from 1 to 64"),
+        (lambda: local(columns=60), "must have 64"),
+        (lambda: gathered(sample((2, 32)), np.full((2, 3), 32, np.uint32)), "0 to 31"),
+        (lambda: gathered(sample((2, 32)), np.zeros((2, 3), np.int32)), "uint32"),
+        (lambda: bounds(np.zeros((2, 4), np.int32)), "must have 1"),
+        (lambda: bounds(np.zeros((1, 4), np.int16)), "float32, int32"),
+        (lambda: bounds(np.array([[-1, 2]], np.int32)), "must be an integer of at least 0"),
+    ],
+)
+def test_refused_operands(call: Any, match: str) -> None:
+    refuses(match, call)

@@ -13,6 +13,8 @@ import nki  # noqa: E402
 import nki.isa as nisa  # noqa: E402
 import nki.language as nl  # noqa: E402
 
+from .conftest import refuses  # noqa: E402
+
 
 def inside(function, *arguments):
     """What a function of tensors returns, inside of a kernel."""
@@ -155,8 +157,7 @@ UNREAD = "the documentation of NKI 0.7 could be read only in part"
     ],
 )
 def test_what_was_not_read_is_refused(use):
-    with pytest.raises(nki_sim.NkiValidationError, match=UNREAD):
-        inside(use, array(8, 8))
+    refuses(UNREAD, inside, use, array(8, 8))
 
 
 def alloc(**changes):

@@ -17,7 +17,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, new, sample, to_hbm
+from .conftest import RULE, assert_same, new, refuses, sample, to_hbm
 from .test_shadow import index
 
 SKIP = nisa.oob_mode.skip
@@ -78,8 +78,7 @@ def test_a_dynamic_slice_ends_in_its_dimension() -> None:
         return to_hbm(tile)
 
     assert_same(nki.simulate(kernel)(DATA, 3), DATA[4:6])
-    with pytest.raises(RULE, match="scalar_offset is 4, but it is out of bounds"):
-        nki.simulate(kernel)(DATA, 4)
+    refuses("scalar_offset is 4, but it is out of bounds", nki.simulate(kernel), DATA, 4)
 
 
 @pytest.mark.parametrize("form", ["vector_select", "ap"])
@@ -116,8 +115,7 @@ def test_an_access_ends_inside_of_the_tensor() -> None:
         return to_hbm(tile)
 
     assert_same(nki.simulate(kernel)(DATA, 4), DATA[4:8])
-    with pytest.raises(RULE, match="end inside of the tensor"):
-        nki.simulate(kernel)(DATA, 5)
+    refuses("end inside of the tensor", nki.simulate(kernel), DATA, 5)
 
 
 def test_on_chip_an_index_keeps_its_partition() -> None:
@@ -133,8 +131,7 @@ def test_on_chip_an_index_keeps_its_partition() -> None:
     assert_same(nki.simulate(kernel)(DATA, 4, False), DATA[:4, 4:6])
     assert_same(nki.simulate(kernel)(DATA, 0, True), DATA[:4, 4:6])
     for place, part in ((5, False), (1, True), (2, True), (5, True)):
-        with pytest.raises(RULE, match="out of bounds"):
-            nki.simulate(kernel)(DATA, place, part)
+        refuses("out of bounds", nki.simulate(kernel), DATA, place, part)
 
 
 def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
@@ -144,8 +141,7 @@ def test_on_chip_an_index_stays_in_a_tile_of_fewer_partitions() -> None:
         return to_hbm(dst)
 
     nki.simulate(kernel)(4)
-    with pytest.raises(RULE, match="scalar_offset is 5, but it is out of bounds"):
-        nki.simulate(kernel)(5)
+    refuses("scalar_offset is 5, but it is out of bounds", nki.simulate(kernel), 5)
 
 
 def test_indirect_operands_of_a_matmul() -> None:
@@ -184,8 +180,7 @@ def test_registers_load_and_store_at_indirect_addresses(on_chip: bool) -> None:
         source, held = nl.load(table) if on_chip else table, nisa.register_alloc()
         nisa.register_load(held, source.select(1, in_register(2)))
         nisa.register_store(out.select(1, in_register(3)), held)
-        with pytest.raises(RULE, match="out of bounds"):
-            nisa.register_load(held, source.select(1, in_register(4)))
+        refuses("out of bounds", nisa.register_load, held, source.select(1, in_register(4)))
         return to_hbm(out) if on_chip else out
 
     table = np.array([[10, 20, 30, 40]], np.int32)
@@ -260,8 +255,7 @@ def test_refused_views(case: str) -> None:
         make(table, nl.load(table)[0:4])
 
     nki.simulate(view)(DATA, legal)
-    with pytest.raises(RULE, match=rule):
-        nki.simulate(view)(DATA, broken)
+    refuses(rule, nki.simulate(view), DATA, broken)
 
 
 @pytest.mark.parametrize("dry", [False, True])
@@ -287,8 +281,7 @@ def test_an_indirect_tile_starts_at_a_quadrant() -> None:
         nisa.memset(tile[start : start + 8].select(1, index(1)), 0)
 
     nki.simulate(kernel)(32)
-    with pytest.raises(RULE, match="8 partitions must start at one of"):
-        nki.simulate(kernel)(16)
+    refuses("8 partitions must start at one of", nki.simulate(kernel), 16)
 
 
 def test_an_output_is_no_indirect_view() -> None:
@@ -299,5 +292,4 @@ def test_an_output_is_no_indirect_view() -> None:
         return out.select(0, in_register(1)) if broken else out
 
     nki.simulate(kernel)(False)
-    with pytest.raises(RULE, match="copy the view into a tensor"):
-        nki.simulate(kernel)(True)
+    refuses("copy the view into a tensor", nki.simulate(kernel), True)

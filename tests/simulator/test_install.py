@@ -52,13 +52,6 @@ def test_a_script_runs_unmodified_with_its_arguments(tmp_path):
     assert done.stdout == "1024.0 1024.0 ['a', '--b'] __main__\n"
 
 
-@pytest.mark.sweep  # by default in commands/test_run.py
-def test_a_missing_script_is_one_sentence(tmp_path):
-    done = python("-m", "nki_sim", "absent.py", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "nki-sim: absent.py: there is no such script\n"
-
-
 def test_install_refuses_where_the_real_package_is(tmp_path):
     (tmp_path / "nki.py").write_text("def jit(f): return f\n")
     code = "import nki_sim; nki_sim.install()"
@@ -110,22 +103,6 @@ def test_the_simulator_can_be_had_where_the_real_package_is(tmp_path):
     forced = {"NKI_SIM_ALWAYS": "1"}
     done = python("-c", code, cwd=tmp_path, path=str(tmp_path), **forced)
     assert done.stdout == "False\n", done.stderr
-
-
-@pytest.mark.sweep
-def test_the_command_is_the_simulators_with_the_setting_too(tmp_path):
-    installed_nki(tmp_path, REAL)
-    (tmp_path / "script.py").write_text(SCRIPT)
-    run = "-m", "nki_sim", "script.py"
-    done = python(*run, cwd=tmp_path, path=str(tmp_path), NKI_SIM_ALWAYS="1")
-    assert done.stdout == "1024.0 1024.0 [] __main__\n", done.stderr
-
-
-def test_the_shipped_api_names_exist():
-    from nki_kernels.base.isa import nisa, nki, nl
-
-    assert callable(nki.jit) and callable(nki.simulate)
-    assert nl.float32 == "float32" and nisa.engine.tensor.name == "tensor"
 
 
 # AWS's nki-library imports these three names from nki.isa.constants (16 files, one of them as a

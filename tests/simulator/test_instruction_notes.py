@@ -13,17 +13,10 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 from nki_sim.timeline.recording import Event
 
-from .conftest import TARGET
+from .conftest import TARGET, line_of, recorded
 
 X = np.ones((256, 64), np.float32)
 SPEC = ((256, 64), "float32")
-
-
-def line_of(marker: str) -> int:
-    """The line of this file that ends with a comment."""
-    with open(__file__, encoding="utf-8") as file:
-        (line,) = [n for n, text in enumerate(file, 1) if text.rstrip().endswith(f"# {marker}")]
-    return line
 
 
 def doubled(tile):
@@ -40,22 +33,16 @@ def kernel(x):
     return out
 
 
-def recorded(body, *arrays):
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(body)(*arrays)
-    return timeline
-
-
 def lines(events: list[Event]) -> list[tuple[str, int, str]]:
     return [(e.source.file, e.source.line, e.source.function) for e in events if e.source]
 
 
 def test_events_have_the_line_of_the_kernel_or_of_its_helper():
     body = [
-        (__file__, line_of("the load"), "kernel"),
-        (__file__, line_of("in the helper"), "doubled"),
+        (__file__, line_of(__file__, "the load"), "kernel"),
+        (__file__, line_of(__file__, "in the helper"), "doubled"),
     ]
-    expected = [*body, (__file__, line_of("the store"), "kernel")] * 2
+    expected = [*body, (__file__, line_of(__file__, "the store"), "kernel")] * 2
     assert lines(recorded(kernel, X).events) == expected
     with nki_sim.sources():
         assert lines(nki_sim.dry_run(kernel, SPEC).events) == expected
@@ -73,7 +60,7 @@ def test_both_programs_have_lines(monkeypatch):
     def mine(x):
         nisa.dma_copy(nl.ndarray((128, 64), nl.float32), x[0:128])  # of a program
 
-    expected = [(__file__, line_of("of a program"), "mine")] * 2
+    expected = [(__file__, line_of(__file__, "of a program"), "mine")] * 2
     assert lines(recorded(nki.jit(mine)[2], X).events) == expected
     with nki_sim.sources():
         assert lines(nki_sim.dry_run(nki.jit(mine)[2], SPEC).events) == expected
@@ -90,7 +77,7 @@ def test_a_device_loop_has_the_lines_of_its_body():
         nl.fori_loop(0, 5, body)
 
     event = recorded(looped).events[1]
-    assert lines([event]) == [(__file__, line_of("in the body"), "body")]
+    assert lines([event]) == [(__file__, line_of(__file__, "in the body"), "body")]
     assert event.times == 5 and event.index == event.number == 1
 
 
@@ -136,7 +123,7 @@ def test_warnings_of_a_launch_have_their_instruction_and_line():
     with pytest.warns(nki_sim.NkiSimulationWarning) as told:
         (warning,) = recorded(careless, X).warnings
     assert warning.message == str(told[0].message) and "nisa.tensor_copy" in warning.message
-    line = line_of("of nothing")
+    line = line_of(__file__, "of nothing")
     assert (warning.rule, warning.number) == (
         f"the instruction at test_instruction_notes.py:{line} reads memory that nothing has "
         f"written, all 128 partitions: write it first",
@@ -159,7 +146,7 @@ def test_a_warning_of_a_device_rule_bears_its_name():
         timeline = recorded(ahead, x)
         dry = nki_sim.dry_run(ahead, (x.shape, "float32"))
     found = {(w.rule, w.number, w.source and w.source.line) for w in timeline.warnings}
-    assert ("dma-written-ahead", 1, line_of("too much")) in found
+    assert ("dma-written-ahead", 1, line_of(__file__, "too much")) in found
     assert all(w.source is None for w in dry.warnings)
     assert [w.message for w in dry.warnings] == [w.message for w in timeline.warnings]
 

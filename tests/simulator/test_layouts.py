@@ -10,7 +10,7 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, assert_same, new, run, sample, to_hbm
+from .conftest import assert_same, new, refuses, run, sample, to_hbm
 
 
 def views(tile: Any) -> dict[str, Any]:
@@ -60,8 +60,7 @@ def test_what_was_indexed_before_makes_no_index_legal(name: str) -> None:
         for _ in range(2):
             assert tile[0:4].shape == tile[0:4, 0:8].shape == (4, 8)
             assert tile[0:4, 1].shape == (4, 1)
-            with pytest.raises(RULE, match="index"):
-                REFUSED[name](tile)
+            refuses("index", REFUSED[name], tile)
         return tile
 
     run(body, sample((4, 8)))
@@ -84,22 +83,25 @@ def test_tiles_of_one_shape_keep_their_own_dtype_and_memory() -> None:
 
 @pytest.mark.lenient
 @pytest.mark.parametrize(
-    ("dtype", "fresh"), [("float32", np.nan), ("bfloat16", np.nan), ("int32", 4)]
+    ("dtype", "fresh"),
+    [(name, np.nan) for name in ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2")]
+    + [(name, 4) for name in ("int32", "uint8", "int8", "uint16")],
 )
 def test_what_nothing_wrote_reads_as_documented(dtype: str, fresh: float) -> None:
     def kernel() -> Any:
-        part, other, untouched = [new((4, 8), dtype) for _ in range(3)]
+        part, other = new((4, 8), dtype), new((4, 8), dtype)
+        untouched = [new((4, 8), dtype, where) for where in (nl.sbuf, nl.psum, nl.private_hbm)]
         nisa.memset(other, 1)
         nisa.memset(part[:, 0:2], 1)
         nisa.tensor_copy(other[:, 4:8], part[:, 0:4])
-        return to_hbm(part), to_hbm(other), to_hbm(untouched)
+        return tuple(map(to_hbm, (part, other, *untouched)))
 
     with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):
-        part, other, untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
+        part, other, *untouched = [a.astype(np.float64) for a in nki.simulate(kernel)()]
     ones, rest = np.ones((4, 2)), np.full((4, 8), fresh)
     np.testing.assert_array_equal(part, np.hstack([ones, rest[:, 2:]]))
     np.testing.assert_array_equal(other, np.hstack([ones, ones, ones, rest[:, 6:]]))
-    np.testing.assert_array_equal(untouched, rest)
+    np.testing.assert_array_equal(untouched, [rest] * 3)
 
 
 @pytest.mark.lenient
@@ -109,8 +111,7 @@ def test_an_instruction_that_fails_writes_nothing() -> None:
         bank = new((4, 4), buffer=nl.psum)
         nisa.dma_copy(identity, x)
         nisa.memset(moving, 2.0)
-        with pytest.raises(RULE, match="zeros and ones"):
-            nisa.nc_matmul(bank, identity, moving, is_moving_onezero=True)
+        refuses("zeros and ones", nisa.nc_matmul, bank, identity, moving, is_moving_onezero=True)
         return to_hbm(bank)
 
     with pytest.warns(nki_sim.NkiSimulationWarning, match="nothing has written"):

@@ -19,6 +19,8 @@ from nki_kernels.base.isa import nisa, nl
 from nki_sim import NkiValidationError
 from nki_sim.instructions import issue_cache
 
+from .conftest import refuses
+
 X = np.arange(64, dtype=np.float32).reshape(4, 16)
 
 
@@ -112,10 +114,8 @@ def test_a_body_cannot_change_python_state(make, name, trips):
     def kernel():
         nl.fori_loop(0, trips, make(nl.zeros((4, 16), nl.float32)))
 
-    with pytest.raises(NkiValidationError, match=f"changes '{name}', but the body is traced once"):
-        nki_sim.simulate(kernel)()
-    with pytest.raises(NkiValidationError, match="cannot change Python state"):
-        nki_sim.dry_run(kernel)
+    refuses(f"changes '{name}', but the body is traced once", nki_sim.simulate(kernel))
+    refuses("cannot change Python state", nki_sim.dry_run, kernel)
 
 
 def another_constant(tile, values):
@@ -158,8 +158,7 @@ def test_every_iteration_issues_the_same_instructions(make):
         values = iter((1.0, 2.0, 3.0))
         nl.fori_loop(0, 3, make(nl.zeros((4, 16), nl.float32), values))
 
-    with pytest.raises(NkiValidationError, match="must issue the same instructions"):
-        nki_sim.simulate(kernel)()
+    refuses("must issue the same instructions", nki_sim.simulate(kernel))
 
 
 def test_the_body_of_a_while_loop_too():
@@ -173,10 +172,7 @@ def test_the_body_of_a_while_loop_too():
 
         nl.while_loop(nisa.register_alloc(1), body)
 
-    with pytest.raises(
-        NkiValidationError, match="nl.while_loop: body_fun is a function that changes 'rounds'"
-    ):
-        nki_sim.simulate(kernel)()
+    refuses("nl.while_loop: body_fun is a function that changes 'rounds'", nki_sim.simulate(kernel))
 
 
 # What nearly breaks the rule: reads of Python state, tensors of the body, the loop variable as
@@ -283,13 +279,9 @@ def test_a_scalar_ends_with_its_loop_and_its_launch():
         return out
 
     x = np.zeros((1, 1), np.int32)
-    with pytest.raises(
-        NkiValidationError, match="the body of a loop made it, and no document says"
-    ):
-        nki_sim.simulate(kernel)(x)
+    refuses("the body of a loop made it, and no document says", nki_sim.simulate(kernel), x)
     nki_sim.simulate(lambda x: held.set(nisa.scalar_load(x)) and None)(x)
-    with pytest.raises(NkiValidationError, match="it is from a launch that has ended"):
-        nki_sim.simulate(lambda x: held.get() + 1)(x)
+    refuses("it is from a launch that has ended", nki_sim.simulate(lambda x: held.get() + 1), x)
 
 
 def test_scalars_of_an_inner_loop_leave_those_of_the_outer_alone():
@@ -359,17 +351,6 @@ def test_a_body_that_repeats_itself_passes():
     assert sums.tolist() == [[4.0]] * 4
 
 
-def test_after_a_loop_instructions_are_free_again():
-    def kernel():
-        tile = nl.zeros((4, 4), nl.float32)
-        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 1.0) and None)
-        for value in (1.0, 2.0):
-            nisa.memset(tile, value)
-        nl.fori_loop(0, 2, lambda i: nisa.memset(tile, 2.0) and None)
-
-    nki_sim.simulate(kernel)()
-
-
 KEPT = 100  # issues
 
 
@@ -411,5 +392,4 @@ def test_an_instruction_that_the_simulator_has_forgotten_is_the_same_again(forge
 
 
 def test_an_instruction_that_the_simulator_has_forgotten_may_have_changed(forgets_soon):
-    with pytest.raises(NkiValidationError, match="issues other instructions later"):
-        nki_sim.dry_run(scaled_often(1), X)
+    refuses("issues other instructions later", nki_sim.dry_run, scaled_often(1), X)

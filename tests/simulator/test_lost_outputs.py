@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +13,9 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE
+from .conftest import RULE, line_of, refuses
 
 FILE = "test_lost_outputs.py"
-LINES = inspect.getsource(inspect.getmodule(lambda: None)).splitlines()  # type: ignore[arg-type]
 X = np.arange(1024, dtype=np.float32).reshape(128, 8)
 SPEC = ((128, 8), "float32")
 RUNS: dict[str, Callable[..., Any]] = {
@@ -30,12 +28,6 @@ RUNS: dict[str, Callable[..., Any]] = {
 def _noted(kernel: Any) -> Any:
     with nki_sim.sources():
         return nki_sim.dry_run(kernel, SPEC)
-
-
-def line_of(mark: str) -> int:
-    """The line that ends with a comment."""
-    (found,) = [n for n, line in enumerate(LINES, 1) if line.endswith(f"# {mark}")]
-    return found
 
 
 def output(x: Any) -> Any:
@@ -91,7 +83,7 @@ def test_a_kernel_without_any_effect_is_refused(kernel: Any, run: str) -> None:
     assert text.startswith(f"return: {USELESS[kernel]}, but the kernel changes no argument, so ")
     assert raised.value.name == "lost-output"
     if kernel is forgets:
-        place = line_of("forgotten")
+        place = line_of(__file__, "forgotten")
         tile = f"shared_hbm tile 128x8 float32 (out of {FILE}:{place})"
         assert text.endswith(f"It creates {tile}: end it with `return out`")
         assert raised.value.source is not None and raised.value.source.line == place
@@ -132,7 +124,7 @@ def test_a_warning_has_the_line_that_creates_the_tensor() -> None:
     timeline = RUNS["noted dry run"](forgets_one)
     (warning,) = timeline.warnings
     assert (warning.rule, warning.number) == ("lost-output", None)
-    assert warning.source.line == line_of("the second")
+    assert warning.source.line == line_of(__file__, "the second")
 
 
 @dataclass
@@ -234,8 +226,7 @@ def test_two_cores(dry: bool) -> None:
         return out if returns else between
 
     with hardware.select(hardware.chip("trn2")):
-        with pytest.raises(RULE, match="It creates shared_hbm tile 128x8 .* `return out`"):
-            run(lost)
+        refuses("It creates shared_hbm tile 128x8 .* `return out`", run, lost)
         with nki_sim.strict():
             found = run(swapped)
         if not dry:

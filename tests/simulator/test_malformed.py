@@ -14,6 +14,8 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import NkiValidationError
 
+from .conftest import refuses
+
 X = np.ones((128, 64), np.float32)
 NAMED = "argument 'x' of kernel scaled"
 
@@ -34,12 +36,7 @@ MALFORMED: list[tuple[Callable[[], Any], str]] = [
     (lambda: nl.zeros_like(5), "nl.zeros_like: x is 5"),
     (lambda: nl.empty_like(5), "nl.empty_like: x is 5"),
     (lambda: nl.load(5), "nl.load: src is 5"),
-    (lambda: nl.load(tile()), "nl.load: src is sbuf tile 128x64 float32, but it must be in HBM"),
     (lambda: nl.store(5, tile()), "nl.store: dst is 5"),
-    (
-        lambda: nl.store(tile(), tile()),
-        "nl.store: dst is sbuf tile 128x64 float32, but it must be in HBM",
-    ),
     (lambda: nl.copy(5), "nl.copy: x is 5"),
     (lambda: nl.load_transpose2d(5), "nl.load_transpose2d: src is 5"),
     (lambda: nl.shared_constant(5), "nl.shared_constant: constant is 5"),
@@ -272,8 +269,7 @@ def test_an_operand_that_is_an_argument_is_named():
         assert "and argument 'x' of kernel copies has this value: pass a NumPy array" in text
         assert len(text) < 400
     for args in ((None,), (3.5, 3.5)):  # the argument is absent, or could be any of two
-        with pytest.raises(NkiValidationError, match="but it must be a tensor .NkiTensor.$"):
-            nki_sim.simulate(copies)(*args)
+        refuses("but it must be a tensor .NkiTensor.$", nki_sim.simulate(copies), *args)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=["simulate", "launch", "dry_run"])

@@ -8,13 +8,9 @@ import pytest
 import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import TARGET
+from .conftest import TARGET, recorded, tile
 
 MEMSET, SEEN = (512 + 48) / 1.12, 160 / 1.12
-
-
-def tile(columns=512, buffer=nl.sbuf):
-    return nl.ndarray((128, columns), dtype=nl.float32, buffer=buffer)
 
 
 def copied():
@@ -112,8 +108,7 @@ def test_each_core_has_its_own(monkeypatch):
         columns = 64 * (1 + nl.program_id())
         nisa.dma_copy(tile(columns), x[:, :columns])
 
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(nki.jit(kernel)[2])(np.zeros((128, 128), np.float32))
+    timeline = recorded(nki.jit(kernel)[2], np.zeros((128, 128), np.float32))
     for core in range(2):
         assert {n for _, n in timeline.sbuf_bytes_over_time(core)} == {0, 256 * (1 + core)}
         moved = integral(timeline.dma_bytes_per_ns_over_time(core))

@@ -12,6 +12,8 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import NkiValidationError
 
+from .conftest import refuses
+
 SHAPE = (4, 4)
 
 
@@ -139,8 +141,7 @@ def test_schedules_are_checked_without_a_timeline():
         return out
 
     x = np.full(SHAPE, 2, np.float32)
-    with pytest.raises(NkiValidationError, match="form a cycle"):
-        kernel.with_schedule([("load", "store")])(x)
+    refuses("form a cycle", kernel.with_schedule([("load", "store")]), x)
     np.testing.assert_array_equal(kernel.with_schedule([("store", "load")])(x), 1 / x)
 
 

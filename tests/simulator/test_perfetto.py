@@ -23,7 +23,7 @@ from nki_sim import hardware
 from nki_sim.timeline.critical_path import critical_shares
 from simulator_cases import all_cases
 
-from .conftest import TARGET
+from .conftest import TARGET, recorded, tile
 
 protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -56,10 +56,6 @@ class Trace:
     @property
     def instructions(self) -> list[Slice]:
         return [one for one in self.slices if "number" in one.details]
-
-
-def tile(columns=512, buffer=nl.sbuf, partitions=128):
-    return nl.ndarray((partitions, columns), dtype=nl.float32, buffer=buffer)
 
 
 def softmax(x):
@@ -124,12 +120,6 @@ def dropped(slices: list[Slice]) -> list[Slice]:
             found.append(one)
         stack.append(one)
     return found
-
-
-def recorded(kernel, *arrays):
-    with nki_sim.record() as timeline:
-        nki_sim.simulate(kernel)(*arrays)
-    return timeline
 
 
 def check(timeline, trace: Trace) -> None:
@@ -224,10 +214,10 @@ def test_descriptors_name_their_transfer(tmp_path):
 
 def test_array_tiles_that_run_side_by_side(tmp_path):
     def kernel():
-        data = tile(128, partitions=128)
+        data = tile(128)
         nisa.memset(data, 1.0)
         for row in (0, 64):
-            bank, rows = tile(512, nl.psum, 128), data[row : row + 64]
+            bank, rows = tile(512, nl.psum), data[row : row + 64]
             nisa.nc_matmul(bank[:, :128], rows, rows, tile_position=(row, 0), tile_size=(64, 128))
 
     timeline = recorded(kernel)
@@ -268,7 +258,9 @@ def test_launches_follow_each_other(tmp_path):
     assert launches[-1].end == round(timeline.total_ns)
 
 
-def test_a_device_loop_is_shown_as_a_whole(tmp_path):
+def adding(trips, inner=0):
+    """A kernel that adds 1 in a loop, which may have a loop inside of it, and after it."""
+
     def kernel():
         held = tile()
         nisa.memset(held, 0.0)
@@ -276,10 +268,14 @@ def test_a_device_loop_is_shown_as_a_whole(tmp_path):
         def body(i):
             nisa.tensor_scalar(held, held, nl.add, 1.0)
 
-        nl.fori_loop(0, 30, body)
+        nl.fori_loop(0, trips, (lambda i: nl.fori_loop(0, inner, body)) if inner else body)
         nisa.tensor_scalar(held, held, nl.add, 1.0)
 
-    timeline = recorded(kernel)
+    return kernel
+
+
+def test_a_device_loop_is_shown_as_a_whole(tmp_path):
+    timeline = recorded(adding(30))
     trace = saved(timeline, tmp_path)
     check(timeline, trace)
     (loop,) = trace.of("loops on the device")
@@ -292,16 +288,7 @@ def test_a_device_loop_is_shown_as_a_whole(tmp_path):
 
 
 def test_loops_inside_of_loops(tmp_path):
-    def kernel():
-        held = tile()
-        nisa.memset(held, 0.0)
-
-        def inner(i):
-            nisa.tensor_scalar(held, held, nl.add, 1.0)
-
-        nl.fori_loop(0, 4, lambda i: nl.fori_loop(0, 3, inner))
-
-    timeline = nki_sim.dry_run(kernel)
+    timeline = nki_sim.dry_run(adding(4, inner=3))
     trace = saved(timeline, tmp_path)
     check(timeline, trace)
     assert len(trace.of("loops on the device")) == 2
@@ -318,22 +305,13 @@ def test_a_warning_is_told_by_its_instruction(tmp_path):
     assert one.details["warning"] == timeline.warnings[0].message
 
 
-def test_names_that_are_no_utf_8(tmp_path):
+@pytest.mark.parametrize(("name", "shown"), [("Größe ∑ 行列", "Größe ∑ 行列"), ("\udcff", "?")])
+def test_names_may_have_any_letters_of_utf_8(tmp_path, name, shown):
     def kernel():
-        nisa.memset(tile(), 0.0, name="\udcff")
+        nisa.memset(tile(), 0.0, name=name)
 
     (one,) = saved(recorded(kernel), tmp_path).instructions
-    assert one.name == "?"
-
-
-def test_names_may_have_any_letters(tmp_path):
-    def kernel():
-        nisa.memset(tile(), 0.0, name="Größe ∑ 行列")
-
-    timeline = recorded(kernel)
-    trace = saved(timeline, tmp_path)
-    check(timeline, trace)
-    assert [one.name for one in trace.instructions] == ["Größe ∑ 行列"]
+    assert one.name == shown
 
 
 def test_a_dry_run_has_a_trace_without_lines(tmp_path):

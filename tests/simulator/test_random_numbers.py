@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from nki_kernels.base.isa import nisa, nki, nl
 
-from .conftest import RULE, TARGET, new, run, sample, to_hbm
+from .conftest import TARGET, new, refuses, run, sample, to_hbm, written
 
 VECTOR, GPSIMD = nisa.engine.vector, nisa.engine.gpsimd
 
@@ -55,25 +56,6 @@ def test_narrow_types_take_the_lowest_bits() -> None:
     np.testing.assert_array_equal(whole & 255, low)
 
 
-def test_rng_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt(dtype: str = "uint32", buffer: Any = nl.sbuf, engine: Any = VECTOR) -> None:
-        def kernel() -> Any:
-            t = new((4, 8), dtype, buffer)
-            nisa.rng(t, engine)
-            return to_hbm(t)
-
-        nki.simulate(kernel)()
-
-    with pytest.raises(RULE, match="int16"):
-        attempt("float32")
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        attempt(engine=GPSIMD)
-    monkeypatch.setenv(TARGET, "trn2")
-    attempt(engine=GPSIMD)
-    with pytest.raises(RULE, match="cannot access PSUM"):
-        attempt(buffer=nl.psum, engine=GPSIMD)
-
-
 def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TARGET, "trn3")
     low = np.arange(64, dtype=np.float32)[:, None]
@@ -95,24 +77,6 @@ def test_rand2_is_uniform_between_numbers_or_columns(monkeypatch: pytest.MonkeyP
     assert whole.min() == 0 and whole.max() == 100
 
 
-def test_rand2_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt(dtype: str = "float32", low: float = 0.0) -> None:
-        def kernel() -> Any:
-            t = new((4, 8), dtype)
-            nisa.rand2(t, low, 1.0)
-            return to_hbm(t)
-
-        nki.simulate(kernel)()
-
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        attempt()
-    monkeypatch.setenv(TARGET, "trn3")
-    with pytest.raises(RULE, match="dst.dtype"):
-        attempt("float8_e4m3fn")
-    with pytest.raises(RULE, match="min must be below max"):
-        attempt(low=1.0)
-
-
 @pytest.mark.parametrize(
     ("engine", "words", "chip"), [("gpsimd", 6, "trn2"), ("vector", 24, "trn3")]
 )
@@ -123,12 +87,11 @@ def test_states_are_saved_and_restored(
     where = nisa.engine[engine]
 
     def body(start: Any) -> Any:
-        state, first, again = new((128, words), "uint32"), new((128, 9), "uint32"), None
+        state, first, again = [new((128, n), "uint32") for n in (words, 9, 9)]
         nisa.rand_set_state(start, where)
         nisa.rand_get_state(state, where)
         nisa.rng(first, where)
         nisa.rand_set_state(state, where)
-        again = new((128, 9), "uint32")
         nisa.rng(again, where)
         return state, first, again
 
@@ -143,11 +106,9 @@ def test_gpsimd_runs_xorwow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TARGET, "trn2")
     start = np.random.default_rng(2).integers(1, 1 << 32, (1, 6)).astype(np.uint32)
 
-    def body(state: Any) -> Any:
+    def draw(dst: Any, state: Any) -> None:
         nisa.rand_set_state(state)
-        dst = new((1, 20), "uint32")
         nisa.rng(dst, GPSIMD)
-        return dst
 
     x, y, z, w, v, d = (int(word) for word in start[0])
     expected = []
@@ -157,39 +118,7 @@ def test_gpsimd_runs_xorwow(monkeypatch: pytest.MonkeyPatch) -> None:
         v = (v ^ v << 4 ^ t ^ t << 1) & 0xFFFFFFFF
         d = (d + 362437) & 0xFFFFFFFF
         expected.append((d + v) & 0xFFFFFFFF)
-    assert run(body, start)[0].tolist() == expected
-
-
-def test_states_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt(words: int = 6, dtype: str = "uint32", engine: Any = GPSIMD) -> None:
-        def kernel() -> Any:
-            t = new((128, words), dtype)
-            nisa.rand_get_state(t, engine)
-            return to_hbm(t)
-
-        nki.simulate(kernel)()
-
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        attempt()
-    monkeypatch.setenv(TARGET, "trn2")
-    with pytest.raises(RULE, match="NeuronCore-v4"):
-        attempt(24, engine=VECTOR)
-    with pytest.raises(RULE, match="must have the shape .lanes, 6."):
-        attempt(24)
-    with pytest.raises(RULE, match="uint32"):
-        attempt(dtype="int32")
-
-
-def test_seeds_are_one_element_of_32_bits() -> None:
-    for shape, dtype, match in (((1, 2), "uint32", "1, 1"), ((1, 1), "int16", "32 bits")):
-
-        def kernel(shape: Any = shape, dtype: str = dtype) -> None:
-            t = new(shape, dtype)
-            nisa.memset(t, 1)
-            nisa.set_rng_seed(t)
-
-        with pytest.raises(RULE, match=match):
-            nki.simulate(kernel)()
+    assert written(draw, start, shape=(1, 20))[0].tolist() == expected
 
 
 def test_dropout() -> None:
@@ -212,21 +141,6 @@ def test_dropout() -> None:
     assert (every == 0).all()
 
 
-def test_dropout_refuses() -> None:
-    def attempt(dtype: str, prob: Any) -> None:
-        def body(t: Any, p: Any) -> Any:
-            dst = new(t.shape, dtype)
-            nisa.dropout(dst, t, p if prob is None else prob)
-            return dst
-
-        run(body, sample((4, 8), dtype), np.full((4, 1), 0.5, np.float16))
-
-    with pytest.raises(RULE, match="from 0 to 1"):
-        attempt("float32", 1.5)
-    with pytest.raises(RULE, match="prob.dtype"):
-        attempt("int32", None)
-
-
 @pytest.mark.parametrize("chip", ["trn1", "trn2", "trn3"])
 def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TARGET, chip)
@@ -246,6 +160,49 @@ def test_language_functions(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dropped.dtype == "bfloat16" and abs((dropped == 0).mean() - 0.5) < 0.02
 
 
-def test_rand_fills_tiles_only() -> None:
-    with pytest.raises(RULE, match="nl.sbuf or nl.psum"):
-        nki.simulate(lambda: nl.rand((4, 4), nl.float32, nl.shared_hbm))()
+filled = partial(written, shape=(4, 8), dtype="uint32")
+
+
+def states(words: int = 6, dtype: str = "uint32", engine: Any = GPSIMD) -> Any:
+    return written(nisa.rand_get_state, engine, shape=(128, words), dtype=dtype)
+
+
+def seeded(shape: Any, dtype: str) -> Any:
+    def instruction(dst: Any) -> None:
+        nisa.memset(dst, 1)
+        nisa.set_rng_seed(dst)
+
+    return written(instruction, shape=shape, dtype=dtype)
+
+
+def dropped(dtype: str, probability: Any) -> None:
+    written(nisa.dropout, sample((4, 8), dtype), probability)
+
+
+@pytest.mark.parametrize(
+    ("chip", "call", "match"),
+    [
+        ("trn1", lambda: filled(nisa.rng, VECTOR, dtype="float32"), "int16"),
+        ("trn1", lambda: filled(nisa.rng, GPSIMD), "NeuronCore-v3"),
+        ("trn2", lambda: filled(nisa.rng, GPSIMD, buffer=nl.psum), "cannot access PSUM"),
+        ("trn2", lambda: filled(nisa.rand2, 0.0, 1.0, dtype="float32"), "NeuronCore-v4"),
+        ("trn3", lambda: filled(nisa.rand2, 0.0, 1.0, dtype="float8_e4m3fn"), "dst.dtype"),
+        ("trn3", lambda: filled(nisa.rand2, 1.0, 1.0, dtype="float32"), "min must be below max"),
+        ("trn1", lambda: states(), "NeuronCore-v3"),
+        ("trn2", lambda: states(24, engine=VECTOR), "NeuronCore-v4"),
+        ("trn2", lambda: states(24), "must have the shape .lanes, 6."),
+        ("trn2", lambda: states(dtype="int32"), "uint32"),
+        ("trn1", lambda: seeded((1, 2), "uint32"), "1, 1"),
+        ("trn1", lambda: seeded((1, 1), "int16"), "32 bits"),
+        ("trn1", lambda: dropped("float32", 1.5), "from 0 to 1"),
+        ("trn1", lambda: dropped("int32", np.full((4, 1), 0.5, np.float16)), "prob.dtype"),
+        (
+            "trn1",
+            lambda: nki.simulate(lambda: nl.rand((4, 4), nl.float32, nl.shared_hbm))(),
+            "nl.sbuf or nl.psum",
+        ),
+    ],
+)
+def test_what_is_refused(chip: str, call: Any, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TARGET, chip)
+    refuses(match, call)

@@ -93,11 +93,6 @@ def test_the_message_says_what_to_write(message):
         nki.jit(CASES[message])(X)
 
 
-def test_of_jits_arguments():
-    with pytest.raises(ValueError, match="platform_target.* was removed in NKI 0.3"):
-        nki.jit(platform_target="trn2")
-
-
 def test_a_helpers_own_type_error_is_not_explained():
     def helper(first, second):
         return first
@@ -166,20 +161,6 @@ def test_accumulators_that_nothing_has_reset_are_told(command):
         NkiSimulationWarning, match=f"is {command}, but nothing has reset the accumulator"
     ):
         nki.jit(kernel)(X)
-
-
-def test_accumulators_that_were_reset_are_not_told():
-    def kernel(x):
-        data = loaded(x)
-        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
-        out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-        both = {"dst": data, "op": nl.copy, "data": data, "reduce_op": nl.add}
-        nisa.activation(**both, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-        nisa.activation(**both, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reduce)
-        nisa.dma_copy(dst=out, src=total)
-        return out
-
-    assert nki.jit(kernel)(X).ravel().tolist() == [128.0] * 128
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,12 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, new, run, to_hbm
+from .conftest import new, refuses, run, to_hbm, written
 
 
-def find(data: Any, vals: Any, dtype: str = "uint32") -> Any:
-    def body(d: Any, v: Any) -> Any:
-        dst = new((d.shape[0], 8), dtype)
-        nisa.nc_find_index8(dst, d, v)
-        return dst
-
-    return run(body, data, vals)
+def find(data: Any, vals: Any, dtype: str = "uint32", shape: Any = None) -> Any:
+    shape = shape or (data.shape[0], 8)
+    return written(nisa.nc_find_index8, data, vals, shape=shape, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32"])
@@ -41,25 +37,12 @@ def test_find_index8_of_repeated_and_missing_values() -> None:
     assert find(data, vals).tolist() == [[1, missing, 3, 0, missing, 4, 9, missing]]
 
 
-@pytest.mark.parametrize(
-    ("data", "vals", "shape", "dtype", "match"),
-    [
-        ((4, 7), (4, 8), (4, 8), "uint32", "8 to 16384"),
-        ((4, 9), (4, 9), (4, 8), "uint32", "must have 8"),
-        ((4, 9), (4, 8), (4, 2, 4), "uint32", "must have the shape .partitions, 8."),
-        ((4, 9), (4, 8), (4, 8), "int32", "uint16, uint32"),
-        ((4, 3, 2, 2), (4, 8), (4, 8), "uint32", "at most 3"),
-        ((4, 9), (3, 8), (4, 8), "uint32", "same number"),
-    ],
-)
-def test_find_index8_refuses(data: Any, vals: Any, shape: Any, dtype: str, match: str) -> None:
-    def body(d: Any, v: Any) -> Any:
-        dst = new(shape, dtype)
-        nisa.nc_find_index8(dst, d, v)
-        return dst
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape, np.float32)
 
-    with pytest.raises(RULE, match=match):
-        run(body, np.zeros(data, np.float32), np.zeros(vals, np.float32))
+
+def top(rows: int, columns: int, n: int, k: int) -> Any:
+    return topk(np.ones((rows, columns), ml_dtypes.bfloat16), n, k)
 
 
 def replace(data: Any, vals: Any, imm: float = -1.0) -> Any:
@@ -140,48 +123,47 @@ def test_nonzero_with_count_reads_the_partitions_it_needs_only() -> None:
         assert nki.simulate(kernel)()[::16, 4].tolist() == [4] * 8
 
 
-def test_nonzero_with_count_refuses() -> None:
-    with pytest.raises(RULE, match="NeuronCore-v3"):
-        counted(np.zeros((4, 8), np.float32), chip="trn1")
-    with pytest.raises(RULE, match="float32, int32"):
-        counted(np.zeros((4, 8), np.int16))
-    with pytest.raises(RULE, match="padding_val"):
-        counted(np.zeros((4, 8), np.float32), padding_val=1 << 31)
+def topk(data: Any, n: int, k: int) -> Any:
+    def body(t: Any) -> Any:
+        values, indices = new((len(data), k), "bfloat16"), new((len(data), k), "uint32")
+        nisa.topk(values, indices, t, n)
+        return values, indices
+
+    return run(body, data)
 
 
 def test_topk_of_a_snake() -> None:
     n, k = 42, 5
     flat = np.random.default_rng(2).permutation(64)[:48].astype(ml_dtypes.bfloat16)
-    snake = flat.reshape(3, 16).T.copy()
-
-    def body(t: Any) -> Any:
-        values, indices = new((16, k), "bfloat16"), new((16, k), "uint32")
-        nisa.topk(values, indices, t, n)
-        return values, indices
-
-    values, indices = run(body, snake)
+    values, indices = topk(flat.reshape(3, 16).T.copy(), n, k)
     order = np.argsort(flat[:n].astype(np.float32))[-k:]
     assert (indices == order).all()
     assert (values == flat[order]).all()
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "n", "k", "match"),
+    ("call", "match"),
     [
-        (16, 3, 49, 5, "must have 4 elements"),
-        (16, 3, 7, 5, "8 <= n"),
-        (16, 3, 40, 41, "k <= n"),
-        (24, 3, 40, 5, "multiple of 16"),
+        (lambda: find(zeros(4, 7), zeros(4, 8)), "8 to 16384"),
+        (lambda: find(zeros(4, 9), zeros(4, 9)), "must have 8"),
+        (
+            lambda: find(zeros(4, 9), zeros(4, 8), shape=(4, 2, 4)),
+            "must have the shape .partitions, 8.",
+        ),
+        (lambda: find(zeros(4, 9), zeros(4, 8), "int32"), "uint16, uint32"),
+        (lambda: find(zeros(4, 3, 2, 2), zeros(4, 8)), "at most 3"),
+        (lambda: find(zeros(4, 9), zeros(3, 8)), "same number"),
+        (lambda: counted(zeros(4, 8), chip="trn1"), "NeuronCore-v3"),
+        (lambda: counted(np.zeros((4, 8), np.int16)), "float32, int32"),
+        (lambda: counted(zeros(4, 8), padding_val=1 << 31), "padding_val"),
+        (lambda: top(16, 3, 49, 5), "must have 4 elements"),
+        (lambda: top(16, 3, 7, 5), "8 <= n"),
+        (lambda: top(16, 3, 40, 41), "k <= n"),
+        (lambda: top(24, 3, 40, 5), "multiple of 16"),
     ],
 )
-def test_topk_refuses(rows: int, columns: int, n: int, k: int, match: str) -> None:
-    def body(t: Any) -> Any:
-        values, indices = new((rows, k), "bfloat16"), new((rows, k), "uint32")
-        nisa.topk(values, indices, t, n)
-        return values, indices
-
-    with pytest.raises(RULE, match=match):
-        run(body, np.ones((rows, columns), ml_dtypes.bfloat16))
+def test_refused_operands(call: Any, match: str) -> None:
+    refuses(match, call)
 
 
 def test_topk_takes_the_documented_cycles() -> None:

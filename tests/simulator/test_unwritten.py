@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,16 +12,9 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim import hardware
 
-from .conftest import RULE, new, to_hbm
+from .conftest import RULE, line_of, new, to_hbm
 
 FILE = "test_unwritten.py"
-LINES = inspect.getsource(inspect.getmodule(lambda: None)).splitlines()  # type: ignore[arg-type]
-
-
-def line_of(mark: str) -> int:
-    """The line that ends with a comment."""
-    (found,) = [n for n, line in enumerate(LINES, 1) if line.endswith(f"# {mark}")]
-    return found
 
 
 def refused(kernel: Callable[..., Any], *args: Any) -> str:
@@ -39,8 +31,9 @@ def test_the_rows_and_the_lines_of_a_tile() -> None:
         nisa.dma_copy(out, tile)  # the read
         return out
 
-    where = f"operand is sbuf tile 128x64 float32 (tile of {FILE}:{line_of('the tile')}), but the "
-    where += f"instruction at {FILE}:{line_of('the read')} reads memory that nothing has written, "
+    made, read = line_of(__file__, "the tile"), line_of(__file__, "the read")
+    where = f"operand is sbuf tile 128x64 float32 (tile of {FILE}:{made}), but the instruction "
+    where += f"at {FILE}:{read} reads memory that nothing has written, "
     for (rows, columns), part in {
         (100, 64): "partitions 100 to 127 (tile[100:128])",
         (127, 64): "partition 127 (tile[127:128])",
@@ -135,7 +128,7 @@ def test_rows_of_tensors_in_hbm() -> None:
         nisa.dma_copy(tile, rows[150:250])
         return to_hbm(tile)
 
-    told = f"tile 300x8 float32 (rows of {FILE}:{line_of('in HBM')}), but the "
+    told = f"tile 300x8 float32 (rows of {FILE}:{line_of(__file__, 'in HBM')}), but the "
     text = refused(kernel, True)
     assert text.startswith(f"return: operand is shared_hbm {told}kernel returns memory that ")
     assert "rows 0 to 99 and 200 to 299 (1600 elements of rows[0:300]): write all of it" in text

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nki_kernels.base.isa import nisa, nki, nl
 from tests import sweeps
 
-from .conftest import RULE, new, run, to_hbm
+from .conftest import RULE, new, refuses, run
 
 KINDS = ("slice", "index", "permute", "expand", "squeeze")
 KINDS += ("broadcast", "split", "flatten", "reshape", "rearrange")
@@ -81,8 +81,7 @@ def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
         try:
             flat = array.reshape(shape, copy=False)
         except ValueError:
-            with pytest.raises(RULE, match="do not follow each other in memory"):
-                view.flatten_dims(dim, end)
+            refuses("do not follow each other in memory", view.flatten_dims, dim, end)
             return view, array
         return view.flatten_dims(dim, end), flat
     if kind == "reshape" and free:
@@ -92,8 +91,7 @@ def step(draw: Any, view: Any, array: Any, first: int) -> tuple[Any, Any]:
         try:
             other = array.reshape(shape, copy=False)
         except ValueError:
-            with pytest.raises(RULE, match="layout"):
-                view.reshape(shape)
+            refuses("layout", view.reshape, shape)
             return view, array
         return view.reshape(shape), other
     if kind == "rearrange" and len(free) > 1 and ndim < 5:
@@ -215,9 +213,7 @@ def inspect(body: Any, *arrays: Any) -> Any:
 @pytest.mark.parametrize(
     ("shape", "view", "result"),
     [
-        ((128, 64), lambda t: t, ((128, 64), (64, 1), 0)),
         ((128, 64), lambda t: t.slice(dim=1, start=8, end=24), ((128, 16), (64, 1), 8)),
-        ((128, 64), lambda t: t.slice(1, 0, 64, 2), ((128, 32), (64, 2), 0)),
         ((128, 64), lambda t: t[:, 0:32:2], ((128, 16), (64, 2), 0)),
         ((128, 64), lambda t: t[..., 0], ((128, 1), (64, 1), 0)),
         ((128, 64), lambda t: t[nl.ds(32, 8), :], ((8, 64), (64, 1), 2048)),
@@ -229,6 +225,11 @@ def inspect(body: Any, *arrays: Any) -> Any:
         ((128, 24), lambda t: t.reshape_dim(0, (128,)), ((128, 24), (24, 1), 0)),
         ((128, 2, 3, 4), lambda t: t.flatten_dims(1, 2), ((128, 6, 4), (24, 4, 1), 0)),
         ((128, 4, 6), lambda t: t.reshape((128, 2, 12)), ((128, 2, 12), (24, 12, 1), 0)),
+        (
+            (128, 4, 6),
+            lambda t: t[:, :, 0:2].reshape((128, 2, 2, 2)),
+            ((128, 2, 2, 2), (24, 12, 6, 1), 0),
+        ),
         ((128, 8, 64), lambda t: t.select(1, 3), ((128, 64), (512, 1), 192)),
         (
             (128, 24),
@@ -241,9 +242,7 @@ def inspect(body: Any, *arrays: Any) -> Any:
             ((64, 4), (64, 16), 0),
         ),
         ((64, 64, 64), lambda t: t[0, 0, 10], ((1, 1), (4096, 1), 10)),
-        ((64, 64, 64), lambda t: t[:, 0, 10], ((64, 1), (4096, 1), 10)),
         ((64, 64, 64), lambda t: t[0, ..., :], ((1, 64, 64), (4096, 64, 1), 0)),
-        ((64, 64, 64), lambda t: t[0, ...][:, 0:32, :], ((1, 32, 64), (4096, 64, 1), 0)),
         ((16, 16), lambda t: t.ap([[16, 16], [1, 8]], offset=8), ((16, 8), (16, 1), 8)),
         (
             (128, 256),
@@ -266,16 +265,6 @@ def test_documented_patterns(shape: Any, view: Any, result: Any) -> None:
     assert found.get_pattern() == [[s, n] for n, s in zip(result[0], result[1], strict=True)]
     assert found.ndim == len(result[0])
     assert not found.is_indirect()
-
-
-def test_hbm_indexing_drops_dimensions() -> None:
-    tensor = inspect(lambda: new((4, 128, 32), buffer=nl.private_hbm))
-    assert tensor[0].shape == (128, 32)
-    assert tensor[0, 1].shape == (32,)
-    assert tensor[0, 1, 2].shape == (1,)
-    assert tensor.permute((2, 0, 1)).strides == (1, 4096, 32)
-    assert tensor.buffer is nl.private_hbm
-    assert tensor.dtype == nl.float32
 
 
 @pytest.mark.parametrize(
@@ -339,62 +328,26 @@ def test_writes_show_in_every_view() -> None:
 @pytest.mark.parametrize(
     "mistake",
     [
-        lambda t, h: t.permute((1, 0, 2)),
         lambda t, h: t.permute((0, 1)),
-        lambda t, h: t.permute((0, 1, 1)),
-        lambda t, h: t.broadcast(1, 2),
-        lambda t, h: t[0:1].broadcast(0, 2),
-        lambda t, h: t.expand_dim(0),
-        lambda t, h: t.expand_dim(5),
-        lambda t, h: t.squeeze_dim(1),
-        lambda t, h: t[0:1].squeeze_dim(0),
-        lambda t, h: t.reshape_dim(0, (2, 32)),
         lambda t, h: t.reshape_dim(2, (4, 2)),
-        lambda t, h: t.reshape_dim(2, (-1, 4)),
-        lambda t, h: t.flatten_dims(0, 1),
         lambda t, h: t.flatten_dims(2, 1),
-        lambda t, h: t.permute((0, 2, 1)).flatten_dims(1, 2),
-        lambda t, h: t.reshape((32, 2, 24)),
-        lambda t, h: t.reshape((64, 23)),
-        lambda t, h: t[:, :, 0:2].reshape((64, 8)),
-        lambda t, h: t.rearrange(("p", "a"), ("a", "p")),
-        lambda t, h: t.rearrange(("p", "a", "b"), ("p", "b", "c")),
         lambda t, h: t.slice(1, 2, 2),
-        lambda t, h: t.slice(1, 0, 5),
         lambda t, h: t.slice(1, 0, 4, 0),
         lambda t, h: t.slice(3, 0, 1),
-        lambda t, h: t.select(0, 1),
-        lambda t, h: t.select(1, 4),
-        lambda t, h: t[:, 0:5],
-        lambda t, h: t[:, 2:2],
-        lambda t, h: t[:, 4],
-        lambda t, h: t[:, ::-1],
-        lambda t, h: t[..., 0, ...],
-        lambda t, h: t[0, 0, 0, 0],
         lambda t, h: t[:, "a"],
-        lambda t, h: t[:, nl.ds(2, 3)],
-        lambda t, h: t.ap([[48, 32], [1, 24]]),
-        lambda t, h: t.ap([[24, 64], [1, 25]]),
         lambda t, h: t.ap([[24, 65], [1, 24]]),
-        lambda t, h: t.ap([[24, 64], [1, 24]], offset=1),
         lambda t, h: h.ap([[1, 33]]),
-        lambda t, h: t[:, :, ::2].view(nl.uint8),
         lambda t, h: t[:, :, 0:1].view(nl.uint8).slice(2, 0, 3).view(nl.float32),
-        lambda t, h: t.vector_select(0, index()),
-        lambda t, h: h.vector_select(1, index()),
-        lambda t, h: t.select(0, index()),
-        lambda t, h: h.select(0, index()).select(0, index()),
         lambda t, h: h.vector_select(0, index()).vector_select(0, index()),
-        lambda t, h: h.vector_select(0, index()).view(nl.uint8),
-        lambda t, h: h.ap([[8, 4], [1, 8]], scalar_offset=index(), vector_offset=index()),
     ],
 )
 def test_forbidden_views(mistake: Any) -> None:
+    """Beside those in test_rules.py, each with the nearest view that is allowed."""
+
     def kernel() -> None:
         mistake(new((64, 4, 6)), new((4, 8), buffer=nl.shared_hbm))
 
-    with pytest.raises(RULE, match=r"NkiTensor: .+ is .+, but .+"):
-        nki.simulate(kernel)()
+    refuses(r"NkiTensor: .+ is .+, but .+", nki.simulate(kernel))
 
 
 def index() -> Any:
@@ -409,18 +362,6 @@ def test_tensor_indirection_is_refused_by_name() -> None:
         nki.simulate(kernel)()
 
 
-def test_views_of_arguments_are_outputs_too() -> None:
-    def kernel(tensor: Any) -> Any:
-        tile = nl.load(tensor[1])
-        nisa.dma_copy(tensor[0], tile)
-        return to_hbm(tile)
-
-    array = counted((2, 4, 3))
-    result = nki.simulate(kernel)(array)
-    np.testing.assert_array_equal(array[0], counted((2, 4, 3))[1])
-    np.testing.assert_array_equal(result, counted((2, 4, 3))[1])
-
-
 def test_writing_through_another_dtype_marks_only_what_it_covers():
     def kernel(x):
         out = nl.ndarray((3, 1), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -429,5 +370,4 @@ def test_writing_through_another_dtype_marks_only_what_it_covers():
         nisa.dma_copy(out, tile[0:3, 1:2])
         return out
 
-    with pytest.raises(RULE, match="nothing has written"):
-        nki.simulate(kernel)(np.zeros((1, 1), np.float32))
+    refuses("nothing has written", nki.simulate(kernel), np.zeros((1, 1), np.float32))

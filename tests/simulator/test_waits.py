@@ -9,11 +9,7 @@ import nki_sim
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.timeline import waits
 
-from .conftest import TARGET
-
-
-def tile(columns=512, buffer=nl.sbuf, partitions=128):
-    return nl.ndarray((partitions, columns), dtype=nl.float32, buffer=buffer)
+from .conftest import TARGET, tile
 
 
 def memset(t, engine=nisa.engine.vector):
@@ -24,10 +20,6 @@ def waits_of(body, *specs):
     """(index of what it waited for, why) of every event."""
     events = nki_sim.dry_run(nki.jit(body), *specs).events
     return [(event.waited_for, event.wait) for event in events]
-
-
-def test_nothing_holds_up_the_first():
-    assert waits_of(lambda: memset(tile()) and None) == [(None, "")]
 
 
 def test_an_operand_that_another_engine_wrote():

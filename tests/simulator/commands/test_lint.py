@@ -3,14 +3,6 @@ import json
 import pytest
 
 
-def test_right_kernels_are_counted(here):
-    assert here("lint", "kernels.py") == (
-        0,
-        "",
-        "3 kernels in 1 file checked for NKI 0.7, 0 errors\n",
-    )
-
-
 def test_findings_have_file_and_line_and_an_exit_code(here):
     code, out, err = here("lint", "--nki", "0.6", "kernels.py", "bad.py")
     assert code == 1
@@ -144,7 +136,6 @@ def test_a_file_without_kernels_was_not_checked(here, folder):
     [
         ("import sys; sys.exit(3)", "script.py:1: error: ImportError: the file ends the program"),
         ("import pytest; pytest.skip('x', allow_module_level=True)", "script.py:1: error: Skipped"),
-        ("", "no kernel"),
     ],
 )
 def test_files_of_scripts(here, folder, text, said):

@@ -33,6 +33,21 @@ def page_of(timeline, folder):
     return (folder / "report.html").read_text("utf-8")
 
 
+@pytest.fixture
+def page(softmax, tmp_path):
+    return page_of(softmax, tmp_path)
+
+
+@pytest.fixture
+def shown(softmax, tmp_path):
+    """What a script finds in the page of a timeline, by default of softmax, in a browser."""
+
+    def shown(script, timeline=softmax):
+        return in_browser(page_of(timeline, tmp_path), script, tmp_path)
+
+    return shown
+
+
 def data_of(page):
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     return json.loads(found[1])
@@ -41,16 +56,15 @@ def data_of(page):
 # --- the page itself ---
 
 
-def test_the_page_loads_nothing(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_the_page_loads_nothing(page):
     without_licence = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
     assert not re.search(r"<(script|img|iframe|link)[^>]*\s(src|href)=", without_licence)
     assert "@import" not in page and "url(" not in page
     assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket", page)
 
 
-def test_events_are_exactly_those_of_the_timeline(softmax, tmp_path):
-    data = data_of(page_of(softmax, tmp_path))
+def test_events_are_exactly_those_of_the_timeline(softmax, page):
+    data = data_of(page)
     events = data["events"]
     words = data["words"]
     assert data["total_ns"] == softmax.total_ns
@@ -63,8 +77,8 @@ def test_events_are_exactly_those_of_the_timeline(softmax, tmp_path):
         assert track["engine"] == event.engine and events["lane"][n] < track["lanes"]
 
 
-def test_events_of_a_lane_are_disjoint(softmax, tmp_path):
-    data = data_of(page_of(softmax, tmp_path))
+def test_events_of_a_lane_are_disjoint(softmax, page):
+    data = data_of(page)
     ends = {}
     events = data["events"]
     for n in sorted(range(len(softmax.events)), key=lambda n: events["start"][n]):
@@ -73,31 +87,28 @@ def test_events_of_a_lane_are_disjoint(softmax, tmp_path):
         ends[lane] = events["end"][n]
 
 
-def test_gpsimd_writes_the_descriptors_of_dma(softmax, tmp_path):
+def test_gpsimd_writes_the_descriptors_of_dma(softmax, page):
     """They are all that keeps it busy here."""
-    events = data_of(page_of(softmax, tmp_path))["events"]
+    events = data_of(page)["events"]
     spans = zip(events["start"], events["descriptors_end"], strict=True)
     written = [end - start for start, end in spans if end is not None]
     assert len(written) == len([event for event in softmax.events if event.engine == "dma"])
     assert sum(written) == pytest.approx(softmax.engine_busy_ns["gpsimd"])
 
 
-def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_cards_of_memory_have_the_peaks_in_program_order_and_over_time(softmax, page):
     over_time = max(value for _, value in softmax.sbuf_bytes_over_time())
     assert over_time > softmax.sbuf_peak_bytes  # loads run ahead
     assert f" a partition; {bytes_text(over_time)} over time<" in page
     assert "The peaks are those in program order, which decides whether the tiles fit" in page
 
 
-def test_links_of_the_page_lead_to_one_place_each(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_links_of_the_page_lead_to_one_place_each(page):
     for name in re.findall(r' href="#([^"]+)"', page):
         assert len(re.findall(rf' id="{name}"', page)) == 1, name
 
 
-def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path, page):
     assert softmax.with_launches_ns == softmax.total_ns + 60e3
     assert f">{about(softmax.with_launches_ns).replace(' us', ' µs')}</data>" in page
     assert "A launch by TorchNeuron takes 55 to 65 µs in eager mode" in page
@@ -114,8 +125,7 @@ def test_what_a_launch_adds_stands_beside_the_kernel(softmax, tmp_path):
     )
 
 
-def test_causes_add_up_to_the_total(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_causes_add_up_to_the_total(softmax, page):
     causes = re.search(r'<table class="causes">(.*?)</table>', page, re.DOTALL)[1]
     values = [float(value) for value in re.findall(r'<data value="([^"]+)"', causes)]
     shares, times = values[::2], values[1::2]
@@ -160,17 +170,15 @@ def test_times_and_shares_in_words():
     assert {share: percent_text(share) for share in SHARES} == SHARES
 
 
-def test_a_microsecond_has_one_name(softmax, tmp_path):
-    page = page_of(softmax, tmp_path)
+def test_a_microsecond_has_one_name(page):
     assert " µs beside its bytes" in page and not re.search(r"\d us\b", page)
 
 
 # --- in a browser ---
 
 
-def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_it_opens_and_shows_the_numbers(softmax, shown):
+    found = shown(
         """
         const facts = {};
         for (const name of document.querySelectorAll(".facts dt")) {
@@ -183,8 +191,7 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
                  painted: new Set(pixels).size,
                  charts: document.querySelectorAll("#charts canvas").length,
                  wide: document.documentElement.scrollWidth <= innerWidth };
-        """,
-        tmp_path,
+        """
     )
     assert found["facts"]["Kernel, modelled"] == softmax.total_ns
     assert found["facts"]["With a launch, about"] == softmax.total_ns + 60e3
@@ -199,11 +206,10 @@ def test_it_opens_and_shows_the_numbers(softmax, tmp_path):
 
 
 @pytest.mark.lenient
-def test_bars_beside_the_source_are_as_long_as_their_shares(tmp_path):
+def test_bars_beside_the_source_are_as_long_as_their_shares(shown):
     with pytest.warns(NkiSimulationWarning), record() as timeline:
         kernels.half_written(np.zeros((128, 512), np.float32))
-    found = in_browser(
-        page_of(timeline, tmp_path),
+    found = shown(
         """
         const box = (one) => one.getBoundingClientRect();
         return [...document.querySelectorAll(".code .heat .fill")].map((fill) => {
@@ -212,7 +218,7 @@ def test_bars_beside_the_source_are_as_long_as_their_shares(tmp_path):
                    below: box(fill).top - box(row).top, height: box(row).height };
         });
         """,
-        tmp_path,
+        timeline,
     )
     longest = max(found, key=lambda bar: bar["ns"])
     assert len(found) == 3 and longest["width"] > 20
@@ -223,9 +229,8 @@ def test_bars_beside_the_source_are_as_long_as_their_shares(tmp_path):
     assert max(bar["height"] for bar in found) > 30  # there is a warning
 
 
-def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, shown):
+    found = shown(
         """
         const key = (name) => document.getElementById("charts").dispatchEvent(
           new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
@@ -247,8 +252,7 @@ def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
         for (let n = 0; n < 60; n++) key("-");
         see("farthest");
         return seen;
-        """,
-        tmp_path,
+        """
     )
     total = softmax.total_ns
     assert found["all"] == found["back"] == found["farthest"] == [0, total]
@@ -259,9 +263,8 @@ def test_it_zooms_by_keys_buttons_wheel_and_address(softmax, tmp_path):
     assert found["closest"][1] - found["closest"][0] == pytest.approx(20)
 
 
-def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_descriptors_are_drawn_on_the_row_of_gpsimd(shown):
+    found = shown(
         """
         const chart = charts[0];
         const row = rows.find((one) => one.name === "GpSimdE");
@@ -275,8 +278,7 @@ def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
         };
         return { written: at((events.start[0] + events.descriptors_end[0]) / 2),
                  idle: at(data.total_ns - 50), facts: facts(0) };
-        """,
-        tmp_path,
+        """
     )
     assert found["written"]["event"] == 0 and found["idle"]["event"] == -1
     assert found["written"]["colour"] != found["idle"]["colour"]
@@ -284,12 +286,11 @@ def test_descriptors_are_drawn_on_the_row_of_gpsimd(softmax, tmp_path):
     assert text == "written by GpSimdE in 745 ns"
 
 
-def test_a_dma_shows_its_latency_its_queue_and_its_bytes(tmp_path):
+def test_a_dma_shows_its_latency_its_queue_and_its_bytes(shown):
     """The last load waits for the loads before it: a thin line, a hatched box and a full box."""
     timeline = modelled(kernels.softmax, ((1536, 1024), "float32"))
     event = [event for event in timeline.events if event.queue == "dma load"][-1]
-    found = in_browser(
-        page_of(timeline, tmp_path),
+    found = shown(
         """
         const chart = charts[0];
         const ratio = devicePixelRatio;
@@ -315,7 +316,7 @@ def test_a_dma_shows_its_latency_its_queue_and_its_bytes(tmp_path):
         return { parts, colours: parts.map(colours), facts: facts(n),
                  legend: legend.map((one) => one.textContent.trim()) };
         """.replace("NUMBER", str(event.index)),
-        tmp_path,
+        timeline,
     )
     latency, queue, moves = found["parts"]
     assert latency[0] == event.start_ns and moves[1] == event.end_ns
@@ -330,13 +331,11 @@ def test_a_dma_shows_its_latency_its_queue_and_its_bytes(tmp_path):
     assert any(line.startswith("latency of a DMA") for line in found["legend"])
 
 
-def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_ticks_have_the_digits_that_they_need(shown):
+    found = shown(
         "return [axisTexts(null, [0, 2500, 5000, 17500]), axisTexts(null, [0, 500, 950]),"
         " axisTexts(null, [0, 500, 1000]),"
-        " axisTexts(null, [12000.5, 12001]), axisTexts(null, [])];",
-        tmp_path,
+        " axisTexts(null, [12000.5, 12001]), axisTexts(null, [])];"
     )
     assert found == [
         ["0.0 µs", "2.5 µs", "5.0 µs", "17.5 µs"],
@@ -347,31 +346,25 @@ def test_ticks_have_the_digits_that_they_need(softmax, tmp_path):
     ]
 
 
-def test_times_and_shares_in_words_in_the_browser(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
-        f"return [{[*TIMES]}.map(timeText), {[*SHARES]}.map(percentText)];",
-        tmp_path,
-    )
+def test_times_and_shares_in_words_in_the_browser(shown):
+    found = shown(f"return [{[*TIMES]}.map(timeText), {[*SHARES]}.map(percentText)];")
     units = [text.split()[1] for text in found[0]]
     assert units == [text.split()[1] for text in TIMES.values()]
     assert found[0][4:7] == ["7.96 µs", "15.234 µs", "333.33 µs"]  # digits that tell neighbours
     assert found[1] == [*SHARES.values()]
 
 
-def test_one_bank_is_no_banks(tmp_path):
+def test_one_bank_is_no_banks(shown):
     timeline = modelled(kernels.linear, ((128, 128), "bfloat16"), ((128, 512), "bfloat16"))
-    found = in_browser(
-        page_of(timeline, tmp_path),
+    found = shown(
         "return charts[2].axes[1]._values;",
-        tmp_path,
+        timeline,
     )
     assert found == ["0 banks", "1 bank"]
 
 
-def test_the_bar_of_a_share_is_below_its_number(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_the_bar_of_a_share_is_below_its_number(shown):
+    found = shown(
         """
         return [...document.querySelectorAll(".causes .share")].map((cell) => {
           const [number, bar] = [...cell.children].map((one) => one.getBoundingClientRect());
@@ -379,8 +372,7 @@ def test_the_bar_of_a_share_is_below_its_number(softmax, tmp_path):
           return { apart: bar.top - number.bottom, width: bar.width / room,
                    share: Number(cell.querySelector("data").value) };
         });
-        """,
-        tmp_path,
+        """
     )
     for one in found:
         assert one["apart"] >= 0
@@ -398,23 +390,20 @@ page.getElementById("charts").replaceChildren();  // as wide as the window aroun
 """
 
 
-def test_bars_of_utilisation_are_as_wide_as_a_small_screen(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_bars_of_utilisation_are_as_wide_as_a_small_screen(shown):
+    found = shown(
         f"""
         {ON_A_SMALL_SCREEN}
         const bars = [...page.querySelectorAll(".bars .track")];
         return {{ widths: bars.map((bar) => bar.getBoundingClientRect().width),
                  fits: page.documentElement.scrollWidth <= 420 }};
-        """,
-        tmp_path,
+        """
     )
     assert min(found["widths"]) > 200 and found["fits"]
 
 
-def test_source_is_read_on_a_small_screen_without_scrolling(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_source_is_read_on_a_small_screen_without_scrolling(shown):
+    found = shown(
         f"""
         {ON_A_SMALL_SCREEN}
         const code = page.querySelector(".code");
@@ -427,8 +416,7 @@ def test_source_is_read_on_a_small_screen_without_scrolling(softmax, tmp_path):
                  left: new Set(texts.map((one) => one.getBoundingClientRect().left)).size,
                  bars: bars.map((bar) => [bar.getBoundingClientRect().width,
                    Number(bar.closest("tr").querySelector("data").value)]) }};
-        """,
-        tmp_path,
+        """
     )
     assert found["fits"] and found["width"] > 250 and found["left"] == 1
     widest, longest = max(found["bars"])
@@ -436,9 +424,8 @@ def test_source_is_read_on_a_small_screen_without_scrolling(softmax, tmp_path):
         assert width == pytest.approx(max(1, widest * ns / longest), abs=0.5)
 
 
-def test_the_table_filters_sorts_and_selects(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_the_table_filters_sorts_and_selects(softmax, shown):
+    found = shown(
         """
         const rows = () => [...document.querySelectorAll("#table tbody tr")];
         const words = document.getElementById("words");
@@ -454,8 +441,7 @@ def test_the_table_filters_sorts_and_selects(softmax, tmp_path):
         const details = document.getElementById("details").textContent;
         document.getElementById("only-path").click();
         return { copies, longest, details, path: rows().length };
-        """.replace("LINE", str(softmax.events[0].source.line)),
-        tmp_path,
+        """.replace("LINE", str(softmax.events[0].source.line))
     )
     events = softmax.events
     longest = max(range(len(events)), key=lambda n: events[n].end_ns - events[n].start_ns)
@@ -467,9 +453,8 @@ def test_the_table_filters_sorts_and_selects(softmax, tmp_path):
     assert f"kernels.py:{events[longest].source.line}, softmax" in found["details"]
 
 
-def test_the_critical_path_is_walked_by_keys(softmax, tmp_path):
-    found = in_browser(
-        page_of(softmax, tmp_path),
+def test_the_critical_path_is_walked_by_keys(softmax, shown):
+    found = shown(
         """
         const seen = [];
         for (let n = 0; n < data.path.length + 2; n++) {
@@ -478,15 +463,14 @@ def test_the_critical_path_is_walked_by_keys(softmax, tmp_path):
           seen.push(selected);
         }
         return seen;
-        """,
-        tmp_path,
+        """
     )
     numbers = [event.number for event in softmax.critical_path]
     assert [softmax.events[n].number for n in found] == [*numbers, numbers[-1], numbers[-1]]
 
 
 @pytest.mark.parametrize("case", ["matmul", "two cores", "loop", "launches"])
-def test_other_kernels_open_too(case, tmp_path):
+def test_other_kernels_open_too(case, shown):
     timeline = {
         "matmul": lambda: modelled(
             kernels.linear, ((128, 128), "bfloat16"), ((128, 512), "bfloat16"), chip="trn3"
@@ -495,15 +479,14 @@ def test_other_kernels_open_too(case, tmp_path):
         "loop": lambda: modelled(kernels.in_a_loop, ((16, 512), "float32")),
         "launches": _two_launches,
     }[case]()
-    found = in_browser(
-        page_of(timeline, tmp_path),
+    found = shown(
         """
         const names = [...document.querySelectorAll("#table th")].map((head) => head.textContent);
         return { rows: document.querySelectorAll("#table tbody tr").length, names,
                  lanes: rows.map((row) => row.name),
                  tflops: document.getElementById("tflops")?.value };
         """,
-        tmp_path,
+        timeline,
     )
     assert found["rows"] == len(timeline.events)
     assert ("Core" in found["names"]) == (case == "two cores")
