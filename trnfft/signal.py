@@ -29,6 +29,7 @@ from trnfft.arguments import (
 )
 from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import overlap
@@ -406,3 +407,8 @@ def _check_envelope(envelope: torch.Tensor) -> None:
             f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller "
             f"'hop_length', a window without zeros or a 'length' without the last samples"
         )
+
+
+# What torch's own functions do with ComplexTensors.
+for _owner in (torch, torch.Tensor):
+    FUNCTIONS |= {_owner.stft: stft, _owner.istft: istft}  # type: ignore[attr-defined]

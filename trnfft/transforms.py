@@ -63,6 +63,8 @@ from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
 from trnfft.checks import shown
+from trnfft.complex.dispatch import implements
+from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import (
     ComplexTensor,
     described,
@@ -1142,3 +1144,26 @@ OF_TORCH: dict[Any, Callable[..., Any]] = {
     getattr(torch.fft, name): _with_names_of_torch(globals()[name], getattr(torch.fft, name))
     for name in _NAMES.split()
 }
+FUNCTIONS |= OF_TORCH
+
+# The operators to which torch's own functions come below `torch.func` and in derivatives of torch.
+# By torch's numbers: norms for the forward direction; the inverse direction has the opposite.
+_NORMS = {0: "backward", 1: "ortho", 2: "forward"}
+_INVERSE_NORMS = {0: "forward", 1: "ortho", 2: "backward"}
+
+
+@implements(torch.ops.aten._fft_c2c.default)
+def _c2c(self: ComplexTensor, dim: list[int], normalization: int, forward: bool) -> torch.Tensor:
+    dims = tuple(d % self.ndim for d in dim)
+    sizes = tuple(self.shape[d] for d in dims)
+    norm = (_NORMS if forward else _INVERSE_NORMS)[normalization]
+    return ops.c2c(self, sizes, dims, not forward, norm)
+
+
+@implements(torch.ops.aten._fft_c2r.default)
+def _c2r(
+    self: ComplexTensor, dim: list[int], normalization: int, last_dim_size: int
+) -> torch.Tensor:
+    dims = tuple(d % self.ndim for d in dim)
+    sizes = (*(self.shape[d] for d in dims[:-1]), last_dim_size)
+    return ops.c2r(self, sizes, dims, True, _INVERSE_NORMS[normalization])

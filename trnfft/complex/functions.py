@@ -2,8 +2,9 @@
 
 Three groups of functions need an implementation above autograd. The parts of a ComplexTensor are
 views of it, and a real dtype in `z.to(dtype)` means the dtype of the parts. The functions of
-torch.fft are those of this library, with their own derivatives. torch's formulas for some
-derivatives would make native complex tensors.
+torch.fft, torch.stft and torch.istft are those of this library, with their own derivatives, which
+`trnfft.transforms` and `trnfft.signal` enter into the table. torch's formulas for some derivatives
+would make native complex tensors.
 
 `docs/complex_operators.md` lists all operators.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 from torch import _vmap_internals
 
-from trnfft import backward_pass, signal, transforms
+from trnfft import backward_pass
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
@@ -29,7 +30,6 @@ from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
-from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.composites import as_torch, opened
 from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import (
@@ -413,12 +413,7 @@ FUNCTIONS |= {
     torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),
     torch.Tensor.float: _as_dtype(torch.float32),
     torch.Tensor.double: _as_dtype(torch.float64),
-    torch.stft: signal.stft,
-    torch.Tensor.stft: signal.stft,
-    torch.istft: signal.istft,
-    torch.Tensor.istft: signal.istft,
 }
-FUNCTIONS |= transforms.OF_TORCH
 
 
 def _not_in_place(name: str) -> Any:

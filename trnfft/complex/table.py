@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 # Implementations of torch's functions for ComplexTensors, where operators are not enough.
-# trnfft.complex.functions fills the table.
+# trnfft.complex.functions fills the table, and trnfft.transforms and trnfft.signal enter theirs.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 # trnfft.complex.dispatch sets the following functions of its own:
