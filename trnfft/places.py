@@ -16,9 +16,9 @@ from torch.overrides import (
     get_overridable_functions,
     get_testing_overrides,
 )
-from torch.utils._device import _device_constructors
 
 from trnfft import split_results, torchscript
+from trnfft.base.torch_private import device_constructors, jit_get_all_schemas
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
 _OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)
@@ -109,7 +109,7 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
     """
     # torch keeps what it finds at the first call of these functions.
     get_overridable_functions(), get_ignored_functions(), get_testing_overrides()
-    _device_constructors()
+    device_constructors()
     names = _with_dtypes_or_numbers()
     made = []
     for owner in _OWNERS:
@@ -154,7 +154,7 @@ def _with_dtypes_or_numbers() -> set[str]:
     They include all functions that make complex tensors if an argument asks for it.
     """
     names = set()
-    for schema in torch._C._jit_get_all_schemas():
+    for schema in jit_get_all_schemas():
         kinds = {str(x.type) for x in schema.arguments}
         has_dtype = any(x.name == "dtype" for x in schema.arguments)
         makes_tensor = any("Tensor" in str(x.type) for x in schema.returns)

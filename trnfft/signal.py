@@ -27,6 +27,7 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
+from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
 from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
 from trnfft.complex.table import FUNCTIONS
@@ -398,8 +399,8 @@ def _check_envelope(envelope: torch.Tensor) -> None:
     if envelope.device.type != "cpu" or torch.compiler.is_compiling():
         return  # reading a number would stop the device and break graphs
     sums = envelope.abs()
-    while torch._C._functorch.is_functorch_wrapped_tensor(sums):  # vmap reads no numbers of a batch
-        sums = torch._C._functorch.get_unwrapped(sums)
+    while is_functorch_wrapped_tensor(sums):  # vmap reads no numbers of a batch
+        sums = get_unwrapped(sums)
     least = sums.min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves
 
 from trnfft.backends.choice import stores_complex
+from trnfft.base.torch_private import tree_leaves
 from trnfft.complex.tensor import (
     ComplexTensor,
     dtype_of_parts,

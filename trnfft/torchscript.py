@@ -14,10 +14,16 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.jit import _builtins, _state
-from torch.utils._pytree import tree_leaves
 
 from trnfft.backends.choice import stores_complex
+from trnfft.base.torch_private import (
+    ScriptFunction,
+    ScriptMethod,
+    find_builtin,
+    register_builtin,
+    set_jit_function_cache,
+    tree_leaves,
+)
 from trnfft.complex.tensor import ComplexTensor
 
 # What makes native complex tensors of real tensors, in the text of a graph.
@@ -37,13 +43,13 @@ _FOUND: dict[re.Pattern[str], WeakKeyDictionary[Any, str]] = {
 
 def keep(function: Any, replacement: Callable[..., Any]) -> None:
     """Lets torch.jit.script compile a function of torch where a program names its replacement."""
-    builtin = _builtins._find_builtin(function)
+    builtin = find_builtin(function)
     if builtin is not None:
-        _builtins._register_builtin(replacement, builtin)
+        register_builtin(replacement, builtin)
     elif isinstance(function, FunctionType):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
-            _state._set_jit_function_cache(replacement, torch.jit.script(function))
+            set_jit_function_cache(replacement, torch.jit.script(function))
 
 
 def watch() -> None:
@@ -66,7 +72,7 @@ def unwatch() -> None:
                 kind.__call__ = call  # type: ignore[method-assign]
 
 
-_CALLS = {kind: kind.__call__ for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
+_CALLS = {kind: kind.__call__ for kind in (ScriptFunction, ScriptMethod)}
 
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:

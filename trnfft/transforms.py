@@ -62,6 +62,7 @@ from trnfft.arguments import (
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
+from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.checks import shown
 from trnfft.complex.dispatch import implements
 from trnfft.complex.table import FUNCTIONS
@@ -934,7 +935,7 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
         and config.is_of_torch()
         and x.layout is torch.strided
         and not x.is_nested
-        and not torch._C._len_torch_function_stack()  # a mode that must not see torch's functions
+        and not len_torch_function_stack()  # a mode that must not see torch's functions
     )
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_any, tree_map, tree_map_only
+
+from trnfft.base.torch_private import OpOverload, tree_any, tree_map, tree_map_only
 
 
 def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> Any:

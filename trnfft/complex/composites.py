@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
 from trnfft.complex.dispatch import Parts, both, exported
@@ -54,7 +55,7 @@ def _unless_written(function: Function, original: Function) -> Function:
 
 def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
     """Calls torch's own function, whose operators come to the table."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
             return exported(function, args, kwargs)
         return function(*args, **kwargs)

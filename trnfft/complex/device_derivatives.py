@@ -9,16 +9,23 @@ native derivative.
 from typing import Any
 
 import torch
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
 
+from trnfft.base.torch_private import (
+    AutoDispatchBelowAutograd,
+    SingleLevelFunction,
+    are_functorch_transforms_active,
+    enable_single_level_autograd_function,
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+    is_fwd_grad_enabled,
+    set_fwd_grad_enabled,
+)
 from trnfft.complex.tensor import ComplexTensor, join
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 
 
-class _Split(_SingleLevelFunction):
+class _Split(SingleLevelFunction):
     """Returns both parts, at the level of torch.func that asks for them."""
 
     @staticmethod
@@ -29,8 +36,8 @@ class _Split(_SingleLevelFunction):
         reverse, forward = modes
         with (
             torch.set_grad_enabled(reverse),
-            forward_ad._set_fwd_grad_enabled(forward),
-            torch._C._AutoDispatchBelowAutograd(),
+            set_fwd_grad_enabled(forward),
+            AutoDispatchBelowAutograd(),
         ):
             pairs = torch.ops.aten.view_as_real.default(z)
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
@@ -48,9 +55,8 @@ class _Split(_SingleLevelFunction):
 
 def _is_split(z: torch.Tensor) -> bool:
     """Returns whether the tensor below torch.func's wrappers is a ComplexTensor."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(z):
-        z = functorch.get_unwrapped(z)
+    while is_functorch_wrapped_tensor(z):
+        z = get_unwrapped(z)
     return isinstance(z, ComplexTensor)
 
 
@@ -58,11 +64,11 @@ def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
     if _TORCHS is not None and not _is_split(z):
         return _TORCHS.call_boxed(keys, z)  # type: ignore[no-any-return]
     is_followed = torch.is_grad_enabled() and z.requires_grad
-    if not is_followed and not torch._C._are_functorch_transforms_active():
-        with torch._C._AutoDispatchBelowAutograd():
+    if not is_followed and not are_functorch_transforms_active():
+        with AutoDispatchBelowAutograd():
             return torch.ops.aten.view_as_real.default(z)
     with enable_single_level_autograd_function():
-        modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
+        modes = torch.is_grad_enabled(), is_fwd_grad_enabled()
         parts = _Split.apply(z, modes)  # type: ignore[attr-defined]
     return torch.stack(parts, -1)
 

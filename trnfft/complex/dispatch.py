@@ -19,10 +19,29 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-from torch._ops import OpOverload
-from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base.torch_private import (
+    DisableTorchDispatch,
+    DisableTorchFunctionSubclass,
+    DispatchKey,
+    DispatchKeySet,
+    EnableTorchFunction,
+    ExcludeDispatchKeyGuard,
+    ForceDispatchKeyGuard,
+    OpOverload,
+    conj_view,
+    decomposition_table,
+    dispatch_has_kernel_for_dispatch_key,
+    dispatch_key_parse,
+    dispatch_tls_local_exclude_set,
+    dispatch_tls_local_include_set,
+    is_forward_mode,
+    is_torch_function_enabled,
+    is_zerotensor,
+    neg_view,
+    tree_leaves,
+    tree_map_only,
+)
 from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.refusals import is_for_real_numbers, refusal
@@ -48,9 +67,9 @@ TABLE: dict[OpOverload, Implementation] = {}
 # has.
 _DERIVED: dict[OpOverload, Implementation] = {}
 
-_FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-_OF_BATCHES = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("Batched"))
-_RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
+_FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
+_OF_BATCHES = DispatchKeySet(dispatch_key_parse("Batched"))
+_RECORDING = DispatchKeySet(DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 # The operators into `out` that are running.
 _BEGUN: ContextVar[frozenset[OpOverload]] = ContextVar("begun", default=frozenset())
@@ -99,12 +118,12 @@ def split(value: Any) -> tuple[Any, Any]:
     if isinstance(value, ComplexTensor):
         return value._real, -value._imag if is_conjugate(value) else value._imag
     if isinstance(value, torch.Tensor):
-        if value._is_zerotensor():  # a tangent without memory, which operators here would read
+        if is_zerotensor(value):  # a tangent without memory, which operators here would read
             value = value.new_zeros(value.shape)
         # Lazy conjugation and negation is visible above this place, and would be lost here.
         is_conjugated = value.is_conj()  # a tensor can be negated, too
-        value = value._conj() if is_conjugated else value
-        value = -value._neg_view() if value.is_neg() else value
+        value = conj_view(value) if is_conjugated else value
+        value = -neg_view(value) if value.is_neg() else value
         if not value.is_complex():
             return value, None
         return value.real, -value.imag if is_conjugated else value.imag
@@ -201,19 +220,19 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
             raise refusal(overload, args, kwargs)
         _DERIVED[overload] = implementation
     if (keys := _KEYS_OF_EXPORT.get()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys):
+        with ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
     elif (keys := keys_of_batches()) is not None:
         _refuse_to_follow(overload, args)
-        with torch._C._ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
+        with ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
             result = implementation(*args, **kwargs)
     elif (keys := _keys_of_xla()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys):
+        with ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
-    elif torch._C._is_torch_function_enabled():
+    elif is_torch_function_enabled():
         # In a backward pass. Functions for use above autograd make views that are negated lazily,
         # which torch leaves out here.
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             result = implementation(*args, **kwargs)
     else:
         result = implementation(*args, **kwargs)
@@ -264,7 +283,7 @@ def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     written = written_by(overload)
     resolve = functools.partial(tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
     keys = keys_of_batches()
-    with contextlib.nullcontext() if keys is None else torch._C._ForceDispatchKeyGuard(*keys):
+    with contextlib.nullcontext() if keys is None else ForceDispatchKeyGuard(*keys):
         args = tuple(
             x if name in written else resolve(x) for name, x in zip(names, args, strict=False)
         )
@@ -288,7 +307,7 @@ def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
     Raises:
         NotImplementedError: a gradient is computed for another gradient (create_graph=True).
     """
-    if forward_ad._current_level >= 0 or not torch.is_grad_enabled():
+    if is_forward_mode() or not torch.is_grad_enabled():
         return
     if any(isinstance(x, ComplexTensor) and x.requires_grad for x in tree_leaves(args)):
         raise NotImplementedError(
@@ -307,8 +326,8 @@ def _keys_of_xla() -> Any:
 
 
 def _keys_with(needed: Any) -> Any:
-    excluded = torch._C._dispatch_tls_local_exclude_set() - needed
-    return torch._C._dispatch_tls_local_include_set(), excluded
+    excluded = dispatch_tls_local_exclude_set() - needed
+    return dispatch_tls_local_include_set(), excluded
 
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -319,10 +338,10 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """
     in_graph = _in_graph()
     in_graph.note_parts(args, kwargs)
-    keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    keys = dispatch_tls_local_include_set(), dispatch_tls_local_exclude_set()
     token = _KEYS_OF_EXPORT.set(_KEYS_OF_EXPORT.get() or keys)
     try:
-        with torch._C._ExcludeDispatchKeyGuard(_RECORDING):
+        with ExcludeDispatchKeyGuard(_RECORDING):
             results = function(*args, **kwargs)
     finally:
         _KEYS_OF_EXPORT.reset(token)
@@ -353,7 +372,7 @@ def _with_twins(
         return made
 
     args, kwargs = tree_map_only(ComplexTensor, twin, (args, kwargs))
-    with torch._C._EnableTorchFunction():
+    with EnableTorchFunction():
         results = implementation(*args, **kwargs)
     return tree_map_only(ComplexTensor, lambda z: originals.get(id(z), (z, z))[1], results)
 
@@ -375,11 +394,9 @@ def _derived(overload: OpOverload) -> Implementation | None:
         packet = getattr(aten, overload.overloadpacket.__name__, None)
         same = (getattr(packet, name, None) for name in ("Tensor", "default"))
         return next((TABLE[x] for x in same if x in TABLE), None)
-    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
+    if dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
         return overload.decompose
-    from torch._decomp import decomposition_table  # here: it loads many modules
-
-    decomposition = decomposition_table.get(overload)
+    decomposition = decomposition_table().get(overload)
     return decomposition and functools.partial(_decomposed, overload, decomposition)
 
 
@@ -511,7 +528,7 @@ def _changing_shape(
     # tensors of their own, because earlier views share the old ones
     overload(self._real, *args, **kwargs)
     overload(self._imag, *args, **kwargs)
-    with torch._C._DisableTorchDispatch():
+    with DisableTorchDispatch():
         overload(self, *args, **kwargs)
     return self
 
@@ -519,7 +536,7 @@ def _changing_shape(
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:
     """Writes a tensor or a number into a tensor: real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
-        if forward_ad._current_level >= 0:  # autograd marks new tangents of lazy tensors itself
+        if is_forward_mode():  # autograd marks new tangents of lazy tensors itself
             target._is_lazy = target.is_conj()
         real, imag = both(source)
         if is_conjugate(target):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import decomposition_table
 from trnfft.complex.dispatch import Parts, aten, both, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
@@ -249,8 +250,6 @@ def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @implements(aten.logaddexp.default)
 def logaddexp(self: torch.Tensor, other: torch.Tensor) -> Any:
-    from torch._decomp import decomposition_table  # here: it loads many modules
-
     # torch would make a real operand a native complex tensor, which the device may not store.
     whole = (joined(*both(x)) for x in (self, other))
-    return decomposition_table[aten.logaddexp.default](*whole)
+    return decomposition_table()[aten.logaddexp.default](*whole)

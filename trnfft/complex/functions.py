@@ -17,9 +17,17 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import _vmap_internals
 
 from trnfft import backward_pass
+from trnfft.base.torch_private import (
+    EnableTorchFunction,
+    default_collate_fn_map,
+    is_tracing,
+    len_torch_function_stack,
+    neg_view,
+    remove_batch_dim,
+    vmap_of_autograd,
+)
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
@@ -79,7 +87,7 @@ def _negated(input: ComplexTensor) -> torch.Tensor:
 
     A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
     """
-    return as_pairs(input)[..., 1:].squeeze(-1)._neg_view()  # torch would replay [..., 1] as a part
+    return neg_view(as_pairs(input)[..., 1:].squeeze(-1))  # torch would replay [..., 1] as a part
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
@@ -98,12 +106,12 @@ def _backward(
     self: torch.Tensor, gradient: torch.Tensor | None = None, *args: Any, **kwargs: Any
 ) -> None:
     gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
-    with backward_pass.under(torch._C._EnableTorchFunction):
+    with backward_pass.under(EnableTorchFunction):
         as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
 
 
 def _backward_of(*args: Any, **kwargs: Any) -> None:
-    with backward_pass.under(torch._C._EnableTorchFunction):
+    with backward_pass.under(EnableTorchFunction):
         as_torch(torch.autograd.backward, *args, **kwargs)
 
 
@@ -112,13 +120,13 @@ def _gradients(
 ) -> Any:
     if is_grads_batched:  # torch's function would leave parts of the results batched
         of_one = functools.partial(_gradients, outputs, inputs, **named)
-        return _vmap_internals._vmap(of_one, allow_none_pass_through=True)(grad_outputs)
+        return vmap_of_autograd(of_one, allow_none_pass_through=True)(grad_outputs)
     outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
     if grad_outputs is not None:
         given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
         if len(given) == len(outputs):  # else torch has an error for it
             grad_outputs = _of_class_of(outputs, given)
-    with backward_pass.under(torch._C._EnableTorchFunction):
+    with backward_pass.under(EnableTorchFunction):
         gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
     return _of_class_of((inputs,) if isinstance(inputs, torch.Tensor) else inputs, gradients)
 
@@ -254,7 +262,7 @@ _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
-        if torch._C._is_tracing():  # with gradients and without, a trace has to be the same
+        if is_tracing():  # with gradients and without, a trace has to be the same
             return None
         try:
             return of_parts(*compute(first, second))
@@ -346,7 +354,7 @@ def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
     """Returns a Python operator that avoids `__torch_function__` where it can."""
 
     def method(self: ComplexTensor, other: Any) -> Any:
-        if not torch._C._len_torch_function_stack():  # modes must see functions
+        if not len_torch_function_stack():  # modes must see functions
             first, second = (other, self) if is_reflected else (self, other)
             result = _of_unfollowed(compute, first, second)
             if result is not None:
@@ -380,7 +388,7 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
     """Returns a result of a function that torch.autograd.functional has vectorized."""
     parts = parts_to_read(self)
-    return join(*(torch._remove_batch_dim(part, level, batch_size, out_dim) for part in parts))  # type: ignore[attr-defined]
+    return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))  # type: ignore[attr-defined]
 
 
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
@@ -393,7 +401,7 @@ FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
-    torch._remove_batch_dim: _unbatched,  # type: ignore[attr-defined]
+    remove_batch_dim: _unbatched,  # type: ignore[attr-defined]
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.backward: _backward_of,
@@ -439,4 +447,4 @@ def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> Comp
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 
 
-torch.utils.data._utils.collate.default_collate_fn_map[ComplexTensor] = _collated
+default_collate_fn_map[ComplexTensor] = _collated

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx.experimental import proxy_tensor
-from torch.utils._pytree import tree_leaves
 
+from trnfft.base.torch_private import proxy_tensor, tree_leaves
 from trnfft.complex import tensor
 from trnfft.complex.tensor import ComplexTensor, _Join, _Split
 

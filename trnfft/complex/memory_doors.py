@@ -9,6 +9,11 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import (
+    AutoDispatchBelowAutograd,
+    has_compatible_shallow_copy_type,
+    typed_storage,
+)
 from trnfft.complex.composites import as_torch
 from trnfft.complex.pairs import RealPairs
 from trnfft.complex.table import FUNCTIONS
@@ -57,7 +62,7 @@ def _kinds(*tensors: torch.Tensor) -> set[type | None]:
 
 def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Returns what torch.nn.Module asks before it moves a parameter: no, for different kinds."""
-    asked = torch._has_compatible_shallow_copy_type
+    asked = has_compatible_shallow_copy_type
     return len(_kinds(self, from_)) == 1 and bool(as_torch(asked, self, from_))
 
 
@@ -78,17 +83,17 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
             f"is the tensor whose data it becomes; convert it with trnfft.as_native or "
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
-    with torch._C._AutoDispatchBelowAutograd():
+    with AutoDispatchBelowAutograd():
         return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)  # type: ignore[no-any-return]
 
 
 for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
-for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, torch.Tensor._typed_storage):
+for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, typed_storage):
     FUNCTIONS[_function] = _refused(_function)
 FUNCTIONS |= {
-    torch._has_compatible_shallow_copy_type: _would_be_compatible,
+    has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
     torch.Tensor.__dlpack__: _dlpack,

@@ -19,11 +19,21 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.backends.choice import COMPLEX_DEVICES, stores_complex
+from trnfft.base.torch_private import (
+    DisableTorchDispatch,
+    DispatchKey,
+    DispatchKeySet,
+    ForceDispatchKeyGuard,
+    OpOverload,
+    TracingContext,
+    dispatch_tls_local_exclude_set,
+    dispatch_tls_local_include_set,
+    proxy_mode,
+    tree_leaves,
+    tree_map_only,
+)
 from trnfft.complex.kinds import parts_apart
 from trnfft.complex.tensor import (
     ComplexTensor,
@@ -37,9 +47,7 @@ from trnfft.complex.tensor import (
 
 aten = torch.ops.aten
 
-_LAZY = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | torch._C.DispatchKeySet(
-    torch._C.DispatchKey.Negative
-)
+_LAZY = DispatchKeySet(DispatchKey.Conjugate) | DispatchKeySet(DispatchKey.Negative)
 
 # While trnfft.model_check runs a model, this function gets the name of each function that runs on
 # the host, in place of a warning, and returns the context in which the host computes.
@@ -93,9 +101,9 @@ def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
         leaves = tree_leaves((args, kwargs))
         device = next(z._real.device for z in leaves if isinstance(z, ComplexTensor))
         # torch leaves out lazy conjugation here, with which it computes some native results.
-        included = torch._C._dispatch_tls_local_include_set()
-        excluded = torch._C._dispatch_tls_local_exclude_set() - _LAZY
-        with torch._C._ForceDispatchKeyGuard(included, excluded):
+        included = dispatch_tls_local_include_set()
+        excluded = dispatch_tls_local_exclude_set() - _LAZY
+        with ForceDispatchKeyGuard(included, excluded):
             args = tree_map_only(torch.Tensor, _with_imaginary_part, args)
             return _computed(overload, name, args, kwargs, device, of_parts)
 
@@ -150,10 +158,10 @@ def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
     if torch.compiler.is_compiling():
         return nullcontext()
     tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
-    is_recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+    is_recorded = proxy_mode() is not None
     if is_recorded or any(type(x) is not torch.Tensor for x in tensors):
         return nullcontext()
-    return torch._C._DisableTorchDispatch()  # type: ignore[no-any-return]
+    return DisableTorchDispatch()  # type: ignore[no-any-return]
 
 
 def _check_results(name: str, results: Any, given: Any) -> None:

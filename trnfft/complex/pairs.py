@@ -13,9 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base.torch_private import (
+    ForceDispatchKeyGuard,
+    disabled_torch_function_impl,
+    is_forward_mode,
+    is_legacy_batchedtensor,
+    len_torch_dispatch_stack,
+    make_wrapper_subclass,
+    set_throw_on_mutable_data_ptr,
+    tree_leaves,
+    tree_map_only,
+)
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import (
     aten,
@@ -56,7 +65,7 @@ class RealPairs(torch.Tensor):
     _views: tuple[View, ...]
     of_function = False
     _is_argument = False  # as of a ComplexTensor
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(
@@ -67,7 +76,7 @@ class RealPairs(torch.Tensor):
             shown = _shown(_layout(real), views)
             shape, strides = shown.shape, shown.stride()
             offset += shown.storage_offset()
-        made = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
+        made = make_wrapper_subclass(  # type: ignore[call-arg]
             cls,
             shape,
             strides=strides,
@@ -76,7 +85,7 @@ class RealPairs(torch.Tensor):
             device=real.device,
         )
         made._real, made._imag, made._views = real, imag, views
-        torch._C._set_throw_on_mutable_data_ptr(made)  # because it has no memory
+        set_throw_on_mutable_data_ptr(made)  # because it has no memory
         return made
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
@@ -177,7 +186,7 @@ class RealPairs(torch.Tensor):
         """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
         if self.of_function or is_in_graph(self._real) or TAKING_PARTS.get():
             return True
-        return torch._C._functorch.is_legacy_batchedtensor(self._real)  # for writes into batches
+        return is_legacy_batchedtensor(self._real)  # for writes into batches
 
     def _whole(self) -> torch.Tensor:
         if not any(view.func == aten.as_strided.default for view in self._views):
@@ -214,7 +223,7 @@ class RealPairs(torch.Tensor):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if torch._C._len_torch_dispatch_stack():
+        if len_torch_dispatch_stack():
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
@@ -222,7 +231,7 @@ class RealPairs(torch.Tensor):
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
         if (keys := keys_of_batches()) is not None:
-            with torch._C._ForceDispatchKeyGuard(*keys):
+            with ForceDispatchKeyGuard(*keys):
                 return _dispatched(func, args, kwargs)
         return with_storage(func, args, _dispatched(func, args, kwargs))
 
@@ -230,7 +239,7 @@ class RealPairs(torch.Tensor):
 def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
-    is_forward = is_vectorized() and forward_ad._current_level >= 0
+    is_forward = is_vectorized() and is_forward_mode()
     if is_forward and isinstance(pairs, RealPairs) and written_by(func):
         raise not_vectorized(f"{func} of parts in forward mode")
     if torch.Tag.inplace_view in func.tags:
@@ -246,7 +255,7 @@ def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
     if is_pair and not pairs._views and pairs._gives_parts():
         part = pairs._imag if args[2] in (1, -1) else pairs._real
-        if torch._C._functorch.is_legacy_batchedtensor(part):  # torch cannot alias such tensors
+        if is_legacy_batchedtensor(part):  # torch cannot alias such tensors
             return aten.view.default(part, part.shape)
         return aten.alias.default(part)  # for which no DTensor exchanges numbers
     if is_view(func) and isinstance(pairs, RealPairs):
@@ -374,8 +383,8 @@ keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: igno
 
 @implements(aten.view_as_real.default)
 def view_as_real(self: ComplexTensor) -> torch.Tensor:
-    is_batched = torch._C._functorch.is_legacy_batchedtensor(self._real)
-    is_tangent = is_batched and forward_ad._current_level >= 0
+    is_batched = is_legacy_batchedtensor(self._real)
+    is_tangent = is_batched and is_forward_mode()
     if is_tangent and not TAKING_PARTS.get():  # which nothing writes, unlike some gradients
         if self.storage_offset() or not self.is_contiguous():  # torch compares its strides
             raise not_vectorized("parts of views of these ComplexTensors")

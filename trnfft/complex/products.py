@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex.arithmetic import add, mul
 from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
 from trnfft.complex.shape import conj
@@ -75,7 +76,7 @@ def bilinear_layer(input1: Any, input2: Any, weight: Any, bias: Any = None) -> t
     """Computes torch.nn.functional.bilinear, whose own operator has no derivative here."""
     sizes = input1.shape[-1:], input2.shape[-1:]
     if input1.shape[:-1] != input2.shape[:-1] or sizes != (weight.shape[1:2], weight.shape[2:]):
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return torch.nn.functional.bilinear(input1, input2, weight, bias)  # torch's error
     sums = torch.einsum("...i,oij,...j->...o", input1, weight, input2)
     return sums if bias is None else sums + bias

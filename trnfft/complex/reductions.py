@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex.arithmetic import product
 from trnfft.complex.dispatch import (
     TABLE,
@@ -84,7 +85,7 @@ def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> torch.Tensor:
     """Computes torch.vander, which torch writes into a native tensor."""
     if x.ndim != 1 or (N is not None and N < 0):
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return torch.vander(x, N, increasing)  # whose error says what is allowed
     count = x.shape[0] if N is None else N
     powers = torch.cumprod(x[:, None].expand(-1, max(count - 1, 0)), -1)

@@ -10,9 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from trnfft.base.torch_private import (
+    DisableTorchFunction,
+    OpOverload,
+    disable_current_modes,
+    tree_leaves,
+    tree_map_only,
+)
 
 aten = torch.ops.aten
 
@@ -50,7 +55,7 @@ def _asked(overload: OpOverload, args: Any, kwargs: Any) -> str | None:
     is_large = any(not isinstance(size, int) or size > _MOST for size in sizes)
     if is_large and _writes(overload):  # into every number of a stand-in
         return None
-    with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.random.fork_rng([]):
+    with disable_current_modes(), DisableTorchFunction(), torch.random.fork_rng([]):
         error = _error_of(overload, args, kwargs, torch.complex64, "cpu", is_large)
         if error is None:
             return ""

@@ -25,17 +25,38 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch._subclasses import meta_utils
-from torch._subclasses.fake_tensor import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.autograd import forward_ad
-from torch.utils._pytree import tree_map_only
 
+from trnfft.base.torch_private import (
+    CONVERTER,
+    DisableTorchFunctionSubclass,
+    FakeTensor,
+    FunctionalTensor,
+    any_requires_grad,
+    are_functorch_transforms_active,
+    dispatch_key_parse,
+    dispatch_tls_is_dispatch_key_included,
+    functional_mode,
+    functionalize_unsafe_set,
+    have_one_storage,
+    is_forward_mode,
+    is_functionalized,
+    is_legacy_batchedtensor,
+    is_view_of_memory,
+    is_zerotensor,
+    keep_from_compiler,
+    len_torch_dispatch_stack,
+    make_wrapper_subclass,
+    neg_view,
+    proxy_mode,
+    set_conj,
+    set_throw_on_mutable_data_ptr,
+    tree_map_only,
+    uncompiled,
+)
 from trnfft.complex import table
 from trnfft.memory import check_memory, may_be_too_many
 
@@ -65,7 +86,7 @@ TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
 # Functions of torch that need the very tensor that they are given, whatever its numbers.
 OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 
-_BATCHING = torch._C._dispatch_key_parse("VmapMode")
+_BATCHING = dispatch_key_parse("VmapMode")
 _OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
 
 
@@ -316,7 +337,7 @@ class ComplexTensor(torch.Tensor):
                 f".imag and arithmetic with them; use torch.export or torch.compile"
             )
         kwargs = kwargs or {}
-        if torch._C._len_torch_dispatch_stack():
+        if len_torch_dispatch_stack():
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
@@ -465,7 +486,7 @@ def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function = table.FUNCTIONS.get(func)
     if function is not None:
         return function(*args, **kwargs)
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
             return table.exported(func, args, kwargs)
         return func(*args, **kwargs)
@@ -505,7 +526,7 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
-    made: ComplexTensor = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
+    made: ComplexTensor = make_wrapper_subclass(  # type: ignore[call-arg]
         ComplexTensor,
         real.shape,
         real.stride(),
@@ -516,7 +537,7 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         real.device,
     )
     made._real, made._imag = real, imag
-    torch._C._set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
+    set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
     return made
 
 
@@ -540,7 +561,7 @@ def is_conjugate(z: ComplexTensor) -> bool:
 def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
     """Returns the tensor, marked as conjugated lazily or not."""
     if is_lazy != z._is_lazy:
-        torch._C._set_conj(z, is_lazy)
+        set_conj(z, is_lazy)
         z._is_lazy = is_lazy
     return z
 
@@ -563,7 +584,7 @@ def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
     is_lazy = args[0].is_conj()
     for made in results if isinstance(results, (list, tuple)) else (results,):
         if hasattr(type(made), "_is_argument") and made.is_conj() == is_lazy:
-            torch._functionalize_unsafe_set(made, args[0])  # type: ignore[attr-defined]
+            functionalize_unsafe_set(made, args[0])  # type: ignore[attr-defined]
             made._is_argument = True
     return results
 
@@ -571,17 +592,6 @@ def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
 def is_view(overload: Any) -> bool:
     """Returns whether the results of an operator share memory with an argument."""
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
-
-
-def keep_from_compiler(code: CodeType) -> None:
-    """Keeps torch.compile out of this code, where compiled functions fall back to eager mode.
-
-    torch._dynamo's own function for this purpose takes seconds to import.
-    """
-    frames: Any = torch._C._dynamo.eval_frame
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
-        frames.set_code_exec_strategy(code, skip)
 
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -622,9 +632,9 @@ def _recorded(name: str) -> Callable[..., Any]:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*inputs: torch.Tensor) -> Any:
-            if not torch._C._len_torch_dispatch_stack() or torch.compiler.is_compiling():
+            if not len_torch_dispatch_stack() or torch.compiler.is_compiling():
                 return function(*inputs)
-            if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None:
+            if proxy_mode() is None:
                 return function(*inputs)
             return table.in_graph().recorded(name, function, *inputs)
 
@@ -647,7 +657,7 @@ def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _with_memory(part: torch.Tensor) -> torch.Tensor:
     """Returns a part, or zeros for a tangent without memory, which operators here would read."""
-    return part.new_zeros(part.shape) if part._is_zerotensor() else part
+    return part.new_zeros(part.shape) if is_zerotensor(part) else part
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -661,11 +671,11 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
         has_base = type(part) is torch.Tensor and _is_part(part)  # every DTensor is a view
-        if part._is_zerotensor():
+        if is_zerotensor(part):
             yield _with_memory(part)
         elif is_kept or has_base or part.is_neg():
             # torch cannot detach tangents where torch.autograd.functional vectorizes.
-            is_batched = torch._C._functorch.is_legacy_batchedtensor(part)
+            is_batched = is_legacy_batchedtensor(part)
             yield part.clone() if is_batched else part.detach().clone()
         else:
             yield part.detach() if part.requires_grad else part
@@ -676,7 +686,7 @@ def _is_part(x: torch.Tensor) -> bool:
 
     torch does not note the views of inference tensors.
     """
-    return x._is_view() or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
+    return is_view_of_memory(x) or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -690,7 +700,7 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return table.in_graph().parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
         z = z.resolve_conj()
-        if isinstance(z, ComplexTensor) or torch._C._are_functorch_transforms_active():
+        if isinstance(z, ComplexTensor) or are_functorch_transforms_active():
             # Tangents that are batched and native, as of what is written into constants, fail.
             with naming_vectorize("parts") if is_vectorized() else contextlib.nullcontext():
                 return _uncompiled(_PartsUnderTransforms.apply, z)
@@ -716,19 +726,13 @@ def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
         NotImplementedError: torch.func.functionalize, which torch's classes of functions do not
             know, is the innermost transform.
     """
-    functorch = torch._C._functorch
-    stack = functorch.peek_interpreter_stack()
-    if stack is not None and stack.key() == functorch.TransformType.Functionalize:
+    if is_functionalized():
         raise NotImplementedError(
             "torch.func.functionalize of a function that makes or opens a ComplexTensor is not "
             "allowed, because torch has no rule for autograd functions there; record the function "
             "with torch.fx.experimental.proxy_tensor.make_fx, or leave out torch.func.functionalize"
         )
-    before = torch._C._dynamo.eval_frame.set_eval_frame(None)
-    try:
-        return function(*args)
-    finally:
-        torch._C._dynamo.eval_frame.set_eval_frame(before)
+    return uncompiled(function, *args)
 
 
 def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -749,7 +753,7 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if not torch.jit.is_tracing() and (parts := parts_unfollowed(z)) is not None:
             return parts
         is_of_autograd_alone = not (
-            torch.jit.is_tracing() or is_transformed() or torch._C._len_torch_dispatch_stack()
+            torch.jit.is_tracing() or is_transformed() or len_torch_dispatch_stack()
         )
         if is_of_autograd_alone:
             return _PartsToTransform.apply(z)
@@ -810,7 +814,7 @@ def _imaginary(z: ComplexTensor) -> torch.Tensor:
 
 
 def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
-    with _ungraded(), torch._C.DisableTorchFunctionSubclass():
+    with _ungraded(), DisableTorchFunctionSubclass():
         if z._real.device.type == "xla":  # XLA's tensors have no views below autograd
             part = z._imag if which else z._real
             part = -part if which and is_conjugate(z) else part
@@ -823,12 +827,12 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             TAKING_PARTS.reset(token)
         if not which or not is_conjugate(z):
             return part
-        return -part if is_sharded(part) else part._neg_view()  # DTensors have no _neg_view
+        return -part if is_sharded(part) else neg_view(part)  # DTensors have no _neg_view
 
 
 @_recorded("pairs")
 def _pairs(z: ComplexTensor) -> torch.Tensor:
-    with _ungraded(), torch._C.DisableTorchFunctionSubclass():
+    with _ungraded(), DisableTorchFunctionSubclass():
         pairs: Any = aten.view_as_real.default(z)
     pairs.of_function = True
     return pairs  # type: ignore[no-any-return]
@@ -836,12 +840,12 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
 
 def is_transformed() -> bool:
     """Whether forward mode or a transform of torch.func is active."""
-    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+    return are_functorch_transforms_active() or is_forward_mode()
 
 
 def is_vectorized() -> bool:
     """Whether torch.autograd.functional batches tensors, where it vectorizes."""
-    return torch._C._dispatch_tls_is_dispatch_key_included(_BATCHING)
+    return dispatch_tls_is_dispatch_key_included(_BATCHING)
 
 
 def not_vectorized(what: str) -> NotImplementedError:
@@ -871,8 +875,7 @@ def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     torch.compile and torch.export record the parts of complex tensors.
     """
-    modes, mode_of = torch._C._TorchDispatchModeKey, torch._C._get_dispatch_mode
-    if mode_of(modes.PROXY) is None or mode_of(modes.FUNCTIONAL) is not None:
+    if proxy_mode() is None or functional_mode() is not None:
         return NotImplemented
     if torch.compiler.is_compiling():
         return NotImplemented
@@ -880,11 +883,11 @@ def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def is_asked_by_converter() -> bool:
-    """Whether torch._subclasses.meta_utils asks, which makes a twin of a tensor for a graph."""
+    """Whether torch asks where it makes a twin of a tensor for a graph."""
     frame = inspect.currentframe()
     for _ in range(8):  # through __torch_function__
         frame = frame.f_back if frame is not None else None
-        if frame is not None and frame.f_code.co_filename == meta_utils.__file__:
+        if frame is not None and frame.f_code.co_filename == CONVERTER:
             return True
     return False
 
@@ -892,7 +895,7 @@ def is_asked_by_converter() -> bool:
 def is_seen_by_compiler(part: torch.Tensor) -> bool:
     """Whether torch looks at a tensor with this part to distinguish views in a graph."""
     has_memory = type(part) in (torch.Tensor, torch.nn.Parameter)
-    return not has_memory or torch._C._len_torch_dispatch_stack() > 0 or is_asked_by_converter()
+    return not has_memory or len_torch_dispatch_stack() > 0 or is_asked_by_converter()
 
 
 def described(x: torch.Tensor) -> torch.Tensor:
@@ -952,7 +955,7 @@ def _is_native(x: torch.Tensor) -> bool:
     """Whether x holds complex numbers in one tensor that autograd follows, or in a DTensor."""
     if not x.is_complex():
         return False
-    return x.requires_grad or is_sharded(x) or forward_ad._current_level >= 0
+    return x.requires_grad or is_sharded(x) or is_forward_mode()
 
 
 def _is_native_target(x: Any) -> bool:
@@ -975,10 +978,10 @@ def is_followed(*values: Any) -> bool:
     """Whether autograd, a compiler, a mode or torch.func observes operations on these values."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
-    if is_transformed() or torch._C._len_torch_dispatch_stack():
+    if is_transformed() or len_torch_dispatch_stack():
         return True
     # It accepts other values than tensors, and reads a ComplexTensor without __torch_function__.
-    return torch.is_grad_enabled() and torch._C._any_requires_grad(*values)
+    return torch.is_grad_enabled() and any_requires_grad(*values)
 
 
 class _Join(torch.autograd.Function):
@@ -1112,7 +1115,7 @@ class _JoinUnderTransforms(_Join):
 class _PartsUnderTransforms(_Split):
     @staticmethod
     def jvp(ctx: Any, z: torch.Tensor) -> Any:
-        if torch._C._functorch.is_legacy_batchedtensor(z):  # not a class, so without views
+        if is_legacy_batchedtensor(z):  # not a class, so without views
             raise not_vectorized("the forward mode of torch.view_as_complex")
         return parts_of(z)
 
@@ -1241,7 +1244,7 @@ def _rebuilt(
     It keeps the memory of the parts, which a file may share among tensors.
     """
     _check_parts(real, imag)
-    if not is_sharded(real) and real.untyped_storage()._cdata == imag.untyped_storage()._cdata:
+    if not is_sharded(real) and have_one_storage(real, imag):
         imag = imag.clone()  # one part must not change with the other
     z: Any = with_conjugation(_joined(real.resolve_neg(), imag.resolve_neg()), is_lazy)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed._functional_collectives as collectives
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
+from trnfft.base.torch_private import functional_collectives
 from trnfft.complex.dtensor import local_of, replicated, summed_placements, without_partial
 from trnfft.complex.tensor import join, parts_of
 from trnfft.distributed import turns
+
+collectives = functional_collectives()
 
 
 def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> torch.Tensor:

@@ -18,8 +18,8 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex.dtensor import (
     Kind,
     distributed,

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch.distributed.tensor import Partial, Replicate, Shard
-from torch.distributed.tensor.experimental import register_sharding
 
+from trnfft.base.torch_private import register_sharding
 from trnfft.ops import (  # noqa: F401  (which make the operators)
     block_circulant,
     convolution,

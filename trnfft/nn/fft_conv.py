@@ -20,6 +20,7 @@ from trnfft.arguments import (
     integers,
 )
 from trnfft.backends.choice import backend_for
+from trnfft.base.torch_private import ConvNd
 from trnfft.complex.tensor import is_followed
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
@@ -52,7 +53,7 @@ class _Kept(NamedTuple):
     spectrum: torch.Tensor
 
 
-class _FFTConv(nn.modules.conv._ConvNd):
+class _FFTConv(ConvNd):
     """The part that both layers share, for the dimensions of the weight beyond its channels.
 
     A cross-correlation is a product with the conjugate spectrum of the filter. In transforms as

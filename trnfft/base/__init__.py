@@ -1,0 +1,1 @@
+"""What all other folders of `trnfft` rest on."""
