@@ -185,7 +185,7 @@ def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         self = _real(self) if isinstance(self, ComplexTensor) else self
-        return function(self, *args, **kwargs)  # type: ignore[no-any-return]
+        return function(self, *args, **kwargs)
 
     keep_apart(convert)
     return convert

@@ -75,4 +75,4 @@ def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Num
         for each in dims:  # one at a time, so that other dimensions can be split meanwhile
             input = of_shards(shift, input, [each], [each])
         return input
-    return shift(input, dims)  # type: ignore[no-any-return]
+    return shift(input, dims)

@@ -412,4 +412,4 @@ def _check_envelope(envelope: torch.Tensor) -> None:
 
 # What torch's own functions do with ComplexTensors.
 for _owner in (torch, torch.Tensor):
-    FUNCTIONS |= {_owner.stft: stft, _owner.istft: istft}  # type: ignore[attr-defined]
+    FUNCTIONS |= {_owner.stft: stft, _owner.istft: istft}

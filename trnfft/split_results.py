@@ -248,7 +248,7 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Comple
     """Calls a function with a ComplexTensor as `out`."""
     out, kwargs = kwargs["out"], {name: x for name, x in kwargs.items() if name != "out"}
     if any(isinstance(x, ComplexTensor) for x in args):
-        return func(*args, out=out, **kwargs)  # type: ignore[no-any-return]
+        return func(*args, out=out, **kwargs)
     if not _tensors(args):
         kwargs = {"dtype": out.dtype, "device": out.device, **kwargs}
     return written(called(func, args, kwargs), out)

@@ -41,7 +41,7 @@ default_collate_fn_map = collate.default_collate_fn_map
 
 # Makes a ComplexTensor or RealPairs: a tensor of any dtype and strides without memory. Without it:
 # there is no ComplexTensor; the public torch.Tensor.__new__ allocates.
-make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
 
 # Makes data_ptr of such a tensor an error. Without it: a null pointer goes to code in C.
 set_throw_on_mutable_data_ptr = torch._C._set_throw_on_mutable_data_ptr
@@ -51,7 +51,7 @@ set_conj = torch._C._set_conj
 
 # Gives a view in a graph the storage of its base. Without it: torch.compile does not know that the
 # result of a graph is a view of an argument.
-functionalize_unsafe_set: Any = torch._functionalize_unsafe_set  # type: ignore[attr-defined]
+functionalize_unsafe_set: Any = torch._functionalize_unsafe_set
 
 # What Module.to asks before it sets the data of a parameter, and a method that reads memory: both
 # are replaced for ComplexTensors. Without them: stray memory is read, or a parameter loses a part.
@@ -142,7 +142,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Returns torch's decompositions; without them, some 200 operators more are refused."""
     from torch._decomp import decomposition_table as found  # here: it loads many modules
 
-    return found  # type: ignore[return-value]
+    return found
 
 
 # Autograd
@@ -173,7 +173,7 @@ current_graph_task_id = torch._C._current_graph_task_id
 
 def queue_callback(function: Callable[[], Any]) -> None:
     """Calls a function when the backward pass ends; without it, threads wait for a turn forever."""
-    torch.autograd.Variable._execution_engine.queue_callback(function)  # type: ignore[attr-defined]
+    torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
 Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -203,7 +203,7 @@ get_unwrapped = torch._C._functorch.get_unwrapped
 # What torch.autograd.functional batches where it vectorizes, by older means than torch.func.
 # Without them: is_grads_batched of ComplexTensors fails, or leaves results in batches.
 is_legacy_batchedtensor = torch._C._functorch.is_legacy_batchedtensor
-remove_batch_dim: Any = torch._remove_batch_dim  # type: ignore[attr-defined]
+remove_batch_dim: Any = torch._remove_batch_dim
 vmap_of_autograd = _vmap_internals._vmap
 
 
@@ -233,7 +233,7 @@ TracingContext, CompileContext = _guards.TracingContext, _guards.CompileContext
 proxy_tensor = proxy_tensor_of_torch
 
 # As torch.jit.is_tracing, in half of the time. Without it: small calls take 0.3 us longer.
-is_tracing: Callable[[], bool] = torch._C._is_tracing  # type: ignore[attr-defined]
+is_tracing: Callable[[], bool] = torch._C._is_tracing
 
 # The classes of scripted code, whose call refuses devices without complex storage; what scripted
 # code finds under the name of a replaced function; the names of all operators with a dtype, and of
@@ -287,7 +287,7 @@ def nonstrict_trace(function: Callable[..., Any]) -> Callable[..., Any]:
     """Lets Dynamo call a function on fake tensors; without it, it traces the planner."""
     from torch._dynamo import nonstrict_trace as of_torch  # here: it takes seconds to import
 
-    return of_torch(function)  # type: ignore[no-any-return]
+    return of_torch(function)
 
 
 def dynamo_config() -> Any:

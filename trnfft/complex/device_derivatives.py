@@ -62,14 +62,14 @@ def _is_split(z: torch.Tensor) -> bool:
 
 def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
     if _TORCHS is not None and not _is_split(z):
-        return _TORCHS.call_boxed(keys, z)  # type: ignore[no-any-return]
+        return _TORCHS.call_boxed(keys, z)
     is_followed = torch.is_grad_enabled() and z.requires_grad
     if not is_followed and not are_functorch_transforms_active():
         with AutoDispatchBelowAutograd():
             return torch.ops.aten.view_as_real.default(z)
     with enable_single_level_autograd_function():
         modes = torch.is_grad_enabled(), is_fwd_grad_enabled()
-        parts = _Split.apply(z, modes)  # type: ignore[attr-defined]
+        parts = _Split.apply(z, modes)
     return torch.stack(parts, -1)
 
 

@@ -100,7 +100,7 @@ class _ToLocal(torch.autograd.Function):
         return local.view_as(local)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
         return None if grad is None else _FromLocal.apply(grad, ctx.kind)
 
 
@@ -112,7 +112,7 @@ class _FromLocal(torch.autograd.Function):
         return _made(local.detach(), kind)
 
     @staticmethod
-    def backward(ctx: Any, grad: DTensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: DTensor | None) -> Any:
         if grad is None:
             return None, None
         if tuple(grad.placements) != ctx.kind.placements:

@@ -206,7 +206,7 @@ def _between_numbers(function: Any) -> Any:
         return x.item() if isinstance(x, ComplexTensor) else x
 
     def implementation(start: Any, end: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return function(number(start), number(end), *args, **kwargs)  # type: ignore[no-any-return]
+        return function(number(start), number(end), *args, **kwargs)
 
     return implementation
 
@@ -388,7 +388,7 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
     """Returns a result of a function that torch.autograd.functional has vectorized."""
     parts = parts_to_read(self)
-    return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))  # type: ignore[attr-defined]
+    return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
 
 
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
@@ -401,7 +401,7 @@ FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
-    remove_batch_dim: _unbatched,  # type: ignore[attr-defined]
+    remove_batch_dim: _unbatched,
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.backward: _backward_of,

@@ -38,7 +38,7 @@ def _refused(function: Any) -> Any:
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
     """Returns a copy's storage; torch's compiler gets the storage that tells views apart."""
     if is_seen_by_compiler(self._real):
-        return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
+        return as_torch(torch.Tensor.untyped_storage, self)
     with torch.no_grad():
         return self.to_complex().untyped_storage()
 
@@ -84,7 +84,7 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
     with AutoDispatchBelowAutograd():
-        return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)  # type: ignore[no-any-return]
+        return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)
 
 
 for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):

@@ -65,7 +65,7 @@ class RealPairs(torch.Tensor):
     _views: tuple[View, ...]
     of_function = False
     _is_argument = False  # as of a ComplexTensor
-    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl
 
     @staticmethod
     def __new__(
@@ -76,7 +76,7 @@ class RealPairs(torch.Tensor):
             shown = _shown(_layout(real), views)
             shape, strides = shown.shape, shown.stride()
             offset += shown.storage_offset()
-        made = make_wrapper_subclass(  # type: ignore[call-arg]
+        made = make_wrapper_subclass(
             cls,
             shape,
             strides=strides,

@@ -146,4 +146,4 @@ def convolution_backward(
             gradients[which] = bilinear(functools.partial(of, which), grad_output, other)
     if mask[2]:
         gradients[2] = grad_output.sum([0, *range(2, grad_output.ndim)])
-    return tuple(gradients)  # type: ignore[return-value]
+    return tuple(gradients)

@@ -203,7 +203,7 @@ def has_same_storage_numel(self: Any, other: Any) -> bool:
     """Whether a derivative lies in memory as its tensor does: both are split, or both native."""
     if not (isinstance(self, ComplexTensor) and isinstance(other, ComplexTensor)):
         return False
-    return aten._has_same_storage_numel.default(self._real, other._real)  # type: ignore[no-any-return]
+    return aten._has_same_storage_numel.default(self._real, other._real)
 
 
 @implements(aten.is_same_size.default)

@@ -41,8 +41,8 @@ def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return x
     placed: Any = x
     if not is_sharded(like):
-        return placed.full_tensor()  # type: ignore[no-any-return]
-    return placed.redistribute(like.device_mesh, like.placements)  # type: ignore[attr-defined, no-any-return]
+        return placed.full_tensor()
+    return placed.redistribute(like.device_mesh, like.placements)  # type: ignore[attr-defined]
 
 
 def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:

@@ -526,7 +526,7 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
-    made: ComplexTensor = make_wrapper_subclass(  # type: ignore[call-arg]
+    made: ComplexTensor = make_wrapper_subclass(
         ComplexTensor,
         real.shape,
         real.stride(),
@@ -584,7 +584,7 @@ def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
     is_lazy = args[0].is_conj()
     for made in results if isinstance(results, (list, tuple)) else (results,):
         if hasattr(type(made), "_is_argument") and made.is_conj() == is_lazy:
-            functionalize_unsafe_set(made, args[0])  # type: ignore[attr-defined]
+            functionalize_unsafe_set(made, args[0])
             made._is_argument = True
     return results
 
@@ -600,13 +600,13 @@ def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     It uses the memory of the parts. It copies parts whose memory is recognisably used elsewhere.
     """
     if torch.compiler.is_compiling():
-        return table.in_graph().join(real, imag)  # type: ignore[no-any-return]
+        return table.in_graph().join(real, imag)
     if torch.jit.is_tracing():
         joined = of_parts(real.detach(), imag.detach())
         joined._traced = real, imag
         return joined
     if not is_followed(real, imag):
-        return _joined(real, imag)  # type: ignore[no-any-return]
+        return _joined(real, imag)
     if is_transformed():
         return _uncompiled(_JoinUnderTransforms.apply, real, imag)
     return _JoinEagerly.apply(real, imag)
@@ -800,7 +800,7 @@ def _ungraded() -> Any:
 
 
 def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
-    return _imaginary(z) if which else _real(z)  # type: ignore[no-any-return]
+    return _imaginary(z) if which else _real(z)
 
 
 @_recorded("real")
@@ -835,7 +835,7 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
     with _ungraded(), DisableTorchFunctionSubclass():
         pairs: Any = aten.view_as_real.default(z)
     pairs.of_function = True
-    return pairs  # type: ignore[no-any-return]
+    return pairs
 
 
 def is_transformed() -> bool:
@@ -989,7 +989,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
-        return _joined(real, imag)  # type: ignore[no-any-return]
+        return _joined(real, imag)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -1007,7 +1007,7 @@ def _eagerly(joined: Callable[..., Any]) -> Any:
         @staticmethod
         def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
             ctx.set_materialize_grads(False)
-            return joined(real, imag)  # type: ignore[no-any-return]
+            return joined(real, imag)
 
         backward = _Join.backward
 
@@ -1249,7 +1249,7 @@ def _rebuilt(
     z: Any = with_conjugation(_joined(real.resolve_neg(), imag.resolve_neg()), is_lazy)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
     z.__dict__.update({name: x for name, x in (attributes or {}).items() if name not in _OWN})
-    return z  # type: ignore[no-any-return]
+    return z
 
 
 # torch.load reads only tensors and the classes that are registered here.

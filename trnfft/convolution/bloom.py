@@ -94,7 +94,7 @@ def bloom(
     check_real("psf", psf)
     if is_sharded(image):
         along = range(-max(psf.ndim, 2), 0)
-        return of_shards(bloom, image, along, psf, strength=strength, padding=padding)  # type: ignore[no-any-return]
+        return of_shards(bloom, image, along, psf, strength=strength, padding=padding)
     bloom_filter = BloomFilter(
         psf.to(computed_dtype(image.dtype)), image.shape[-2:], padding=padding
     )
@@ -173,7 +173,7 @@ class BloomFilter:
             raise ValueError(f"argument 'strength' is {shown(strength)}, allowed is 0 to 1")
         if is_sharded(image):
             along = (-2, -1) if self.channels is None else (-3, -2, -1)
-            return of_shards(self._of_shard, image, along, self._spectrum, strength)  # type: ignore[no-any-return]
+            return of_shards(self._of_shard, image, along, self._spectrum, strength)
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
@@ -395,13 +395,13 @@ def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
     first, last = separate_pair(columns[..., :1], -2)
     a, b = first * spectrum[..., :1], last * spectrum[..., -1:]
     pair = made_of(a.real - b.imag, a.imag + b.real, a)
-    return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
+    return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)
 
 
 def _full(half: torch.Tensor) -> torch.Tensor:
     """Returns the spectrum [..., M, N] of real data, given its half [..., M, N/2 + 1]."""
     rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
-    return torch.cat([half, rest], -1)  # type: ignore[list-item, return-value]
+    return torch.cat([half, rest], -1)
 
 
 def _interpolated(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:

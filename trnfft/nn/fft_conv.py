@@ -108,7 +108,7 @@ class _FFTConv(ConvNd):
         _check_input(input, weight, self.in_channels)
         if takes_shards(self, input):
             along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, input, along)  # type: ignore[no-any-return]
+            return of_shards(self, input, along)
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)

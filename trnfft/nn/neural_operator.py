@@ -164,7 +164,7 @@ class SpectralConv(SplitWeight):
         check_shape(input, order, self.in_channels)
         if takes_shards(self, input):
             rest = (range(1, input.ndim), output_shape)
-            return of_shards(self, input, *rest)  # type: ignore[no-any-return]
+            return of_shards(self, input, *rest)
         sizes = self._sizes(input, output_shape)
         if self._is_whole(input, sizes):
             y = convolved(input, self.parts, is_centered=True)

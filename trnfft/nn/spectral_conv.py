@@ -40,7 +40,7 @@ class _SpectralConv(SplitWeight):
         floating_point("input", input, TypeError, with_integers=False)
         check_shape(input, len(counts), self.in_channels)
         if takes_shards(self, input):
-            return of_shards(self, input, range(1, input.ndim))  # type: ignore[no-any-return]
+            return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1

@@ -142,7 +142,7 @@ class Spectrogram(_Frames):
         floating_point("waveform", waveform, TypeError, with_integers=False)
         dimension("dim", -1, waveform.ndim)
         if is_sharded(waveform):
-            return of_shards(self, waveform, (-1,))  # type: ignore[no-any-return]
+            return of_shards(self, waveform, (-1,))
         if self._is_fused(waveform):
             return self.bands(waveform, None)
         padded, signals = self._signals(waveform)
@@ -249,7 +249,7 @@ class InverseSpectrogram(_Frames):
                 f"argument 'spectrogram' has shape {tuple(spectra.shape)}, allowed is [..., F, T]"
             )
         if is_sharded(spectra):
-            return of_shards(self, spectra, (-2, -1), length)  # type: ignore[no-any-return]
+            return of_shards(self, spectra, (-2, -1), length)
         if self.by_window:
             spectra = spectra * self._norm()
         signal = istft(
@@ -333,7 +333,7 @@ class MelScale(nn.Module):
             )
         check_device("specgram", specgram.device, "the filter bank", self.fb.device)
         if is_sharded(specgram):
-            return of_shards(self, specgram, (-2,))  # type: ignore[no-any-return]
+            return of_shards(self, specgram, (-2,))
         with autocast.switched_off(specgram.device):
             return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
 
