@@ -29,8 +29,9 @@ from trnfft.arguments import (
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
 from trnfft.checks import shown
+from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.sharded import placement_of
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, is_sharded, of_parts
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, of_parts
 from trnfft.ops import transforms as ops
 from trnfft.steps import AFTER, BEFORE, Launch, Row, Step, applied, checked, launches, result_of
 from trnfft.transforms import length_and_dimension

@@ -26,15 +26,11 @@ import numpy as np
 import torch
 
 from trnfft.backends.choice import stores_complex
-from trnfft.base.torch_private import tree_leaves
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    dtype_of_parts,
-    is_in_place,
-    is_sharded,
-    join,
-    keep_from_compiler,
-)
+from trnfft.base.torch_private import keep_from_compiler, tree_leaves
+from trnfft.complex.called import is_in_place
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.parts import join
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
 # Arguments of these types are no complex numbers, and need not be looked at.

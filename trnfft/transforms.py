@@ -65,14 +65,9 @@ from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.checks import shown
 from trnfft.complex.dispatch import implements
+from trnfft.complex.parts import parts_unfollowed, to_transform
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    described,
-    is_sharded,
-    parts_unfollowed,
-    to_transform,
-)
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import join_to_read, of_parts
+from trnfft.complex.parts import join_to_read
+from trnfft.complex.tensor import of_parts
 
 # torch.fft as it is now, because `trnfft.patch_torch` replaces its functions by this library's.
 torchs = SimpleNamespace(**vars(torch.fft))

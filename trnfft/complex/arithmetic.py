@@ -9,8 +9,9 @@ import torch
 
 from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
+from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.sharded import summed
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.tensor import ComplexTensor
 
 
 def _checked(function: Any) -> Any:

@@ -16,10 +16,11 @@ from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
 from trnfft.complex.dispatch import Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
+from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.complex.tensor import ComplexTensor
 
 Function = Callable[..., Any]
 

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from trnfft.complex.dispatch import aten, both, implements, joined
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.tensor import ComplexTensor
 
 
 def _like_parts(function: Any) -> Any:

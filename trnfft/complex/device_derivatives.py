@@ -20,7 +20,8 @@ from trnfft.base.torch_private import (
     is_fwd_grad_enabled,
     set_fwd_grad_enabled,
 )
-from trnfft.complex.tensor import ComplexTensor, join
+from trnfft.complex.parts import join
+from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 

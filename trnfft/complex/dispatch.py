@@ -38,22 +38,20 @@ from trnfft.base.torch_private import (
     is_forward_mode,
     is_torch_function_enabled,
     is_zerotensor,
+    keep_from_compiler,
     neg_view,
     tree_leaves,
     tree_map_only,
 )
 from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
+from trnfft.complex.followed import is_vectorized, naming_vectorize
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_in_graph, is_view
 from trnfft.complex.refusals import is_for_real_numbers, refusal
 from trnfft.complex.tensor import (
     ComplexTensor,
-    dtype_of_parts,
     is_conjugate,
-    is_in_graph,
-    is_vectorized,
-    is_view,
-    keep_from_compiler,
-    naming_vectorize,
     of_parts,
     with_conjugation,
 )

@@ -29,6 +29,7 @@ from trnfft.base.torch_private import (
     vmap_of_autograd,
 )
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
+from trnfft.complex import called as called
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
 from trnfft.complex import device_derivatives as device_derivatives
@@ -39,25 +40,19 @@ from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
 from trnfft.complex.composites import as_torch, opened
+from trnfft.complex.followed import is_followed, is_transformed
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_asked_by_converter, is_in_graph
+from trnfft.complex.parts import as_pairs, join, parts_of, parts_to_read, view_of_part
+from trnfft.complex.parts import split as split_native
 from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import (
     ComplexTensor,
-    as_pairs,
-    dtype_of_parts,
-    is_asked_by_converter,
     is_conjugate,
-    is_followed,
-    is_in_graph,
     is_sharded,
-    is_transformed,
-    join,
     of_parts,
-    parts_of,
-    parts_to_read,
-    view_of_part,
     with_conjugation,
 )
-from trnfft.complex.tensor import split as split_native
 
 
 def real(input: ComplexTensor) -> torch.Tensor:

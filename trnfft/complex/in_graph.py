@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from trnfft.base.torch_private import proxy_tensor, tree_leaves
-from trnfft.complex import tensor
-from trnfft.complex.tensor import ComplexTensor, _Join, _Split
+from trnfft.complex import parts
+from trnfft.complex.parts import _Join, _Split
+from trnfft.complex.tensor import ComplexTensor
 
 
 @torch.compiler.allow_in_graph
@@ -45,7 +46,7 @@ def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.compiler.allow_in_graph
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
-    return tensor.as_pairs(z)
+    return parts.as_pairs(z)
 
 
 # While a program to export is traced, it knows a tensor by its proxy.
@@ -55,10 +56,10 @@ _LIBRARY.define("join(Tensor real, Tensor imag) -> Tensor")
 _LIBRARY.define("real(Tensor z) -> Tensor")
 _LIBRARY.define("imag(Tensor z) -> Tensor")
 _LIBRARY.define("pairs(Tensor z) -> Tensor")
-_LIBRARY.impl("join", lambda real, imag: tensor.join(real, imag), "CompositeImplicitAutograd")
-_LIBRARY.impl("real", lambda z: tensor.parts_of(z)[0], "CompositeImplicitAutograd")
-_LIBRARY.impl("imag", lambda z: tensor.parts_of(z)[1], "CompositeImplicitAutograd")
-_LIBRARY.impl("pairs", lambda z: tensor.as_pairs(z), "CompositeImplicitAutograd")
+_LIBRARY.impl("join", lambda real, imag: parts.join(real, imag), "CompositeImplicitAutograd")
+_LIBRARY.impl("real", lambda z: parts.parts_of(z)[0], "CompositeImplicitAutograd")
+_LIBRARY.impl("imag", lambda z: parts.parts_of(z)[1], "CompositeImplicitAutograd")
+_LIBRARY.impl("pairs", lambda z: parts.as_pairs(z), "CompositeImplicitAutograd")
 
 
 def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> Any:
@@ -127,8 +128,8 @@ class _Joined(proxy_tensor._ProxyTensor):
         if z is None or last.op == "output":
             return self.joined
         if node.users:
-            parts = _proxy(z._real), _proxy(z._imag)
-            self.joined = _called(torch.ops.trnfft.join.default, *parts)
+            proxies = _proxy(z._real), _proxy(z._imag)
+            self.joined = _called(torch.ops.trnfft.join.default, *proxies)
             self.joined.node.meta.update(node.meta)
         elif last is not node:
             last.append(node)

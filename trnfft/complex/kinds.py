@@ -12,13 +12,9 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
-from trnfft.complex.tensor import (
-    COMPLEX_DTYPES,
-    ComplexTensor,
-    is_sharded,
-    join,
-    parts_of,
-)
+from trnfft.complex.given_parts import COMPLEX_DTYPES
+from trnfft.complex.parts import join, parts_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 
 def is_native(*inputs: Any) -> bool:

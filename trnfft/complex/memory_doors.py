@@ -15,9 +15,10 @@ from trnfft.base.torch_private import (
     typed_storage,
 )
 from trnfft.complex.composites import as_torch
+from trnfft.complex.graphs import is_seen_by_compiler
 from trnfft.complex.pairs import RealPairs
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, is_seen_by_compiler
+from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)

@@ -34,16 +34,11 @@ from trnfft.base.torch_private import (
     tree_leaves,
     tree_map_only,
 )
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    dtype_of_parts,
-    is_in_graph,
-    is_sharded,
-    join,
-    of_parts,
-    parts_to_read,
-)
+from trnfft.complex.parts import join, parts_to_read
+from trnfft.complex.tensor import ComplexTensor, is_sharded, of_parts
 
 aten = torch.ops.aten
 

@@ -19,6 +19,7 @@ from trnfft.base.torch_private import (
     disabled_torch_function_impl,
     is_forward_mode,
     is_legacy_batchedtensor,
+    keep_from_compiler,
     len_torch_dispatch_stack,
     make_wrapper_subclass,
     set_throw_on_mutable_data_ptr,
@@ -35,18 +36,16 @@ from trnfft.complex.dispatch import (
     keys_of_batches,
     written_by,
 )
-from trnfft.complex.tensor import (
-    TAKING_PARTS,
-    ComplexTensor,
+from trnfft.complex.followed import is_vectorized, not_vectorized
+from trnfft.complex.graphs import (
     is_in_graph,
     is_seen_by_compiler,
-    is_vectorized,
     is_view,
-    keep_from_compiler,
-    not_vectorized,
     recorded_whole,
     with_storage,
 )
+from trnfft.complex.parts import TAKING_PARTS
+from trnfft.complex.tensor import ComplexTensor
 
 
 class RealPairs(torch.Tensor):
@@ -56,7 +55,7 @@ class RealPairs(torch.Tensor):
         _real, _imag: the parts.
         _views: the functions that make the view from the whole, one after the other; () for the
             whole itself.
-        of_function: whether `trnfft.complex.tensor.as_pairs` made it, rather than torch under
+        of_function: whether `trnfft.complex.parts.as_pairs` made it, rather than torch under
             autograd.
     """
 

@@ -19,8 +19,9 @@ from trnfft.complex.dispatch import (
     overloads_of,
 )
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
+from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.tensor import ComplexTensor
 
 
 @implements(aten.prod.default)

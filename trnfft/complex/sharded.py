@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.complex.parts import join, parts_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 
 def placement_of(x: torch.Tensor | ComplexTensor) -> Any:

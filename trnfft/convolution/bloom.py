@@ -30,9 +30,10 @@ from trnfft import config
 from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
+from trnfft.complex.followed import is_followed
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor, is_followed, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.across import of_shards

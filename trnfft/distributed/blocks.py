@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import ComplexTensor, join_to_read, parts_to_read
+from trnfft.complex.parts import join_to_read, parts_to_read
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.exchange import (
     End,
     Exchange,

@@ -26,8 +26,9 @@ from trnfft.complex.dtensor import (
     summed_placements,
 )
 from trnfft.complex.kinds import of_kind
+from trnfft.complex.parts import join, parts_of
 from trnfft.complex.sharded import replicated_on
-from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution import convolve as local
 from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.exchange import coordinate_of

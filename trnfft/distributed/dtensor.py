@@ -11,7 +11,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from trnfft.base.torch_private import functional_collectives
 from trnfft.complex.dtensor import local_of, replicated, summed_placements, without_partial
-from trnfft.complex.tensor import join, parts_of
+from trnfft.complex.parts import join, parts_of
 from trnfft.distributed import turns
 
 collectives = functional_collectives()

@@ -30,7 +30,7 @@ from torch.distributed import ProcessGroup
 
 from trnfft.arguments import check_positive
 from trnfft.backends.backend import scale_of
-from trnfft.complex.tensor import join, parts_of
+from trnfft.complex.parts import join, parts_of
 from trnfft.distributed import blocks, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last, taken
 from trnfft.distributed.exchange import Boxes, Exchange, exchanged, kept

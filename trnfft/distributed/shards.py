@@ -29,7 +29,7 @@ from trnfft.complex.dtensor import (
     without_partial,
 )
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import join, parts_of, split
+from trnfft.complex.parts import join, parts_of, split
 from trnfft.convolution.convolve import lengthened
 from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit

@@ -33,7 +33,8 @@ from trnfft.complex.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.complex.tensor import ComplexTensor, join, parts_to_read, to_transform
+from trnfft.complex.parts import join, parts_to_read, to_transform
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import agreement, blocks, four_step, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import check_fits, misfit

@@ -22,7 +22,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from nki_sim import hardware
 from trnfft import patch, transforms
 from trnfft.complex.dispatch import written_by
-from trnfft.complex.tensor import ComplexTensor, is_view, parts_of
+from trnfft.complex.graphs import is_view
+from trnfft.complex.parts import parts_of
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, FORWARD, Finding, Launches
 from trnfft.model_check.sites import Origin, Site

@@ -21,7 +21,7 @@ from trnfft.arguments import (
 )
 from trnfft.backends.choice import backend_for
 from trnfft.base.torch_private import ConvNd
-from trnfft.complex.tensor import is_followed
+from trnfft.complex.followed import is_followed
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
     check_channels,

@@ -23,9 +23,9 @@ from torch.compiler import is_compiling
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.dispatch import Parts
+from trnfft.complex.followed import is_transformed, not_vectorized
 from trnfft.complex.kinds import made_of
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import is_transformed, not_vectorized
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.transforms import irfft, owned, rfft

@@ -29,11 +29,11 @@ from trnfft import cache, config
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.torch_private import keep_from_compiler
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c

@@ -21,7 +21,8 @@ from nki_sim import hardware
 from trnfft import config
 from trnfft.backends.choice import choose_backend
 from trnfft.complex.dtensor import Kind, distributed
-from trnfft.complex.tensor import ComplexTensor, parts_of
+from trnfft.complex.parts import parts_of
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import functions
 from trnfft.distributed.check import known, processes
 from trnfft.distributed.check.stopwatch import Stopwatch, synchronizer
