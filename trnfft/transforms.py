@@ -65,9 +65,10 @@ from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.checks import shown
 from trnfft.complex.dispatch import implements
-from trnfft.complex.parts import parts_unfollowed, to_transform
+from trnfft.complex.followed import is_followed
+from trnfft.complex.parts import to_transform
 from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, stored_parts
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
@@ -895,10 +896,13 @@ def _one(
         if type(input) is not ComplexTensor:
             if _is_straight(takes, input, norm) and _are_usual(input, n, dim):
                 return of_torch(input, n, dim, norm)
-        elif takes is not _REAL and _is_straight(_REAL, input._real, norm):
-            parts = parts_unfollowed(input) if _are_usual(input._real, n, dim) else None
-            if parts is not None:
-                return split_fresh(of_torch(torch.complex(*parts), n, dim, norm))
+        elif (
+            takes is not _REAL
+            and _is_straight(_REAL, input._real, norm)
+            and _are_usual(input._real, n, dim)
+            and not is_followed(input)
+        ):
+            return split_fresh(of_torch(torch.complex(*stored_parts(input)), n, dim, norm))
     x, like, sharded = _entered(name, kind, input)
     size, dim = length_and_dimension(like, sharded, n, dim, is_half=kind.kind == "c2r")
     norm = normalization(norm)

@@ -53,6 +53,7 @@ from trnfft.complex.tensor import (
     ComplexTensor,
     is_conjugate,
     of_parts,
+    stored_parts,
     with_conjugation,
 )
 
@@ -114,7 +115,7 @@ def split(value: Any) -> tuple[Any, Any]:
     if isinstance(value, Parts):
         return value
     if isinstance(value, ComplexTensor):
-        return value._real, -value._imag if is_conjugate(value) else value._imag
+        return stored_parts(value)
     if isinstance(value, torch.Tensor):
         if is_zerotensor(value):  # a tangent without memory, which operators here would read
             value = value.new_zeros(value.shape)

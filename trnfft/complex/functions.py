@@ -43,7 +43,14 @@ from trnfft.complex.composites import as_torch, opened
 from trnfft.complex.followed import is_followed, is_transformed
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_asked_by_converter, is_in_graph
-from trnfft.complex.parts import as_pairs, join, parts_of, parts_to_read, view_of_part
+from trnfft.complex.parts import (
+    as_pairs,
+    join,
+    parts_of,
+    parts_to_transform,
+    real_tensors_of,
+    view_of_part,
+)
 from trnfft.complex.parts import split as split_native
 from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import (
@@ -221,7 +228,7 @@ def _of_mixed(function: Any) -> Any:
         if all(args[i].is_complex() for i in places):
             return as_torch(function, *args, **kwargs)
         sums: list[Any] = [None, None]
-        for choice in itertools.product(*(enumerate(_parts(args[i])) for i in places)):
+        for choice in itertools.product(*(enumerate(real_tensors_of(args[i])) for i in places)):
             # The factor of this term is i ** power: 1, i, -1, -i.
             power = sum(i for i, _ in choice)
             chosen = dict(zip(places, (part for _, part in choice), strict=True))
@@ -232,10 +239,6 @@ def _of_mixed(function: Any) -> Any:
         return join(*sums)
 
     return implementation
-
-
-def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return parts_of(x) if x.is_complex() else (x,)
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
@@ -382,7 +385,7 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
     """Returns a result of a function that torch.autograd.functional has vectorized."""
-    parts = parts_to_read(self)
+    parts = parts_to_transform(self)
     return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
 
 

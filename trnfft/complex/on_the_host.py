@@ -37,7 +37,7 @@ from trnfft.base.torch_private import (
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.parts import join, parts_to_read
+from trnfft.complex.parts import join, parts_to_transform
 from trnfft.complex.tensor import ComplexTensor, is_sharded, of_parts
 
 aten = torch.ops.aten
@@ -127,7 +127,7 @@ def _computed(
         if not isinstance(x, ComplexTensor):
             return x.to(home)
         dtype = dtype_of_parts(x.dtype)
-        return aten.complex.default(*(part.to(home, dtype) for part in parts_to_read(x)))
+        return aten.complex.default(*(part.to(home, dtype) for part in parts_to_transform(x)))
 
     def returned(x: torch.Tensor) -> torch.Tensor:
         if isinstance(x, ComplexTensor) or not x.is_complex():

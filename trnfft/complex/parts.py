@@ -39,7 +39,7 @@ from trnfft.complex.followed import (
 )
 from trnfft.complex.given_parts import PART_DTYPES, check_layout, check_part_fits
 from trnfft.complex.graphs import recorded_as
-from trnfft.complex.tensor import ComplexTensor, is_conjugate, is_sharded, of_parts
+from trnfft.complex.tensor import ComplexTensor, is_conjugate, is_sharded, of_parts, stored_parts
 
 Numbers = TypeVar("Numbers", bound=torch.Tensor)
 
@@ -54,6 +54,11 @@ def each_part(function: Callable[[torch.Tensor], torch.Tensor], x: Numbers) -> N
     if isinstance(x, ComplexTensor):
         return join(*map(function, parts_of(x)))  # type: ignore[return-value]
     return function(x)  # type: ignore[return-value]
+
+
+def real_tensors_of(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Returns the parts of a complex tensor, or a real tensor alone. Differentiable."""
+    return parts_of(x) if x.is_complex() else (x,)
 
 
 def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
@@ -156,8 +161,8 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
                 "the traced function; keep a parameter as two real tensors, as trnfft.nn does, or "
                 "use torch.export or torch.compile"
             )
-        return z._traced or parts_to_read(z)
-    return _Parts.apply(z) if is_followed(z) else views_of_parts(z)
+        return z._traced or stored_parts(z)
+    return _Parts.apply(z) if is_followed(z) else _views_of_parts(z)
 
 
 def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
@@ -178,29 +183,17 @@ def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
     return uncompiled(function, *args)
 
 
-def parts_to_read(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `parts_of`, for operators only, and without views where nothing follows them."""
-    if isinstance(z, ComplexTensor) and not is_followed(z):
-        if torch.jit.is_tracing() and z._traced:
-            return z._traced
-        return z._real, -z._imag if is_conjugate(z) else z._imag
-    return parts_of(z)
-
-
 def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the same as `parts_to_read`, for linear functions, whose derivatives keep no inputs.
+    """Returns the same as `parts_of`, for linear functions, whose derivatives keep no inputs.
 
     Such parts need not know of writes into `z`, so they are not views of it.
     """
-    if isinstance(z, ComplexTensor) and not torch.compiler.is_compiling():
-        if not torch.jit.is_tracing() and (parts := parts_unfollowed(z)) is not None:
-            return parts
-        is_of_autograd_alone = not (
-            torch.jit.is_tracing() or is_transformed() or len_torch_dispatch_stack()
-        )
-        if is_of_autograd_alone:
+    if isinstance(z, ComplexTensor) and not torch.jit.is_tracing():
+        if not is_followed(z):
+            return stored_parts(z)
+        if not (torch.compiler.is_compiling() or is_transformed() or len_torch_dispatch_stack()):
             return _PartsToTransform.apply(z)
-    return parts_to_read(z)
+    return parts_of(z)
 
 
 def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
@@ -213,13 +206,6 @@ def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
     return (parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)), False
 
 
-def parts_unfollowed(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Returns the parts where nothing follows the tensor, or None."""
-    if is_followed(z):
-        return None
-    return z._real, -z._imag if z._is_lazy else z._imag
-
-
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
     """Returns torch.view_as_real of a ComplexTensor: a view [..., 2], as those of `parts_of`."""
     return _Pairs.apply(z) if is_followed(z) else _pairs(z)
@@ -230,7 +216,7 @@ def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
     return _Parts.apply(z)[which] if is_followed(z) else _view_of_part(z, which)
 
 
-def views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the parts as views that autograd does not follow."""
     if isinstance(z, ComplexTensor):
         return _view_of_part(z, 0), _view_of_part(z, 1)
@@ -329,7 +315,7 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor | None) -> Any:
-        return (None, None) if gradient is None else parts_to_read(gradient)
+        return (None, None) if gradient is None else parts_to_transform(gradient)
 
 
 def _eagerly(joined: Callable[..., Any]) -> Any:
@@ -355,7 +341,7 @@ class _Split(torch.autograd.Function):
 
     @staticmethod
     def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return views_of_parts(z)
+        return _views_of_parts(z)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -375,7 +361,7 @@ class _Parts(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
-        return views_of_parts(z)
+        return _views_of_parts(z)
 
     backward = _Split.backward
 
@@ -404,7 +390,7 @@ class _Pairs(torch.autograd.Function):
 
 
 for _function in (
-    views_of_parts,
+    _views_of_parts,
     _own,
     _view_of_part,
     _viewed,

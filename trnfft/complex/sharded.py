@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.parts import join, parts_of
+from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 
@@ -58,6 +58,5 @@ def replicated_on(mesh: Any, x: torch.Tensor) -> Any:
     """Returns a tensor that all devices have as a DTensor, complex numbers as two parts."""
     from trnfft.complex import dtensor  # here, as it loads DTensor
 
-    parts = parts_of(x) if x.is_complex() else (x,)
-    made = [dtensor.replicated(part, mesh) for part in parts]
+    made = [dtensor.replicated(part, mesh) for part in real_tensors_of(x)]
     return join(*made) if len(made) == 2 else made[0]

@@ -447,6 +447,14 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     return made
 
 
+def stored_parts(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the parts as they are in memory, the imaginary one negated if `z` is conjugated.
+
+    It is for operators below autograd, and for functions that nothing follows.
+    """
+    return z._real, -z._imag if z._is_lazy else z._imag
+
+
 def is_conjugate(z: ComplexTensor) -> bool:
     """Whether a tensor is conjugated lazily: a conjugate view, which shares the parts of another.
 

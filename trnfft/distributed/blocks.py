@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.parts import join_to_read, parts_to_read
+from trnfft.complex.parts import join_to_read, parts_to_transform
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.exchange import (
     End,
@@ -77,7 +77,7 @@ def of_last(
         parts.clear()
         y = function(join_to_read(*moved) if len(moved) == 2 else moved[0])
         if isinstance(y, ComplexTensor):
-            results: tuple[torch.Tensor, ...] = parts_to_read(y)  # nothing else has the result
+            results: tuple[torch.Tensor, ...] = parts_to_transform(y)  # nothing else has the result
         else:
             results = parts_apart(y) if y.is_complex() else (y,)
         return [part.movedim(tuple(ends), tuple(dims)) for part in results]

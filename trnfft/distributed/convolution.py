@@ -26,7 +26,7 @@ from trnfft.complex.dtensor import (
     summed_placements,
 )
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.parts import join, parts_of
+from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.sharded import replicated_on
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution import convolve as local
@@ -152,8 +152,7 @@ def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement])
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
     kind = Kind.in_rows(mesh, placements, x.shape)
     own = _own_part(local_copy_of(x, mesh, owners), kind)
-    parts = parts_of(own) if own.is_complex() else (own,)
-    made = [distributed(part.contiguous(), kind) for part in parts]
+    made = [distributed(part.contiguous(), kind) for part in real_tensors_of(own)]
     return join(*made) if len(made) == 2 else made[0]
 
 

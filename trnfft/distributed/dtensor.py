@@ -30,8 +30,9 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
         NotImplementedError: x is a DTensor that is split, or on another mesh.
     """
     if x.is_complex():
-        parts = [local_copy_of(part, mesh, split) for part in parts_of(x)]
-        return x if parts[0] is parts_of(x)[0] else join(*parts)
+        own = parts_of(x)
+        parts = [local_copy_of(part, mesh, split) for part in own]
+        return x if parts[0] is own[0] else join(*parts)
     if isinstance(x, DTensor):
         x = without_partial(x)
         if x.device_mesh != mesh or not all(isinstance(p, Replicate) for p in x.placements):

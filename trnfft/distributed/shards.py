@@ -29,7 +29,7 @@ from trnfft.complex.dtensor import (
     without_partial,
 )
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.parts import join, parts_of, split
+from trnfft.complex.parts import join, real_tensors_of, split
 from trnfft.convolution.convolve import lengthened
 from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit
@@ -120,7 +120,8 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: A
     def whole(y: torch.Tensor) -> Any:
         for dim in empty:
             y = y.narrow(dim, 0, 0)
-        made = across.call("from_whole", along, like, *(part.contiguous() for part in _parts(y)))
+        parts = (part.contiguous() for part in real_tensors_of(y))
+        made = across.call("from_whole", along, like, *parts)
         return of_kind(_joined(made), given)
 
     return tree_map_only(torch.Tensor, whole, result)
@@ -301,7 +302,3 @@ def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
 
 def _joined(parts: Parts) -> Any:
     return join(*parts) if len(parts) == 2 else parts[0]
-
-
-def _parts(x: torch.Tensor) -> tuple[Any, ...]:
-    return parts_of(x) if x.is_complex() else (x,)

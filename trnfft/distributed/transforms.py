@@ -33,7 +33,7 @@ from trnfft.complex.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.complex.parts import join, parts_to_read, to_transform
+from trnfft.complex.parts import join, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import agreement, blocks, four_step, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last
@@ -107,7 +107,7 @@ across.FUNCTIONS["transform"] = transform
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     """Returns the one or two DTensors of an input."""
-    parts = parts_to_read(x) if isinstance(x, ComplexTensor) else (x,)
+    parts = parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)
     found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
