@@ -177,12 +177,7 @@ def ifft(
         A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` or `order` is unknown, `out` does not fit, the
-            dtype cannot be transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -217,12 +212,8 @@ def rfft(
         `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
-            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
+            RuntimeError also where `input` is complex.
 
     Examples:
         >>> import torch, trnfft
@@ -257,12 +248,7 @@ def irfft(
         A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
-            transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -300,12 +286,7 @@ def hfft(
         A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
-            transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -339,12 +320,8 @@ def ihfft(
         `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
-            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
+            RuntimeError also where `input` is complex.
 
     Examples:
         >>> import torch, trnfft
@@ -379,13 +356,7 @@ def fft2(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -421,13 +392,7 @@ def ifft2(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -465,13 +430,8 @@ def rfft2(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -509,13 +469,8 @@ def irfft2(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -554,13 +509,8 @@ def hfft2(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -598,13 +548,8 @@ def ihfft2(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -686,13 +631,7 @@ def ifftn(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -730,13 +669,8 @@ def rfftn(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -774,13 +708,8 @@ def irfftn(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -821,13 +750,8 @@ def hfftn(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -864,13 +788,8 @@ def ihfftn(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft

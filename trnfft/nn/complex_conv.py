@@ -149,9 +149,7 @@ class ComplexConv2d(_ComplexConv):
     in `torch.nn.Conv2d`.
 
     Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call has another dtype or shape.
+        ValueError, TypeError, RuntimeError: as `ComplexConv1d`.
 
     Examples:
         >>> import torch, trnfft

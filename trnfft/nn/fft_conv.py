@@ -315,11 +315,7 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     and N are as in torch.nn.Conv2d.
 
     Raises:
-        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
-            on another device than the weight, or is shorter than the filter.
-        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
-            tensor, or is complex or of integers.
-        RuntimeError: the input of a call is too short for its `padding_mode`.
+        ValueError, TypeError, RuntimeError: as `FFTConv1d`.
 
     Examples:
         >>> import torch, trnfft

@@ -119,9 +119,7 @@ class SpectralConv2d(_SpectralConv):
     modes2. Output: a real tensor of shape [B, out_channels, H, W] and of the same dtype.
 
     Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
+        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft
@@ -169,9 +167,7 @@ class SpectralConv3d(_SpectralConv):
     same dtype.
 
     Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
+        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft
