@@ -276,7 +276,6 @@ def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any],
 
 
 def _kept(kind: str, n: int) -> int:
-    """Returns how many numbers of a result a transform of n points has."""
     return n // 2 + 1 if kind == "r2c" else n
 
 
@@ -310,7 +309,6 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
 
 
 def _computed(name: str, x: Input) -> Input:
-    """Returns the tensor in a dtype to compute in."""
     return widened(floating_point(name, x, DTYPE_ERROR))
 
 

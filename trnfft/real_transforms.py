@@ -503,5 +503,4 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
-    """Returns `x` with a dtype to compute in."""
     return widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))

@@ -300,7 +300,6 @@ def _window(window: Input | None, size: int, n_fft: int, like: torch.Tensor) -> 
 
 
 def _margins(n_fft: int, size: int) -> tuple[int, int]:
-    """Returns how many zeros come before and after the window in a frame."""
     left = (n_fft - size) // 2
     return left, n_fft - size - left
 
@@ -322,12 +321,10 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _samples(x: Input) -> torch.Tensor:
-    """Returns argument 'input' in float32 or float64, complex numbers in the kind that it gives."""
     return widened(of_given_kind(floating_point("input", x, DTYPE_ERROR, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:
-    """Returns n_fft, hop_length and win_length with their defaults."""
     n_fft = integer("n_fft", n_fft)
     hop = n_fft // 4 if hop is None else integer("hop_length", hop)
     return n_fft, hop, n_fft if size is None else integer("win_length", size)

@@ -113,7 +113,6 @@ def _as_number(x: Any) -> Any:
 
 
 def _writes_native(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a call writes into a native complex tensor, which has to stay the same tensor."""
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_complex():
         return False
     return not torch.compiler.is_compiling() and is_in_place(func)

@@ -103,7 +103,6 @@ _IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", 
 
 
 def _is_native(x: torch.Tensor) -> bool:
-    """Whether x holds complex numbers in one tensor that autograd follows, or in a DTensor."""
     if not x.is_complex():
         return False
     return x.requires_grad or is_sharded(x) or is_forward_mode()

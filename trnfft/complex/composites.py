@@ -70,7 +70,6 @@ def opened(value: Any) -> Any:
 
 
 def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
-    """Applies a function to the list of real parts, and to the list of imaginary parts."""
     reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
 

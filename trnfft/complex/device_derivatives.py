@@ -55,7 +55,6 @@ class _Split(SingleLevelFunction):
 
 
 def _is_split(z: torch.Tensor) -> bool:
-    """Returns whether the tensor below torch.func's wrappers is a ComplexTensor."""
     while is_functorch_wrapped_tensor(z):
         z = get_unwrapped(z)
     return isinstance(z, ComplexTensor)

@@ -317,10 +317,8 @@ def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
 
 
 def _keys_of_xla() -> Any:
-    """Returns the keys with which PyTorch-XLA's tensors have views and can be written, or None.
-
-    A key above this table's key makes both possible, and torch leaves it out below.
-    """
+    # A key above this table's key lets PyTorch-XLA's tensors have views and be written, and torch
+    # leaves it out below.
     return _keys_with(_FUNCTIONALIZE) if "torch_xla" in sys.modules else None
 
 

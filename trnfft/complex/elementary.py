@@ -48,7 +48,7 @@ def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def _times(large: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Returns the product; it is zero where the factor is zero, even if the other is infinite."""
+    # The product is zero where the factor is zero, even if the other is infinite.
     return torch.where(factor == 0, factor, large * factor)
 
 
@@ -244,7 +244,7 @@ def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    """Returns -i (a + ib)."""
+    # -i (a + ib)
     return Parts(b, -a)
 
 

@@ -85,10 +85,7 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def _negated(input: ComplexTensor) -> torch.Tensor:
-    """Returns -imag as a view that cannot pass for the part itself, whose memory has no sign.
-
-    A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
-    """
+    # A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
     return neg_view(as_pairs(input)[..., 1:].squeeze(-1))  # torch would replay [..., 1] as a part
 
 
@@ -134,7 +131,6 @@ def _gradients(
 
 
 def _of_class_of(tensors: Iterable[Any], gradients: Iterable[Any]) -> tuple[Any, ...]:
-    """Returns the gradients; those of ComplexTensors as ComplexTensors."""
     pairs = zip(tensors, gradients, strict=True)
     return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for x, g in pairs)
 
@@ -149,7 +145,6 @@ def _gradient(self: ComplexTensor) -> torch.Tensor | None:
 
 
 def _complex_tensor(gradient: Any) -> Any:
-    """Returns a native complex tensor split, with its derivative, and any other value as it is."""
     is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
     return split_native(gradient) if is_native and gradient.is_complex() else gradient
 
@@ -384,7 +379,6 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 
 
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
-    """Returns a result of a function that torch.autograd.functional has vectorized."""
     parts = parts_to_transform(self)
     return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
 
@@ -440,7 +434,7 @@ for _name in _IN_PLACE.split():
 
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
-    """Returns a batch as one tensor, which a DataLoader's process hands over in shared memory."""
+    # A DataLoader's process hands over a batch in shared memory.
     z: Any = torch.stack(batch)  # type: ignore[arg-type]
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 

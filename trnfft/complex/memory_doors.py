@@ -57,12 +57,11 @@ def _dlpack_device(self: ComplexTensor) -> Any:
 
 
 def _kinds(*tensors: torch.Tensor) -> set[type | None]:
-    """Returns the classes of this package that tensors are of, with None for others."""
     return {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in tensors}
 
 
 def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
-    """Returns what torch.nn.Module asks before it moves a parameter: no, for different kinds."""
+    # torch.nn.Module asks this before it moves a parameter.
     asked = has_compatible_shallow_copy_type
     return len(_kinds(self, from_)) == 1 and bool(as_torch(asked, self, from_))
 

@@ -188,7 +188,7 @@ def _check(name: str, tensors: list[torch.Tensor], home: torch.device) -> None:
 
 
 def _is_traced(part: torch.Tensor) -> bool:
-    """Whether a graph is made, rather than shapes computed with the fake tensors of a program."""
+    # The fake tensors of a program alone make no graph, only shapes.
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
     return is_in_graph(part) and TracingContext.try_get() is not None

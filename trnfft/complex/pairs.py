@@ -176,13 +176,12 @@ class RealPairs(torch.Tensor):
         return memo[id(self)]
 
     def _like_this(self, copied: torch.Tensor) -> torch.Tensor:
-        """Returns a tensor with memory of its own; of a parameter, another parameter."""
         if isinstance(self, torch.nn.Parameter):
             return torch.nn.Parameter(copied, self.requires_grad)
         return copied.requires_grad_(self.requires_grad)
 
     def _gives_parts(self) -> bool:
-        """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
+        # Only the part itself, or where torch needs no strides of the whole.
         if self.of_function or is_in_graph(self._real) or TAKING_PARTS.get():
             return True
         return is_legacy_batchedtensor(self._real)  # for writes into batches
@@ -301,7 +300,6 @@ def _are_negative(views: tuple[View, ...]) -> bool:
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    """Returns what the views show of a tensor; a copy if they are negative."""
     shown = _shown(x, views)
     return -shown if _are_negative(views) else shown  # lazy signs are not seen below autograd
 

@@ -104,7 +104,7 @@ def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 
 def _with_memory(part: torch.Tensor) -> torch.Tensor:
-    """Returns a part, or zeros for a tangent without memory, which operators here would read."""
+    # Operators here would read a tangent without memory.
     return part.new_zeros(part.shape) if is_zerotensor(part) else part
 
 
@@ -130,10 +130,7 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def _is_part(x: torch.Tensor) -> bool:
-    """Returns whether a tensor is a view; of inference tensors, a view of a part of the memory.
-
-    torch does not note the views of inference tensors.
-    """
+    # torch does not note the views of inference tensors.
     return is_view_of_memory(x) or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
 
 
@@ -217,7 +214,7 @@ def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def _views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the parts as views that autograd does not follow."""
+    # views that autograd does not follow
     if isinstance(z, ComplexTensor):
         return _view_of_part(z, 0), _view_of_part(z, 1)
     return z.real, z.imag

@@ -349,7 +349,6 @@ class ComplexTensor(torch.Tensor):
         return memo[id(self)]
 
     def _attributes(self) -> dict[str, Any]:
-        """Returns the attributes that the program has set on this tensor."""
         return {name: x for name, x in self.__dict__.items() if name not in _OWN}
 
     # Description

@@ -336,7 +336,6 @@ def least_length(points: int, taps: int, padding: str) -> int:
 
 
 def _next_even_fast_length(n: int) -> int:
-    """Returns the least even number from n on without prime factors above 5."""
     half = (n + 1) // 2
     return 2 * smooth_numbers(half, 2 * half, odd_primes=(3, 5))[0]
 
@@ -372,14 +371,13 @@ def _line_spectra(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def _lines(spectra: torch.Tensor, n: int) -> torch.Tensor:
-    """Returns the inverse of `_line_spectra`."""
     if spectra.shape[-1] > n // 2:
         return irfft(spectra, n)
     return irfft_of_pairs(unpack_spectrum(spectra), n)
 
 
 def _has_real_transforms(device: torch.device) -> bool:
-    """Whether the backend computes `rfft` faster than `fft`. Compiled code assumes that it does."""
+    # Compiled code assumes that the backend computes `rfft` faster than `fft`.
     if torch.compiler.is_compiling():
         return True
     return config.get_precision() == "double" or backend_for(device) != "matmul"
@@ -400,7 +398,7 @@ def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
 
 
 def _full(half: torch.Tensor) -> torch.Tensor:
-    """Returns the spectrum [..., M, N] of real data, given its half [..., M, N/2 + 1]."""
+    # from [..., M, N/2 + 1] to [..., M, N]
     rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
     return torch.cat([half, rest], -1)
 

@@ -277,7 +277,6 @@ def _cost(size: int, device: torch.device, _latest: str) -> float:
 
 
 def _is_planned(device: torch.device) -> bool:
-    """Whether the planner decides how tensors on this device are transformed."""
     return config.get_precision() != "double" and backend_for(device) != "torch"
 
 
@@ -348,7 +347,6 @@ def lengthened(x: Any, dim: int, size: int) -> Any:
 
 
 def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
-    """Returns the part of y that is kept, as a contiguous tensor."""
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = y.narrow(dim, start, stop - start)
     return y.contiguous()
@@ -413,7 +411,6 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
 
 
 def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    """Returns an operand in float32 or float64: real, or complex of the kind that it gives."""
     return widened(of_given_kind(floating_point(name, x, TypeError)))
 
 

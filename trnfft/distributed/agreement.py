@@ -150,7 +150,6 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
 
 @cached(1024)
 def _encoded(described: tuple[tuple[str, str], ...]) -> bytes:
-    """Returns a description in JSON."""
     return json.dumps({name: _shortened(value) for name, value in described}).encode()
 
 

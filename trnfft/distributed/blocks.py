@@ -261,7 +261,6 @@ class _Target:
 
 
 def _step(parts: Held, before: Exchange | None, size: int) -> int:
-    """Returns the length of a block along a dimension of this size."""
     numbers = elements(before.target) if before else parts[0].numel()
     held = len(parts) * parts[0].element_size() * numbers
     return max(1, size) if held < 2 * _BLOCK else max(1, size * _BLOCK // held)

@@ -143,7 +143,6 @@ def _is_shared(one: Any, other: Any, split: set[int]) -> bool:
 
 
 def _are_copies(x: Any) -> bool:
-    """Returns whether all devices have all of a tensor."""
     return not is_sharded(x) or all(isinstance(p, Replicate) for p in _placed(x)[1])
 
 

@@ -422,7 +422,6 @@ def _window(own: Box, piece: Box) -> Window:
 
 
 def _narrowed(x: torch.Tensor, window: Window) -> torch.Tensor:
-    """Returns the numbers of a window of a tensor, as a view."""
     for dim, start, size in window:
         x = x.narrow(dim, start, size)
     return x

@@ -343,7 +343,6 @@ def _us(ns: float) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """Returns a value with all tuples, at any depth, as lists."""
     if isinstance(value, dict):
         return {name: _listed(item) for name, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -269,14 +269,12 @@ def _rearranged(
 
 
 def _within(placement: Placement, ndim: int) -> Placement:
-    """Returns a placement for a tensor of `ndim` dimensions, which may be fewer."""
     if getattr(placement, "dim", 0) < ndim:
         return placement
     return Shard(ndim - 1)
 
 
 def _held(function: Any) -> dict[str, torch.Tensor]:
-    """Returns the parameters and buffers of a module; {} for another function."""
     if not isinstance(function, torch.nn.Module):
         return {}
     return {**dict(function.named_parameters()), **dict(function.named_buffers())}

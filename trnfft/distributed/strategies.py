@@ -121,5 +121,4 @@ def _spectral_gradients(
 
 
 def _dims(rest: tuple[Any, ...], index: int) -> int:
-    """Returns the argument `dims` of an operator, which is 1 where it is left out."""
     return rest[index] if len(rest) > index else 1

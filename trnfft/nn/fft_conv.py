@@ -161,7 +161,6 @@ class _FFTConv(ConvNd):
         return convolve_images(x, filters, padded, (counts[0], counts[1]))
 
     def _has_own_filters(self) -> bool:
-        """Whether every channel is convolved with a filter of its own."""
         return self.in_channels == self.groups == self.out_channels
 
     def _margins(self) -> list[tuple[int, int]]:
@@ -337,27 +336,21 @@ def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
 
 
 def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Returns `_of_rows` in the order in which `convolve_images` needs it."""
     return spectrum_for_images(_of_rows(taps, sizes))
 
 
 def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Returns `_of_images` for images with their axes exchanged."""
     return _of_images(taps.mT, sizes[::-1])
 
 
 def _is_constant(weight: torch.Tensor) -> bool:
-    """Whether no gradient of the weight is wanted."""
     if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
         return False
     return not (torch.is_grad_enabled() and weight.requires_grad)
 
 
 def _is_comparable(weight: torch.Tensor) -> bool:
-    """Whether its numbers can be compared in less time than a transform takes, and nothing follows.
-
-    A comparison on another device would need launches for which the host waits.
-    """
+    # A comparison on another device would need launches for which the host waits.
     is_plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
     return is_plain and not is_followed(weight) and not torch.jit.is_tracing()
 

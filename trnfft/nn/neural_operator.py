@@ -183,7 +183,6 @@ class SpectralConv(SplitWeight):
         return self._with_bias(y)
 
     def _with_bias(self, y: torch.Tensor) -> torch.Tensor:
-        """Returns the sum of a result and the bias, in the dtype of the result."""
         bias = self.bias
         return y if bias is None else (y + bias).to(y.dtype)
 
