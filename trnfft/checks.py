@@ -33,12 +33,6 @@ def check_flag(name: str, value: object) -> None:
         raise TypeError(f"argument '{name}' is {shown(value)}, allowed are True and False")
 
 
-def check_name(name: str, value: object) -> None:
-    """Raises TypeError for an argument that is neither a str nor None."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"argument '{name}' must be a str, not {type(value).__name__}")
-
-
 def index(name: str, value: Any) -> int:
     """Returns an argument as an int.
 
