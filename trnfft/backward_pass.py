@@ -37,7 +37,7 @@ def _install() -> None:
 
 def _in_contexts(run_engine: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_engine)
-    def run_in_contexts(*args: Any, **kwargs: Any) -> Any:
+    def run_in_contexts(*args: object, **kwargs: object) -> Any:
         contexts = _contexts.get()
         if not contexts:
             return run_engine(*args, **kwargs)

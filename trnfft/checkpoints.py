@@ -22,7 +22,7 @@ def keep_settings() -> None:
 
 def _with_settings(of_torch: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(of_torch)
-    def with_settings(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def with_settings(fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         return of_torch(_again(fn), *args, **kwargs)
 
     return with_settings
@@ -32,7 +32,7 @@ def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls another one with the settings that hold now."""
     settings = config.settings_of_now(), patch.block_of_now()
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         with contextlib.ExitStack() as entered:
             for enter in settings:
                 entered.enter_context(enter())

@@ -35,7 +35,7 @@ from trnfft.split_results import (
 _TO, _VIEW = torch.Tensor.to, torch.Tensor.view
 
 
-def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_data(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function that makes a tensor of data: of Python's numbers, an array or a tensor."""
     owner, data = (args[0], args[1:]) if func is torch.Tensor.new_tensor else (None, args)
     content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
@@ -64,15 +64,15 @@ def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _data_function(function: Any) -> Callable[..., Any]:
-    def of_data(*args: Any, **kwargs: Any) -> Any:
+def _data_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_data(*args: object, **kwargs: object) -> Any:
         return _of_data(function, args, kwargs)
 
     keep_apart(of_data)
     return of_data
 
 
-def _holds_complex(data: Any) -> bool:
+def _holds_complex(data: object) -> bool:
     """Whether numbers, nested lists of them, an array or a tensor are complex."""
     if isinstance(data, (list, tuple)):
         return any(map(_holds_complex, data))
@@ -92,7 +92,7 @@ def _of_parts(
 ) -> Callable[..., torch.Tensor]:
     """Returns a function of real tensors that makes complex ones, on any device."""
 
-    def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
+    def complex_of(*args: object, **kwargs: object) -> torch.Tensor:
         first = next(iter((*args, *kwargs.values())), None)
         if not isinstance(first, torch.Tensor) or stores_complex(first.device):
             return function(*args, **kwargs)
@@ -140,7 +140,7 @@ def _of_pairs(pairs: torch.Tensor, is_copy: bool) -> ComplexTensor:
 def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a decomposition of real matrices into complex numbers, which the host computes."""
 
-    def decompose(A: torch.Tensor, **kwargs: Any) -> Any:
+    def decompose(A: torch.Tensor, **kwargs: object) -> Any:
         is_real = isinstance(A, torch.Tensor) and not A.is_complex()
         if not is_real or stores_complex(A.device):
             return function(A, **kwargs)
@@ -152,7 +152,7 @@ def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
 def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
     """Returns a method such as torch.Tensor.cfloat, whose name alone says the dtype."""
 
-    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         if isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)
         return _to(self, dtype, *args, **kwargs)
@@ -185,7 +185,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a method such as torch.Tensor.float, which takes the real parts, as torch does."""
 
-    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         self = _real(self) if isinstance(self, ComplexTensor) else self
         return function(self, *args, **kwargs)
 
@@ -220,7 +220,7 @@ def _target(
 def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Returns a function as torch.Tensor.view, for pairs of numbers that become complex."""
 
-    def view(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def view(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         dtype = next((x for x in (*args, *kwargs.values()) if is_complex(x)), None)
         if dtype is None or isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)

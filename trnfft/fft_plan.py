@@ -248,7 +248,7 @@ def _with_steps(
     result_of("after", after, Row(_kept(call.kind, n), call.kind != "c2r"))
     transform, backend, precision = ops.prepared(inner, call)
 
-    def run(x: Any) -> Any:
+    def run(x: torch.Tensor) -> Any:
         return applied(after, transform(applied(before, x, dim)), dim)
 
     whole: Callable[[Any], Any] = run
@@ -266,7 +266,7 @@ def _with_steps(
 def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any], Any]:
     """Returns a transform in one launch with its steps; compiled code has them one by one."""
 
-    def launched(x: Any) -> Any:
+    def launched(x: torch.Tensor) -> Any:
         if torch.compiler.is_compiling():
             return run(x)
         with config.backend(backend), config.precision("fast"):

@@ -65,10 +65,10 @@ class _Method:
     compare them with torch's own.
     """
 
-    def __init__(self, of_torch: Any, replacement: Callable[..., Any]) -> None:
+    def __init__(self, of_torch: Callable[..., Any], replacement: Callable[..., Any]) -> None:
         self.of_torch, self.replacement = of_torch, replacement
 
-    def __get__(self, tensor: torch.Tensor | None, owner: Any = None) -> Any:
+    def __get__(self, tensor: torch.Tensor | None, owner: object = None) -> Any:
         return self.of_torch if tensor is None else MethodType(self.replacement, tensor)
 
 
@@ -79,7 +79,9 @@ class _Function:
     functions find it, whether they were made before or after the replacement.
     """
 
-    def __init__(self, owner: Any, name: str, of_torch: Any, replacement: Any) -> None:
+    def __init__(
+        self, owner: Any, name: str, of_torch: Callable[..., Any], replacement: Callable[..., Any]
+    ) -> None:
         functools.update_wrapper(self, of_torch)
         self.of_torch, self.replacement = of_torch, replacement
         # Pickle stores a function of torch by its place.
@@ -125,7 +127,10 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
 
 
 def _place(
-    owner: Any, name: str, function: Any, replacements: Mapping[Any, Callable[..., Any]]
+    owner: object,
+    name: str,
+    function: Callable[..., Any],
+    replacements: Mapping[Any, Callable[..., Any]],
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:
@@ -137,11 +142,11 @@ def _place(
     return Place(owner, name, function, replacement)
 
 
-def _split(function: Any) -> Callable[..., Any]:
+def _split(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls one of torch as `split_results.called` does."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return split_results.called(function, args, kwargs)
 
     split_results.keep_apart(call)

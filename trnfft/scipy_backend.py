@@ -122,7 +122,7 @@ def _transform(name: str, array: np.ndarray, given: dict[str, Any]) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _array(x: Any) -> np.ndarray:
+def _array(x: object) -> np.ndarray:
     """Returns `x` in the dtype in which SciPy computes, in memory that torch can share."""
     array = np.asarray(x)
     if array.dtype == np.float16:

@@ -41,7 +41,7 @@ _FOUND: dict[re.Pattern[str], WeakKeyDictionary[Any, str]] = {
 }
 
 
-def keep(function: Any, replacement: Callable[..., Any]) -> None:
+def keep(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
     """Lets torch.jit.script compile a function of torch where a program names its replacement."""
     builtin = find_builtin(function)
     if builtin is not None:
@@ -77,7 +77,7 @@ _CALLS = {kind: kind.__call__ for kind in (ScriptFunction, ScriptMethod)}
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
-    def refuse_or_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse_or_call(self: object, *args: object, **kwargs: object) -> Any:
         for x in tree_leaves((args, kwargs)):
             if isinstance(x, torch.Tensor) and not stores_complex(x.device):
                 _check(self, x.device, _OF_COMPLEX if isinstance(x, ComplexTensor) else _OF_REAL)

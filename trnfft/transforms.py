@@ -806,7 +806,7 @@ def _one(
     n: int | None,
     dim: int,
     norm: str | None,
-    out: Any,
+    out: object,
     order: str = "natural",
 ) -> Any:
     """Returns a transform along one dimension."""
@@ -837,7 +837,7 @@ def _one(
     return result if out is None else _written(result, out)
 
 
-def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
+def _is_straight(takes: tuple[torch.dtype, ...], x: object, norm: object) -> bool:
     """Whether torch.fft's own function does what is asked, apart from lengths and dimensions.
 
     The checks and the planning that all other inputs need take longer than a transform of 64
@@ -857,7 +857,7 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
     )
 
 
-def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
+def _are_usual(x: torch.Tensor, n: object, dim: object) -> bool:
     """Whether `dim` is a dimension of `x`, and `n` a length for which `x` has enough numbers."""
     ndim = x.ndim
     if type(dim) is not int or not -ndim <= dim < ndim:
@@ -1001,7 +1001,7 @@ def _is_planned(order: str) -> bool:
     return order == "planned"
 
 
-def _written(result: Any, out: Any) -> Any:
+def _written(result: torch.Tensor, out: Any) -> Any:
     """Returns `out` with the result in it."""
     check_tensor("out", out)
     if out.is_complex() != result.is_complex() or is_sharded(out) != is_sharded(result):
@@ -1027,7 +1027,9 @@ def _written(result: Any, out: Any) -> Any:
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
 
-def _with_names_of_torch(function: Callable[..., Any], of_torch: Any) -> Callable[..., Any]:
+def _with_names_of_torch(
+    function: Callable[..., Any], of_torch: Callable[..., Any]
+) -> Callable[..., Any]:
     """Returns a transform that accepts all that torch's transform accepts.
 
     These are torch's other argument names, a native `out`, and objects that are no tensors and have
@@ -1035,7 +1037,7 @@ def _with_names_of_torch(function: Callable[..., Any], of_torch: Any) -> Callabl
     """
 
     @functools.wraps(function)
-    def transform(*args: Any, **kwargs: Any) -> Any:
+    def transform(*args: object, **kwargs: object) -> Any:
         if args and not isinstance(args[0], torch.Tensor) and is_tensor_like(args[0]):
             return of_torch(*args, **kwargs)
         kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}

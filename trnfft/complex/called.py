@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 _OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
 
 
-def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `ComplexTensor.__torch_function__`."""
     if torch.jit.is_tracing() and func not in _OF_PARTS:
         return _traced_as_native(func, args, kwargs)
@@ -49,7 +50,7 @@ def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ) from error
 
 
-def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch: its entry in FUNCTIONS, or torch's own, which calls operators."""
     function = table.FUNCTIONS.get(func)
     if function is not None:
@@ -60,7 +61,9 @@ def _called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
 
 
-def _traced_as_native(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _traced_as_native(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Calls a function of torch so that torch.jit.trace records it: with native complex tensors.
 
     A trace sees the parts of a ComplexTensor, and not what is computed below autograd.
@@ -94,7 +97,7 @@ def _has_native(values: Any) -> bool:
     return False
 
 
-def is_in_place(function: Any) -> bool:
+def is_in_place(function: Callable[..., Any]) -> bool:
     name: str = getattr(function, "__name__", "").split(".")[0]  # without that of an overload
     return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
 
@@ -108,7 +111,7 @@ def _is_native(x: torch.Tensor) -> bool:
     return x.requires_grad or is_sharded(x) or is_forward_mode()
 
 
-def _is_native_target(x: Any) -> bool:
+def _is_native_target(x: object) -> bool:
     """Whether x, which is written, is a native complex tensor, or a list that begins with one.
 
     Exported code and DTensors are left to operators below autograd.

@@ -9,6 +9,7 @@ native derivative.
 from typing import Any
 
 import torch
+from torch.autograd.function import FunctionCtx
 
 from trnfft.base.torch_private import (
     AutoDispatchBelowAutograd,
@@ -44,7 +45,7 @@ class _Split(SingleLevelFunction):
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
 
     @staticmethod
-    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> Any:
+    def jvp(ctx: FunctionCtx, tangent: torch.Tensor, _: None) -> Any:
         return tangent.real.clone(), tangent.imag.clone()
 
     @staticmethod
@@ -60,7 +61,7 @@ def _is_split(z: torch.Tensor) -> bool:
     return isinstance(z, ComplexTensor)
 
 
-def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
+def _view_as_real(keys: object, z: torch.Tensor) -> torch.Tensor:
     if _TORCHS is not None and not _is_split(z):
         return _TORCHS.call_boxed(keys, z)
     is_followed = torch.is_grad_enabled() and z.requires_grad

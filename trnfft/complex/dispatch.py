@@ -110,7 +110,10 @@ class Parts(NamedTuple):
     imag: Any
 
 
-def split(value: Any) -> tuple[Any, Any]:
+Operand = torch.Tensor | Parts | complex
+
+
+def split(value: object) -> tuple[Any, Any]:
     """Returns real and imaginary part of a number or a tensor; None as the latter if real."""
     if isinstance(value, Parts):
         return value
@@ -131,7 +134,7 @@ def split(value: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def both(value: Any) -> Parts:
+def both(value: object) -> Parts:
     """Returns real and imaginary part of a number or a tensor; zeros as the latter if real."""
     real, imag = split(value)
     if imag is None:
@@ -158,7 +161,7 @@ def each_part(overload: OpOverload) -> Implementation:
     return implementation
 
 
-def check_complex(dtype: Any) -> None:
+def check_complex(dtype: torch.dtype | None) -> None:
     """Checks the dtype of a complex result; torch would drop a part for a real dtype.
 
     Raises:
@@ -182,7 +185,7 @@ def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
     return overload(*args, **given)
 
 
-def _parts(value: Any) -> tuple[Any, Any]:
+def _parts(value: object) -> tuple[Any, Any]:
     """Returns both parts of tensors, lists of tensors, and complex numbers; other values twice."""
     if isinstance(value, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in value):
         real, imag = zip(*map(both, value), strict=True)
@@ -327,7 +330,7 @@ def _keys_with(needed: Any) -> Any:
     return dispatch_tls_local_include_set(), excluded
 
 
-def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def exported(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the function for torch.export, which records operators before they come to this table.
 
     It cannot record operators of ComplexTensors. It is made to record the real operators of which
@@ -398,7 +401,7 @@ def _derived(overload: OpOverload) -> Implementation | None:
 
 
 def _decomposed(
-    overload: OpOverload, decomposition: Implementation, *args: Any, **kwargs: Any
+    overload: OpOverload, decomposition: Implementation, *args: object, **kwargs: object
 ) -> Any:
     """Calls torch's decomposition; an error names the operator rather than a part of it."""
     try:
@@ -414,7 +417,7 @@ def _decomposed(
     return result
 
 
-def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(overload: OpOverload, *args: object, **kwargs: object) -> NoReturn:
     raise refusal(overload, args, kwargs) from None
 
 
@@ -448,7 +451,7 @@ def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
     """Returns an implementation by the functional operator, whose results are written."""
     outs = written_by(overload)
 
-    def in_place(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def in_place(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         return write(self, functional(self, *args, **kwargs))
 
     def into_out(*args: Any, **kwargs: Any) -> Any:
@@ -477,7 +480,7 @@ def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Ten
 
 
 @implements(aten.copy.default)
-def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTensor:
+def copy(self: torch.Tensor, src: object, non_blocking: bool = False) -> ComplexTensor:
     parts = zip(both(self), both(src), strict=True)
     return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
 
@@ -492,7 +495,7 @@ _OF_ONE = {
 }
 
 
-def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+def each_of_lists(overload: OpOverload, *args: Any, **kwargs: object) -> Any:
     """Calls an operator on lists, such as _foreach_add, for each of their items."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
     if name.startswith("addc") and len(args) == 4:  # a factor, which must be passed by name
@@ -516,7 +519,7 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _changing_shape(
-    overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
+    overload: OpOverload, self: ComplexTensor, *args: object, **kwargs: object
 ) -> ComplexTensor:
     """Calls an operator such as squeeze_, which torch's products use on their own results."""
     if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):

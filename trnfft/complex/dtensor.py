@@ -65,7 +65,7 @@ def summed_placements(x: DTensor) -> tuple[Placement, ...]:
     return tuple(Replicate() if isinstance(p, Partial) else p for p in x.placements)
 
 
-def is_pending(x: Any) -> bool:
+def is_pending(x: object) -> bool:
     """Returns whether x is a DTensor with pending sums."""
     return isinstance(x, DTensor) and any(isinstance(p, Partial) for p in x.placements)
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import decomposition_table
+from trnfft.base.torch_private import OpOverload, decomposition_table
 from trnfft.complex.dispatch import Parts, aten, both, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
 Function = Callable[[torch.Tensor, torch.Tensor], Parts]
 
 
-def _operator(overload: Any) -> Callable[[Function], Function]:
+def _operator(overload: OpOverload) -> Callable[[Function], Function]:
     """Decorates a function of parts as the implementation of an operator of ComplexTensors."""
 
     def register(function: Function) -> Function:

@@ -20,7 +20,7 @@ from trnfft.base.torch_private import (
 _BATCHING = dispatch_key_parse("VmapMode")
 
 
-def is_followed(*values: Any) -> bool:
+def is_followed(*values: object) -> bool:
     """Whether autograd, a compiler, a mode or torch.func observes operations on these values."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
@@ -49,7 +49,7 @@ def not_vectorized(what: str) -> NotImplementedError:
 
 
 @contextlib.contextmanager
-def naming_vectorize(what: Any) -> Iterator[None]:
+def naming_vectorize(what: object) -> Iterator[None]:
     """Says where an error comes from that torch raises because the parts are batched."""
     try:
         yield

@@ -13,7 +13,7 @@ import functools
 import itertools
 import numbers
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -109,7 +109,7 @@ def _backward(
         as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
 
 
-def _backward_of(*args: Any, **kwargs: Any) -> None:
+def _backward_of(*args: object, **kwargs: object) -> None:
     with backward_pass.under(EnableTorchFunction):
         as_torch(torch.autograd.backward, *args, **kwargs)
 
@@ -196,13 +196,13 @@ def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
     return self if real is a and imag is b else ComplexTensor(real, imag)
 
 
-def _between_numbers(function: Any) -> Any:
+def _between_numbers(function: Callable[..., Any]) -> Any:
     """Returns a function whose tensors without dimensions stand for numbers, as linspace."""
 
-    def number(x: Any) -> Any:
+    def number(x: object) -> Any:
         return x.item() if isinstance(x, ComplexTensor) else x
 
-    def implementation(start: Any, end: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def implementation(start: object, end: object, *args: object, **kwargs: object) -> torch.Tensor:
         return function(number(start), number(end), *args, **kwargs)
 
     return implementation
@@ -212,13 +212,13 @@ def _as_dtype(dtype: torch.dtype) -> Any:
     return lambda self, **kwargs: to(self, dtype, **kwargs)
 
 
-def _of_mixed(function: Any) -> Any:
+def _of_mixed(function: Callable[..., Any]) -> Any:
     """Returns a function, linear in each tensor, that accepts real tensors beside complex ones.
 
     torch's products and their derivatives need tensors of one dtype.
     """
 
-    def implementation(*args: Any, **kwargs: Any) -> Any:
+    def implementation(*args: Any, **kwargs: object) -> Any:
         places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
         if all(args[i].is_complex() for i in places):
             return as_torch(function, *args, **kwargs)
@@ -236,14 +236,16 @@ def _of_mixed(function: Any) -> Any:
     return implementation
 
 
-def _linear(input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+def _linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     if input.is_complex() and weight.is_complex():
         return as_torch(torch.nn.functional.linear, input, weight, bias)
     product = torch.matmul(input, weight.mT if weight.ndim > 1 else weight)
     return product if bias is None else product + bias
 
 
-def _einsum(equation: Any, *operands: Any) -> Any:
+def _einsum(equation: object, *operands: object) -> Any:
     operands = tuple(operands[0]) if isinstance(operands[0], (list, tuple)) else operands
     return _of_mixed(torch.einsum)(equation, *operands)
 
@@ -252,7 +254,7 @@ def _einsum(equation: Any, *operands: Any) -> Any:
 _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 
 
-def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
+def _of_unfollowed(compute: Callable[..., Any], first: Any, second: Any) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
         if is_tracing():  # with gradients and without, a trace has to be the same
@@ -264,7 +266,9 @@ def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
     return None
 
 
-def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
+def _of_numbers(
+    function: Callable[..., Any], compute: Callable[..., Any], is_reflected: bool, is_in_place: bool
+) -> Any:
     """Returns a function of two operands, of which one may be a number or a real tensor.
 
     torch makes a native complex tensor of a complex number, and treats NumPy's complex numbers as
@@ -300,19 +304,19 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     return implementation
 
 
-def _is_finite(input: Any) -> torch.Tensor:
+def _is_finite(input: torch.Tensor) -> torch.Tensor:
     return selection.is_finite(*parts_of(input))
 
 
-def _has_no_imag(input: Any) -> torch.Tensor:
+def _has_no_imag(input: torch.Tensor) -> torch.Tensor:
     return parts_of(input)[1] == 0
 
 
-def _is_real(x: Any) -> bool:
+def _is_real(x: object) -> bool:
     return isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and not x.is_complex()
 
 
-def _as_tensor(value: Any, like: torch.Tensor) -> Any:
+def _as_tensor(value: object, like: torch.Tensor) -> Any:
     """Returns a complex number as a ComplexTensor without dimensions; other values as they are."""
     if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
         return value
@@ -343,10 +347,10 @@ for _compute, _names in _WITH_NUMBERS.items():
                 )
 
 
-def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
+def _operator(function: Callable[..., Any], compute: Callable[..., Any], is_reflected: bool) -> Any:
     """Returns a Python operator that avoids `__torch_function__` where it can."""
 
-    def method(self: ComplexTensor, other: Any) -> Any:
+    def method(self: ComplexTensor, other: object) -> Any:
         if not len_torch_function_stack():  # modes must see functions
             first, second = (other, self) if is_reflected else (self, other)
             result = _of_unfollowed(compute, first, second)
@@ -419,7 +423,7 @@ FUNCTIONS |= {
 def _not_in_place(name: str) -> Any:
     """Returns a refusal: autograd would look for views of the old tensor in the new one."""
 
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse(self: object, *args: object, **kwargs: object) -> Any:
         raise NotImplementedError(
             f"{name} of a ComplexTensor is not allowed, because torch could then not tell of which "
             f"tensor its views are; assign a new tensor, as in z = z.{name.rstrip('_')}(...)"
@@ -433,7 +437,7 @@ for _name in _IN_PLACE.split():
     FUNCTIONS[getattr(torch.Tensor, f"{_name}_")] = _not_in_place(f"{_name}_")
 
 
-def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
+def _collated(batch: list[ComplexTensor], *, collate_fn_map: object = None) -> ComplexTensor:
     # A DataLoader's process hands over a batch in shared memory.
     z: Any = torch.stack(batch)  # type: ignore[arg-type]
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()

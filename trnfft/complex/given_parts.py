@@ -98,6 +98,6 @@ def check_part_fits(what: str, shape: torch.Size, like: torch.Tensor) -> None:
         check_memory(what, shape, like.element_size(), like.device)
 
 
-def dtype_of_parts(argument: Any) -> Any:
+def dtype_of_parts(argument: object) -> Any:
     """Returns the dtype of the parts for a complex dtype, and any other argument as it is."""
     return PART_DTYPE_OF.get(argument, argument) if isinstance(argument, torch.dtype) else argument

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def is_in_graph(part: torch.Tensor) -> bool:
     return isinstance(part, (FakeTensor, FunctionalTensor))
 
 
-def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def recorded_whole(operator: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of an operator that make_fx records, or NotImplemented elsewhere.
 
     torch.compile and torch.export record the parts of complex tensors.
@@ -87,7 +87,7 @@ def sources() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def with_storage(overload: Any, args: tuple[Any, ...], results: Any) -> Any:
+def with_storage(overload: object, args: tuple[Any, ...], results: object) -> Any:
     """Returns the results of an operator in a graph, where views have the storage of an argument.
 
     From the storage torch.compile knows what it has to make again as a view of the argument. Only
@@ -108,7 +108,7 @@ def is_view(overload: Any) -> bool:
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 
 
-def differ_in_name(part: torch.Tensor, stride: Any) -> bool:
+def differ_in_name(part: torch.Tensor, stride: Sequence[int]) -> bool:
     """Whether strides differ only where no step is taken along them, which graphs do not keep."""
     found = part.stride()
     if found == tuple(stride):

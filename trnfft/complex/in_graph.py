@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import proxy_tensor, tree_leaves
+from trnfft.base.torch_private import OpOverload, proxy_tensor, tree_leaves
 from trnfft.complex import parts
 from trnfft.complex.parts import _Join, _Split
 from trnfft.complex.tensor import ComplexTensor
@@ -94,7 +94,7 @@ def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return operator(*args, **kwargs) if unknown else NotImplemented
 
 
-def note_joined(values: Any) -> None:
+def note_joined(values: object) -> None:
     """Lets a program that is being traced make these values' ComplexTensors from their parts."""
     for z in _complex_tensors(values):
         real, imag = _proxy(z._real), _proxy(z._imag)
@@ -103,7 +103,7 @@ def note_joined(values: Any) -> None:
             proxy_tensor.set_proxy_slot(z, _tracer(), _Joined(z, _proxy(z)))
 
 
-def note_parts(*values: Any) -> None:
+def note_parts(*values: object) -> None:
     """Lets a program that is being traced take the parts of these values' ComplexTensors."""
     for z in _complex_tensors(values):
         proxy = _proxy(z)
@@ -136,7 +136,7 @@ class _Joined(proxy_tensor._ProxyTensor):
         return self.joined
 
 
-def _complex_tensors(values: Any) -> list[ComplexTensor]:
+def _complex_tensors(values: object) -> list[ComplexTensor]:
     return [z for z in tree_leaves(values) if isinstance(z, ComplexTensor)]
 
 
@@ -151,7 +151,7 @@ def _proxy(x: torch.Tensor) -> Any:
     return None if slot is None else slot.proxy
 
 
-def _called(operator: Any, *proxies: Any) -> Any:
+def _called(operator: OpOverload, *proxies: object) -> Any:
     return _tracer().create_proxy("call_function", operator, proxies, {})
 
 

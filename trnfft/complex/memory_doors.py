@@ -5,6 +5,7 @@ torch keeps a storage for such a tensor to tell views from each other, but the s
 nothing: reading it would read stray memory.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,10 +25,10 @@ _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)
 
 
-def _refused(function: Any) -> Any:
+def _refused(function: Callable[..., Any]) -> Any:
     name = function.__name__
 
-    def refuse(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+    def refuse(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
         raise RuntimeError(
             f"{name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
             f"of their own; write z.real.{name} and z.imag.{name}, or trnfft.as_native(z).{name}"
@@ -44,7 +45,7 @@ def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
         return self.to_complex().untyped_storage()
 
 
-def _apply(self: ComplexTensor, function: Any) -> torch.Tensor:
+def _apply(self: ComplexTensor, function: Callable[..., Any]) -> torch.Tensor:
     return self.copy_(self.to_complex().apply_(function))
 
 

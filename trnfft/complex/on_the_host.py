@@ -92,7 +92,7 @@ def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
         name: the name of torch's functions that call it, for warnings and errors.
     """
 
-    def implementation(*args: Any, **kwargs: Any) -> Any:
+    def implementation(*args: object, **kwargs: object) -> Any:
         leaves = tree_leaves((args, kwargs))
         device = next(z._real.device for z in leaves if isinstance(z, ComplexTensor))
         # torch leaves out lazy conjugation here, with which it computes some native results.
@@ -144,7 +144,7 @@ def _computed(
         return tree_map_only(torch.Tensor, returned, results)
 
 
-def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
+def _unseen_by_modes(given: object) -> AbstractContextManager[Any]:
     """Hides native tensors from the program's modes, but not from those that record or have shapes.
 
     In a TorchDispatchMode, torch's operators use lazily conjugated tensors as if they were not, so
@@ -159,7 +159,7 @@ def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
     return DisableTorchDispatch()
 
 
-def _check_results(name: str, results: Any, given: Any) -> None:
+def _check_results(name: str, results: object, given: object) -> None:
     """Refuses a function that has written into the copies on the host."""
     own = [x for x in tree_leaves(given) if isinstance(x, torch.Tensor)]
     if results is None or any(x is y for x in tree_leaves(results) for y in own):

@@ -9,6 +9,7 @@ strides, also of its gradients, which may be native.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +91,7 @@ class RealPairs(torch.Tensor):
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
         """Does nothing, because `__new__` does everything."""
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
 
     def __format__(self, spec: str) -> str:
@@ -109,7 +110,7 @@ class RealPairs(torch.Tensor):
         return super().detach()
 
     def __coerce_same_metadata_as_tangent__(
-        self, context: Any, expected_type: Any = None
+        self, context: object, expected_type: object = None
     ) -> torch.Tensor:
         """Returns the gradient of a compiled result as the plain tensor expected there."""
         return self._copied()
@@ -120,7 +121,7 @@ class RealPairs(torch.Tensor):
         """Returns a NumPy array, which is a copy."""
         return self.clone().numpy(force=force)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         return self.clone().__array__(*args, **kwargs)
 
     def tolist(self) -> Any:
@@ -158,7 +159,7 @@ class RealPairs(torch.Tensor):
         """Returns a copy of the negative of a part, as torch of what it negates lazily."""
         return self.clone() if _are_negative(self._views) else self
 
-    def apply_(self, function: Any) -> torch.Tensor:
+    def apply_(self, function: Callable[..., Any]) -> torch.Tensor:
         """Replaces each number by a Python function of it."""
         return self.copy_(self._copied().apply_(function))
 
@@ -166,7 +167,7 @@ class RealPairs(torch.Tensor):
     is_shared: Any = ComplexTensor.is_shared
     is_pinned: Any = ComplexTensor.is_pinned
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return self._like_this(self._copied()).__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
@@ -210,7 +211,7 @@ class RealPairs(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any
+        parts: dict[str, torch.Tensor], context: Any, size: Sequence[int], stride: Sequence[int]
     ) -> RealPairs:
         made = RealPairs(parts["_real"], parts["_imag"], *context)
         made._is_argument = is_in_graph(made._real)
@@ -218,7 +219,11 @@ class RealPairs(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if len_torch_dispatch_stack():
@@ -318,14 +323,14 @@ def _offset(real: torch.Tensor) -> Any:
 
 
 def _counted_from_here(
-    pairs: RealPairs, size: Any, stride: Any, storage_offset: int | None = None
+    pairs: RealPairs, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> list[Any]:
     """Returns arguments of as_strided for numbers whose storage begins with the first part's."""
     offset = pairs.storage_offset() if storage_offset is None else storage_offset
     return [size, stride, offset - _offset(pairs._real)]
 
 
-def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _viewed(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns pairs seen through one more view, or a list of such pairs."""
     pairs, *rest = args
     options = tuple(kwargs.items())

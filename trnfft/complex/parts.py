@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
+from torch.autograd.function import FunctionCtx
 
 from trnfft.base.torch_private import (
     DisableTorchFunctionSubclass,
@@ -162,7 +163,7 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return _Parts.apply(z) if is_followed(z) else _views_of_parts(z)
 
 
-def _uncompiled(function: Callable[..., Any], *args: Any) -> Any:
+def _uncompiled(function: Callable[..., Any], *args: object) -> Any:
     """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
 
     torch._dynamo's own function for this purpose takes seconds to import.
@@ -307,11 +308,11 @@ class _Join(torch.autograd.Function):
         return _joined(real, imag)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
         ctx.set_materialize_grads(False)  # compiled code passes None where nothing depends on it
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor | None) -> Any:
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor | None) -> Any:
         return (None, None) if gradient is None else parts_to_transform(gradient)
 
 
@@ -320,7 +321,7 @@ def _eagerly(joined: Callable[..., Any]) -> Any:
 
     class JoinEagerly(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        def forward(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
             ctx.set_materialize_grads(False)
             return joined(real, imag)
 
@@ -341,11 +342,11 @@ class _Split(torch.autograd.Function):
         return _views_of_parts(z)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
         ctx.set_materialize_grads(False)  # materialised gradients are not DTensors
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+    def backward(ctx: FunctionCtx, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
         if real is None and imag is None:
             return None
         real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
@@ -356,7 +357,7 @@ class _Parts(torch.autograd.Function):
     """`_Split` in a form that torch calls in half the time, but cannot transform."""
 
     @staticmethod
-    def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         return _views_of_parts(z)
 
@@ -367,7 +368,7 @@ class _PartsToTransform(torch.autograd.Function):
     """`_Parts` without views of the whole."""
 
     @staticmethod
-    def forward(ctx: Any, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         return z._real.detach(), -z._imag if is_conjugate(z) else z._imag.detach()
 
@@ -378,11 +379,11 @@ class _Pairs(torch.autograd.Function):
     """torch.view_as_real of a ComplexTensor, whose gradient is a ComplexTensor."""
 
     @staticmethod
-    def forward(ctx: Any, z: ComplexTensor) -> torch.Tensor:
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> torch.Tensor:
         return _pairs(z)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> ComplexTensor:
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> ComplexTensor:
         return join(gradient.select(-1, 0), gradient.select(-1, 1))  # the parts, of batched pairs
 
 
@@ -405,11 +406,11 @@ for _function in (
 # The methods that forward mode and torch.func need, which torch.compile does not accept.
 class _JoinUnderTransforms(_Join):
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
         """Does nothing, so that missing tangents are zeros."""
 
     @staticmethod
-    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    def jvp(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return join(real, imag)
 
     @staticmethod
@@ -423,13 +424,13 @@ class _JoinUnderTransforms(_Join):
 
 class _PartsUnderTransforms(_Split):
     @staticmethod
-    def jvp(ctx: Any, z: torch.Tensor) -> Any:
+    def jvp(ctx: FunctionCtx, z: torch.Tensor) -> Any:
         if is_legacy_batchedtensor(z):  # not a class, so without views
             raise not_vectorized("the forward mode of torch.view_as_complex")
         return parts_of(z)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, z: torch.Tensor) -> Any:
+    def vmap(info: object, in_dims: Any, z: torch.Tensor) -> Any:
         return parts_of(z.movedim(in_dims[0], 0)), (0, 0)
 
 

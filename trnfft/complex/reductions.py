@@ -10,6 +10,7 @@ from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex.arithmetic import product
 from trnfft.complex.dispatch import (
     TABLE,
+    Operand,
     Parts,
     aten,
     both,
@@ -110,10 +111,10 @@ def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
     return z if dtype is None else _on_both(z, lambda part: part.to(dtype_of_parts(dtype)))
 
 
-def _of_squares(function: Any) -> Any:
+def _of_squares(function: Callable[..., Any]) -> Any:
     """Returns an implementation that adds an operator's results for both parts: a variance."""
 
-    def implementation(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def implementation(self: ComplexTensor, *args: object, **kwargs: object) -> torch.Tensor:
         return function(self._real, *args, **kwargs) + function(self._imag, *args, **kwargs)
 
     return implementation
@@ -137,19 +138,19 @@ def var_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements(*overloads_of("std_mean"))
-def std_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+def std_mean(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
     var, mean = var_mean(self, *args, **kwargs)
     return torch.sqrt(var), mean
 
 
-def _of_absolute(function: Any) -> Any:
+def _of_absolute(function: Callable[..., Any]) -> Any:
     """Returns an implementation that applies the operator to absolute values.
 
     dtype: a complex dtype, whose real counterpart the absolute values get.
     """
 
     def implementation(
-        self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+        self: ComplexTensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object
     ) -> torch.Tensor:
         x = absolute(self._real, self._imag)
         return function(x if dtype is None else x.to(dtype.to_real()), *args, **kwargs)
@@ -200,7 +201,7 @@ def is_nonzero(self: ComplexTensor) -> bool:
 
 
 @implements(aten._has_same_storage_numel.default)
-def has_same_storage_numel(self: Any, other: Any) -> bool:
+def has_same_storage_numel(self: Operand, other: Operand) -> bool:
     """Whether a derivative lies in memory as its tensor does: both are split, or both native."""
     if not (isinstance(self, ComplexTensor) and isinstance(other, ComplexTensor)):
         return False

@@ -24,7 +24,9 @@ aten = torch.ops.aten
 _MOST = 2**16  # numbers of a stand-in that has all of them in memory
 
 
-def refusal(overload: OpOverload, args: Any, kwargs: Any) -> NotImplementedError:
+def refusal(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> NotImplementedError:
     """Returns the error for a call of an operator with ComplexTensors."""
     error = f"{overload} has no implementation for ComplexTensor"
     allowed = "allowed are the operators of docs/complex_operators.md"
@@ -41,12 +43,14 @@ def refusal(overload: OpOverload, args: Any, kwargs: Any) -> NotImplementedError
     )
 
 
-def is_for_real_numbers(overload: OpOverload, args: Any, kwargs: Any) -> bool:
+def is_for_real_numbers(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     """Returns whether torch refuses these arguments because of their complex numbers."""
     return bool(_asked(overload, args, kwargs))
 
 
-def _asked(overload: OpOverload, args: Any, kwargs: Any) -> str | None:
+def _asked(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """Returns torch's error because of complex numbers, "" for none, and None if that is open."""
     if overload.namespace != "aten":  # others may launch kernels, or do anything
         return None

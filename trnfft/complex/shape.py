@@ -1,5 +1,6 @@
 """Operators that move numbers without computing: the same operator on each part."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,7 +32,10 @@ TABLE[aten.view.default] = each_part(aten.view.default)
 
 @implements(aten.as_strided.default)
 def as_strided(
-    self: ComplexTensor, size: Any, stride: Any, storage_offset: int | None = None
+    self: ComplexTensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
 ) -> Any:
     """Returns a strided view of both parts.
 
@@ -46,7 +50,7 @@ def as_strided(
 
 
 @implements(aten.constant_pad_nd.default)
-def constant_pad_nd(self: ComplexTensor, pad: Any, value: Any = 0) -> Any:
+def constant_pad_nd(self: ComplexTensor, pad: object, value: object = 0) -> Any:
     parts = zip((self._real, self._imag), both(value), strict=True)
     return joined(*(aten.constant_pad_nd(part, pad, number) for part, number in parts))
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
@@ -54,7 +55,7 @@ def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:
     return replicated_on(mesh, x)
 
 
-def replicated_on(mesh: Any, x: torch.Tensor) -> Any:
+def replicated_on(mesh: DeviceMesh, x: torch.Tensor) -> Any:
     """Returns a tensor that all devices have as a DTensor, complex numbers as two parts."""
     from trnfft.complex import dtensor  # here, as it loads DTensor
 

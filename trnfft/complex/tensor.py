@@ -18,6 +18,7 @@ import copy
 import hashlib
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,7 +225,7 @@ class ComplexTensor(torch.Tensor):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __array_wrap__(self, array: np.ndarray, *args: Any) -> torch.Tensor:
+    def __array_wrap__(self, array: np.ndarray, *args: object) -> torch.Tensor:
         """Returns the result of a NumPy function, complex numbers as a ComplexTensor."""
         made = torch.from_numpy(np.asarray(array, np.uint8 if array.dtype == bool else array.dtype))
         return type(self).from_complex(made) if made.is_complex() else made
@@ -261,14 +262,22 @@ class ComplexTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: object,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Calls a function of torch, above autograd."""
         return table.called(func, args, kwargs or {})
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: object,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Calls an operator of ATen, below autograd."""
         if torch.jit.is_tracing():
@@ -294,7 +303,7 @@ class ComplexTensor(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: bool, size: Any, stride: Any
+        parts: dict[str, torch.Tensor], context: bool, size: Sequence[int], stride: Sequence[int]
     ) -> ComplexTensor:
         real, imag = parts["_real"], parts["_imag"]
         if stride is not None and differ_in_name(real, stride):
@@ -304,7 +313,7 @@ class ComplexTensor(torch.Tensor):
         return made
 
     def __coerce_same_metadata_as_tangent__(
-        self, context: bool | None, expected_type: Any = None
+        self, context: bool | None, expected_type: object = None
     ) -> torch.Tensor | None:
         """Returns the gradient of a compiled result in the form that the compiler expected."""
         if context is None or expected_type is torch.Tensor:  # for some inputs that are written
@@ -325,7 +334,7 @@ class ComplexTensor(torch.Tensor):
         described = type(self).__name__, parts, self.requires_grad, is_conjugate(self), sources()
         return hashlib.sha256(repr(described).encode()).hexdigest()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         z: Any = self.detach()
         is_parameter = isinstance(self, torch.nn.Parameter)
         described = self.requires_grad, is_parameter, self._attributes(), is_conjugate(z)
@@ -356,7 +365,7 @@ class ComplexTensor(torch.Tensor):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         # torch prints native complex numbers well, but not of all dtypes and on all devices.
         real, imag = table.parts_of(self.detach())
         if is_sharded(real):
@@ -389,15 +398,15 @@ class ComplexTensor(torch.Tensor):
         """How the parts are split over the devices, as in DTensor."""
         return self._real.placements  # type: ignore[attr-defined]
 
-    def to_local(self, **options: Any) -> ComplexTensor:
+    def to_local(self, **options: object) -> ComplexTensor:
         """Returns the shard that this device holds, as DTensor.to_local. Differentiable."""
         return table.join(*(part.to_local(**options) for part in table.parts_of(self)))  # type: ignore[attr-defined]
 
-    def full_tensor(self, **options: Any) -> ComplexTensor:
+    def full_tensor(self, **options: object) -> ComplexTensor:
         """Returns the whole tensor on every device, as DTensor.full_tensor. Differentiable."""
         return table.join(*(part.full_tensor(**options) for part in table.parts_of(self)))  # type: ignore[attr-defined]
 
-    def redistribute(self, *arguments: Any, **options: Any) -> ComplexTensor:
+    def redistribute(self, *arguments: object, **options: object) -> ComplexTensor:
         """Returns the tensor split in another way, as DTensor.redistribute. Differentiable."""
         return table.join(
             *(part.redistribute(*arguments, **options) for part in table.parts_of(self))  # type: ignore[attr-defined]

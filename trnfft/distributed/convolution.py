@@ -78,7 +78,7 @@ def convolve(
     return across.call("convolve", input, filter, mode, dims)
 
 
-def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
+def convolved(input: torch.Tensor, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
     """Computes `convolve`, also inside a graph."""
     check_choice("mode", mode, local.MODES)
     x, h, axes = given = local.operands(input, filter, "full", dims)
@@ -105,7 +105,7 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
 across.FUNCTIONS["convolve"] = convolved
 
 
-def _product(spectrum: Any, h: Any, forward: Call) -> Any:
+def _product(spectrum: torch.Tensor, h: Any, forward: Call) -> Any:
     """Returns the spectrum of the input times that of the filter, placed as the former.
 
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
@@ -137,16 +137,16 @@ def _product(spectrum: Any, h: Any, forward: Call) -> Any:
     return join(*(distributed(part.contiguous(), kind) for part in parts_of(product)))
 
 
-def _is_shared(one: Any, other: Any, split: set[int]) -> bool:
+def _is_shared(one: Any, other: torch.Tensor, split: set[int]) -> bool:
     """Returns whether along a split dimension `one` has a single number for many of `other`."""
     return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
 
 
-def _are_copies(x: Any) -> bool:
+def _are_copies(x: torch.Tensor) -> bool:
     return not is_sharded(x) or all(isinstance(p, Replicate) for p in _placed(x)[1])
 
 
-def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
+def _shards_of_copies(x: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
     """Returns a tensor that all devices have as a DTensor with these placements."""
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
     kind = Kind.in_rows(mesh, placements, x.shape)

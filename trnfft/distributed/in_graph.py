@@ -33,14 +33,14 @@ def convolve(*asked: Any) -> Any:
 
 
 @torch.compiler.allow_in_graph
-def to_whole(along: tuple[int, ...], *parts: Any) -> Any:
+def to_whole(along: tuple[int, ...], *parts: object) -> Any:
     """Calls `shards.to_whole`."""
     with compiling():
         return shards.to_whole(along, *parts)
 
 
 @torch.compiler.allow_in_graph
-def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> Any:
+def from_whole(along: tuple[int, ...], like: torch.Tensor, *local: torch.Tensor) -> Any:
     """Calls `shards.from_whole`."""
     with compiling():
         return shards.from_whole(along, like, *local)

@@ -45,7 +45,11 @@ _SETTINGS = (bool, int, float, str, tuple, dict, type(None))
 
 
 def apply(
-    function: Callable[..., Any], x: Any, dims: Iterable[int], *arguments: Any, **named: Any
+    function: Callable[..., Any],
+    x: torch.Tensor,
+    dims: Iterable[int],
+    *arguments: object,
+    **named: object,
 ) -> Any:
     """Applies `function` to a DTensor, or a ComplexTensor of two: each device computes its shard.
 
@@ -95,7 +99,7 @@ class _Call(NamedTuple):
     named: dict[str, Any]
 
 
-def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: Any) -> Any:
+def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: object) -> Any:
     """Returns the result of `apply` for a tensor with these parts, of the kind of `given`."""
     function, arguments, named = call
     ndim = parts[0].ndim
@@ -274,13 +278,13 @@ def _within(placement: Placement, ndim: int) -> Placement:
     return Shard(ndim - 1)
 
 
-def _held(function: Any) -> dict[str, torch.Tensor]:
+def _held(function: Callable[..., Any]) -> dict[str, torch.Tensor]:
     if not isinstance(function, torch.nn.Module):
         return {}
     return {**dict(function.named_parameters()), **dict(function.named_buffers())}
 
 
-def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
+def _described(function: Callable[..., Any], arguments: object) -> dict[str, str]:
     """Returns a call as texts, with tensors described without their numbers."""
     known = getattr(function, "__dict__", {})
     public = {name: x for name, x in known.items() if not name.startswith("_")}

@@ -342,7 +342,7 @@ def _rows(leg: Leg, step: Transformed, given: _Given) -> Rows:
     last = tuple(range(len(given.shape) - len(sizes), len(given.shape)))
     own = call._replace(kind=step.operation, sizes=sizes, dims=last)
 
-    def function(x: Any) -> Any:
+    def function(x: torch.Tensor) -> Any:
         y: Any = ops.transformed(*to_transform(x), own)
         for dim, moved in zip(step.dims, last, strict=True):
             if dim in kept:

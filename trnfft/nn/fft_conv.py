@@ -24,6 +24,8 @@ from trnfft.base.torch_private import ConvNd
 from trnfft.complex.followed import is_followed
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
+    Padding,
+    Sizes,
     check_channels,
     check_conv,
     check_padded,
@@ -69,10 +71,10 @@ class _FFTConv(ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -248,7 +250,7 @@ class _FFTConv(ConvNd):
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         self._kept = None  # .to() and similar methods give the parameters new data
         return super()._apply(fn, recurse)
 

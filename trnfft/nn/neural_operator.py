@@ -247,7 +247,7 @@ class SpectralConv(SplitWeight):
 
         return Parts(*map(lowest_of, self.parts))
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: object) -> None:
         if self.weight_factors is not None:
             self.weight_factors.load(state_dict, f"{prefix}weight_factors.", f"{prefix}weight.")
         dense = state_dict.pop(f"{prefix}weight.tensor", None)
@@ -274,7 +274,7 @@ def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
     return factors
 
 
-def _deviation(init_std: Any, channels: int) -> float:
+def _deviation(init_std: object, channels: int) -> float:
     """Returns argument 'init_std' as a number."""
     if isinstance(init_std, str) and init_std == "auto":
         return (2 / channels) ** 0.5
@@ -284,7 +284,7 @@ def _deviation(init_std: Any, channels: int) -> float:
     return std
 
 
-def _factorization(given: Any, implementation: Any) -> str:
+def _factorization(given: object, implementation: object) -> str:
     """Returns argument 'factorization' in lower case, "" for a dense weight."""
     if implementation not in ("reconstructed", "factorized"):
         raise ValueError(
@@ -303,7 +303,7 @@ def _factorization(given: Any, implementation: Any) -> str:
     return str(name)
 
 
-def _fixed_modes(given: Any, count: int) -> list[int] | None:
+def _fixed_modes(given: object, count: int) -> list[int] | None:
     """Returns argument 'fixed_rank_modes' as a list of modes."""
     if isinstance(given, bool):
         return [0] if given else None

@@ -427,7 +427,7 @@ class MelSpectrogram(nn.Module):
         return is_whole and fits and self.spectrogram._is_fused(waveform)
 
 
-def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:
+def _window(size: int, window_fn: object, wkwargs: object) -> torch.Tensor:
     """Returns the window that `window_fn` makes, checked."""
     if not callable(window_fn):
         raise TypeError(f"argument 'window_fn' is {shown(window_fn)}, allowed are functions")
