@@ -87,7 +87,7 @@ class _Function:
         # Pickle stores a function of torch by its place.
         self.__module__, self.__qualname__ = owner.__name__, name
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # torch's names include 'self'
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:  # torch's names include 'self'
         return self.replacement(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:

@@ -907,7 +907,7 @@ def _many(
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
-    out: Any,
+    out: object,
 ) -> Any:
     """Returns a transform along several dimensions."""
     if out is None and name in _OF_TORCH and type(dim) in (tuple, list):

@@ -75,7 +75,7 @@ def _traced_as_native(
             f"z[...] = 0, or use torch.export or torch.compile"
         )
 
-    def native(z: Any) -> Any:
+    def native(z: torch.Tensor) -> Any:
         return aten.complex.default(*parts_of(z))
 
     def split(result: torch.Tensor) -> torch.Tensor:

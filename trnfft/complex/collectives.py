@@ -27,7 +27,11 @@ def on_each_part(
 
 
 def _called(
-    overload: OpOverload, kinds: Any, part: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    overload: OpOverload,
+    kinds: type | tuple[type, ...],
+    part: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[Any, list[Any]]:
     """Calls the operator on one part of each tensor; returns its result and the works in it."""
     own_args, own_kwargs = tree_map_only(kinds, lambda z: getattr(z, part), (args, kwargs))

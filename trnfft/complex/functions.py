@@ -102,7 +102,7 @@ def view_as_real(input: ComplexTensor) -> torch.Tensor:
 
 
 def _backward(
-    self: torch.Tensor, gradient: torch.Tensor | None = None, *args: Any, **kwargs: Any
+    self: torch.Tensor, gradient: torch.Tensor | None = None, *args: object, **kwargs: object
 ) -> None:
     gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
     with backward_pass.under(EnableTorchFunction):
@@ -254,7 +254,7 @@ def _einsum(equation: object, *operands: object) -> Any:
 _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 
 
-def _of_unfollowed(compute: Callable[..., Any], first: Any, second: Any) -> Any:
+def _of_unfollowed(compute: Callable[..., Any], first: object, second: object) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
         if is_tracing():  # with gradients and without, a trace has to be the same

@@ -74,7 +74,7 @@ def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
     return made
 
 
-def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def recorded_whole(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an operator of complex tensors that make_fx does not know as tensors of its graph.
 
     make_fx leaves such an operator to the classes of its arguments, and would record what becomes

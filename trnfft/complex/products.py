@@ -59,7 +59,9 @@ def vdot(self: Any, other: object) -> ComplexTensor:
 
 
 @implements(aten._trilinear.default)
-def trilinear(i1: Any, i2: Any, i3: object, *dims: Any, **options: Any) -> ComplexTensor:
+def trilinear(
+    i1: object, i2: object, i3: object, *dims: object, **options: object
+) -> ComplexTensor:
     """Computes torch.nn.functional.bilinear's sums of products, linear in each of the tensors."""
     c, d = both(i3)
 

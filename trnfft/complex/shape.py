@@ -56,7 +56,9 @@ def constant_pad_nd(self: ComplexTensor, pad: object, value: object = 0) -> Any:
 
 
 @implements(aten.index_add.default)
-def index_add(self: Any, dim: int, index: torch.Tensor, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(
+    self: object, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: complex = 1
+) -> Any:
     parts = zip(both(self), both(source if alpha == 1 else source * alpha), strict=True)
     return joined(*(aten.index_add(part, dim, index, added) for part, added in parts))
 

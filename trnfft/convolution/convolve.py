@@ -280,7 +280,7 @@ def _is_planned(device: torch.device) -> bool:
     return config.get_precision() != "double" and backend_for(device) != "torch"
 
 
-def _circular(x: torch.Tensor, h: Any, axes: list[int], sizes: list[int]) -> Any:
+def _circular(x: torch.Tensor, h: torch.Tensor, axes: list[int], sizes: list[int]) -> Any:
     """Returns the circular convolution of x and h, in which the dimensions have the given sizes."""
     if not _are_real(x, h):
         return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
@@ -289,7 +289,7 @@ def _circular(x: torch.Tensor, h: Any, axes: list[int], sizes: list[int]) -> Any
     return _filtered(x, h, axes[0], sizes[0], 0, sizes[0])
 
 
-def _filtered(x: torch.Tensor, h: Any, dim: int, size: int, start: int, count: int) -> Any:
+def _filtered(x: torch.Tensor, h: torch.Tensor, dim: int, size: int, start: int, count: int) -> Any:
     """Returns `count` numbers, from `start` on, of a circular convolution of real operands."""
     taps = lengthened(h.transpose(dim, -1), -1, size)
     # A kernel keeps the first numbers only, so the filter is moved back by `start` numbers.
@@ -297,11 +297,11 @@ def _filtered(x: torch.Tensor, h: Any, dim: int, size: int, start: int, count: i
     return filtered_rows(x.transpose(dim, -1), spectrum, size, count).transpose(dim, -1)
 
 
-def _are_real(x: torch.Tensor, h: Any) -> bool:
+def _are_real(x: torch.Tensor, h: torch.Tensor) -> bool:
     return not x.is_complex() and not h.is_complex()
 
 
-def _wrapped(x: torch.Tensor, h: Any, axes: list[int], kept: Kept) -> Any:
+def _wrapped(x: torch.Tensor, h: torch.Tensor, axes: list[int], kept: Kept) -> Any:
     """Returns the convolution of x, continued periodically, with h wound onto circles of x."""
     sizes = [x.shape[dim] for dim in axes]
     for dim, size in zip(axes, sizes, strict=True):
@@ -352,7 +352,7 @@ def _cropped(y: torch.Tensor, axes: list[int], kept: Kept) -> Any:
     return y.contiguous()
 
 
-def kept_of(mode: str, x: torch.Tensor, h: Any, axes: list[int]) -> Kept:
+def kept_of(mode: str, x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> Kept:
     """Returns where the result of a mode starts and stops in y, for each dimension."""
     kept = []
     for dim in axes:
@@ -426,7 +426,7 @@ def _axes(dims: int | Iterable[int] | None, ndim: int) -> list[int]:
     return axes
 
 
-def _check_others(x: torch.Tensor, h: Any, axes: list[int]) -> None:
+def _check_others(x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> None:
     """Raises ValueError where dimensions that are not convolved along do not broadcast."""
     for dim, (n, m) in enumerate(zip(x.shape, h.shape, strict=True)):
         if dim not in axes and n != m and 1 not in (n, m):
@@ -436,7 +436,7 @@ def _check_others(x: torch.Tensor, h: Any, axes: list[int]) -> None:
             )
 
 
-def longer_first(x: torch.Tensor, h: Any, axes: list[int]) -> tuple[Any, Any]:
+def longer_first(x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> tuple[Any, Any]:
     """Returns both operands, the longer one first; ValueError where neither is longer along all."""
     sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
     sizes = [pair for pair in sizes if 1 not in pair]  # the others broadcast

@@ -105,7 +105,7 @@ def convolved(input: torch.Tensor, filter: Any, mode: str, dims: int | Iterable[
 across.FUNCTIONS["convolve"] = convolved
 
 
-def _product(spectrum: torch.Tensor, h: Any, forward: Call) -> Any:
+def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
     """Returns the spectrum of the input times that of the filter, placed as the former.
 
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
@@ -137,7 +137,7 @@ def _product(spectrum: torch.Tensor, h: Any, forward: Call) -> Any:
     return join(*(distributed(part.contiguous(), kind) for part in parts_of(product)))
 
 
-def _is_shared(one: Any, other: torch.Tensor, split: set[int]) -> bool:
+def _is_shared(one: torch.Tensor, other: torch.Tensor, split: set[int]) -> bool:
     """Returns whether along a split dimension `one` has a single number for many of `other`."""
     return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
 
@@ -168,7 +168,7 @@ def _own_part(copy: Any, kind: Kind) -> Any:
     return copy
 
 
-def _check_filter(h: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
     """Checks the filter's placements for an input with these placements.
 
     Raises:

@@ -43,17 +43,17 @@ def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
 
 
 @register_sharding(operators.c2c.default)
-def _c2c(real: Spec, imag: Spec, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _c2c(real: Spec, imag: Spec, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(2, 2, 2 + len(rest), real.ndim - _dims(rest, 2))
 
 
 @register_sharding(operators.r2c.default)
-def _r2c(x: Spec, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _r2c(x: Spec, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(1, 2, 2 + len(rest), x.ndim - _dims(rest, 2))
 
 
 @register_sharding(operators.c2r.default)
-def _c2r(real: Spec, imag: Spec, n: int, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _c2r(real: Spec, imag: Spec, n: int, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(2, 1, 3 + len(rest), real.ndim - _dims(rest, 2))
 
 
