@@ -21,6 +21,7 @@ from trnfft.complex.followed import is_followed
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, of_parts
 from trnfft.split_results import (
     COMPLEX_NUMBERS,
@@ -35,7 +36,7 @@ from trnfft.split_results import (
 _TO, _VIEW = torch.Tensor.to, torch.Tensor.view
 
 
-def _of_data(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_data(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function that makes a tensor of data: of Python's numbers, an array or a tensor."""
     owner, data = (args[0], args[1:]) if func is torch.Tensor.new_tensor else (None, args)
     content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
@@ -64,7 +65,7 @@ def _of_data(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _data_function(function: Callable[..., Any]) -> Callable[..., Any]:
+def _data_function(function: Function) -> Function:
     def of_data(*args: object, **kwargs: object) -> Any:
         return _of_data(function, args, kwargs)
 
@@ -137,7 +138,7 @@ def _of_pairs(pairs: torch.Tensor, is_copy: bool) -> ComplexTensor:
     return of_parts(real.detach(), imag.detach())
 
 
-def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
+def _by_the_host(function: Function) -> Function:
     """Returns a decomposition of real matrices into complex numbers, which the host computes."""
 
     def decompose(A: torch.Tensor, **kwargs: object) -> Any:
@@ -149,7 +150,7 @@ def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
-def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
+def _to_dtype(function: Function, dtype: torch.dtype) -> Function:
     """Returns a method such as torch.Tensor.cfloat, whose name alone says the dtype."""
 
     def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
@@ -182,7 +183,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return _TO(self, *args, **kwargs)
 
 
-def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
+def _to_real(function: Function) -> Function:
     """Returns a method such as torch.Tensor.float, which takes the real parts, as torch does."""
 
     def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
@@ -236,7 +237,7 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 # Functions that make complex numbers without an argument that `called` would find.
-MAKERS: dict[Any, Callable[..., Any]] = {
+MAKERS: dict[Any, Function] = {
     torch.complex: _of_parts(torch.complex, complex_parts),
     torch.polar: _of_parts(torch.polar, polar_parts),
     torch.view_as_complex: _view_as_complex(torch.view_as_complex),

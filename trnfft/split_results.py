@@ -30,6 +30,7 @@ from trnfft.base.torch_private import keep_from_compiler, tree_leaves
 from trnfft.complex.called import is_in_place
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.parts import join
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
@@ -59,7 +60,7 @@ _RANDOM = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
 _OF_NUMBERS = {torch.full, torch.linspace, torch.logspace, torch.scalar_tensor}
 
 
-def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch that is not in `complex_makers.MAKERS`.
 
     A complex result on a device without complex storage is a ComplexTensor.
@@ -82,7 +83,7 @@ def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return _made(func, args, kwargs, dtype, device)
 
 
-def keep_apart(function: Callable[..., Any]) -> None:
+def keep_apart(function: Function) -> None:
     """Keeps torch.compile from compiling a function of several functions of torch on its own.
 
     It does so after a break of a graph, and uses what it has compiled for all of them: it does not
@@ -112,7 +113,7 @@ def _as_number(x: object) -> Any:
     return x.item() if isinstance(x, torch.Tensor) and not x.ndim else x
 
 
-def _writes_native(func: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+def _writes_native(func: Function, args: tuple[Any, ...]) -> bool:
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_complex():
         return False
     return not torch.compiler.is_compiling() and is_in_place(func)
@@ -139,7 +140,7 @@ def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
 
 
 def _complex_result(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.dtype | None:
     """Returns the dtype of a call's complex result, as torch computes it without data, or None."""
     named = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
@@ -183,13 +184,13 @@ def _on_meta(x: object) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _remembered(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], default: torch.dtype
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], default: torch.dtype
 ) -> torch.dtype | None:
     return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, dict(kwargs)))
 
 
 def _computed_on_meta(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.dtype | None:
     try:
         result = func(*args, **kwargs)
@@ -220,7 +221,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
 
 
 def _with_complex_arguments(
-    func: Callable[..., Any],
+    func: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dtype: torch.dtype,
@@ -245,9 +246,7 @@ def _with_complex_arguments(
     return func(*_mapped(split, args), **kwargs)
 
 
-def _written(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> ComplexTensor:
+def _written(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
     """Calls a function with a ComplexTensor as `out`."""
     out, kwargs = kwargs["out"], {name: x for name, x in kwargs.items() if name != "out"}
     if any(isinstance(x, ComplexTensor) for x in args):
@@ -275,7 +274,7 @@ def written(result: torch.Tensor, out: Any) -> Any:
 
 
 def _made(
-    func: Callable[..., Any],
+    func: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dtype: torch.dtype,

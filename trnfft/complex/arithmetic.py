@@ -3,7 +3,6 @@
 Either operand may be the ComplexTensor; the other one may be real, native complex or a number.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,10 +11,11 @@ from trnfft.complex.dispatch import TABLE, Operand, Parts, aten, both, implement
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.sharded import summed
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
-def _checked(function: Callable[..., Any]) -> Any:
+def _checked(function: Function) -> Any:
     """Returns an operator of two operands whose error names shapes that do not broadcast."""
 
     def implementation(self: Operand, other: Operand, *args: object, **kwargs: object) -> Any:

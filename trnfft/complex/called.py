@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import (
-    DisableTorchFunctionSubclass,
-    is_forward_mode,
-    keep_from_compiler,
-    tree_map_only,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.parts import _split, join, parts_of
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 aten = torch.ops.aten
@@ -25,19 +20,21 @@ OF_GRAPHS: set[Any] = {torch.autograd.grad, torch.Tensor.backward}
 _OF_PARTS = {torch.Tensor.real.__get__, torch.Tensor.imag.__get__}  # type: ignore[attr-defined]
 
 
-def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `ComplexTensor.__torch_function__`."""
     if torch.jit.is_tracing() and func not in _OF_PARTS:
         return _traced_as_native(func, args, kwargs)
     if func not in OF_GRAPHS and _has_native(args):
         # Native tensors need native gradients, and DTensors combine only with each other.
         kept = int(is_in_place(func))
-        rest, kwargs = tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
+        rest, kwargs = private.tree_map_only(torch.Tensor, _split_if_native, (args[kept:], kwargs))
         args = (*args[:kept], *rest)
     is_ours = not args or isinstance(args[0], ComplexTensor)
     if not is_ours and _is_native_target(args[0]) and is_in_place(func):
         # torch's derivative of the write would give what is written a native gradient.
-        rest, kwargs = tree_map_only(ComplexTensor, ComplexTensor.to_complex, (args[1:], kwargs))
+        rest, kwargs = private.tree_map_only(
+            ComplexTensor, ComplexTensor.to_complex, (args[1:], kwargs)
+        )
         args = (args[0], *rest)
     try:
         return _called(func, args, kwargs)
@@ -50,20 +47,18 @@ def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         ) from error
 
 
-def _called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch: its entry in FUNCTIONS, or torch's own, which calls operators."""
     function = table.FUNCTIONS.get(func)
     if function is not None:
         return function(*args, **kwargs)
-    with DisableTorchFunctionSubclass():
+    with private.DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
             return table.exported(func, args, kwargs)
         return func(*args, **kwargs)
 
 
-def _traced_as_native(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _traced_as_native(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch so that torch.jit.trace records it: with native complex tensors.
 
     A trace sees the parts of a ComplexTensor, and not what is computed below autograd.
@@ -82,8 +77,8 @@ def _traced_as_native(
         is_native = result.is_complex() and not isinstance(result, ComplexTensor)
         return join(result.real, result.resolve_conj().imag) if is_native else result
 
-    args, kwargs = tree_map_only(ComplexTensor, native, (args, kwargs))
-    return tree_map_only(torch.Tensor, split, func(*args, **kwargs))
+    args, kwargs = private.tree_map_only(ComplexTensor, native, (args, kwargs))
+    return private.tree_map_only(torch.Tensor, split, func(*args, **kwargs))
 
 
 def _has_native(values: Any) -> bool:
@@ -97,7 +92,7 @@ def _has_native(values: Any) -> bool:
     return False
 
 
-def is_in_place(function: Callable[..., Any]) -> bool:
+def is_in_place(function: Function) -> bool:
     name: str = getattr(function, "__name__", "").split(".")[0]  # without that of an overload
     return name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
 
@@ -108,7 +103,7 @@ _IN_PLACE = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", 
 def _is_native(x: torch.Tensor) -> bool:
     if not x.is_complex():
         return False
-    return x.requires_grad or is_sharded(x) or is_forward_mode()
+    return x.requires_grad or is_sharded(x) or private.is_forward_mode()
 
 
 def _is_native_target(x: object) -> bool:
@@ -129,4 +124,4 @@ def _split_if_native(x: torch.Tensor) -> torch.Tensor:
 
 table.called = called
 for _function in (called, _called):
-    keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function.__code__)

@@ -19,10 +19,8 @@ from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
-
-Function = Callable[..., Any]
 
 
 def _composite(names: str, *owners: object) -> Callable[[Function], Function]:

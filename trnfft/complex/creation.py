@@ -1,17 +1,18 @@
 """Operators that make tensors of another tensor's shape; with a real dtype the result is real."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from trnfft.complex.dispatch import aten, both, implements, joined
 from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
-def _like_parts(function: Callable[..., Any]) -> Any:
+def _like_parts(function: Function) -> Any:
     """Returns an implementation that calls the operator for each part, or once for a real dtype."""
 
     def implementation(
@@ -80,7 +81,7 @@ def new_ones(
 
 
 def _filled(
-    function: Callable[..., Any],
+    function: Function,
     self: ComplexTensor,
     size: tuple[Any, ...],
     value: object,

@@ -11,23 +11,14 @@ from typing import Any
 import torch
 from torch.autograd.function import FunctionCtx
 
-from trnfft.base.torch_private import (
-    AutoDispatchBelowAutograd,
-    SingleLevelFunction,
-    are_functorch_transforms_active,
-    enable_single_level_autograd_function,
-    get_unwrapped,
-    is_functorch_wrapped_tensor,
-    is_fwd_grad_enabled,
-    set_fwd_grad_enabled,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex.parts import join
 from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 
 
-class _Split(SingleLevelFunction):
+class _Split(private.SingleLevelFunction):
     """Returns both parts, at the level of torch.func that asks for them."""
 
     @staticmethod
@@ -38,8 +29,8 @@ class _Split(SingleLevelFunction):
         reverse, forward = modes
         with (
             torch.set_grad_enabled(reverse),
-            set_fwd_grad_enabled(forward),
-            AutoDispatchBelowAutograd(),
+            private.set_fwd_grad_enabled(forward),
+            private.AutoDispatchBelowAutograd(),
         ):
             pairs = torch.ops.aten.view_as_real.default(z)
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
@@ -56,8 +47,8 @@ class _Split(SingleLevelFunction):
 
 
 def _is_split(z: torch.Tensor) -> bool:
-    while is_functorch_wrapped_tensor(z):
-        z = get_unwrapped(z)
+    while private.is_functorch_wrapped_tensor(z):
+        z = private.get_unwrapped(z)
     return isinstance(z, ComplexTensor)
 
 
@@ -65,11 +56,11 @@ def _view_as_real(keys: object, z: torch.Tensor) -> torch.Tensor:
     if _TORCHS is not None and not _is_split(z):
         return _TORCHS.call_boxed(keys, z)
     is_followed = torch.is_grad_enabled() and z.requires_grad
-    if not is_followed and not are_functorch_transforms_active():
-        with AutoDispatchBelowAutograd():
+    if not is_followed and not private.are_functorch_transforms_active():
+        with private.AutoDispatchBelowAutograd():
             return torch.ops.aten.view_as_real.default(z)
-    with enable_single_level_autograd_function():
-        modes = torch.is_grad_enabled(), is_fwd_grad_enabled()
+    with private.enable_single_level_autograd_function():
+        modes = torch.is_grad_enabled(), private.is_fwd_grad_enabled()
         parts = _Split.apply(z, modes)
     return torch.stack(parts, -1)
 

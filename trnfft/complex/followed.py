@@ -8,36 +8,29 @@ from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import (
-    any_requires_grad,
-    are_functorch_transforms_active,
-    dispatch_key_parse,
-    dispatch_tls_is_dispatch_key_included,
-    is_forward_mode,
-    len_torch_dispatch_stack,
-)
+from trnfft.base import torch_private as private
 
-_BATCHING = dispatch_key_parse("VmapMode")
+_BATCHING = private.dispatch_key_parse("VmapMode")
 
 
 def is_followed(*values: object) -> bool:
     """Whether autograd, a compiler, a mode or torch.func observes operations on these values."""
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
-    if is_transformed() or len_torch_dispatch_stack():
+    if is_transformed() or private.len_torch_dispatch_stack():
         return True
     # It accepts other values than tensors, and reads a ComplexTensor without __torch_function__.
-    return torch.is_grad_enabled() and any_requires_grad(*values)
+    return torch.is_grad_enabled() and private.any_requires_grad(*values)
 
 
 def is_transformed() -> bool:
     """Whether forward mode or a transform of torch.func is active."""
-    return are_functorch_transforms_active() or is_forward_mode()
+    return private.are_functorch_transforms_active() or private.is_forward_mode()
 
 
 def is_vectorized() -> bool:
     """Whether torch.autograd.functional batches tensors, where it vectorizes."""
-    return dispatch_tls_is_dispatch_key_included(_BATCHING)
+    return private.dispatch_tls_is_dispatch_key_included(_BATCHING)
 
 
 def not_vectorized(what: str) -> NotImplementedError:

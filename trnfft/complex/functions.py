@@ -13,21 +13,13 @@ import functools
 import itertools
 import numbers
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from trnfft import backward_pass
-from trnfft.base.torch_private import (
-    EnableTorchFunction,
-    default_collate_fn_map,
-    is_tracing,
-    len_torch_function_stack,
-    neg_view,
-    remove_batch_dim,
-    vmap_of_autograd,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import called as called
 from trnfft.complex import composites as composites
@@ -52,7 +44,7 @@ from trnfft.complex.parts import (
     view_of_part,
 )
 from trnfft.complex.parts import split as split_native
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import (
     ComplexTensor,
     is_conjugate,
@@ -86,7 +78,9 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 def _negated(input: ComplexTensor) -> torch.Tensor:
     # A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
-    return neg_view(as_pairs(input)[..., 1:].squeeze(-1))  # torch would replay [..., 1] as a part
+    return private.neg_view(
+        as_pairs(input)[..., 1:].squeeze(-1)
+    )  # torch would replay [..., 1] as a part
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
@@ -105,12 +99,12 @@ def _backward(
     self: torch.Tensor, gradient: torch.Tensor | None = None, *args: object, **kwargs: object
 ) -> None:
     gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
-    with backward_pass.under(EnableTorchFunction):
+    with backward_pass.under(private.EnableTorchFunction):
         as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
 
 
 def _backward_of(*args: object, **kwargs: object) -> None:
-    with backward_pass.under(EnableTorchFunction):
+    with backward_pass.under(private.EnableTorchFunction):
         as_torch(torch.autograd.backward, *args, **kwargs)
 
 
@@ -119,13 +113,13 @@ def _gradients(
 ) -> Any:
     if is_grads_batched:  # torch's function would leave parts of the results batched
         of_one = functools.partial(_gradients, outputs, inputs, **named)
-        return vmap_of_autograd(of_one, allow_none_pass_through=True)(grad_outputs)
+        return private.vmap_of_autograd(of_one, allow_none_pass_through=True)(grad_outputs)
     outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
     if grad_outputs is not None:
         given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
         if len(given) == len(outputs):  # else torch has an error for it
             grad_outputs = _of_class_of(outputs, given)
-    with backward_pass.under(EnableTorchFunction):
+    with backward_pass.under(private.EnableTorchFunction):
         gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
     return _of_class_of((inputs,) if isinstance(inputs, torch.Tensor) else inputs, gradients)
 
@@ -196,7 +190,7 @@ def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
     return self if real is a and imag is b else ComplexTensor(real, imag)
 
 
-def _between_numbers(function: Callable[..., Any]) -> Any:
+def _between_numbers(function: Function) -> Any:
     """Returns a function whose tensors without dimensions stand for numbers, as linspace."""
 
     def number(x: object) -> Any:
@@ -212,7 +206,7 @@ def _as_dtype(dtype: torch.dtype) -> Any:
     return lambda self, **kwargs: to(self, dtype, **kwargs)
 
 
-def _of_mixed(function: Callable[..., Any]) -> Any:
+def _of_mixed(function: Function) -> Any:
     """Returns a function, linear in each tensor, that accepts real tensors beside complex ones.
 
     torch's products and their derivatives need tensors of one dtype.
@@ -254,10 +248,10 @@ def _einsum(equation: object, *operands: object) -> Any:
 _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 
 
-def _of_unfollowed(compute: Callable[..., Any], first: object, second: object) -> Any:
+def _of_unfollowed(compute: Function, first: object, second: object) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
-        if is_tracing():  # with gradients and without, a trace has to be the same
+        if private.is_tracing():  # with gradients and without, a trace has to be the same
             return None
         try:
             return of_parts(*compute(first, second))
@@ -267,7 +261,7 @@ def _of_unfollowed(compute: Callable[..., Any], first: object, second: object) -
 
 
 def _of_numbers(
-    function: Callable[..., Any], compute: Callable[..., Any], is_reflected: bool, is_in_place: bool
+    function: Function, compute: Function, is_reflected: bool, is_in_place: bool
 ) -> Any:
     """Returns a function of two operands, of which one may be a number or a real tensor.
 
@@ -347,11 +341,11 @@ for _compute, _names in _WITH_NUMBERS.items():
                 )
 
 
-def _operator(function: Callable[..., Any], compute: Callable[..., Any], is_reflected: bool) -> Any:
+def _operator(function: Function, compute: Function, is_reflected: bool) -> Any:
     """Returns a Python operator that avoids `__torch_function__` where it can."""
 
     def method(self: ComplexTensor, other: object) -> Any:
-        if not len_torch_function_stack():  # modes must see functions
+        if not private.len_torch_function_stack():  # modes must see functions
             first, second = (other, self) if is_reflected else (self, other)
             result = _of_unfollowed(compute, first, second)
             if result is not None:
@@ -384,7 +378,7 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
     parts = parts_to_transform(self)
-    return join(*(remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
+    return join(*(private.remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
 
 
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
@@ -397,7 +391,7 @@ FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
-    remove_batch_dim: _unbatched,
+    private.remove_batch_dim: _unbatched,
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.backward: _backward_of,
@@ -443,4 +437,4 @@ def _collated(batch: list[ComplexTensor], *, collate_fn_map: object = None) -> C
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 
 
-default_collate_fn_map[ComplexTensor] = _collated
+private.default_collate_fn_map[ComplexTensor] = _collated

@@ -9,28 +9,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import (
-    CONVERTER,
-    FakeTensor,
-    FunctionalTensor,
-    functional_mode,
-    functionalize_unsafe_set,
-    keep_from_compiler,
-    len_torch_dispatch_stack,
-    proxy_mode,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex import table
+from trnfft.complex.table import Function
 
 
 def is_in_graph(part: torch.Tensor) -> bool:
     """Whether a part stands for a tensor in a graph of torch.compile or torch.export."""
-    return isinstance(part, (FakeTensor, FunctionalTensor))
+    return isinstance(part, (private.FakeTensor, private.FunctionalTensor))
 
 
 def recorded_whole(operator: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -38,7 +30,7 @@ def recorded_whole(operator: object, args: tuple[Any, ...], kwargs: dict[str, An
 
     torch.compile and torch.export record the parts of complex tensors.
     """
-    if proxy_mode() is None or functional_mode() is not None:
+    if private.proxy_mode() is None or private.functional_mode() is not None:
         return NotImplemented
     if torch.compiler.is_compiling():
         return NotImplemented
@@ -50,7 +42,7 @@ def is_asked_by_converter() -> bool:
     frame = inspect.currentframe()
     for _ in range(8):  # through __torch_function__
         frame = frame.f_back if frame is not None else None
-        if frame is not None and frame.f_code.co_filename == CONVERTER:
+        if frame is not None and frame.f_code.co_filename == private.CONVERTER:
             return True
     return False
 
@@ -58,23 +50,23 @@ def is_asked_by_converter() -> bool:
 def is_seen_by_compiler(part: torch.Tensor) -> bool:
     """Whether torch looks at a tensor with this part to distinguish views in a graph."""
     has_memory = type(part) in (torch.Tensor, torch.nn.Parameter)
-    return not has_memory or len_torch_dispatch_stack() > 0 or is_asked_by_converter()
+    return not has_memory or private.len_torch_dispatch_stack() > 0 or is_asked_by_converter()
 
 
-def recorded_as(name: str) -> Callable[..., Any]:
+def recorded_as(name: str) -> Function:
     """Returns a decorator: make_fx records the function as the operator `name` of `in_graph`."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def call(*inputs: torch.Tensor) -> Any:
-            if not len_torch_dispatch_stack() or torch.compiler.is_compiling():
+            if not private.len_torch_dispatch_stack() or torch.compiler.is_compiling():
                 return function(*inputs)
-            if proxy_mode() is None:
+            if private.proxy_mode() is None:
                 return function(*inputs)
             return table.in_graph().recorded(name, function, *inputs)
 
-        keep_from_compiler(function.__code__)
-        keep_from_compiler(call.__code__)  # type: ignore[attr-defined]
+        private.keep_from_compiler(function.__code__)
+        private.keep_from_compiler(call.__code__)  # type: ignore[attr-defined]
         return call
 
     return decorate
@@ -98,7 +90,7 @@ def with_storage(overload: object, args: tuple[Any, ...], results: object) -> An
     is_lazy = args[0].is_conj()
     for made in results if isinstance(results, (list, tuple)) else (results,):
         if hasattr(type(made), "_is_argument") and made.is_conj() == is_lazy:
-            functionalize_unsafe_set(made, args[0])
+            private.functionalize_unsafe_set(made, args[0])
             made._is_argument = True
     return results
 
@@ -117,4 +109,4 @@ def differ_in_name(part: torch.Tensor, stride: Sequence[int]) -> bool:
     return 0 in part.shape or all(size == 1 or a == b for size, a, b in steps)
 
 
-keep_from_compiler(recorded_whole.__code__)
+private.keep_from_compiler(recorded_whole.__code__)

@@ -10,7 +10,6 @@ This module loads torch's compiler, and is imported only where code is compiled.
 """
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ import torch
 from trnfft.base.torch_private import OpOverload, proxy_tensor, tree_leaves
 from trnfft.complex import parts
 from trnfft.complex.parts import _Join, _Split
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -62,7 +62,7 @@ _LIBRARY.impl("imag", lambda z: parts.parts_of(z)[1], "CompositeImplicitAutograd
 _LIBRARY.impl("pairs", lambda z: parts.as_pairs(z), "CompositeImplicitAutograd")
 
 
-def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> Any:
+def recorded(name: str, function: Function, *inputs: torch.Tensor) -> Any:
     """Calls a function of tensors, which make_fx records as the operator of this name."""
     proxies = [_proxy(x) for x in inputs]
     if all(proxy is None for proxy in proxies):

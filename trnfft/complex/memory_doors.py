@@ -5,27 +5,22 @@ torch keeps a storage for such a tensor to tell views from each other, but the s
 nothing: reading it would read stray memory.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from trnfft.base.torch_private import (
-    AutoDispatchBelowAutograd,
-    has_compatible_shallow_copy_type,
-    typed_storage,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex.composites import as_torch
 from trnfft.complex.graphs import is_seen_by_compiler
 from trnfft.complex.pairs import RealPairs
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)
 
 
-def _refused(function: Callable[..., Any]) -> Any:
+def _refused(function: Function) -> Any:
     name = function.__name__
 
     def refuse(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
@@ -45,7 +40,7 @@ def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
         return self.to_complex().untyped_storage()
 
 
-def _apply(self: ComplexTensor, function: Callable[..., Any]) -> torch.Tensor:
+def _apply(self: ComplexTensor, function: Function) -> torch.Tensor:
     return self.copy_(self.to_complex().apply_(function))
 
 
@@ -63,7 +58,7 @@ def _kinds(*tensors: torch.Tensor) -> set[type | None]:
 
 def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     # torch.nn.Module asks this before it moves a parameter.
-    asked = has_compatible_shallow_copy_type
+    asked = private.has_compatible_shallow_copy_type
     return len(_kinds(self, from_)) == 1 and bool(as_torch(asked, self, from_))
 
 
@@ -84,17 +79,17 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
             f"is the tensor whose data it becomes; convert it with trnfft.as_native or "
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
-    with AutoDispatchBelowAutograd():
+    with private.AutoDispatchBelowAutograd():
         return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)
 
 
 for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
-for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, typed_storage):
+for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, private.typed_storage):
     FUNCTIONS[_function] = _refused(_function)
 FUNCTIONS |= {
-    has_compatible_shallow_copy_type: _would_be_compatible,
+    private.has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
     torch.Tensor.__dlpack__: _dlpack,

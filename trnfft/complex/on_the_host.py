@@ -21,28 +21,19 @@ from typing import Any
 import torch
 
 from trnfft.backends.choice import COMPLEX_DEVICES, stores_complex
-from trnfft.base.torch_private import (
-    DisableTorchDispatch,
-    DispatchKey,
-    DispatchKeySet,
-    ForceDispatchKeyGuard,
-    OpOverload,
-    TracingContext,
-    dispatch_tls_local_exclude_set,
-    dispatch_tls_local_include_set,
-    proxy_mode,
-    tree_leaves,
-    tree_map_only,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.kinds import parts_apart
 from trnfft.complex.parts import join, parts_to_transform
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, is_sharded, of_parts
 
 aten = torch.ops.aten
 
-_LAZY = DispatchKeySet(DispatchKey.Conjugate) | DispatchKeySet(DispatchKey.Negative)
+_LAZY = private.DispatchKeySet(private.DispatchKey.Conjugate) | private.DispatchKeySet(
+    private.DispatchKey.Negative
+)
 
 # While trnfft.model_check runs a model, this function gets the name of each function that runs on
 # the host, in place of a warning, and returns the context in which the host computes.
@@ -53,7 +44,7 @@ _lock = threading.Lock()
 
 
 def on_the_host(
-    function: Callable[..., Any],
+    function: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     device: torch.device,
@@ -81,7 +72,7 @@ def on_the_host(
     return _computed(function, _name_of(function), args, kwargs, torch.device(device), join)
 
 
-def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
+def below_autograd(overload: private.OpOverload, name: str) -> Function:
     """Returns an implementation of an operator for ComplexTensors, by the host.
 
     Real tensors by position become complex, as torch's operators need tensors of one dtype. Those
@@ -93,13 +84,13 @@ def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
     """
 
     def implementation(*args: object, **kwargs: object) -> Any:
-        leaves = tree_leaves((args, kwargs))
+        leaves = private.tree_leaves((args, kwargs))
         device = next(z._real.device for z in leaves if isinstance(z, ComplexTensor))
         # torch leaves out lazy conjugation here, with which it computes some native results.
-        included = dispatch_tls_local_include_set()
-        excluded = dispatch_tls_local_exclude_set() - _LAZY
-        with ForceDispatchKeyGuard(included, excluded):
-            args = tree_map_only(torch.Tensor, _with_imaginary_part, args)
+        included = private.dispatch_tls_local_include_set()
+        excluded = private.dispatch_tls_local_exclude_set() - _LAZY
+        with private.ForceDispatchKeyGuard(included, excluded):
+            args = private.tree_map_only(torch.Tensor, _with_imaginary_part, args)
             return _computed(overload, name, args, kwargs, device, of_parts)
 
     return implementation
@@ -110,7 +101,7 @@ def _with_imaginary_part(x: torch.Tensor) -> torch.Tensor:
 
 
 def _computed(
-    function: Callable[..., Any],
+    function: Function,
     name: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -119,7 +110,7 @@ def _computed(
 ) -> Any:
     """Calls a function with native tensors; `made` makes ComplexTensors of parts."""
     home = device if device.type in COMPLEX_DEVICES else torch.device("cpu")
-    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    tensors = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     _check(name, tensors, home)
     context = nullcontext() if home == device and stores_complex(device) else _noted(name, device)
 
@@ -135,13 +126,13 @@ def _computed(
         return made(*(part.to(device) for part in parts_apart(x)))
 
     with context:
-        args, kwargs = tree_map_only(torch.Tensor, native, (args, kwargs))
+        args, kwargs = private.tree_map_only(torch.Tensor, native, (args, kwargs))
         if kwargs.get("device") is not None:
             kwargs["device"] = home
         with _unseen_by_modes((args, kwargs)):
             results = function(*args, **kwargs)
         _check_results(name, results, (args, kwargs))
-        return tree_map_only(torch.Tensor, returned, results)
+        return private.tree_map_only(torch.Tensor, returned, results)
 
 
 def _unseen_by_modes(given: object) -> AbstractContextManager[Any]:
@@ -152,17 +143,17 @@ def _unseen_by_modes(given: object) -> AbstractContextManager[Any]:
     """
     if torch.compiler.is_compiling():
         return nullcontext()
-    tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
-    is_recorded = proxy_mode() is not None
+    tensors = (x for x in private.tree_leaves(given) if isinstance(x, torch.Tensor))
+    is_recorded = private.proxy_mode() is not None
     if is_recorded or any(type(x) is not torch.Tensor for x in tensors):
         return nullcontext()
-    return DisableTorchDispatch()
+    return private.DisableTorchDispatch()
 
 
 def _check_results(name: str, results: object, given: object) -> None:
     """Refuses a function that has written into the copies on the host."""
-    own = [x for x in tree_leaves(given) if isinstance(x, torch.Tensor)]
-    if results is None or any(x is y for x in tree_leaves(results) for y in own):
+    own = [x for x in private.tree_leaves(given) if isinstance(x, torch.Tensor)]
+    if results is None or any(x is y for x in private.tree_leaves(results) for y in own):
         raise NotImplementedError(
             f"{name} is computed on the host with copies of its tensors, and returns "
             f"{'nothing' if results is None else 'a tensor that it was given'}, allowed are "
@@ -191,7 +182,7 @@ def _is_traced(part: torch.Tensor) -> bool:
     # The fake tensors of a program alone make no graph, only shapes.
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
-    return is_in_graph(part) and TracingContext.try_get() is not None
+    return is_in_graph(part) and private.TracingContext.try_get() is not None
 
 
 def _noted(name: str, device: torch.device) -> AbstractContextManager[Any]:
@@ -225,7 +216,7 @@ def _is_inside(module: str) -> bool:
     return module.split(".")[0] in ("trnfft", "torch")
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _name_of(function: Function) -> str:
     """Returns the name of a function of torch, of which torch.compile does not know it."""
     if torch.compiler.is_compiling():
         return "a function"

@@ -9,24 +9,13 @@ strides, also of its gradients, which may be native.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from trnfft.base.torch_private import (
-    ForceDispatchKeyGuard,
-    disabled_torch_function_impl,
-    is_forward_mode,
-    is_legacy_batchedtensor,
-    keep_from_compiler,
-    len_torch_dispatch_stack,
-    make_wrapper_subclass,
-    set_throw_on_mutable_data_ptr,
-    tree_leaves,
-    tree_map_only,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import (
     aten,
@@ -46,6 +35,7 @@ from trnfft.complex.graphs import (
     with_storage,
 )
 from trnfft.complex.parts import TAKING_PARTS
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -65,7 +55,7 @@ class RealPairs(torch.Tensor):
     _views: tuple[View, ...]
     of_function = False
     _is_argument = False  # as of a ComplexTensor
-    __torch_function__ = disabled_torch_function_impl
+    __torch_function__ = private.disabled_torch_function_impl
 
     @staticmethod
     def __new__(
@@ -76,7 +66,7 @@ class RealPairs(torch.Tensor):
             shown = _shown(_layout(real), views)
             shape, strides = shown.shape, shown.stride()
             offset += shown.storage_offset()
-        made = make_wrapper_subclass(
+        made = private.make_wrapper_subclass(
             cls,
             shape,
             strides=strides,
@@ -85,7 +75,7 @@ class RealPairs(torch.Tensor):
             device=real.device,
         )
         made._real, made._imag, made._views = real, imag, views
-        set_throw_on_mutable_data_ptr(made)  # because it has no memory
+        private.set_throw_on_mutable_data_ptr(made)  # because it has no memory
         return made
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
@@ -159,7 +149,7 @@ class RealPairs(torch.Tensor):
         """Returns a copy of the negative of a part, as torch of what it negates lazily."""
         return self.clone() if _are_negative(self._views) else self
 
-    def apply_(self, function: Callable[..., Any]) -> torch.Tensor:
+    def apply_(self, function: Function) -> torch.Tensor:
         """Replaces each number by a Python function of it."""
         return self.copy_(self._copied().apply_(function))
 
@@ -185,7 +175,7 @@ class RealPairs(torch.Tensor):
         # Only the part itself, or where torch needs no strides of the whole.
         if self.of_function or is_in_graph(self._real) or TAKING_PARTS.get():
             return True
-        return is_legacy_batchedtensor(self._real)  # for writes into batches
+        return private.is_legacy_batchedtensor(self._real)  # for writes into batches
 
     def _whole(self) -> torch.Tensor:
         if not any(view.func == aten.as_strided.default for view in self._views):
@@ -226,7 +216,7 @@ class RealPairs(torch.Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if len_torch_dispatch_stack():
+        if private.len_torch_dispatch_stack():
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
@@ -234,7 +224,7 @@ class RealPairs(torch.Tensor):
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
         if (keys := keys_of_batches()) is not None:
-            with ForceDispatchKeyGuard(*keys):
+            with private.ForceDispatchKeyGuard(*keys):
                 return _dispatched(func, args, kwargs)
         return with_storage(func, args, _dispatched(func, args, kwargs))
 
@@ -242,7 +232,7 @@ class RealPairs(torch.Tensor):
 def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
-    is_forward = is_vectorized() and is_forward_mode()
+    is_forward = is_vectorized() and private.is_forward_mode()
     if is_forward and isinstance(pairs, RealPairs) and written_by(func):
         raise not_vectorized(f"{func} of parts in forward mode")
     if torch.Tag.inplace_view in func.tags:
@@ -258,7 +248,7 @@ def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
     if is_pair and not pairs._views and pairs._gives_parts():
         part = pairs._imag if args[2] in (1, -1) else pairs._real
-        if is_legacy_batchedtensor(part):  # torch cannot alias such tensors
+        if private.is_legacy_batchedtensor(part):  # torch cannot alias such tensors
             return aten.view.default(part, part.shape)
         return aten.alias.default(part)  # for which no DTensor exchanges numbers
     if is_view(func) and isinstance(pairs, RealPairs):
@@ -330,7 +320,7 @@ def _counted_from_here(
     return [size, stride, offset - _offset(pairs._real)]
 
 
-def _viewed(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns pairs seen through one more view, or a list of such pairs."""
     pairs, *rest = args
     options = tuple(kwargs.items())
@@ -357,7 +347,7 @@ def _viewed(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
-    written = tree_leaves([named[name] for name in written_by(func) if name in named])
+    written = private.tree_leaves([named[name] for name in written_by(func) if name in named])
     wholes: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
 
@@ -367,7 +357,7 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             copies[id(x)] = _seen(wholes[id(x)], x._views)
         return copies[id(x)]
 
-    args, kwargs = tree_map_only(RealPairs, copied, (args, kwargs))
+    args, kwargs = private.tree_map_only(RealPairs, copied, (args, kwargs))
     result = func(*args, **kwargs)
     for pairs in written:
         if isinstance(pairs, RealPairs):
@@ -380,13 +370,13 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 # torch calls this function wherever it makes views again.
-keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
+private.keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
 
 
 @implements(aten.view_as_real.default)
 def view_as_real(self: ComplexTensor) -> torch.Tensor:
-    is_batched = is_legacy_batchedtensor(self._real)
-    is_tangent = is_batched and is_forward_mode()
+    is_batched = private.is_legacy_batchedtensor(self._real)
+    is_tangent = is_batched and private.is_forward_mode()
     if is_tangent and not TAKING_PARTS.get():  # which nothing writes, unlike some gradients
         if self.storage_offset() or not self.is_contiguous():  # torch compares its strides
             raise not_vectorized("parts of views of these ComplexTensors")

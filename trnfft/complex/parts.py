@@ -17,18 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch.autograd.function import FunctionCtx
 
-from trnfft.base.torch_private import (
-    DisableTorchFunctionSubclass,
-    are_functorch_transforms_active,
-    is_functionalized,
-    is_legacy_batchedtensor,
-    is_view_of_memory,
-    is_zerotensor,
-    keep_from_compiler,
-    len_torch_dispatch_stack,
-    neg_view,
-    uncompiled,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.followed import (
     is_followed,
@@ -40,6 +29,7 @@ from trnfft.complex.followed import (
 )
 from trnfft.complex.given_parts import PART_DTYPES, check_layout, check_part_fits
 from trnfft.complex.graphs import recorded_as
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, is_conjugate, is_sharded, of_parts, stored_parts
 
 Numbers = TypeVar("Numbers", bound=torch.Tensor)
@@ -106,7 +96,7 @@ def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _with_memory(part: torch.Tensor) -> torch.Tensor:
     # Operators here would read a tangent without memory.
-    return part.new_zeros(part.shape) if is_zerotensor(part) else part
+    return part.new_zeros(part.shape) if private.is_zerotensor(part) else part
 
 
 def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -120,11 +110,11 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
             part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
         )
         has_base = type(part) is torch.Tensor and _is_part(part)  # every DTensor is a view
-        if is_zerotensor(part):
+        if private.is_zerotensor(part):
             yield _with_memory(part)
         elif is_kept or has_base or part.is_neg():
             # torch cannot detach tangents where torch.autograd.functional vectorizes.
-            is_batched = is_legacy_batchedtensor(part)
+            is_batched = private.is_legacy_batchedtensor(part)
             yield part.clone() if is_batched else part.detach().clone()
         else:
             yield part.detach() if part.requires_grad else part
@@ -132,7 +122,9 @@ def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def _is_part(x: torch.Tensor) -> bool:
     # torch does not note the views of inference tensors.
-    return is_view_of_memory(x) or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
+    return (
+        private.is_view_of_memory(x) or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
+    )
 
 
 def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -146,7 +138,7 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return table.in_graph().parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
     if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
         z = z.resolve_conj()
-        if isinstance(z, ComplexTensor) or are_functorch_transforms_active():
+        if isinstance(z, ComplexTensor) or private.are_functorch_transforms_active():
             # Tangents that are batched and native, as of what is written into constants, fail.
             with naming_vectorize("parts") if is_vectorized() else contextlib.nullcontext():
                 return _uncompiled(_PartsUnderTransforms.apply, z)
@@ -163,7 +155,7 @@ def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return _Parts.apply(z) if is_followed(z) else _views_of_parts(z)
 
 
-def _uncompiled(function: Callable[..., Any], *args: object) -> Any:
+def _uncompiled(function: Function, *args: object) -> Any:
     """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
 
     torch._dynamo's own function for this purpose takes seconds to import.
@@ -172,13 +164,13 @@ def _uncompiled(function: Callable[..., Any], *args: object) -> Any:
         NotImplementedError: torch.func.functionalize, which torch's classes of functions do not
             know, is the innermost transform.
     """
-    if is_functionalized():
+    if private.is_functionalized():
         raise NotImplementedError(
             "torch.func.functionalize of a function that makes or opens a ComplexTensor is not "
             "allowed, because torch has no rule for autograd functions there; record the function "
             "with torch.fx.experimental.proxy_tensor.make_fx, or leave out torch.func.functionalize"
         )
-    return uncompiled(function, *args)
+    return private.uncompiled(function, *args)
 
 
 def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -189,7 +181,9 @@ def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(z, ComplexTensor) and not torch.jit.is_tracing():
         if not is_followed(z):
             return stored_parts(z)
-        if not (torch.compiler.is_compiling() or is_transformed() or len_torch_dispatch_stack()):
+        if not (
+            torch.compiler.is_compiling() or is_transformed() or private.len_torch_dispatch_stack()
+        ):
             return _PartsToTransform.apply(z)
     return parts_of(z)
 
@@ -236,7 +230,7 @@ def _imaginary(z: ComplexTensor) -> torch.Tensor:
 
 
 def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
-    with ungraded(), DisableTorchFunctionSubclass():
+    with ungraded(), private.DisableTorchFunctionSubclass():
         if z._real.device.type == "xla":  # XLA's tensors have no views below autograd
             part = z._imag if which else z._real
             part = -part if which and is_conjugate(z) else part
@@ -249,12 +243,12 @@ def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
             TAKING_PARTS.reset(token)
         if not which or not is_conjugate(z):
             return part
-        return -part if is_sharded(part) else neg_view(part)  # DTensors have no _neg_view
+        return -part if is_sharded(part) else private.neg_view(part)  # DTensors have no _neg_view
 
 
 @recorded_as("pairs")
 def _pairs(z: ComplexTensor) -> torch.Tensor:
-    with ungraded(), DisableTorchFunctionSubclass():
+    with ungraded(), private.DisableTorchFunctionSubclass():
         pairs: Any = aten.view_as_real.default(z)
     pairs.of_function = True
     return pairs
@@ -316,7 +310,7 @@ class _Join(torch.autograd.Function):
         return (None, None) if gradient is None else parts_to_transform(gradient)
 
 
-def _eagerly(joined: Callable[..., Any]) -> Any:
+def _eagerly(joined: Function) -> Any:
     """Returns `_Join` in a form that torch calls in half the time, but cannot transform."""
 
     class JoinEagerly(torch.autograd.Function):
@@ -327,7 +321,7 @@ def _eagerly(joined: Callable[..., Any]) -> Any:
 
         backward = _Join.backward
 
-    keep_from_compiler(JoinEagerly.forward.__code__)
+    private.keep_from_compiler(JoinEagerly.forward.__code__)
     return JoinEagerly
 
 
@@ -400,7 +394,7 @@ for _function in (
     _PartsToTransform.forward,
     _Pairs.forward,
 ):
-    keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function.__code__)
 
 
 # The methods that forward mode and torch.func need, which torch.compile does not accept.
@@ -425,7 +419,7 @@ class _JoinUnderTransforms(_Join):
 class _PartsUnderTransforms(_Split):
     @staticmethod
     def jvp(ctx: FunctionCtx, z: torch.Tensor) -> Any:
-        if is_legacy_batchedtensor(z):  # not a class, so without views
+        if private.is_legacy_batchedtensor(z):  # not a class, so without views
             raise not_vectorized("the forward mode of torch.view_as_complex")
         return parts_of(z)
 

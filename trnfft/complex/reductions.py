@@ -21,7 +21,7 @@ from trnfft.complex.dispatch import (
 )
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
 from trnfft.complex.given_parts import dtype_of_parts
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -111,7 +111,7 @@ def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
     return z if dtype is None else _on_both(z, lambda part: part.to(dtype_of_parts(dtype)))
 
 
-def _of_squares(function: Callable[..., Any]) -> Any:
+def _of_squares(function: Function) -> Any:
     """Returns an implementation that adds an operator's results for both parts: a variance."""
 
     def implementation(self: ComplexTensor, *args: object, **kwargs: object) -> torch.Tensor:
@@ -143,7 +143,7 @@ def std_mean(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
     return torch.sqrt(var), mean
 
 
-def _of_absolute(function: Callable[..., Any]) -> Any:
+def _of_absolute(function: Function) -> Any:
     """Returns an implementation that applies the operator to absolute values.
 
     dtype: a complex dtype, whose real counterpart the absolute values get.

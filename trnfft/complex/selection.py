@@ -1,6 +1,6 @@
 """Operators that choose between numbers, write some of them, or find them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from trnfft.complex.dispatch import (
 )
 from trnfft.complex.on_the_host import below_autograd
 from trnfft.complex.refusals import refusal
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -59,7 +60,7 @@ def fill(self: ComplexTensor, value: Operand) -> ComplexTensor:
     return joined(*(part.clone().fill_(number) for part, number in parts))
 
 
-def _with_value(function: Callable[..., Any]) -> Any:
+def _with_value(function: Function) -> Any:
     """Returns an implementation by an operator that writes a number at an index of each part."""
 
     def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Operand) -> Any:
@@ -148,7 +149,7 @@ def is_nonzero(x: Any) -> torch.Tensor:
     return (x._real != 0).bitwise_or(x._imag != 0)
 
 
-def _of_nonzero(function: Callable[..., Any]) -> Any:
+def _of_nonzero(function: Function) -> Any:
     """Returns an implementation that applies the operator to whether numbers are not zero."""
 
     def implementation(self: Operand, *args: object, **kwargs: object) -> Any:
@@ -161,7 +162,7 @@ for _operator in overloads_of("all any argwhere count_nonzero logical_not nonzer
     TABLE[_operator] = _of_nonzero(_operator)
 
 
-def _of_both_nonzero(function: Callable[..., Any]) -> Any:
+def _of_both_nonzero(function: Function) -> Any:
     def implementation(self: Operand, other: Operand) -> torch.Tensor:
         return function(is_nonzero(self), is_nonzero(other))
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
+Function = Callable[..., Any]
+
 # Implementations of torch's functions for ComplexTensors, where operators are not enough.
 # trnfft.complex.functions fills the table, and trnfft.transforms and trnfft.signal enter theirs.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+FUNCTIONS: dict[Any, Function] = {}
 
 # trnfft.complex.dispatch sets the following functions of its own:
 dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls an operator of ATen

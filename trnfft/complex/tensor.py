@@ -24,14 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from trnfft.base.torch_private import (
-    have_one_storage,
-    keep_from_compiler,
-    len_torch_dispatch_stack,
-    make_wrapper_subclass,
-    set_conj,
-    set_throw_on_mutable_data_ptr,
-)
+from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.given_parts import (
     COMPLEX_DTYPES,
@@ -286,7 +279,7 @@ class ComplexTensor(torch.Tensor):
                 f".imag and arithmetic with them; use torch.export or torch.compile"
             )
         kwargs = kwargs or {}
-        if len_torch_dispatch_stack():
+        if private.len_torch_dispatch_stack():
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
@@ -440,7 +433,7 @@ def of_parts(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
 
 def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
     # Arguments by position: names would take a fifth of the time. The fourth is a memory format.
-    made: ComplexTensor = make_wrapper_subclass(
+    made: ComplexTensor = private.make_wrapper_subclass(
         ComplexTensor,
         real.shape,
         real.stride(),
@@ -451,7 +444,7 @@ def _wrapped(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
         real.device,
     )
     made._real, made._imag = real, imag
-    set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
+    private.set_throw_on_mutable_data_ptr(made)  # the whole has no memory of its own
     return made
 
 
@@ -474,7 +467,7 @@ def is_conjugate(z: ComplexTensor) -> bool:
 def with_conjugation(z: ComplexTensor, is_lazy: bool) -> ComplexTensor:
     """Returns the tensor, marked as conjugated lazily or not."""
     if is_lazy != z._is_lazy:
-        set_conj(z, is_lazy)
+        private.set_conj(z, is_lazy)
         z._is_lazy = is_lazy
     return z
 
@@ -514,7 +507,7 @@ def _rebuilt(
     It keeps the memory of the parts, which a file may share among tensors.
     """
     check_parts(real, imag)
-    if not is_sharded(real) and have_one_storage(real, imag):
+    if not is_sharded(real) and private.have_one_storage(real, imag):
         imag = imag.clone()  # one part must not change with the other
     z: Any = with_conjugation(table.join(real.resolve_neg(), imag.resolve_neg()), is_lazy)
     z = torch.nn.Parameter(z, requires_grad) if is_parameter else z.requires_grad_(requires_grad)
@@ -526,6 +519,6 @@ def _rebuilt(
 torch.serialization.add_safe_globals([ComplexTensor, _rebuilt])
 
 for _method in (ComplexTensor.__torch_function__, ComplexTensor.__torch_dispatch__):
-    keep_from_compiler(_method.__func__.__code__)  # type: ignore[attr-defined]
-keep_from_compiler(_wrapped.__code__)
-keep_from_compiler(of_parts.__code__)
+    private.keep_from_compiler(_method.__func__.__code__)  # type: ignore[attr-defined]
+private.keep_from_compiler(_wrapped.__code__)
+private.keep_from_compiler(of_parts.__code__)
