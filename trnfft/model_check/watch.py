@@ -14,13 +14,22 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._library.custom_ops import _maybe_get_opdef
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from nki_sim import hardware
 from trnfft import patch, transforms
+from trnfft.base.torch_private import (
+    DisableTorchFunction,
+    TorchDispatchMode,
+    current_autograd_node,
+    get_current_dispatch_mode_stack,
+    get_unwrapped,
+    is_functorch_wrapped_tensor,
+    maybe_get_opdef,
+    tree_leaves,
+    tree_map_only,
+    version_of,
+)
 from trnfft.complex.dispatch import written_by
 from trnfft.complex.graphs import is_view
 from trnfft.complex.parts import parts_of
@@ -183,7 +192,7 @@ class Watch:
     def apart(self) -> Iterator[None]:
         before, self.is_apart = self.is_apart, True
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 yield
         finally:
             self.is_apart = before
@@ -193,7 +202,7 @@ class Watch:
     def origin(self) -> Origin:
         """Returns the origin of a call, or in the backward pass, of the differentiated call."""
         if self.phase == BACKWARD:
-            node: Any = torch._C._current_autograd_node()
+            node: Any = current_autograd_node()
             if node is not None and _TAG in node.metadata:
                 return node.metadata[_TAG]  # type: ignore[no-any-return]
         found = sites.origin(self.modules)
@@ -263,7 +272,7 @@ class _Functions(TorchFunctionMode):
                 if caller.f_code is _TO_COMPLEX and not watch.function:
                     here = Origin(watch.origin().site, "ComplexTensor.to_complex")
                     watch.note(watch.fallbacks, here, _IS_NATIVE)
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     return func(*args, **kwargs)
             return self._called(func, args, kwargs)
         before, watch.function = watch.function, watch.function or _name_of(func)
@@ -349,7 +358,7 @@ class _Functions(TorchFunctionMode):
                 raise error from None
             for z in split:
                 native = natives[id(z)]
-                if native._version and native.shape == z.shape:  # it was written into
+                if version_of(native) and native.shape == z.shape:  # it was written into
                     z.copy_(ComplexTensor.from_complex(native))
             given = {id(natives[id(z)]): z for z in split}  # which functions in place return
             result = tree_map_only(torch.Tensor, lambda x: given.get(id(x), x), result)
@@ -404,7 +413,7 @@ class _Operators(TorchDispatchMode):
     @contextmanager
     def again(self) -> Iterator[None]:
         """Enters the mode again for a block, where torch has set the mode aside."""
-        if self in _get_current_dispatch_mode_stack():
+        if self in get_current_dispatch_mode_stack():
             yield
             return
         with self:
@@ -450,7 +459,7 @@ class _Operators(TorchDispatchMode):
 
 def _body_of(func: Any) -> Callable[..., Any]:
     """Returns the body of an operator of this library, which torch skips on device meta."""
-    found = _maybe_get_opdef(func)
+    found = maybe_get_opdef(func)
     return func if found is None else found._init_fn  # type: ignore[no-any-return]
 
 
@@ -463,9 +472,8 @@ def _name_of(func: Callable[..., Any]) -> str:
 def _is_native(x: Any) -> bool:
     if not isinstance(x, torch.Tensor) or not x.is_complex():
         return False
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(x):  # in the functions of torch.func
-        x = functorch.get_unwrapped(x)
+    while is_functorch_wrapped_tensor(x):  # in the functions of torch.func
+        x = get_unwrapped(x)
     return not isinstance(x, ComplexTensor)
 
 
