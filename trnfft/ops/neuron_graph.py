@@ -15,9 +15,6 @@ import warnings
 from typing import Any
 
 import torch
-from torch._dynamo import nonstrict_trace
-from torch._guards import CompileContext, TracingContext
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from nki_sim.neuron_packages import how_to_install
@@ -26,6 +23,13 @@ from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts, scale_of
 from trnfft.backends.choice import backend_for
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.torch_private import (
+    CompileContext,
+    FakeTensor,
+    TracingContext,
+    dynamo_config,
+    nonstrict_trace,
+)
 
 ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
 Tensors = list[torch.Tensor]
@@ -40,7 +44,7 @@ def check_shapes_are_static() -> None:
             torch._dynamo.mark_dynamic.
     """
     advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
-    if not torch._dynamo.config.assume_static_by_default:
+    if not dynamo_config().assume_static_by_default:
         asked = "argument 'dynamic' of torch.compile is True (or torch._dynamo.config has "
         asked += "assume_static_by_default=False), allowed is False or None"
     elif _is_any_marked():
@@ -57,7 +61,7 @@ def warn_of_the_last_graph() -> None:
 
     Afterwards other shapes run in eager mode, which Dynamo mentions only in its log.
     """
-    made, limit = CompileContext.current_compile_id(), torch._dynamo.config.recompile_limit
+    made, limit = CompileContext.current_compile_id(), dynamo_config().recompile_limit
     if made is None or made.frame_compile_id is None or made.frame_compile_id + 1 != limit:
         return
     stack = TracingContext.extract_stack()
