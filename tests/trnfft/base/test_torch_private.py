@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import datetime
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -588,3 +589,30 @@ def names_of(path: Path) -> list[str]:
 @pytest.mark.parametrize("name", names_of(FILE))
 def test_a_private_api_does_what_is_needed(name):
     assert CHECKS[name]()
+
+
+def private_names(path: Path) -> set[str]:
+    """Returns the private modules and attributes of torch that a file imports or reads."""
+    tree, found, modules = ast.parse(path.read_text("utf-8")), set(), {"torch": "torch"}
+    for node in ast.walk(tree):
+        names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ()
+        for alias in names:
+            head = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            whole = f"{head}{alias.name}"
+            if whole.split(".")[0] == "torch":
+                modules[alias.asname or alias.name.split(".")[0]] = whole if head else "torch"
+                found.add(whole)
+    for node in ast.walk(tree):
+        dotted = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        first, _, rest = dotted.partition(".")
+        if first in modules and re.fullmatch(r"[\w.]+", rest):
+            found.add(f"{modules[first]}.{rest}")
+    is_operator = re.compile(r"torch\.ops\b")
+    is_private = re.compile(r"\.(_[a-zA-Z]|experimental\b)|^torch\._C\b")
+    return {name for name in found if is_private.search(name) and not is_operator.match(name)}
+
+
+def test_no_other_file_names_a_private_api():
+    found = {path: private_names(path) for path in PACKAGE.rglob("*.py") if path != FILE}
+    assert {path: names for path, names in found.items() if names} == {}
+    assert len(private_names(FILE)) > 60
