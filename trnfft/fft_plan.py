@@ -263,7 +263,9 @@ def _with_steps(
     return FftPlan(title, like, (whole, backend, precision), (before, after, inside))
 
 
-def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any], Any]:
+def _in_launch(
+    way: Launch, run: Callable[..., Any], backend: str, dim: int
+) -> Callable[[Any], Any]:
     """Returns a transform in one launch with its steps; compiled code has them one by one."""
 
     def launched(x: torch.Tensor) -> Any:

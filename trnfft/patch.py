@@ -102,7 +102,11 @@ class patch_torch(TorchFunctionMode):
             _blocks.set(tuple(block for block in _blocks.get() if block.is_open))
 
     def __torch_function__(
-        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Calls a function of torch, while torch has set this mode aside."""
         kwargs = kwargs or {}

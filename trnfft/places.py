@@ -5,9 +5,9 @@ a method up in the class torch.Tensor, find torch's own.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch.overrides import (
 
 from trnfft import split_results, torchscript
 from trnfft.base.torch_private import device_constructors, jit_get_all_schemas
+from trnfft.complex.table import Function
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
 _OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)
@@ -65,7 +66,7 @@ class _Method:
     compare them with torch's own.
     """
 
-    def __init__(self, of_torch: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+    def __init__(self, of_torch: Function, replacement: Function) -> None:
         self.of_torch, self.replacement = of_torch, replacement
 
     def __get__(self, tensor: torch.Tensor | None, owner: object = None) -> Any:
@@ -80,7 +81,11 @@ class _Function:
     """
 
     def __init__(
-        self, owner: Any, name: str, of_torch: Callable[..., Any], replacement: Callable[..., Any]
+        self,
+        owner: ModuleType | type,
+        name: str,
+        of_torch: Function,
+        replacement: Function,
     ) -> None:
         functools.update_wrapper(self, of_torch)
         self.of_torch, self.replacement = of_torch, replacement
@@ -103,7 +108,7 @@ class _Function:
         return self.__qualname__
 
 
-def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
+def found(replacements: Mapping[Any, Function]) -> tuple[Place, ...]:
     """Returns the places of functions that are replaced, or may make complex tensors.
 
     Args:
@@ -127,10 +132,10 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
 
 
 def _place(
-    owner: object,
+    owner: ModuleType | type,
     name: str,
-    function: Callable[..., Any],
-    replacements: Mapping[Any, Callable[..., Any]],
+    function: Function,
+    replacements: Mapping[Any, Function],
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:
@@ -142,7 +147,7 @@ def _place(
     return Place(owner, name, function, replacement)
 
 
-def _split(function: Callable[..., Any]) -> Callable[..., Any]:
+def _split(function: Function) -> Function:
     """Returns a function that calls one of torch as `split_results.called` does."""
 
     @functools.wraps(function)

@@ -136,13 +136,17 @@ def ne(self: Operand, other: Operand) -> torch.Tensor:
 
 
 @implements(aten.equal.default)
-def equal(self: Any, other: Any) -> bool:
+def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
     return self.shape == other.shape and bool(eq(self, other).all())
 
 
 @implements(aten.isclose.default)
 def isclose(
-    self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    self: torch.Tensor,
+    other: torch.Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> torch.Tensor:
     close = eq(self, other)
     if equal_nan:

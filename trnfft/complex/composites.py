@@ -268,7 +268,11 @@ def _convolution(function: Function) -> Function:
 
     @functools.wraps(function)
     def convolution(
-        input: Any, weight: Any, bias: Any = None, *args: object, **kwargs: object
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *args: object,
+        **kwargs: object,
     ) -> Any:
         def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             return function(x, w, None, *args, **kwargs)

@@ -122,7 +122,7 @@ def both(value: object) -> Parts:
     return Parts(real, imag)
 
 
-def each_part(overload: private.OpOverload) -> Function:
+def on_both_parts(overload: private.OpOverload) -> Function:
     """Returns an implementation that calls the operator for the real and the imaginary parts."""
     names = [argument.name for argument in overload._schema.arguments]
 
@@ -366,7 +366,7 @@ def _derived(overload: private.OpOverload) -> Function | None:
     if overload.namespace == "c10d":
         return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
     if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "_dtensor"):
-        return each_part(overload)
+        return on_both_parts(overload)
     if overload.overloadpacket.__name__.startswith("_foreach_"):
         return functools.partial(each_of_lists, overload)
     functional = _functional_of(overload)

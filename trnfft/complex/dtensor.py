@@ -43,7 +43,7 @@ def distributed(local: torch.Tensor, kind: Kind) -> DTensor:
     return _FromLocal.apply(local, kind)
 
 
-def each_part(
+def dtensors_of_parts(
     x: Any, parts_of: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 ) -> list[DTensor]:
     """Returns the DTensors of the parts that `parts_of` returns for a shard. Differentiable.

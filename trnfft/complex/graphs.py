@@ -79,7 +79,7 @@ def sources() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def with_storage(overload: object, args: tuple[Any, ...], results: object) -> Any:
+def with_storage(overload: private.OpOverload, args: tuple[Any, ...], results: object) -> Any:
     """Returns the results of an operator in a graph, where views have the storage of an argument.
 
     From the storage torch.compile knows what it has to make again as a view of the argument. Only
@@ -95,7 +95,7 @@ def with_storage(overload: object, args: tuple[Any, ...], results: object) -> An
     return results
 
 
-def is_view(overload: Any) -> bool:
+def is_view(overload: private.OpOverload) -> bool:
     """Returns whether the results of an operator share memory with an argument."""
     return any(r.alias_info and not r.alias_info.is_write for r in overload._schema.returns)
 

@@ -210,7 +210,7 @@ class RealPairs(torch.Tensor):
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls,
-        func: Any,
+        func: private.OpOverload,
         types: object,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
@@ -229,7 +229,7 @@ class RealPairs(torch.Tensor):
         return with_storage(func, args, _dispatched(func, args, kwargs))
 
 
-def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dispatched(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
     is_forward = is_vectorized() and private.is_forward_mode()
@@ -344,7 +344,7 @@ def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return type(result)(map(seen, range(len(result))))
 
 
-def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_copies(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
     written = private.tree_leaves([named[name] for name in written_by(func) if name in named])

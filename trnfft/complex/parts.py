@@ -279,7 +279,7 @@ def split(z: torch.Tensor) -> ComplexTensor:
         return join(real, imag)
     from trnfft.complex import dtensor  # here, as it loads DTensor
 
-    return join(*dtensor.each_part(z, parts_of))
+    return join(*dtensor.dtensors_of_parts(z, parts_of))
 
 
 def _copied(x: torch.Tensor) -> torch.Tensor:

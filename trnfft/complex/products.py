@@ -1,7 +1,7 @@
 """Operators linear in each of their tensors: sums of products, convolutions, transforms."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -53,7 +53,7 @@ for _overload in (
 
 
 @implements(aten.vdot.default)
-def vdot(self: Any, other: object) -> ComplexTensor:
+def vdot(self: torch.Tensor, other: object) -> ComplexTensor:
     self = conj(self) if isinstance(self, ComplexTensor) else self.conj()
     return bilinear(torch.dot, self, other)
 
@@ -74,7 +74,12 @@ def trilinear(
     return joined(with_c.real - with_d.imag, with_c.imag + with_d.real)
 
 
-def bilinear_layer(input1: Any, input2: Any, weight: Any, bias: Any = None) -> torch.Tensor:
+def bilinear_layer(
+    input1: torch.Tensor,
+    input2: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Computes torch.nn.functional.bilinear, whose own operator has no derivative here."""
     sizes = input1.shape[-1:], input2.shape[-1:]
     if input1.shape[:-1] != input2.shape[:-1] or sizes != (weight.shape[1:2], weight.shape[2:]):
@@ -131,10 +136,10 @@ def convolution(
 
 @implements(aten.convolution_backward.default)
 def convolution_backward(
-    grad_output: Any,
+    grad_output: torch.Tensor,
     input: object,
     weight: object,
-    bias_sizes: Any,
+    bias_sizes: Sequence[int] | None,
     *arguments: Any,
 ) -> tuple[Any, Any, Any]:
     """Computes gradients by convolutions: of input by conj(weight), of weight by conj(input)."""

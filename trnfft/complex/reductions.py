@@ -84,7 +84,7 @@ def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> 
     return _on_both(z, lambda part: part.movedim(-1, dim).clone())
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> torch.Tensor:
+def vander(x: ComplexTensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
     """Computes torch.vander, which torch writes into a native tensor."""
     if x.ndim != 1 or (N is not None and N < 0):
         with DisableTorchFunctionSubclass():
@@ -209,5 +209,5 @@ def has_same_storage_numel(self: Operand, other: Operand) -> bool:
 
 
 @implements(aten.is_same_size.default)
-def is_same_size(self: Any, other: Any) -> bool:
+def is_same_size(self: torch.Tensor, other: torch.Tensor) -> bool:
     return self.shape == other.shape

@@ -69,7 +69,12 @@ def _asked(
 
 
 def _error_of(
-    overload: private.OpOverload, args: Any, kwargs: Any, dtype: Any, device: str, is_large: bool
+    overload: private.OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dtype: torch.dtype,
+    device: str,
+    is_large: bool,
 ) -> Exception | None:
     """Returns the error for native stand-ins, which have this dtype in place of a complex one."""
 

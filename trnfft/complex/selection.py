@@ -11,9 +11,9 @@ from trnfft.complex.dispatch import (
     Parts,
     aten,
     both,
-    each_part,
     implements,
     joined,
+    on_both_parts,
     overloads_of,
 )
 from trnfft.complex.on_the_host import below_autograd
@@ -104,7 +104,7 @@ def scatter_reduce(
     if reduce == "prod":
         function = below_autograd(aten.scatter_reduce.two, "torch.scatter_reduce with 'prod'")
     elif reduce in ("sum", "mean"):
-        function = each_part(aten.scatter_reduce.two)
+        function = on_both_parts(aten.scatter_reduce.two)
     else:
         raise refusal(aten.scatter_reduce.two, arguments, {"include_self": include_self})
     return function(*arguments, include_self=include_self)
@@ -137,7 +137,9 @@ def index_put_(
 
 
 @implements(aten.native_dropout.default)
-def native_dropout(input: Any, p: float, train: bool | None) -> tuple[ComplexTensor, torch.Tensor]:
+def native_dropout(
+    input: ComplexTensor, p: float, train: bool | None
+) -> tuple[ComplexTensor, torch.Tensor]:
     factor, mask = aten.native_dropout(torch.ones_like(input._real), p, train)
     return joined(input._real * factor, input._imag * factor), mask
 

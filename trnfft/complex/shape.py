@@ -5,7 +5,15 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, aten, both, each_part, implements, joined, overloads_of
+from trnfft.complex.dispatch import (
+    TABLE,
+    aten,
+    both,
+    implements,
+    joined,
+    on_both_parts,
+    overloads_of,
+)
 from trnfft.complex.tensor import ComplexTensor, with_conjugation
 
 _ON_EACH_PART = """
@@ -26,8 +34,8 @@ _ON_EACH_PART = """
 """
 
 for _overload in overloads_of(_ON_EACH_PART):
-    TABLE[_overload] = each_part(_overload)
-TABLE[aten.view.default] = each_part(aten.view.default)
+    TABLE[_overload] = on_both_parts(_overload)
+TABLE[aten.view.default] = on_both_parts(aten.view.default)
 
 
 @implements(aten.as_strided.default)

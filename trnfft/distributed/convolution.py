@@ -78,7 +78,9 @@ def convolve(
     return across.call("convolve", input, filter, mode, dims)
 
 
-def convolved(input: torch.Tensor, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
+def convolved(
+    input: torch.Tensor, filter: torch.Tensor, mode: str, dims: int | Iterable[int] | None
+) -> Any:
     """Computes `convolve`, also inside a graph."""
     check_choice("mode", mode, local.MODES)
     x, h, axes = given = local.operands(input, filter, "full", dims)
@@ -155,7 +157,7 @@ def _shards_of_copies(x: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Pl
     return join(*made) if len(made) == 2 else made[0]
 
 
-def _own_part(copy: Any, kind: Kind) -> Any:
+def _own_part(copy: torch.Tensor, kind: Kind) -> Any:
     """Returns the part of a tensor's copy that belongs to this device's shard of a DTensor.
 
     Dimensions with a single number for many stay as they are, because they broadcast.
