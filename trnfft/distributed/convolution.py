@@ -176,8 +176,7 @@ def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placem
     Raises:
         ValueError: the filter is on another mesh.
         NotImplementedError: the filter is neither copies, nor split along the dimensions of the
-            mesh
-            that split the input.
+            mesh that split the input.
     """
     if not is_sharded(h):
         return

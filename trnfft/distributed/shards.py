@@ -59,9 +59,8 @@ def apply(
             it is `forward`. Every device has a copy of the tensors among the arguments, parameters
             and buffers, as DTensors or not.
         x: the tensor.
-        dims: dimensions of x, which may be counted from the end. Dimensions that x does not
-            have are
-            left for `function` to refuse.
+        dims: dimensions of x, which may be counted from the end. Dimensions that x does not have
+            are left for `function` to refuse.
 
     Returns:
         The result of `function`, as DTensors with the placements of x. If the result has fewer
