@@ -8,7 +8,7 @@ import torch
 
 from trnfft.base import torch_private as private
 from trnfft.complex import table
-from trnfft.complex.parts import _split, join, parts_of
+from trnfft.complex.parts import join, parts_of, split_argument
 from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 
@@ -119,7 +119,7 @@ def _is_native_target(x: object) -> bool:
 
 
 def _split_if_native(x: torch.Tensor) -> torch.Tensor:
-    return x if isinstance(x, ComplexTensor) or not _is_native(x) else _split("z", x)
+    return x if isinstance(x, ComplexTensor) or not _is_native(x) else split_argument("z", x)
 
 
 table.called = called

@@ -254,7 +254,7 @@ def _pairs(z: ComplexTensor) -> torch.Tensor:
     return pairs
 
 
-def _split(name: str, z: torch.Tensor) -> ComplexTensor:
+def split_argument(name: str, z: torch.Tensor) -> ComplexTensor:
     """Returns the argument called `name`, of complex or real numbers, as a ComplexTensor."""
     if isinstance(z, ComplexTensor):
         return z
@@ -428,5 +428,5 @@ class _PartsUnderTransforms(_Split):
         return parts_of(z.movedim(in_dims[0], 0)), (0, 0)
 
 
-table.join, table.copied, table.split = join, _copied, _split
+table.join, table.copied, table.split = join, _copied, split_argument
 table.parts_of, table.parts_to_transform = parts_of, parts_to_transform
