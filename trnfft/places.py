@@ -132,10 +132,7 @@ def found(replacements: Mapping[Any, Function]) -> tuple[Place, ...]:
 
 
 def _place(
-    owner: ModuleType | type,
-    name: str,
-    function: Function,
-    replacements: Mapping[Any, Function],
+    owner: ModuleType | type, name: str, function: Function, replacements: Mapping[Any, Function]
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:
