@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from trnfft import checkpoints as _checkpoints
 from trnfft.chirp_z import czt, zoom_fft
 from trnfft.complex import functions as _complex_functions  # noqa: F401
-from trnfft.complex.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.complex.kinds import as_complex_tensor, as_native
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.config import (
@@ -30,6 +29,7 @@ from trnfft.convolution.convolve import convolve, oaconvolve
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.fft_plan import FftPlan, plan_fft
 from trnfft.fftlog import fht, fhtoffset, ifht
+from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.namesake import refuse_namesake
 from trnfft.ops import across as _across
 from trnfft.patch import patch_torch

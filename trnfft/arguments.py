@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from trnfft.checks import check_flag, index, shown
+from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
-from trnfft.complex.parts import Numbers
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor, described, is_sharded, split
+from trnfft.complex.parts import Numbers, split
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops.traced import is_traced
 
@@ -150,7 +151,7 @@ def check_flags(**flags: object) -> None:
         check_flag(name, value)
 
 
-def check_sizes(name: str, sizes: Any, dimensions: int, least: int) -> None:
+def check_sizes(name: str, sizes: int | Iterable[int], dimensions: int, least: int) -> None:
     """Raises an error unless `sizes` is one int or one for each dimension, `least` or more."""
     if isinstance(sizes, Iterator):
         raise TypeError(
@@ -282,7 +283,10 @@ def check_device(name: str, device: torch.device, other: str, its: torch.device)
 
 
 def check_parameters(
-    device: Any, dtype: torch.dtype | None, shape: Iterable[int] = (), **sizes: int
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+    shape: Iterable[int] = (),
+    **sizes: int,
 ) -> None:
     """Raises an error for arguments of a layer that its parameters cannot have.
 
@@ -308,7 +312,7 @@ def check_parameters(
         check_memory(what, shape, empty.element_size(), empty.device)
 
 
-def no_numbers(device: Any, dtype: torch.dtype | None) -> torch.Tensor:
+def no_numbers(device: torch.device | str | None, dtype: torch.dtype | None) -> torch.Tensor:
     """Returns an empty tensor on the device that argument 'device' names.
 
     Raises:
@@ -331,7 +335,7 @@ NOT_COMPLEX_ERROR = RuntimeError if _IS_OLD else TypeError
 
 
 def floating_point(
-    name: str, x: Any, error_type: type[Exception], *, with_integers: bool = True
+    name: str, x: torch.Tensor, error_type: type[Exception], *, with_integers: bool = True
 ) -> Input:
     """Returns a tensor of real or complex floating-point numbers.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-import torch
+from trnfft.base.torch_private import wrap_engine
 
 Context = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -32,10 +32,12 @@ def under(context: Context) -> Iterator[None]:
 
 @functools.cache
 def _install() -> None:
-    run_engine = torch.autograd.graph._engine_run_backward
+    wrap_engine(_in_contexts)
 
+
+def _in_contexts(run_engine: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_engine)
-    def run_in_contexts(*args: Any, **kwargs: Any) -> Any:
+    def run_in_contexts(*args: object, **kwargs: object) -> Any:
         contexts = _contexts.get()
         if not contexts:
             return run_engine(*args, **kwargs)
@@ -48,5 +50,4 @@ def _install() -> None:
         finally:
             _contexts.reset(token)
 
-    for place in (torch.autograd.graph, torch.autograd):  # torch.compiler replaces both as well
-        place._engine_run_backward = run_in_contexts  # type: ignore[attr-defined]
+    return run_in_contexts

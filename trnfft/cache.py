@@ -40,7 +40,7 @@ def cached(limit: float, size: Callable[[Any], float] | None = None) -> Any:
             call.cache = cachetools.LRUCache(limit, getsizeof=size)
             keeping = cachetools.cached(call.cache, condition=Condition(), info=True)(function)
 
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def called(*args: object, **kwargs: object) -> Any:
             return keeping(*args, **kwargs)
 
         call: Any = functools.wraps(function)(called)

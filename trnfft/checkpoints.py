@@ -11,27 +11,28 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torch.utils import checkpoint
-
 from trnfft import config, patch
+from trnfft.base.torch_private import wrap_checkpoint
 
 
 def keep_settings() -> None:
     """Replaces the function of torch to which each checkpoint hands over what it computes."""
-    of_torch = checkpoint._checkpoint_without_reentrant_generator
+    wrap_checkpoint(_with_settings)
 
+
+def _with_settings(of_torch: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(of_torch)
-    def with_settings(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def with_settings(fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         return of_torch(_again(fn), *args, **kwargs)
 
-    checkpoint._checkpoint_without_reentrant_generator = with_settings
+    return with_settings
 
 
 def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls another one with the settings that hold now."""
     settings = config.settings_of_now(), patch.block_of_now()
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         with contextlib.ExitStack() as entered:
             for enter in settings:
                 entered.enter_context(enter())

@@ -51,7 +51,7 @@ def index(name: str, value: Any) -> int:
     raise TypeError(f"argument '{name}' must be an int, not {type(value).__name__}")
 
 
-def finite(name: str, value: Any) -> float:
+def finite(name: str, value: object) -> float:
     """Returns an argument as a finite float.
 
     Raises:

@@ -182,7 +182,7 @@ def _prepared(x: Input, m: int | None, axis: int) -> tuple[torch.Tensor | Comple
     return x.movedim(axis, -1), m, axis
 
 
-def _around_the_circle(x: Any, m: int, a: complex) -> torch.Tensor:
+def _around_the_circle(x: torch.Tensor, m: int, a: complex) -> torch.Tensor:
     n = x.shape[-1]
     if a != 1:
         powers = tables_like(x.real, _powers, n, a, torch.finfo(x.real.dtype).max)

@@ -17,9 +17,12 @@ import numpy as np
 import torch
 
 from trnfft.backends.choice import stores_complex
+from trnfft.complex.followed import is_followed
+from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts, is_followed, of_parts
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor, of_parts
 from trnfft.split_results import (
     COMPLEX_NUMBERS,
     device_of,
@@ -33,7 +36,7 @@ from trnfft.split_results import (
 _TO, _VIEW = torch.Tensor.to, torch.Tensor.view
 
 
-def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_data(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function that makes a tensor of data: of Python's numbers, an array or a tensor."""
     owner, data = (args[0], args[1:]) if func is torch.Tensor.new_tensor else (None, args)
     content = data[0] if data else kwargs.get("data", kwargs.get("obj"))
@@ -62,15 +65,15 @@ def _of_data(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _data_function(function: Any) -> Callable[..., Any]:
-    def of_data(*args: Any, **kwargs: Any) -> Any:
+def _data_function(function: Function) -> Function:
+    def of_data(*args: object, **kwargs: object) -> Any:
         return _of_data(function, args, kwargs)
 
     keep_apart(of_data)
     return of_data
 
 
-def _holds_complex(data: Any) -> bool:
+def _holds_complex(data: object) -> bool:
     """Whether numbers, nested lists of them, an array or a tensor are complex."""
     if isinstance(data, (list, tuple)):
         return any(map(_holds_complex, data))
@@ -90,7 +93,7 @@ def _of_parts(
 ) -> Callable[..., torch.Tensor]:
     """Returns a function of real tensors that makes complex ones, on any device."""
 
-    def complex_of(*args: Any, **kwargs: Any) -> torch.Tensor:
+    def complex_of(*args: object, **kwargs: object) -> torch.Tensor:
         first = next(iter((*args, *kwargs.values())), None)
         if not isinstance(first, torch.Tensor) or stores_complex(first.device):
             return function(*args, **kwargs)
@@ -135,10 +138,10 @@ def _of_pairs(pairs: torch.Tensor, is_copy: bool) -> ComplexTensor:
     return of_parts(real.detach(), imag.detach())
 
 
-def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
+def _by_the_host(function: Function) -> Function:
     """Returns a decomposition of real matrices into complex numbers, which the host computes."""
 
-    def decompose(A: torch.Tensor, **kwargs: Any) -> Any:
+    def decompose(A: torch.Tensor, **kwargs: object) -> Any:
         is_real = isinstance(A, torch.Tensor) and not A.is_complex()
         if not is_real or stores_complex(A.device):
             return function(A, **kwargs)
@@ -147,10 +150,10 @@ def _by_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
-def _to_dtype(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
+def _to_dtype(function: Function, dtype: torch.dtype) -> Function:
     """Returns a method such as torch.Tensor.cfloat, whose name alone says the dtype."""
 
-    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         if isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)
         return _to(self, dtype, *args, **kwargs)
@@ -180,12 +183,12 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return _TO(self, *args, **kwargs)
 
 
-def _to_real(function: Callable[..., Any]) -> Callable[..., Any]:
+def _to_real(function: Function) -> Function:
     """Returns a method such as torch.Tensor.float, which takes the real parts, as torch does."""
 
-    def convert(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def convert(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         self = _real(self) if isinstance(self, ComplexTensor) else self
-        return function(self, *args, **kwargs)  # type: ignore[no-any-return]
+        return function(self, *args, **kwargs)
 
     keep_apart(convert)
     return convert
@@ -218,7 +221,7 @@ def _target(
 def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Returns a function as torch.Tensor.view, for pairs of numbers that become complex."""
 
-    def view(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def view(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         dtype = next((x for x in (*args, *kwargs.values()) if is_complex(x)), None)
         if dtype is None or isinstance(self, ComplexTensor) or stores_complex(self.device):
             return function(self, *args, **kwargs)
@@ -234,7 +237,7 @@ def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 # Functions that make complex numbers without an argument that `called` would find.
-MAKERS: dict[Any, Callable[..., Any]] = {
+MAKERS: dict[Any, Function] = {
     torch.complex: _of_parts(torch.complex, complex_parts),
     torch.polar: _of_parts(torch.polar, polar_parts),
     torch.view_as_complex: _view_as_complex(torch.view_as_complex),

@@ -29,8 +29,9 @@ from trnfft.arguments import (
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import named
 from trnfft.checks import shown
+from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.sharded import placement_of
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, described, is_sharded, of_parts
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, of_parts
 from trnfft.ops import transforms as ops
 from trnfft.steps import AFTER, BEFORE, Launch, Row, Step, applied, checked, launches, result_of
 from trnfft.transforms import length_and_dimension
@@ -247,7 +248,7 @@ def _with_steps(
     result_of("after", after, Row(_kept(call.kind, n), call.kind != "c2r"))
     transform, backend, precision = ops.prepared(inner, call)
 
-    def run(x: Any) -> Any:
+    def run(x: torch.Tensor) -> Any:
         return applied(after, transform(applied(before, x, dim)), dim)
 
     whole: Callable[[Any], Any] = run
@@ -262,10 +263,12 @@ def _with_steps(
     return FftPlan(title, like, (whole, backend, precision), (before, after, inside))
 
 
-def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any], Any]:
+def _in_launch(
+    way: Launch, run: Callable[..., Any], backend: str, dim: int
+) -> Callable[[Any], Any]:
     """Returns a transform in one launch with its steps; compiled code has them one by one."""
 
-    def launched(x: Any) -> Any:
+    def launched(x: torch.Tensor) -> Any:
         if torch.compiler.is_compiling():
             return run(x)
         with config.backend(backend), config.precision("fast"):
@@ -275,7 +278,6 @@ def _in_launch(way: Launch, run: Any, backend: str, dim: int) -> Callable[[Any],
 
 
 def _kept(kind: str, n: int) -> int:
-    """Returns how many numbers of a result a transform of n points has."""
     return n // 2 + 1 if kind == "r2c" else n
 
 
@@ -309,7 +311,6 @@ def _like(x_spec: Input, device: torch.device | str | None) -> Input:
 
 
 def _computed(name: str, x: Input) -> Input:
-    """Returns the tensor in a dtype to compute in."""
     return widened(floating_point(name, x, DTYPE_ERROR))
 
 

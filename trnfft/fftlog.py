@@ -211,7 +211,6 @@ def _warn_if_singular(mu: float, q: float, inverse: bool) -> None:
 
 
 def _is_pole(x: float) -> bool:
-    """Whether the gamma function has a pole at x."""
     return x <= 0 and x == math.floor(x)
 
 

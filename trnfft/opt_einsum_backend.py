@@ -5,14 +5,13 @@ opt_einsum looks functions up in the package of the first operand's class. It th
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 einsum = torch.einsum
 
 
-def tensordot(a: torch.Tensor, b: torch.Tensor, axes: Any = 2) -> torch.Tensor:
+def tensordot(a: torch.Tensor, b: torch.Tensor, axes: object = 2) -> torch.Tensor:
     """Returns the sum over pairs of axes, as numpy.tensordot."""
     return torch.tensordot(a, b, dims=axes)
 

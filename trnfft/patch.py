@@ -94,7 +94,7 @@ class patch_torch(TorchFunctionMode):
         super().__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         if not torch.compiler.is_compiling() and self._entered:
             torchscript.unwatch()
@@ -102,7 +102,11 @@ class patch_torch(TorchFunctionMode):
             _blocks.set(tuple(block for block in _blocks.get() if block.is_open))
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Calls a function of torch, while torch has set this mode aside."""
         kwargs = kwargs or {}
@@ -187,11 +191,11 @@ def _without_a_block(mode: patch_torch) -> Iterator[None]:
         TorchFunctionMode.__exit__(mode, None, None, None)
 
 
-def _for_tensors(function: Callable[..., Any], of_torch: Any) -> Callable[..., Any]:
+def _for_tensors(function: Callable[..., Any], of_torch: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that leaves what is no tensor to torch, as the proxies of torch.fx."""
 
     @functools.wraps(of_torch)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         is_other = args and not isinstance(args[0], torch.Tensor) and is_tensor_like(args[0])
         return (of_torch if is_other else function)(*args, **kwargs)
 

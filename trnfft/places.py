@@ -5,9 +5,9 @@ a method up in the class torch.Tensor, find torch's own.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -16,9 +16,10 @@ from torch.overrides import (
     get_overridable_functions,
     get_testing_overrides,
 )
-from torch.utils._device import _device_constructors
 
 from trnfft import split_results, torchscript
+from trnfft.base.torch_private import device_constructors, jit_get_all_schemas
+from trnfft.complex.table import Function
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
 _OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)
@@ -65,10 +66,10 @@ class _Method:
     compare them with torch's own.
     """
 
-    def __init__(self, of_torch: Any, replacement: Callable[..., Any]) -> None:
+    def __init__(self, of_torch: Function, replacement: Function) -> None:
         self.of_torch, self.replacement = of_torch, replacement
 
-    def __get__(self, tensor: torch.Tensor | None, owner: Any = None) -> Any:
+    def __get__(self, tensor: torch.Tensor | None, owner: object = None) -> Any:
         return self.of_torch if tensor is None else MethodType(self.replacement, tensor)
 
 
@@ -79,13 +80,19 @@ class _Function:
     functions find it, whether they were made before or after the replacement.
     """
 
-    def __init__(self, owner: Any, name: str, of_torch: Any, replacement: Any) -> None:
+    def __init__(
+        self,
+        owner: ModuleType | type,
+        name: str,
+        of_torch: Function,
+        replacement: Function,
+    ) -> None:
         functools.update_wrapper(self, of_torch)
         self.of_torch, self.replacement = of_torch, replacement
         # Pickle stores a function of torch by its place.
         self.__module__, self.__qualname__ = owner.__name__, name
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # torch's names include 'self'
+    def __call__(self, /, *args: object, **kwargs: object) -> Any:  # torch's names include 'self'
         return self.replacement(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +108,7 @@ class _Function:
         return self.__qualname__
 
 
-def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
+def found(replacements: Mapping[Any, Function]) -> tuple[Place, ...]:
     """Returns the places of functions that are replaced, or may make complex tensors.
 
     Args:
@@ -109,7 +116,7 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
     """
     # torch keeps what it finds at the first call of these functions.
     get_overridable_functions(), get_ignored_functions(), get_testing_overrides()
-    _device_constructors()
+    device_constructors()
     names = _with_dtypes_or_numbers()
     made = []
     for owner in _OWNERS:
@@ -125,7 +132,7 @@ def found(replacements: Mapping[Any, Callable[..., Any]]) -> tuple[Place, ...]:
 
 
 def _place(
-    owner: Any, name: str, function: Any, replacements: Mapping[Any, Callable[..., Any]]
+    owner: ModuleType | type, name: str, function: Function, replacements: Mapping[Any, Function]
 ) -> Place:
     replacement = replacements.get(function) or _split(function)
     if owner is torch.Tensor:
@@ -137,11 +144,11 @@ def _place(
     return Place(owner, name, function, replacement)
 
 
-def _split(function: Any) -> Callable[..., Any]:
+def _split(function: Function) -> Function:
     """Returns a function that calls one of torch as `split_results.called` does."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return split_results.called(function, args, kwargs)
 
     split_results.keep_apart(call)
@@ -154,7 +161,7 @@ def _with_dtypes_or_numbers() -> set[str]:
     They include all functions that make complex tensors if an argument asks for it.
     """
     names = set()
-    for schema in torch._C._jit_get_all_schemas():
+    for schema in jit_get_all_schemas():
         kinds = {str(x.type) for x in schema.arguments}
         has_dtype = any(x.name == "dtype" for x in schema.arguments)
         makes_tensor = any("Tensor" in str(x.type) for x in schema.returns)

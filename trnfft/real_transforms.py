@@ -157,12 +157,7 @@ def idct(
         real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `axis` is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
-            the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -201,12 +196,7 @@ def dst(
         real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `axis` is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
-            the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -244,12 +234,7 @@ def idst(
         real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `axis` is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
-            the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -334,12 +319,7 @@ def idctn(
         for real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: an axis is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
-            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
 
     Examples:
         >>> import torch, trnfft
@@ -380,12 +360,7 @@ def dstn(
         for real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: an axis is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
-            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
 
     Examples:
         >>> import torch, trnfft
@@ -424,12 +399,7 @@ def idstn(
         for real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: an axis is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
-            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
 
     Examples:
         >>> import torch, trnfft
@@ -533,5 +503,4 @@ def _resized_and_transformed(x: torch.Tensor, asked: RealTransform) -> torch.Ten
 
 
 def _prepared(x: Input) -> torch.Tensor | ComplexTensor:
-    """Returns `x` with a dtype to compute in."""
     return widened(of_given_kind(floating_point("x", x, DTYPE_ERROR)))

@@ -122,7 +122,7 @@ def _transform(name: str, array: np.ndarray, given: dict[str, Any]) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _array(x: Any) -> np.ndarray:
+def _array(x: object) -> np.ndarray:
     """Returns `x` in the dtype in which SciPy computes, in memory that torch can share."""
     array = np.asarray(x)
     if array.dtype == np.float16:
@@ -144,8 +144,8 @@ def _whole_sizes(
     """
     if sizes is None:
         return None
-    whole = list(np.atleast_1d(sizes))  # type: ignore[arg-type, call-overload]
+    whole = list(np.atleast_1d(sizes))  # type: ignore[arg-type]
     if whole[-1:] == [-1]:
-        last = -1 if axes is None else np.atleast_1d(axes)[-1]  # type: ignore[arg-type, call-overload]
+        last = -1 if axes is None else np.atleast_1d(axes)[-1]  # type: ignore[arg-type]
         whole[-1] = shape[last]
     return whole

@@ -27,8 +27,10 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
+from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
 from trnfft.checks import shown
 from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import overlap
@@ -298,7 +300,6 @@ def _window(window: Input | None, size: int, n_fft: int, like: torch.Tensor) -> 
 
 
 def _margins(n_fft: int, size: int) -> tuple[int, int]:
-    """Returns how many zeros come before and after the window in a frame."""
     left = (n_fft - size) // 2
     return left, n_fft - size - left
 
@@ -320,12 +321,10 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _samples(x: Input) -> torch.Tensor:
-    """Returns argument 'input' in float32 or float64, complex numbers in the kind that it gives."""
     return widened(of_given_kind(floating_point("input", x, DTYPE_ERROR, with_integers=False)))
 
 
 def _lengths(n_fft: int, hop: int | None, size: int | None) -> tuple[int, int, int]:
-    """Returns n_fft, hop_length and win_length with their defaults."""
     n_fft = integer("n_fft", n_fft)
     hop = n_fft // 4 if hop is None else integer("hop_length", hop)
     return n_fft, hop, n_fft if size is None else integer("win_length", size)
@@ -397,8 +396,8 @@ def _check_envelope(envelope: torch.Tensor) -> None:
     if envelope.device.type != "cpu" or torch.compiler.is_compiling():
         return  # reading a number would stop the device and break graphs
     sums = envelope.abs()
-    while torch._C._functorch.is_functorch_wrapped_tensor(sums):  # vmap reads no numbers of a batch
-        sums = torch._C._functorch.get_unwrapped(sums)
+    while is_functorch_wrapped_tensor(sums):  # vmap reads no numbers of a batch
+        sums = get_unwrapped(sums)
     least = sums.min().item()
     if least < _LEAST_ENVELOPE:
         raise RuntimeError(
@@ -406,3 +405,8 @@ def _check_envelope(envelope: torch.Tensor) -> None:
             f"{_LEAST_ENVELOPE} or more (nonzero overlap add); pass center=True, a smaller "
             f"'hop_length', a window without zeros or a 'length' without the last samples"
         )
+
+
+# What torch's own functions do with ComplexTensors.
+for _owner in (torch, torch.Tensor):
+    FUNCTIONS |= {_owner.stft: stft, _owner.istft: istft}

@@ -24,17 +24,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_leaves
 
 from trnfft.backends.choice import stores_complex
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    dtype_of_parts,
-    is_in_place,
-    is_sharded,
-    join,
-    keep_from_compiler,
-)
+from trnfft.base.torch_private import keep_from_compiler, tree_leaves
+from trnfft.complex.called import is_in_place
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.parts import join
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 COMPLEX_NUMBERS = (complex, np.complexfloating)
 # Arguments of these types are no complex numbers, and need not be looked at.
@@ -63,7 +60,7 @@ _RANDOM = {torch.rand: 1.0, torch.randn: math.sqrt(0.5)}
 _OF_NUMBERS = {torch.full, torch.linspace, torch.logspace, torch.scalar_tensor}
 
 
-def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def called(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function of torch that is not in `complex_makers.MAKERS`.
 
     A complex result on a device without complex storage is a ComplexTensor.
@@ -86,7 +83,7 @@ def called(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _made(func, args, kwargs, dtype, device)
 
 
-def keep_apart(function: Any) -> None:
+def keep_apart(function: Function) -> None:
     """Keeps torch.compile from compiling a function of several functions of torch on its own.
 
     It does so after a break of a graph, and uses what it has compiled for all of them: it does not
@@ -112,18 +109,17 @@ def _mentions_complex(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return found
 
 
-def _as_number(x: Any) -> Any:
+def _as_number(x: object) -> Any:
     return x.item() if isinstance(x, torch.Tensor) and not x.ndim else x
 
 
-def _writes_native(func: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a call writes into a native complex tensor, which has to stay the same tensor."""
+def _writes_native(func: Function, args: tuple[Any, ...]) -> bool:
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_complex():
         return False
     return not torch.compiler.is_compiling() and is_in_place(func)
 
 
-def is_complex(x: Any) -> bool:
+def is_complex(x: object) -> bool:
     if isinstance(x, torch.Tensor):
         return x.is_complex()
     if isinstance(x, torch.dtype):
@@ -143,7 +139,9 @@ def device_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     return next((each for each in devices if not stores_complex(each)), devices[0])
 
 
-def _complex_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+def _complex_result(
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.dtype | None:
     """Returns the dtype of a call's complex result, as torch computes it without data, or None."""
     named = {name: x for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
     if named.get("device") is not None or not _tensors((*args, *named.values())):
@@ -165,13 +163,13 @@ class _Described:
     value: Any
 
 
-def _described(x: Any) -> _Described:
+def _described(x: object) -> _Described:
     if isinstance(x, torch.Tensor):
         return _Described(torch.Tensor, (x.shape, x.dtype))
     return _Described(type(x), x)
 
 
-def _on_meta(x: Any) -> Any:
+def _on_meta(x: object) -> Any:
     """Returns a tensor on the device "meta", as which torch computes shapes and dtypes alone."""
     if isinstance(x, torch.Tensor):
         return torch.empty(x.shape, dtype=x.dtype, device="meta")
@@ -185,11 +183,15 @@ def _on_meta(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _remembered(func: Any, args: Any, kwargs: Any, default: torch.dtype) -> torch.dtype | None:
+def _remembered(
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], default: torch.dtype
+) -> torch.dtype | None:
     return _computed_on_meta(func, _mapped(_on_meta, args), _mapped(_on_meta, dict(kwargs)))
 
 
-def _computed_on_meta(func: Any, args: Any, kwargs: Any) -> torch.dtype | None:
+def _computed_on_meta(
+    func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.dtype | None:
     try:
         result = func(*args, **kwargs)
     except Exception:  # the call on the device raises torch's error
@@ -219,7 +221,7 @@ def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
 
 
 def _with_complex_arguments(
-    func: Any,
+    func: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dtype: torch.dtype,
@@ -230,7 +232,7 @@ def _with_complex_arguments(
     # DTensors do not take a number that is no DTensor.
     is_whole = any(isinstance(x, torch.dtype) or is_sharded(x) for x in values)
 
-    def split(x: Any) -> Any:
+    def split(x: object) -> Any:
         if isinstance(x, torch.Tensor):
             if x.is_complex():
                 z = ComplexTensor.from_complex(x)
@@ -244,11 +246,11 @@ def _with_complex_arguments(
     return func(*_mapped(split, args), **kwargs)
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
+def _written(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ComplexTensor:
     """Calls a function with a ComplexTensor as `out`."""
     out, kwargs = kwargs["out"], {name: x for name, x in kwargs.items() if name != "out"}
     if any(isinstance(x, ComplexTensor) for x in args):
-        return func(*args, out=out, **kwargs)  # type: ignore[no-any-return]
+        return func(*args, out=out, **kwargs)
     if not _tensors(args):
         kwargs = {"dtype": out.dtype, "device": out.device, **kwargs}
     return written(called(func, args, kwargs), out)
@@ -272,7 +274,7 @@ def written(result: torch.Tensor, out: Any) -> Any:
 
 
 def _made(
-    func: Any,
+    func: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dtype: torch.dtype,

@@ -23,8 +23,9 @@ import torch
 
 from trnfft.arguments import check_tensor, integer
 from trnfft.checks import finite, shown
+from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.kinds import as_complex_tensor
-from trnfft.complex.tensor import COMPLEX_DTYPES, ComplexTensor, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import frames
 
 

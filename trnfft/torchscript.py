@@ -14,10 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.jit import _builtins, _state
-from torch.utils._pytree import tree_leaves
 
 from trnfft.backends.choice import stores_complex
+from trnfft.base import torch_private as private
 from trnfft.complex.tensor import ComplexTensor
 
 # What makes native complex tensors of real tensors, in the text of a graph.
@@ -35,15 +34,15 @@ _FOUND: dict[re.Pattern[str], WeakKeyDictionary[Any, str]] = {
 }
 
 
-def keep(function: Any, replacement: Callable[..., Any]) -> None:
+def keep(function: Callable[..., Any], replacement: Callable[..., Any]) -> None:
     """Lets torch.jit.script compile a function of torch where a program names its replacement."""
-    builtin = _builtins._find_builtin(function)
+    builtin = private.find_builtin(function)
     if builtin is not None:
-        _builtins._register_builtin(replacement, builtin)
+        private.register_builtin(replacement, builtin)
     elif isinstance(function, FunctionType):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit.script
-            _state._set_jit_function_cache(replacement, torch.jit.script(function))
+            private.set_jit_function_cache(replacement, torch.jit.script(function))
 
 
 def watch() -> None:
@@ -66,13 +65,13 @@ def unwatch() -> None:
                 kind.__call__ = call  # type: ignore[method-assign]
 
 
-_CALLS = {kind: kind.__call__ for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
+_CALLS = {kind: kind.__call__ for kind in (private.ScriptFunction, private.ScriptMethod)}
 
 
 def _refusing(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
-    def refuse_or_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for x in tree_leaves((args, kwargs)):
+    def refuse_or_call(self: object, *args: object, **kwargs: object) -> Any:
+        for x in private.tree_leaves((args, kwargs)):
             if isinstance(x, torch.Tensor) and not stores_complex(x.device):
                 _check(self, x.device, _OF_COMPLEX if isinstance(x, ComplexTensor) else _OF_REAL)
         return call(self, *args, **kwargs)

@@ -62,14 +62,13 @@ from trnfft.arguments import (
 from trnfft.backends.backend import Call, Parts
 from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
+from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.checks import shown
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    described,
-    is_sharded,
-    parts_unfollowed,
-    to_transform,
-)
+from trnfft.complex.dispatch import implements
+from trnfft.complex.followed import is_followed
+from trnfft.complex.parts import to_transform
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, stored_parts
 from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
@@ -178,12 +177,7 @@ def ifft(
         A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` or `order` is unknown, `out` does not fit, the
-            dtype cannot be transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -218,12 +212,8 @@ def rfft(
         `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
-            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
+            RuntimeError also where `input` is complex.
 
     Examples:
         >>> import torch, trnfft
@@ -258,12 +248,7 @@ def irfft(
         A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
-            transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -301,12 +286,7 @@ def hfft(
         A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` is unknown, `out` does not fit, the dtype cannot be
-            transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -340,12 +320,8 @@ def ihfft(
         `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, `n` is
-            less than 1, `norm` is unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
+            RuntimeError also where `input` is complex.
 
     Examples:
         >>> import torch, trnfft
@@ -380,13 +356,7 @@ def fft2(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -422,13 +392,7 @@ def ifft2(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -466,13 +430,8 @@ def rfft2(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -510,13 +469,8 @@ def irfft2(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -555,13 +509,8 @@ def hfft2(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -599,13 +548,8 @@ def ihfft2(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -687,13 +631,7 @@ def ifftn(
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -731,13 +669,8 @@ def rfftn(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -775,13 +708,8 @@ def irfftn(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -822,13 +750,8 @@ def hfftn(
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat or are none, `s` and `dim` differ
-            in number, `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or
-            the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -865,13 +788,8 @@ def ihfftn(
         The last length, n, becomes n // 2 + 1.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: `input` is complex or has another dtype that cannot be transformed, a length
-            is less than 1, dimensions repeat or are none, `s` and `dim` differ in number, `norm` is
-            unknown, `out` does not fit, or the memory is too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
+            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -888,7 +806,7 @@ def _one(
     n: int | None,
     dim: int,
     norm: str | None,
-    out: Any,
+    out: object,
     order: str = "natural",
 ) -> Any:
     """Returns a transform along one dimension."""
@@ -897,10 +815,13 @@ def _one(
         if type(input) is not ComplexTensor:
             if _is_straight(takes, input, norm) and _are_usual(input, n, dim):
                 return of_torch(input, n, dim, norm)
-        elif takes is not _REAL and _is_straight(_REAL, input._real, norm):
-            parts = parts_unfollowed(input) if _are_usual(input._real, n, dim) else None
-            if parts is not None:
-                return split_fresh(of_torch(torch.complex(*parts), n, dim, norm))
+        elif (
+            takes is not _REAL
+            and _is_straight(_REAL, input._real, norm)
+            and _are_usual(input._real, n, dim)
+            and not is_followed(input)
+        ):
+            return split_fresh(of_torch(torch.complex(*stored_parts(input)), n, dim, norm))
     x, like, sharded = _entered(name, kind, input)
     size, dim = length_and_dimension(like, sharded, n, dim, is_half=kind.kind == "c2r")
     norm = normalization(norm)
@@ -916,7 +837,7 @@ def _one(
     return result if out is None else _written(result, out)
 
 
-def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
+def _is_straight(takes: tuple[torch.dtype, ...], x: object, norm: object) -> bool:
     """Whether torch.fft's own function does what is asked, apart from lengths and dimensions.
 
     The checks and the planning that all other inputs need take longer than a transform of 64
@@ -932,11 +853,11 @@ def _is_straight(takes: tuple[torch.dtype, ...], x: Any, norm: Any) -> bool:
         and config.is_of_torch()
         and x.layout is torch.strided
         and not x.is_nested
-        and not torch._C._len_torch_function_stack()  # a mode that must not see torch's functions
+        and not len_torch_function_stack()  # a mode that must not see torch's functions
     )
 
 
-def _are_usual(x: torch.Tensor, n: Any, dim: Any) -> bool:
+def _are_usual(x: torch.Tensor, n: object, dim: object) -> bool:
     """Whether `dim` is a dimension of `x`, and `n` a length for which `x` has enough numbers."""
     ndim = x.ndim
     if type(dim) is not int or not -ndim <= dim < ndim:
@@ -986,7 +907,7 @@ def _many(
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
-    out: Any,
+    out: object,
 ) -> Any:
     """Returns a transform along several dimensions."""
     if out is None and name in _OF_TORCH and type(dim) in (tuple, list):
@@ -1080,7 +1001,7 @@ def _is_planned(order: str) -> bool:
     return order == "planned"
 
 
-def _written(result: Any, out: Any) -> Any:
+def _written(result: torch.Tensor, out: Any) -> Any:
     """Returns `out` with the result in it."""
     check_tensor("out", out)
     if out.is_complex() != result.is_complex() or is_sharded(out) != is_sharded(result):
@@ -1106,7 +1027,9 @@ def _written(result: Any, out: Any) -> Any:
 _OTHER_NAMES = {"axis": "dim", "a": "input", "x": "input"}
 
 
-def _with_names_of_torch(function: Callable[..., Any], of_torch: Any) -> Callable[..., Any]:
+def _with_names_of_torch(
+    function: Callable[..., Any], of_torch: Callable[..., Any]
+) -> Callable[..., Any]:
     """Returns a transform that accepts all that torch's transform accepts.
 
     These are torch's other argument names, a native `out`, and objects that are no tensors and have
@@ -1114,7 +1037,7 @@ def _with_names_of_torch(function: Callable[..., Any], of_torch: Any) -> Callabl
     """
 
     @functools.wraps(function)
-    def transform(*args: Any, **kwargs: Any) -> Any:
+    def transform(*args: object, **kwargs: object) -> Any:
         if args and not isinstance(args[0], torch.Tensor) and is_tensor_like(args[0]):
             return of_torch(*args, **kwargs)
         kwargs = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
@@ -1142,3 +1065,26 @@ OF_TORCH: dict[Any, Callable[..., Any]] = {
     getattr(torch.fft, name): _with_names_of_torch(globals()[name], getattr(torch.fft, name))
     for name in _NAMES.split()
 }
+FUNCTIONS |= OF_TORCH
+
+# The operators to which torch's own functions come below `torch.func` and in derivatives of torch.
+# By torch's numbers: norms for the forward direction; the inverse direction has the opposite.
+_NORMS = {0: "backward", 1: "ortho", 2: "forward"}
+_INVERSE_NORMS = {0: "forward", 1: "ortho", 2: "backward"}
+
+
+@implements(torch.ops.aten._fft_c2c.default)
+def _c2c(self: ComplexTensor, dim: list[int], normalization: int, forward: bool) -> torch.Tensor:
+    dims = tuple(d % self.ndim for d in dim)
+    sizes = tuple(self.shape[d] for d in dims)
+    norm = (_NORMS if forward else _INVERSE_NORMS)[normalization]
+    return ops.c2c(self, sizes, dims, not forward, norm)
+
+
+@implements(torch.ops.aten._fft_c2r.default)
+def _c2r(
+    self: ComplexTensor, dim: list[int], normalization: int, last_dim_size: int
+) -> torch.Tensor:
+    dims = tuple(d % self.ndim for d in dim)
+    sizes = (*(self.shape[d] for d in dims[:-1]), last_dim_size)
+    return ops.c2r(self, sizes, dims, True, _INVERSE_NORMS[normalization])

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts
-from trnfft.complex.tensor import join_to_read, of_parts
+from trnfft.base.torch_private import DisableTorchFunction
+from trnfft.complex.parts import join_to_read
+from trnfft.complex.tensor import of_parts
 
 # torch.fft as it is now, because `trnfft.patch_torch` replaces its functions by this library's.
 torchs = SimpleNamespace(**vars(torch.fft))
@@ -94,7 +96,7 @@ def _computed(x: torch.Tensor, call: Call) -> torch.Tensor:
         function = several
     wide = _WIDE.get(x.dtype) if call.precision in ("kahan", "double") else None
     # Some functions conjugate lazily, and the imaginary part would show this as a bit.
-    with torch._C.DisableTorchFunction():  # `trnfft.patch_torch` would call this again
+    with DisableTorchFunction():  # `trnfft.patch_torch` would call this again
         try:
             y = function(x if wide is None else x.to(wide), sizes, dims, call.norm).resolve_conj()
         except RuntimeError as error:

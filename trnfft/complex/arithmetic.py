@@ -7,16 +7,18 @@ from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Operand, Parts, aten, both, implements, joined, split
 from trnfft.complex.elementary import complex_exp, complex_log, complex_sqrt, divided
+from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.sharded import summed
-from trnfft.complex.tensor import PART_DTYPES, ComplexTensor
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor
 
 
-def _checked(function: Any) -> Any:
+def _checked(function: Function) -> Any:
     """Returns an operator of two operands whose error names shapes that do not broadcast."""
 
-    def implementation(self: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+    def implementation(self: Operand, other: Operand, *args: object, **kwargs: object) -> Any:
         try:
             return function(self, other, *args, **kwargs)
         except RuntimeError as error:
@@ -46,7 +48,7 @@ def _operator(*overloads: Any) -> Any:
 # These functions accept anything that has parts, so that they also serve above autograd.
 
 
-def total(self: Any, other: Any) -> Parts:
+def total(self: Operand, other: Operand) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     # The zeros of a real operand still broadcast and promote the imaginary part.
     b = _zeros(a) if b is None else b
@@ -54,14 +56,14 @@ def total(self: Any, other: Any) -> Parts:
     return Parts(a + c, b + d)
 
 
-def difference(self: Any, other: Any) -> Parts:
+def difference(self: Operand, other: Operand) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     b = _zeros(a) if b is None else b
     d = _zeros(c) if d is None else d
     return Parts(a - c, b - d)
 
 
-def product(self: Any, other: Any) -> Parts:
+def product(self: Operand, other: Operand) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     if b is None:
         return Parts(a * c, _zeros(a * c) if d is None else a * d)
@@ -75,7 +77,7 @@ def product(self: Any, other: Any) -> Parts:
     return Parts(a * c - b * d, a * d + b * c)
 
 
-def quotient(self: Any, other: Any) -> Parts:
+def quotient(self: Operand, other: Operand) -> Parts:
     (a, b), (c, d) = split(self), split(other)
     if d is None:
         return Parts(a / c, b / c)
@@ -87,32 +89,32 @@ def quotient(self: Any, other: Any) -> Parts:
     return Parts(*divided(a, _zeros(a) if b is None else b, c, d))
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: Operand) -> Any:
     return torch.zeros_like(x) if isinstance(x, torch.Tensor) else 0
 
 
 @_operator(aten.add.Tensor, aten.add.Scalar)
-def add(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+def add(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
     return joined(*total(self, other if alpha == 1 else product(alpha, other)))
 
 
 @_operator(aten.sub.Tensor, aten.sub.Scalar)
-def sub(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+def sub(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
     return joined(*difference(self, other if alpha == 1 else product(alpha, other)))
 
 
 @_operator(aten.rsub.Tensor, aten.rsub.Scalar)
-def rsub(self: Any, other: Any, alpha: Any = 1) -> ComplexTensor:
+def rsub(self: Operand, other: Operand, alpha: complex = 1) -> ComplexTensor:
     return sub(other, self, alpha)
 
 
 @_operator(aten.mul.Tensor, aten.mul.Scalar)
-def mul(self: Any, other: Any) -> ComplexTensor:
+def mul(self: Operand, other: Operand) -> ComplexTensor:
     return joined(*product(self, other))
 
 
 @_operator(aten.div.Tensor, aten.div.Scalar)
-def div(self: Any, other: Any) -> ComplexTensor:
+def div(self: Operand, other: Operand) -> ComplexTensor:
     return joined(*quotient(self, other))
 
 
@@ -123,24 +125,28 @@ def reciprocal(self: ComplexTensor) -> ComplexTensor:
 
 
 @_operator(aten.eq.Tensor, aten.eq.Scalar)
-def eq(self: Any, other: Any) -> torch.Tensor:
+def eq(self: Operand, other: Operand) -> torch.Tensor:
     (a, b), (c, d) = both(self), both(other)
     return (a == c).bitwise_and(b == d)
 
 
 @_operator(aten.ne.Tensor, aten.ne.Scalar)
-def ne(self: Any, other: Any) -> torch.Tensor:
+def ne(self: Operand, other: Operand) -> torch.Tensor:
     return ~eq(self, other)
 
 
 @implements(aten.equal.default)
-def equal(self: Any, other: Any) -> bool:
+def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
     return self.shape == other.shape and bool(eq(self, other).all())
 
 
 @implements(aten.isclose.default)
 def isclose(
-    self: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    self: torch.Tensor,
+    other: torch.Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> torch.Tensor:
     close = eq(self, other)
     if equal_nan:
@@ -151,22 +157,26 @@ def isclose(
 
 
 @implements(aten.allclose.default)
-def allclose(self: Any, other: Any, *tolerances: Any, **kwargs: Any) -> bool:
+def allclose(self: Operand, other: Operand, *tolerances: object, **kwargs: object) -> bool:
     return bool(isclose(self, other, *tolerances, **kwargs).all())
 
 
 @implements(aten.lerp.Scalar, aten.lerp.Tensor)
-def lerp(self: Any, end: Any, weight: Any) -> ComplexTensor:
+def lerp(self: Operand, end: Operand, weight: Operand) -> ComplexTensor:
     return add(self, mul(sub(end, self), weight))
 
 
 @implements(aten.addcmul.default)
-def addcmul(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> ComplexTensor:
+def addcmul(
+    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
+) -> ComplexTensor:
     return add(self, mul(tensor1, tensor2), value)
 
 
 @implements(aten.addcdiv.default)
-def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> ComplexTensor:
+def addcdiv(
+    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
+) -> ComplexTensor:
     return add(self, div(tensor1, tensor2), value)
 
 
@@ -174,11 +184,11 @@ def addcdiv(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Complex
 
 
 @_operator(aten.pow.Tensor_Tensor, aten.pow.Scalar)
-def pow(self: Any, exponent: Any) -> ComplexTensor:
+def pow(self: Operand, exponent: Operand) -> ComplexTensor:
     return joined(*complex_pow(self, exponent))
 
 
-def complex_pow(base: Any, exponent: Any) -> Parts:
+def complex_pow(base: object, exponent: object) -> Parts:
     """Returns exp(exponent log(base)) for tensors, parts or numbers."""
     (a, b), (c, d) = _numbers(base, exponent), _numbers(exponent, base)
     is_zero = (a == 0).bitwise_and(b == 0)
@@ -217,7 +227,7 @@ def _integer_power(base: ComplexTensor, exponent: int) -> ComplexTensor:
     return power
 
 
-def _numbers(value: Any, like: Any) -> Parts:
+def _numbers(value: object, like: object) -> Parts:
     """Returns an operand's parts, in the dtype to which torch promotes it together with `like`."""
     parts = [x if isinstance(x, torch.Tensor) else None for x in (split(value)[0], split(like)[0])]
     dtype = torch.result_type(*parts) if None not in parts else None  # type: ignore[arg-type]
@@ -227,7 +237,7 @@ def _numbers(value: Any, like: Any) -> Parts:
 
 
 @implements(aten.float_power.Tensor_Tensor, aten.float_power.Scalar, aten.float_power.Tensor_Scalar)
-def float_power(self: Any, exponent: Any) -> ComplexTensor:
+def float_power(self: Operand, exponent: Operand) -> ComplexTensor:
     if isinstance(self, torch.Tensor):
         self = TABLE[aten._to_copy.default](self, dtype=torch.complex128)
     if isinstance(exponent, torch.Tensor):

@@ -3,11 +3,13 @@
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_any, tree_map, tree_map_only
+
+from trnfft.base.torch_private import OpOverload, tree_any, tree_map, tree_map_only
 
 
-def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> Any:
+def on_each_part(
+    overload: OpOverload, kinds: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Calls an operator that writes into its tensors, which are of these kinds with two parts.
 
     Returns the results of the operator: its tensors, and the work of the second exchange. The first
@@ -25,7 +27,11 @@ def on_each_part(overload: OpOverload, kinds: Any, args: Any, kwargs: Any) -> An
 
 
 def _called(
-    overload: OpOverload, kinds: Any, part: str, args: Any, kwargs: Any
+    overload: OpOverload,
+    kinds: type | tuple[type, ...],
+    part: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> tuple[Any, list[Any]]:
     """Calls the operator on one part of each tensor; returns its result and the works in it."""
     own_args, own_kwargs = tree_map_only(kinds, lambda z: getattr(z, part), (args, kwargs))

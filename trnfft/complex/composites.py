@@ -11,19 +11,19 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex import selection
 from trnfft.complex.arithmetic import complex_pow
-from trnfft.complex.dispatch import Parts, both, exported
+from trnfft.complex.dispatch import Operand, Parts, both, exported
 from trnfft.complex.elementary import complex_sinc
+from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
-from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
-
-Function = Callable[..., Any]
+from trnfft.complex.table import FUNCTIONS, Function
+from trnfft.complex.tensor import ComplexTensor
 
 
-def _composite(names: str, *owners: Any) -> Callable[[Function], Function]:
+def _composite(names: str, *owners: object) -> Callable[[Function], Function]:
     """Decorates a function as the implementation of torch's functions and methods of these names.
 
     Calls with an argument `out` are left to torch.
@@ -42,7 +42,7 @@ def _composite(names: str, *owners: Any) -> Callable[[Function], Function]:
 
 def _unless_written(function: Function, original: Function) -> Function:
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         return (
             function(*args, **kwargs)
             if kwargs.get("out") is None
@@ -52,23 +52,24 @@ def _unless_written(function: Function, original: Function) -> Function:
     return call
 
 
-def as_torch(function: Function, *args: Any, **kwargs: Any) -> Any:
+def as_torch(function: Function, *args: object, **kwargs: object) -> Any:
     """Calls torch's own function, whose operators come to the table."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         if torch.compiler.is_exporting():
             return exported(function, args, kwargs)
         return function(*args, **kwargs)
 
 
-def opened(value: Any) -> Any:
+def opened(value: Operand) -> Any:
     """Returns the parts of a ComplexTensor, with derivatives; other values as they are."""
     if isinstance(value, numbers.Complex) and not isinstance(value, (int, float)):
         return complex(value)
     return Parts(*parts_of(value)) if isinstance(value, ComplexTensor) else value
 
 
-def _on_each_part(function: Function, values: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
-    """Applies a function to the list of real parts, and to the list of imaginary parts."""
+def _on_each_part(
+    function: Function, values: Any, *args: object, **kwargs: object
+) -> ComplexTensor:
     reals, imags = zip(*(both(opened(x)) for x in values), strict=True)
     return join(function(*reals, *args, **kwargs), function(*imags, *args, **kwargs))
 
@@ -88,7 +89,7 @@ def nan_to_num(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor
 
 
 def _refused(name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+    def refuse(*args: object, **kwargs: object) -> Any:
         raise NotImplementedError(
             f"{name} of complex numbers is not defined, as in torch; use it for real numbers, or "
             f"write for example (input - target).abs().square().mean()"
@@ -112,16 +113,16 @@ def where(condition: Any, *branches: Any, **named: Any) -> Any:
 
 
 @_composite("where", torch.Tensor)
-def _where(self: Any, condition: Any, other: Any) -> Any:
+def _where(self: Operand, condition: torch.Tensor, other: Operand) -> Any:
     return _chosen(condition, self, other)
 
 
-def _chosen(condition: Any, input: Any, other: Any) -> ComplexTensor:
+def _chosen(condition: torch.Tensor, input: Operand, other: Operand) -> ComplexTensor:
     return join(*selection.chosen(condition, opened(input), opened(other)))
 
 
 @_composite("masked_fill")
-def masked_fill(input: Any, mask: Any, value: Any) -> ComplexTensor:
+def masked_fill(input: Operand, mask: torch.Tensor, value: Operand) -> ComplexTensor:
     return join(*selection.filled(opened(input), mask, opened(value)))
 
 
@@ -129,23 +130,23 @@ def masked_fill(input: Any, mask: Any, value: Any) -> ComplexTensor:
 
 
 @_composite("pow __pow__")
-def pow(input: Any, exponent: Any) -> Any:
+def pow(input: Operand, exponent: Operand) -> Any:
     if not isinstance(exponent, torch.Tensor):
         return as_torch(torch.pow, input, opened(exponent))
     return join(*complex_pow(opened(input), opened(exponent)))
 
 
 @_composite("__rpow__")
-def _rpow(self: Any, other: Any) -> Any:
+def _rpow(self: Operand, other: Operand) -> Any:
     return pow(other, self)
 
 
 @_composite("float_power")
-def float_power(input: Any, exponent: Any) -> Any:
+def float_power(input: Operand, exponent: Operand) -> Any:
     return pow(_double(input), _double(exponent))
 
 
-def _double(value: Any) -> Any:
+def _double(value: Operand) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     return value.to(torch.complex128 if value.is_complex() else torch.float64)
@@ -197,12 +198,14 @@ def _tile(self: ComplexTensor, *dims: Any) -> ComplexTensor:
 
 
 @_composite("tile", torch)
-def tile(input: ComplexTensor, dims: Any) -> ComplexTensor:
+def tile(input: ComplexTensor, dims: object) -> ComplexTensor:
     return _on_each_part(torch.tile, [input], dims)
 
 
 @_composite("put")
-def put(input: Any, index: torch.Tensor, source: Any, accumulate: bool = False) -> ComplexTensor:
+def put(
+    input: object, index: torch.Tensor, source: object, accumulate: bool = False
+) -> ComplexTensor:
     return _on_each_part(
         lambda part, written: torch.put(part, index, written, accumulate), [input, source]
     )
@@ -216,7 +219,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @_composite("__setitem__")
-def _set_item(self: Any, index: Any, value: Any) -> None:
+def _set_item(self: Operand, index: Any, value: Operand) -> None:
     if isinstance(self, ComplexTensor) and isinstance(value, (int, float, complex)):
         # torch would make a native tensor of the same dtype from a number.
         value = join(*(self._real.new_tensor(part) for part in both(value)))
@@ -230,7 +233,7 @@ def _set_item(self: Any, index: Any, value: Any) -> None:
 
 
 @_composite("diagonal_scatter")
-def diagonal_scatter(input: Any, src: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+def diagonal_scatter(input: object, src: object, *args: Any, **kwargs: Any) -> ComplexTensor:
     return _on_each_part(torch.diagonal_scatter, [input, src], *args, **kwargs)
 
 
@@ -238,7 +241,7 @@ def _in_place(function: Function, original: Function) -> Function:
     """Returns the function that writes its result into its first argument."""
 
     @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Operand, *args: object, **kwargs: object) -> Any:
         if not isinstance(self, ComplexTensor) or not _has_derivative(self, *args):
             return as_torch(original, self, *args, **kwargs)
         # The function gets a copy, because the derivative keeps what it needs of its argument.
@@ -247,7 +250,7 @@ def _in_place(function: Function, original: Function) -> Function:
     return call
 
 
-def _has_derivative(*values: Any) -> bool:
+def _has_derivative(*values: object) -> bool:
     followed = any(isinstance(x, torch.Tensor) and x.requires_grad for x in values)
     return followed and torch.is_grad_enabled()
 
@@ -264,7 +267,13 @@ def _convolution(function: Function) -> Function:
     """Returns a convolution, which is linear in its input and in its weight."""
 
     @functools.wraps(function)
-    def convolution(input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def convolution(
+        input: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *args: object,
+        **kwargs: object,
+    ) -> Any:
         def convolved(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             return function(x, w, None, *args, **kwargs)
 
@@ -293,7 +302,7 @@ for _name in (
 
 
 @_composite("cov")
-def cov(input: ComplexTensor, **kwargs: Any) -> ComplexTensor:
+def cov(input: ComplexTensor, **kwargs: object) -> ComplexTensor:
     if input.ndim == 2 and input.shape[0] > 1:
         return as_torch(torch.cov, input, **kwargs)
     # torch makes a native complex number for one variable, so the variable is taken twice.

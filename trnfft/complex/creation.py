@@ -1,19 +1,22 @@
 """Operators that make tensors of another tensor's shape; with a real dtype the result is real."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from trnfft.complex.dispatch import aten, both, implements, joined
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor
 
 
-def _like_parts(function: Any) -> Any:
+def _like_parts(function: Function) -> Any:
     """Returns an implementation that calls the operator for each part, or once for a real dtype."""
 
     def implementation(
-        self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+        self: ComplexTensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object
     ) -> Any:
         kwargs["dtype"] = dtype_of_parts(dtype) if dtype else self._real.dtype
         real = function(self._real, *args, **kwargs)
@@ -48,35 +51,42 @@ def new_zeros_as(self: Any, other: Any, *, self_num_batch_dims: int = 0) -> torc
 
 @implements(aten.full_like.default)
 def full_like(
-    self: ComplexTensor, fill_value: Any, *, dtype: torch.dtype | None = None, **kwargs: Any
+    self: ComplexTensor, fill_value: object, *, dtype: torch.dtype | None = None, **kwargs: object
 ) -> Any:
     return _filled(aten.full_like.default, self, (), fill_value, dtype, kwargs)
 
 
 @implements(aten.ones_like.default)
-def ones_like(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+def ones_like(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: object) -> Any:
     return full_like(self, 1, dtype=dtype, **kwargs)
 
 
 @implements(aten.new_full.default)
 def new_full(
     self: ComplexTensor,
-    size: Any,
-    fill_value: Any,
+    size: Sequence[int],
+    fill_value: object,
     *,
     dtype: torch.dtype | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Any:
     return _filled(aten.new_full.default, self, (size,), fill_value, dtype, kwargs)
 
 
 @implements(aten.new_ones.default)
-def new_ones(self: ComplexTensor, size: Any, *, dtype: Any = None, **kwargs: Any) -> Any:
+def new_ones(
+    self: ComplexTensor, size: Sequence[int], *, dtype: torch.dtype | None = None, **kwargs: object
+) -> Any:
     return new_full(self, size, 1, dtype=dtype, **kwargs)
 
 
 def _filled(
-    function: Any, self: ComplexTensor, size: tuple[Any, ...], value: Any, dtype: Any, kwargs: Any
+    function: Function,
+    self: ComplexTensor,
+    size: tuple[Any, ...],
+    value: object,
+    dtype: torch.dtype | None,
+    kwargs: dict[str, Any],
 ) -> Any:
     if dtype is not None and not dtype.is_complex:
         return function(self._real, *size, value, dtype=dtype, **kwargs)
@@ -86,7 +96,7 @@ def _filled(
 
 
 @implements(aten.randn_like.default)
-def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
+def randn_like(self: ComplexTensor, **kwargs: object) -> Any:
     # A complex number has the variance 1, so each part has the variance 1/2.
     drawn = _like_parts(aten.randn_like.default)(self, **kwargs)
     if not isinstance(drawn, ComplexTensor):
@@ -95,7 +105,7 @@ def randn_like(self: ComplexTensor, **kwargs: Any) -> Any:
 
 
 @implements(aten._to_copy.default)
-def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: object) -> Any:
     """Returns a copy. A real dtype gives the real part; bool gives whether numbers are not zero."""
     if dtype == torch.bool:
         return (self._real != 0).bitwise_or(self._imag != 0)
@@ -107,7 +117,9 @@ def to_copy(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: 
 
 
 @implements(aten.bernoulli_.float)
-def bernoulli_(self: ComplexTensor, p: float = 0.5, *, generator: Any = None) -> ComplexTensor:
+def bernoulli_(
+    self: ComplexTensor, p: float = 0.5, *, generator: torch.Generator | None = None
+) -> ComplexTensor:
     self._real.bernoulli_(p, generator=generator)
     self._imag.zero_()
     return self
@@ -115,7 +127,11 @@ def bernoulli_(self: ComplexTensor, p: float = 0.5, *, generator: Any = None) ->
 
 @implements(aten.uniform_.default)
 def uniform_(
-    self: ComplexTensor, low: float = 0, high: float = 1, *, generator: Any = None
+    self: ComplexTensor,
+    low: float = 0,
+    high: float = 1,
+    *,
+    generator: torch.Generator | None = None,
 ) -> ComplexTensor:
     for part in (self._real, self._imag):
         part.uniform_(low, high, generator=generator)
@@ -124,7 +140,11 @@ def uniform_(
 
 @implements(aten.normal_.default)
 def normal_(
-    self: ComplexTensor, mean: float = 0, std: float = 1, *, generator: Any = None
+    self: ComplexTensor,
+    mean: float = 0,
+    std: float = 1,
+    *,
+    generator: torch.Generator | None = None,
 ) -> ComplexTensor:
     for part, its_mean in zip((self._real, self._imag), both(mean), strict=True):
         part.normal_(its_mean, std * math.sqrt(0.5), generator=generator)

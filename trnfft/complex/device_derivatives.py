@@ -9,16 +9,16 @@ native derivative.
 from typing import Any
 
 import torch
-from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd import forward_ad
-from torch.autograd.function import _SingleLevelFunction
+from torch.autograd.function import FunctionCtx
 
-from trnfft.complex.tensor import ComplexTensor, join
+from trnfft.base import torch_private as private
+from trnfft.complex.parts import join
+from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 
 
-class _Split(_SingleLevelFunction):
+class _Split(private.SingleLevelFunction):
     """Returns both parts, at the level of torch.func that asks for them."""
 
     @staticmethod
@@ -29,14 +29,14 @@ class _Split(_SingleLevelFunction):
         reverse, forward = modes
         with (
             torch.set_grad_enabled(reverse),
-            forward_ad._set_fwd_grad_enabled(forward),
-            torch._C._AutoDispatchBelowAutograd(),
+            private.set_fwd_grad_enabled(forward),
+            private.AutoDispatchBelowAutograd(),
         ):
             pairs = torch.ops.aten.view_as_real.default(z)
             return pairs.select(-1, 0).clone(), pairs.select(-1, 1).clone()
 
     @staticmethod
-    def jvp(ctx: Any, tangent: torch.Tensor, _: None) -> Any:
+    def jvp(ctx: FunctionCtx, tangent: torch.Tensor, _: None) -> Any:
         return tangent.real.clone(), tangent.imag.clone()
 
     @staticmethod
@@ -47,23 +47,21 @@ class _Split(_SingleLevelFunction):
 
 
 def _is_split(z: torch.Tensor) -> bool:
-    """Returns whether the tensor below torch.func's wrappers is a ComplexTensor."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(z):
-        z = functorch.get_unwrapped(z)
+    while private.is_functorch_wrapped_tensor(z):
+        z = private.get_unwrapped(z)
     return isinstance(z, ComplexTensor)
 
 
-def _view_as_real(keys: Any, z: torch.Tensor) -> torch.Tensor:
+def _view_as_real(keys: object, z: torch.Tensor) -> torch.Tensor:
     if _TORCHS is not None and not _is_split(z):
-        return _TORCHS.call_boxed(keys, z)  # type: ignore[no-any-return]
+        return _TORCHS.call_boxed(keys, z)
     is_followed = torch.is_grad_enabled() and z.requires_grad
-    if not is_followed and not torch._C._are_functorch_transforms_active():
-        with torch._C._AutoDispatchBelowAutograd():
+    if not is_followed and not private.are_functorch_transforms_active():
+        with private.AutoDispatchBelowAutograd():
             return torch.ops.aten.view_as_real.default(z)
-    with enable_single_level_autograd_function():
-        modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
-        parts = _Split.apply(z, modes)  # type: ignore[attr-defined]
+    with private.enable_single_level_autograd_function():
+        modes = torch.is_grad_enabled(), private.is_fwd_grad_enabled()
+        parts = _Split.apply(z, modes)
     return torch.stack(parts, -1)
 
 

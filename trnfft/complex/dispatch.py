@@ -19,57 +19,53 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-from torch._ops import OpOverload
-from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base import torch_private as private
 from trnfft.complex import table
 from trnfft.complex.collectives import on_each_part
+from trnfft.complex.followed import is_vectorized, naming_vectorize
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_in_graph, is_view
 from trnfft.complex.refusals import is_for_real_numbers, refusal
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import (
     ComplexTensor,
-    dtype_of_parts,
     is_conjugate,
-    is_in_graph,
-    is_vectorized,
-    is_view,
-    keep_from_compiler,
-    naming_vectorize,
     of_parts,
+    stored_parts,
     with_conjugation,
 )
 
 aten = torch.ops.aten
-Implementation = Callable[..., Any]
 
-TABLE: dict[OpOverload, Implementation] = {}
+TABLE: dict[private.OpOverload, Function] = {}
 
 # Implementations of operators without an entry, added as they are met: at most as many as torch
 # has.
-_DERIVED: dict[OpOverload, Implementation] = {}
+_DERIVED: dict[private.OpOverload, Function] = {}
 
-_FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-_OF_BATCHES = torch._C.DispatchKeySet(torch._C._dispatch_key_parse("Batched"))
-_RECORDING = torch._C.DispatchKeySet(torch._C.DispatchKey.PreDispatch)
+_FUNCTIONALIZE = private.DispatchKeySet(private.DispatchKey.Functionalize)
+_OF_BATCHES = private.DispatchKeySet(private.dispatch_key_parse("Batched"))
+_RECORDING = private.DispatchKeySet(private.DispatchKey.PreDispatch)
 _KEYS_OF_EXPORT: ContextVar[Any] = ContextVar("keys_of_export", default=None)
 # The operators into `out` that are running.
-_BEGUN: ContextVar[frozenset[OpOverload]] = ContextVar("begun", default=frozenset())
+_BEGUN: ContextVar[frozenset[private.OpOverload]] = ContextVar("begun", default=frozenset())
 
 # Arguments of these names choose elements. All other arguments are numbers, and have parts.
 _CHOOSING = {"condition", "index", "indices", "mask", "repeats"}
 
 
-def implements(*overloads: OpOverload) -> Callable[[Implementation], Implementation]:
+def implements(*overloads: private.OpOverload) -> Callable[[Function], Function]:
     """Decorates the implementation of these operators for ComplexTensors."""
 
-    def register(implementation: Implementation) -> Implementation:
+    def register(implementation: Function) -> Function:
         TABLE.update((overload, implementation) for overload in overloads)
         return implementation
 
     return register
 
 
-def overloads_of(names: str) -> Iterable[OpOverload]:
+def overloads_of(names: str) -> Iterable[private.OpOverload]:
     """Yields all functional overloads of ATen's operators of these names."""
     for name in names.split():
         packet = getattr(aten, name)
@@ -92,19 +88,24 @@ class Parts(NamedTuple):
     imag: Any
 
 
-def split(value: Any) -> tuple[Any, Any]:
+Operand = torch.Tensor | Parts | complex
+
+
+def split(value: object) -> tuple[Any, Any]:
     """Returns real and imaginary part of a number or a tensor; None as the latter if real."""
     if isinstance(value, Parts):
         return value
     if isinstance(value, ComplexTensor):
-        return value._real, -value._imag if is_conjugate(value) else value._imag
+        return stored_parts(value)
     if isinstance(value, torch.Tensor):
-        if value._is_zerotensor():  # a tangent without memory, which operators here would read
+        if private.is_zerotensor(
+            value
+        ):  # a tangent without memory, which operators here would read
             value = value.new_zeros(value.shape)
         # Lazy conjugation and negation is visible above this place, and would be lost here.
         is_conjugated = value.is_conj()  # a tensor can be negated, too
-        value = value._conj() if is_conjugated else value
-        value = -value._neg_view() if value.is_neg() else value
+        value = private.conj_view(value) if is_conjugated else value
+        value = -private.neg_view(value) if value.is_neg() else value
         if not value.is_complex():
             return value, None
         return value.real, -value.imag if is_conjugated else value.imag
@@ -113,7 +114,7 @@ def split(value: Any) -> tuple[Any, Any]:
     return value, None
 
 
-def both(value: Any) -> Parts:
+def both(value: object) -> Parts:
     """Returns real and imaginary part of a number or a tensor; zeros as the latter if real."""
     real, imag = split(value)
     if imag is None:
@@ -121,7 +122,7 @@ def both(value: Any) -> Parts:
     return Parts(real, imag)
 
 
-def each_part(overload: OpOverload) -> Implementation:
+def on_both_parts(overload: private.OpOverload) -> Function:
     """Returns an implementation that calls the operator for the real and the imaginary parts."""
     names = [argument.name for argument in overload._schema.arguments]
 
@@ -140,7 +141,7 @@ def each_part(overload: OpOverload) -> Implementation:
     return implementation
 
 
-def check_complex(dtype: Any) -> None:
+def check_complex(dtype: torch.dtype | None) -> None:
     """Checks the dtype of a complex result; torch would drop a part for a real dtype.
 
     Raises:
@@ -153,7 +154,7 @@ def check_complex(dtype: Any) -> None:
         )
 
 
-def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
+def _called(overload: private.OpOverload, given: dict[str, Any]) -> Any:
     """Calls the operator with arguments by name, some of which are positional in Python."""
     positional = [a.name for a in overload._schema.arguments if not a.kwarg_only]
     args = []
@@ -164,7 +165,7 @@ def _called(overload: OpOverload, given: dict[str, Any]) -> Any:
     return overload(*args, **given)
 
 
-def _parts(value: Any) -> tuple[Any, Any]:
+def _parts(value: object) -> tuple[Any, Any]:
     """Returns both parts of tensors, lists of tensors, and complex numbers; other values twice."""
     if isinstance(value, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in value):
         real, imag = zip(*map(both, value), strict=True)
@@ -185,7 +186,7 @@ def joined(real: Any, imag: Any) -> Any:
 # Lookup
 
 
-def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def dispatch(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `ComplexTensor.__torch_dispatch__`."""
     if (mode := inference_of_view(overload, args)) is not None:
         with torch.inference_mode(mode):
@@ -201,19 +202,19 @@ def dispatch(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
             raise refusal(overload, args, kwargs)
         _DERIVED[overload] = implementation
     if (keys := _KEYS_OF_EXPORT.get()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys):
+        with private.ForceDispatchKeyGuard(*keys):
             result = _with_twins(implementation, args, kwargs)
     elif (keys := keys_of_batches()) is not None:
         _refuse_to_follow(overload, args)
-        with torch._C._ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
+        with private.ForceDispatchKeyGuard(*keys), naming_vectorize(overload):
             result = implementation(*args, **kwargs)
     elif (keys := _keys_of_xla()) is not None:
-        with torch._C._ForceDispatchKeyGuard(*keys):
+        with private.ForceDispatchKeyGuard(*keys):
             result = implementation(*args, **kwargs)
-    elif torch._C._is_torch_function_enabled():
+    elif private.is_torch_function_enabled():
         # In a backward pass. Functions for use above autograd make views that are negated lazily,
         # which torch leaves out here.
-        with torch._C.DisableTorchFunctionSubclass():
+        with private.DisableTorchFunctionSubclass():
             result = implementation(*args, **kwargs)
     else:
         result = implementation(*args, **kwargs)
@@ -231,7 +232,7 @@ def _has_conjugate(values: Iterable[Any]) -> bool:
     return False
 
 
-def inference_of_view(overload: OpOverload, args: tuple[Any, ...]) -> bool | None:
+def inference_of_view(overload: private.OpOverload, args: tuple[Any, ...]) -> bool | None:
     """Returns the inference mode in which a view has to be made, or None for the present one.
 
     A view of a tensor is an inference tensor if the tensor is one, whatever the mode is.
@@ -244,27 +245,31 @@ def inference_of_view(overload: OpOverload, args: tuple[Any, ...]) -> bool | Non
     return is_inference
 
 
-def _view_of_conjugate(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _view_of_conjugate(
+    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Returns the views of a tensor that is conjugated lazily, which are conjugated lazily, too."""
     if overload == aten.view_as_real.default:
         raise RuntimeError(
             "argument 'input' is conjugated lazily, allowed are tensors with numbers of their own; "
             "write torch.view_as_real(z.resolve_conj())"
         )
-    args, kwargs = tree_map_only(
+    args, kwargs = private.tree_map_only(
         ComplexTensor, lambda z: of_parts(z._real, z._imag), (args, kwargs)
     )
     results = dispatch(overload, args, kwargs)
-    return tree_map_only(ComplexTensor, lambda z: with_conjugation(z, not is_conjugate(z)), results)
+    return private.tree_map_only(
+        ComplexTensor, lambda z: with_conjugation(z, not is_conjugate(z)), results
+    )
 
 
-def _resolved(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _resolved(overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the arguments without lazy conjugation, except those that the operator writes."""
     names = [a.name for a in overload._schema.arguments]
     written = written_by(overload)
-    resolve = functools.partial(tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
+    resolve = functools.partial(private.tree_map_only, ComplexTensor, lambda z: of_parts(*split(z)))
     keys = keys_of_batches()
-    with contextlib.nullcontext() if keys is None else torch._C._ForceDispatchKeyGuard(*keys):
+    with contextlib.nullcontext() if keys is None else private.ForceDispatchKeyGuard(*keys):
         args = tuple(
             x if name in written else resolve(x) for name, x in zip(names, args, strict=False)
         )
@@ -280,7 +285,7 @@ def keys_of_batches() -> Any:
     return _keys_with(_OF_BATCHES) if is_vectorized() else None
 
 
-def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
+def _refuse_to_follow(overload: private.OpOverload, args: tuple[Any, ...]) -> None:
     """Refuses second derivatives of what torch.autograd.functional vectorizes.
 
     torch follows the parts inside their batch, and a ComplexTensor outside.
@@ -288,9 +293,9 @@ def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
     Raises:
         NotImplementedError: a gradient is computed for another gradient (create_graph=True).
     """
-    if forward_ad._current_level >= 0 or not torch.is_grad_enabled():
+    if private.is_forward_mode() or not torch.is_grad_enabled():
         return
-    if any(isinstance(x, ComplexTensor) and x.requires_grad for x in tree_leaves(args)):
+    if any(isinstance(x, ComplexTensor) and x.requires_grad for x in private.tree_leaves(args)):
         raise NotImplementedError(
             f"arguments 'vectorize' and 'create_graph' of torch.autograd.functional are True, "
             f"allowed is one of them for {overload} of these ComplexTensors; or use "
@@ -299,19 +304,17 @@ def _refuse_to_follow(overload: OpOverload, args: tuple[Any, ...]) -> None:
 
 
 def _keys_of_xla() -> Any:
-    """Returns the keys with which PyTorch-XLA's tensors have views and can be written, or None.
-
-    A key above this table's key makes both possible, and torch leaves it out below.
-    """
+    # A key above this table's key lets PyTorch-XLA's tensors have views and be written, and torch
+    # leaves it out below.
     return _keys_with(_FUNCTIONALIZE) if "torch_xla" in sys.modules else None
 
 
 def _keys_with(needed: Any) -> Any:
-    excluded = torch._C._dispatch_tls_local_exclude_set() - needed
-    return torch._C._dispatch_tls_local_include_set(), excluded
+    excluded = private.dispatch_tls_local_exclude_set() - needed
+    return private.dispatch_tls_local_include_set(), excluded
 
 
-def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def exported(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the function for torch.export, which records operators before they come to this table.
 
     It cannot record operators of ComplexTensors. It is made to record the real operators of which
@@ -319,10 +322,10 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """
     in_graph = _in_graph()
     in_graph.note_parts(args, kwargs)
-    keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    keys = private.dispatch_tls_local_include_set(), private.dispatch_tls_local_exclude_set()
     token = _KEYS_OF_EXPORT.set(_KEYS_OF_EXPORT.get() or keys)
     try:
-        with torch._C._ExcludeDispatchKeyGuard(_RECORDING):
+        with private.ExcludeDispatchKeyGuard(_RECORDING):
             results = function(*args, **kwargs)
     finally:
         _KEYS_OF_EXPORT.reset(token)
@@ -336,9 +339,7 @@ def _in_graph() -> Any:
     return in_graph
 
 
-def _with_twins(
-    implementation: Implementation, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _with_twins(implementation: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the implementation with copies of the ComplexTensors that have the same parts.
 
     A program to export would record the operators that the implementation calls on tensors that it
@@ -352,20 +353,20 @@ def _with_twins(
         originals[id(made)] = made, z
         return made
 
-    args, kwargs = tree_map_only(ComplexTensor, twin, (args, kwargs))
-    with torch._C._EnableTorchFunction():
+    args, kwargs = private.tree_map_only(ComplexTensor, twin, (args, kwargs))
+    with private.EnableTorchFunction():
         results = implementation(*args, **kwargs)
-    return tree_map_only(ComplexTensor, lambda z: originals.get(id(z), (z, z))[1], results)
+    return private.tree_map_only(ComplexTensor, lambda z: originals.get(id(z), (z, z))[1], results)
 
 
-def _derived(overload: OpOverload) -> Implementation | None:
+def _derived(overload: private.OpOverload) -> Function | None:
     """Returns an implementation by other entries of the table, or by a decomposition, or None."""
     if torch.Tag.inplace_view in overload.tags:
         return functools.partial(_changing_shape, overload)
     if overload.namespace == "c10d":
         return lambda *args, **kwargs: on_each_part(overload, ComplexTensor, args, kwargs)
     if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "_dtensor"):
-        return each_part(overload)
+        return on_both_parts(overload)
     if overload.overloadpacket.__name__.startswith("_foreach_"):
         return functools.partial(each_of_lists, overload)
     functional = _functional_of(overload)
@@ -375,16 +376,14 @@ def _derived(overload: OpOverload) -> Implementation | None:
         packet = getattr(aten, overload.overloadpacket.__name__, None)
         same = (getattr(packet, name, None) for name in ("Tensor", "default"))
         return next((TABLE[x] for x in same if x in TABLE), None)
-    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
+    if private.dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"):
         return overload.decompose
-    from torch._decomp import decomposition_table  # here: it loads many modules
-
-    decomposition = decomposition_table.get(overload)
+    decomposition = private.decomposition_table().get(overload)
     return decomposition and functools.partial(_decomposed, overload, decomposition)
 
 
 def _decomposed(
-    overload: OpOverload, decomposition: Implementation, *args: Any, **kwargs: Any
+    overload: private.OpOverload, decomposition: Function, *args: object, **kwargs: object
 ) -> Any:
     """Calls torch's decomposition; an error names the operator rather than a part of it."""
     try:
@@ -400,17 +399,17 @@ def _decomposed(
     return result
 
 
-def _refuse(overload: OpOverload, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(overload: private.OpOverload, *args: object, **kwargs: object) -> NoReturn:
     raise refusal(overload, args, kwargs) from None
 
 
-def written_by(overload: OpOverload) -> list[str]:
+def written_by(overload: private.OpOverload) -> list[str]:
     """Returns the names of the arguments into which an operator writes."""
     arguments = overload._schema.arguments
     return [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
 
 
-def _functional_of(overload: OpOverload) -> OpOverload | None:
+def _functional_of(overload: private.OpOverload) -> private.OpOverload | None:
     """Returns the operator that returns what this one writes into its first argument or `out`."""
     schema, written = overload._schema, written_by(overload)
     if not written:
@@ -430,11 +429,11 @@ def _functional_of(overload: OpOverload) -> OpOverload | None:
     return None
 
 
-def _writing(overload: OpOverload, functional: OpOverload) -> Implementation:
+def _writing(overload: private.OpOverload, functional: private.OpOverload) -> Function:
     """Returns an implementation by the functional operator, whose results are written."""
     outs = written_by(overload)
 
-    def in_place(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def in_place(self: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
         return write(self, functional(self, *args, **kwargs))
 
     def into_out(*args: Any, **kwargs: Any) -> Any:
@@ -463,7 +462,7 @@ def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Ten
 
 
 @implements(aten.copy.default)
-def copy(self: torch.Tensor, src: Any, non_blocking: bool = False) -> ComplexTensor:
+def copy(self: torch.Tensor, src: object, non_blocking: bool = False) -> ComplexTensor:
     parts = zip(both(self), both(src), strict=True)
     return of_parts(*(aten.copy(part, value, non_blocking) for part, value in parts))
 
@@ -478,7 +477,7 @@ _OF_ONE = {
 }
 
 
-def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
+def each_of_lists(overload: private.OpOverload, *args: Any, **kwargs: object) -> Any:
     """Calls an operator on lists, such as _foreach_add, for each of their items."""
     name = overload.overloadpacket.__name__.removeprefix("_foreach_")
     if name.startswith("addc") and len(args) == 4:  # a factor, which must be passed by name
@@ -502,7 +501,7 @@ def each_of_lists(overload: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _changing_shape(
-    overload: OpOverload, self: ComplexTensor, *args: Any, **kwargs: Any
+    overload: private.OpOverload, self: ComplexTensor, *args: object, **kwargs: object
 ) -> ComplexTensor:
     """Calls an operator such as squeeze_, which torch's products use on their own results."""
     if overload.overloadpacket in (aten.resize_, aten.resize_as_, aten.set_):
@@ -511,7 +510,7 @@ def _changing_shape(
     # tensors of their own, because earlier views share the old ones
     overload(self._real, *args, **kwargs)
     overload(self._imag, *args, **kwargs)
-    with torch._C._DisableTorchDispatch():
+    with private.DisableTorchDispatch():
         overload(self, *args, **kwargs)
     return self
 
@@ -519,7 +518,7 @@ def _changing_shape(
 def write(target: torch.Tensor, source: Any) -> torch.Tensor:
     """Writes a tensor or a number into a tensor: real, native complex or a ComplexTensor."""
     if isinstance(target, ComplexTensor):
-        if forward_ad._current_level >= 0:  # autograd marks new tangents of lazy tensors itself
+        if private.is_forward_mode():  # autograd marks new tangents of lazy tensors itself
             target._is_lazy = target.is_conj()
         real, imag = both(source)
         if is_conjugate(target):
@@ -556,4 +555,4 @@ def _refuse_if_traced(target: ComplexTensor) -> None:
 
 table.dispatch, table.exported, table.in_graph = dispatch, exported, _in_graph
 for _function in (dispatch, _has_conjugate, _resolved, _view_of_conjugate):
-    keep_from_compiler(_function.__code__)
+    private.keep_from_compiler(_function.__code__)

@@ -43,7 +43,7 @@ def distributed(local: torch.Tensor, kind: Kind) -> DTensor:
     return _FromLocal.apply(local, kind)
 
 
-def each_part(
+def dtensors_of_parts(
     x: Any, parts_of: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 ) -> list[DTensor]:
     """Returns the DTensors of the parts that `parts_of` returns for a shard. Differentiable.
@@ -65,7 +65,7 @@ def summed_placements(x: DTensor) -> tuple[Placement, ...]:
     return tuple(Replicate() if isinstance(p, Partial) else p for p in x.placements)
 
 
-def is_pending(x: Any) -> bool:
+def is_pending(x: object) -> bool:
     """Returns whether x is a DTensor with pending sums."""
     return isinstance(x, DTensor) and any(isinstance(p, Partial) for p in x.placements)
 
@@ -100,7 +100,7 @@ class _ToLocal(torch.autograd.Function):
         return local.view_as(local)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
         return None if grad is None else _FromLocal.apply(grad, ctx.kind)
 
 
@@ -112,7 +112,7 @@ class _FromLocal(torch.autograd.Function):
         return _made(local.detach(), kind)
 
     @staticmethod
-    def backward(ctx: Any, grad: DTensor | None) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: DTensor | None) -> Any:
         if grad is None:
             return None, None
         if tuple(grad.placements) != ctx.kind.placements:

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import OpOverload, decomposition_table
 from trnfft.complex.dispatch import Parts, aten, both, implements, joined
 from trnfft.complex.tensor import ComplexTensor
 
 Function = Callable[[torch.Tensor, torch.Tensor], Parts]
 
 
-def _operator(overload: Any) -> Callable[[Function], Function]:
+def _operator(overload: OpOverload) -> Callable[[Function], Function]:
     """Decorates a function of parts as the implementation of an operator of ComplexTensors."""
 
     def register(function: Function) -> Function:
@@ -47,7 +48,7 @@ def complex_exp(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def _times(large: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Returns the product; it is zero where the factor is zero, even if the other is infinite."""
+    # The product is zero where the factor is zero, even if the other is infinite.
     return torch.where(factor == 0, factor, large * factor)
 
 
@@ -243,14 +244,12 @@ def complex_atanh(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 
 def _turned_back(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    """Returns -i (a + ib)."""
+    # -i (a + ib)
     return Parts(b, -a)
 
 
 @implements(aten.logaddexp.default)
 def logaddexp(self: torch.Tensor, other: torch.Tensor) -> Any:
-    from torch._decomp import decomposition_table  # here: it loads many modules
-
     # torch would make a real operand a native complex tensor, which the device may not store.
     whole = (joined(*both(x)) for x in (self, other))
-    return decomposition_table[aten.logaddexp.default](*whole)
+    return decomposition_table()[aten.logaddexp.default](*whole)

@@ -2,8 +2,9 @@
 
 Three groups of functions need an implementation above autograd. The parts of a ComplexTensor are
 views of it, and a real dtype in `z.to(dtype)` means the dtype of the parts. The functions of
-torch.fft are those of this library, with their own derivatives. torch's formulas for some
-derivatives would make native complex tensors.
+torch.fft, torch.stft and torch.istft are those of this library, with their own derivatives, which
+`trnfft.transforms` and `trnfft.signal` enter into the table. torch's formulas for some derivatives
+would make native complex tensors.
 
 `docs/complex_operators.md` lists all operators.
 """
@@ -16,10 +17,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import _vmap_internals
 
-from trnfft import backward_pass, signal, transforms
+from trnfft import backward_pass
+from trnfft.base import torch_private as private
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
+from trnfft.complex import called as called
 from trnfft.complex import composites as composites
 from trnfft.complex import creation as creation
 from trnfft.complex import device_derivatives as device_derivatives
@@ -29,27 +31,27 @@ from trnfft.complex import pairs as pairs
 from trnfft.complex import products as products
 from trnfft.complex import reductions as reductions
 from trnfft.complex import selection as selection
-from trnfft.complex import transforms as operators_of_transforms  # noqa: F401
 from trnfft.complex.composites import as_torch, opened
-from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.followed import is_followed, is_transformed
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_asked_by_converter, is_in_graph
+from trnfft.complex.parts import (
+    as_pairs,
+    join,
+    parts_of,
+    parts_to_transform,
+    real_tensors_of,
+    view_of_part,
+)
+from trnfft.complex.parts import split as split_native
+from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import (
     ComplexTensor,
-    as_pairs,
-    dtype_of_parts,
-    is_asked_by_converter,
     is_conjugate,
-    is_followed,
-    is_in_graph,
     is_sharded,
-    is_transformed,
-    join,
     of_parts,
-    parts_of,
-    parts_to_read,
-    view_of_part,
     with_conjugation,
 )
-from trnfft.complex.tensor import split as split_native
 
 
 def real(input: ComplexTensor) -> torch.Tensor:
@@ -75,11 +77,10 @@ def _part(input: ComplexTensor, which: int) -> torch.Tensor:
 
 
 def _negated(input: ComplexTensor) -> torch.Tensor:
-    """Returns -imag as a view that cannot pass for the part itself, whose memory has no sign.
-
-    A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
-    """
-    return as_pairs(input)[..., 1:].squeeze(-1)._neg_view()  # torch would replay [..., 1] as a part
+    # A tensor that torch negates lazily and that is contiguous would lose the sign in a file.
+    return private.neg_view(
+        as_pairs(input)[..., 1:].squeeze(-1)
+    )  # torch would replay [..., 1] as a part
 
 
 def view_as_real(input: ComplexTensor) -> torch.Tensor:
@@ -95,15 +96,15 @@ def view_as_real(input: ComplexTensor) -> torch.Tensor:
 
 
 def _backward(
-    self: torch.Tensor, gradient: torch.Tensor | None = None, *args: Any, **kwargs: Any
+    self: torch.Tensor, gradient: torch.Tensor | None = None, *args: object, **kwargs: object
 ) -> None:
     gradient = _complex_tensor(gradient) if isinstance(self, ComplexTensor) else gradient
-    with backward_pass.under(torch._C._EnableTorchFunction):
+    with backward_pass.under(private.EnableTorchFunction):
         as_torch(torch.Tensor.backward, self, gradient, *args, **kwargs)
 
 
-def _backward_of(*args: Any, **kwargs: Any) -> None:
-    with backward_pass.under(torch._C._EnableTorchFunction):
+def _backward_of(*args: object, **kwargs: object) -> None:
+    with backward_pass.under(private.EnableTorchFunction):
         as_torch(torch.autograd.backward, *args, **kwargs)
 
 
@@ -112,19 +113,18 @@ def _gradients(
 ) -> Any:
     if is_grads_batched:  # torch's function would leave parts of the results batched
         of_one = functools.partial(_gradients, outputs, inputs, **named)
-        return _vmap_internals._vmap(of_one, allow_none_pass_through=True)(grad_outputs)
+        return private.vmap_of_autograd(of_one, allow_none_pass_through=True)(grad_outputs)
     outputs = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
     if grad_outputs is not None:
         given = (grad_outputs,) if isinstance(grad_outputs, torch.Tensor) else grad_outputs
         if len(given) == len(outputs):  # else torch has an error for it
             grad_outputs = _of_class_of(outputs, given)
-    with backward_pass.under(torch._C._EnableTorchFunction):
+    with backward_pass.under(private.EnableTorchFunction):
         gradients = as_torch(torch.autograd.grad, outputs, inputs, grad_outputs, **named)
     return _of_class_of((inputs,) if isinstance(inputs, torch.Tensor) else inputs, gradients)
 
 
 def _of_class_of(tensors: Iterable[Any], gradients: Iterable[Any]) -> tuple[Any, ...]:
-    """Returns the gradients; those of ComplexTensors as ComplexTensors."""
     pairs = zip(tensors, gradients, strict=True)
     return tuple(_complex_tensor(g) if isinstance(x, ComplexTensor) else g for x, g in pairs)
 
@@ -139,7 +139,6 @@ def _gradient(self: ComplexTensor) -> torch.Tensor | None:
 
 
 def _complex_tensor(gradient: Any) -> Any:
-    """Returns a native complex tensor split, with its derivative, and any other value as it is."""
     is_native = isinstance(gradient, torch.Tensor) and not isinstance(gradient, ComplexTensor)
     return split_native(gradient) if is_native and gradient.is_complex() else gradient
 
@@ -191,14 +190,14 @@ def to(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
     return self if real is a and imag is b else ComplexTensor(real, imag)
 
 
-def _between_numbers(function: Any) -> Any:
+def _between_numbers(function: Function) -> Any:
     """Returns a function whose tensors without dimensions stand for numbers, as linspace."""
 
-    def number(x: Any) -> Any:
+    def number(x: object) -> Any:
         return x.item() if isinstance(x, ComplexTensor) else x
 
-    def implementation(start: Any, end: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return function(number(start), number(end), *args, **kwargs)  # type: ignore[no-any-return]
+    def implementation(start: object, end: object, *args: object, **kwargs: object) -> torch.Tensor:
+        return function(number(start), number(end), *args, **kwargs)
 
     return implementation
 
@@ -207,18 +206,18 @@ def _as_dtype(dtype: torch.dtype) -> Any:
     return lambda self, **kwargs: to(self, dtype, **kwargs)
 
 
-def _of_mixed(function: Any) -> Any:
+def _of_mixed(function: Function) -> Any:
     """Returns a function, linear in each tensor, that accepts real tensors beside complex ones.
 
     torch's products and their derivatives need tensors of one dtype.
     """
 
-    def implementation(*args: Any, **kwargs: Any) -> Any:
+    def implementation(*args: Any, **kwargs: object) -> Any:
         places = [i for i, x in enumerate(args) if isinstance(x, torch.Tensor)]
         if all(args[i].is_complex() for i in places):
             return as_torch(function, *args, **kwargs)
         sums: list[Any] = [None, None]
-        for choice in itertools.product(*(enumerate(_parts(args[i])) for i in places)):
+        for choice in itertools.product(*(enumerate(real_tensors_of(args[i])) for i in places)):
             # The factor of this term is i ** power: 1, i, -1, -i.
             power = sum(i for i, _ in choice)
             chosen = dict(zip(places, (part for _, part in choice), strict=True))
@@ -231,18 +230,16 @@ def _of_mixed(function: Any) -> Any:
     return implementation
 
 
-def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return parts_of(x) if x.is_complex() else (x,)
-
-
-def _linear(input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+def _linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     if input.is_complex() and weight.is_complex():
         return as_torch(torch.nn.functional.linear, input, weight, bias)
     product = torch.matmul(input, weight.mT if weight.ndim > 1 else weight)
     return product if bias is None else product + bias
 
 
-def _einsum(equation: Any, *operands: Any) -> Any:
+def _einsum(equation: object, *operands: object) -> Any:
     operands = tuple(operands[0]) if isinstance(operands[0], (list, tuple)) else operands
     return _of_mixed(torch.einsum)(equation, *operands)
 
@@ -251,10 +248,10 @@ def _einsum(equation: Any, *operands: Any) -> Any:
 _PLAIN = {ComplexTensor, torch.Tensor, torch.nn.Parameter, int, float, complex}
 
 
-def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
+def _of_unfollowed(compute: Function, first: object, second: object) -> Any:
     """Returns the result, without dispatch, for operands that nothing follows; else None."""
     if type(first) in _PLAIN and type(second) in _PLAIN and not is_followed(first, second):
-        if torch._C._is_tracing():  # with gradients and without, a trace has to be the same
+        if private.is_tracing():  # with gradients and without, a trace has to be the same
             return None
         try:
             return of_parts(*compute(first, second))
@@ -263,7 +260,9 @@ def _of_unfollowed(compute: Any, first: Any, second: Any) -> Any:
     return None
 
 
-def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bool) -> Any:
+def _of_numbers(
+    function: Function, compute: Function, is_reflected: bool, is_in_place: bool
+) -> Any:
     """Returns a function of two operands, of which one may be a number or a real tensor.
 
     torch makes a native complex tensor of a complex number, and treats NumPy's complex numbers as
@@ -299,19 +298,19 @@ def _of_numbers(function: Any, compute: Any, is_reflected: bool, is_in_place: bo
     return implementation
 
 
-def _is_finite(input: Any) -> torch.Tensor:
+def _is_finite(input: torch.Tensor) -> torch.Tensor:
     return selection.is_finite(*parts_of(input))
 
 
-def _has_no_imag(input: Any) -> torch.Tensor:
+def _has_no_imag(input: torch.Tensor) -> torch.Tensor:
     return parts_of(input)[1] == 0
 
 
-def _is_real(x: Any) -> bool:
+def _is_real(x: object) -> bool:
     return isinstance(x, torch.Tensor) and not isinstance(x, ComplexTensor) and not x.is_complex()
 
 
-def _as_tensor(value: Any, like: torch.Tensor) -> Any:
+def _as_tensor(value: object, like: torch.Tensor) -> Any:
     """Returns a complex number as a ComplexTensor without dimensions; other values as they are."""
     if isinstance(value, (int, float, torch.Tensor)) or not isinstance(value, numbers.Complex):
         return value
@@ -342,11 +341,11 @@ for _compute, _names in _WITH_NUMBERS.items():
                 )
 
 
-def _operator(function: Any, compute: Any, is_reflected: bool) -> Any:
+def _operator(function: Function, compute: Function, is_reflected: bool) -> Any:
     """Returns a Python operator that avoids `__torch_function__` where it can."""
 
-    def method(self: ComplexTensor, other: Any) -> Any:
-        if not torch._C._len_torch_function_stack():  # modes must see functions
+    def method(self: ComplexTensor, other: object) -> Any:
+        if not private.len_torch_function_stack():  # modes must see functions
             first, second = (other, self) if is_reflected else (self, other)
             result = _of_unfollowed(compute, first, second)
             if result is not None:
@@ -378,9 +377,8 @@ FUNCTIONS[torch.nn.functional.linear] = _linear
 
 
 def _unbatched(self: ComplexTensor, level: int, batch_size: int, out_dim: int) -> torch.Tensor:
-    """Returns a result of a function that torch.autograd.functional has vectorized."""
-    parts = parts_to_read(self)
-    return join(*(torch._remove_batch_dim(part, level, batch_size, out_dim) for part in parts))  # type: ignore[attr-defined]
+    parts = parts_to_transform(self)
+    return join(*(private.remove_batch_dim(part, level, batch_size, out_dim) for part in parts))
 
 
 _ATTRIBUTES: dict[str, tuple[Any, Any]] = {"real": (real, _set_real), "imag": (imag, _set_imag)}
@@ -393,7 +391,7 @@ FUNCTIONS |= {
     torch.real: real,
     torch.imag: imag,
     torch.view_as_real: view_as_real,
-    torch._remove_batch_dim: _unbatched,  # type: ignore[attr-defined]
+    private.remove_batch_dim: _unbatched,
     torch.Tensor.backward: _backward,
     torch.Tensor.grad.__get__: _gradient,  # type: ignore[union-attr]
     torch.autograd.backward: _backward_of,
@@ -413,18 +411,13 @@ FUNCTIONS |= {
     torch.Tensor.bfloat16: _as_dtype(torch.bfloat16),
     torch.Tensor.float: _as_dtype(torch.float32),
     torch.Tensor.double: _as_dtype(torch.float64),
-    torch.stft: signal.stft,
-    torch.Tensor.stft: signal.stft,
-    torch.istft: signal.istft,
-    torch.Tensor.istft: signal.istft,
 }
-FUNCTIONS |= transforms.OF_TORCH
 
 
 def _not_in_place(name: str) -> Any:
     """Returns a refusal: autograd would look for views of the old tensor in the new one."""
 
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse(self: object, *args: object, **kwargs: object) -> Any:
         raise NotImplementedError(
             f"{name} of a ComplexTensor is not allowed, because torch could then not tell of which "
             f"tensor its views are; assign a new tensor, as in z = z.{name.rstrip('_')}(...)"
@@ -438,10 +431,10 @@ for _name in _IN_PLACE.split():
     FUNCTIONS[getattr(torch.Tensor, f"{_name}_")] = _not_in_place(f"{_name}_")
 
 
-def _collated(batch: list[ComplexTensor], *, collate_fn_map: Any = None) -> ComplexTensor:
-    """Returns a batch as one tensor, which a DataLoader's process hands over in shared memory."""
+def _collated(batch: list[ComplexTensor], *, collate_fn_map: object = None) -> ComplexTensor:
+    # A DataLoader's process hands over a batch in shared memory.
     z: Any = torch.stack(batch)  # type: ignore[arg-type]
     return z if torch.utils.data.get_worker_info() is None else z.share_memory_()
 
 
-torch.utils.data._utils.collate.default_collate_fn_map[ComplexTensor] = _collated
+private.default_collate_fn_map[ComplexTensor] = _collated

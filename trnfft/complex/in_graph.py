@@ -10,15 +10,15 @@ This module loads torch's compiler, and is imported only where code is compiled.
 """
 
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx.experimental import proxy_tensor
-from torch.utils._pytree import tree_leaves
 
-from trnfft.complex import tensor
-from trnfft.complex.tensor import ComplexTensor, _Join, _Split
+from trnfft.base.torch_private import OpOverload, proxy_tensor, tree_leaves
+from trnfft.complex import parts
+from trnfft.complex.parts import _Join, _Split
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor
 
 
 @torch.compiler.allow_in_graph
@@ -46,7 +46,7 @@ def parts_of(z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.compiler.allow_in_graph
 def as_pairs(z: ComplexTensor) -> torch.Tensor:
-    return tensor.as_pairs(z)
+    return parts.as_pairs(z)
 
 
 # While a program to export is traced, it knows a tensor by its proxy.
@@ -56,13 +56,13 @@ _LIBRARY.define("join(Tensor real, Tensor imag) -> Tensor")
 _LIBRARY.define("real(Tensor z) -> Tensor")
 _LIBRARY.define("imag(Tensor z) -> Tensor")
 _LIBRARY.define("pairs(Tensor z) -> Tensor")
-_LIBRARY.impl("join", lambda real, imag: tensor.join(real, imag), "CompositeImplicitAutograd")
-_LIBRARY.impl("real", lambda z: tensor.parts_of(z)[0], "CompositeImplicitAutograd")
-_LIBRARY.impl("imag", lambda z: tensor.parts_of(z)[1], "CompositeImplicitAutograd")
-_LIBRARY.impl("pairs", lambda z: tensor.as_pairs(z), "CompositeImplicitAutograd")
+_LIBRARY.impl("join", lambda real, imag: parts.join(real, imag), "CompositeImplicitAutograd")
+_LIBRARY.impl("real", lambda z: parts.parts_of(z)[0], "CompositeImplicitAutograd")
+_LIBRARY.impl("imag", lambda z: parts.parts_of(z)[1], "CompositeImplicitAutograd")
+_LIBRARY.impl("pairs", lambda z: parts.as_pairs(z), "CompositeImplicitAutograd")
 
 
-def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> Any:
+def recorded(name: str, function: Function, *inputs: torch.Tensor) -> Any:
     """Calls a function of tensors, which make_fx records as the operator of this name."""
     proxies = [_proxy(x) for x in inputs]
     if all(proxy is None for proxy in proxies):
@@ -74,7 +74,7 @@ def recorded(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> 
     return made
 
 
-def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def recorded_whole(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls an operator of complex tensors that make_fx does not know as tensors of its graph.
 
     make_fx leaves such an operator to the classes of its arguments, and would record what becomes
@@ -94,7 +94,7 @@ def recorded_whole(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return operator(*args, **kwargs) if unknown else NotImplemented
 
 
-def note_joined(values: Any) -> None:
+def note_joined(values: object) -> None:
     """Lets a program that is being traced make these values' ComplexTensors from their parts."""
     for z in _complex_tensors(values):
         real, imag = _proxy(z._real), _proxy(z._imag)
@@ -103,7 +103,7 @@ def note_joined(values: Any) -> None:
             proxy_tensor.set_proxy_slot(z, _tracer(), _Joined(z, _proxy(z)))
 
 
-def note_parts(*values: Any) -> None:
+def note_parts(*values: object) -> None:
     """Lets a program that is being traced take the parts of these values' ComplexTensors."""
     for z in _complex_tensors(values):
         proxy = _proxy(z)
@@ -128,15 +128,15 @@ class _Joined(proxy_tensor._ProxyTensor):
         if z is None or last.op == "output":
             return self.joined
         if node.users:
-            parts = _proxy(z._real), _proxy(z._imag)
-            self.joined = _called(torch.ops.trnfft.join.default, *parts)
+            proxies = _proxy(z._real), _proxy(z._imag)
+            self.joined = _called(torch.ops.trnfft.join.default, *proxies)
             self.joined.node.meta.update(node.meta)
         elif last is not node:
             last.append(node)
         return self.joined
 
 
-def _complex_tensors(values: Any) -> list[ComplexTensor]:
+def _complex_tensors(values: object) -> list[ComplexTensor]:
     return [z for z in tree_leaves(values) if isinstance(z, ComplexTensor)]
 
 
@@ -151,7 +151,7 @@ def _proxy(x: torch.Tensor) -> Any:
     return None if slot is None else slot.proxy
 
 
-def _called(operator: Any, *proxies: Any) -> Any:
+def _called(operator: OpOverload, *proxies: object) -> Any:
     return _tracer().create_proxy("call_function", operator, proxies, {})
 
 

@@ -12,13 +12,9 @@ import torch
 
 from trnfft import config
 from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
-from trnfft.complex.tensor import (
-    COMPLEX_DTYPES,
-    ComplexTensor,
-    is_sharded,
-    join,
-    parts_of,
-)
+from trnfft.complex.given_parts import COMPLEX_DTYPES
+from trnfft.complex.parts import join, parts_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 
 def is_native(*inputs: Any) -> bool:
@@ -42,7 +38,7 @@ def has_native(device: torch.device, backend: str = "") -> bool:
     return (backend or backend_for(device)) == "torch"
 
 
-def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: Any) -> torch.Tensor:
+def made_of(real: torch.Tensor, imag: torch.Tensor, *inputs: object) -> torch.Tensor:
     """Returns the complex tensor of two parts, of the kind that these inputs give.
 
     Nothing else may use the memory of the parts.
@@ -57,7 +53,7 @@ def native_of(real: torch.Tensor, imag: torch.Tensor) -> torch.Tensor:
     return torch.complex(real, imag)
 
 
-def of_kind(y: torch.Tensor, *inputs: Any) -> torch.Tensor:
+def of_kind(y: torch.Tensor, *inputs: object) -> torch.Tensor:
     """Returns a result, as a native tensor where these inputs give native tensors."""
     return as_native(y) if isinstance(y, ComplexTensor) and is_native(*inputs) else y
 

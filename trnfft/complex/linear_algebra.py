@@ -23,7 +23,6 @@ _ON_THE_HOST = """
 
 
 def _name_of(operator: str) -> str:
-    """Returns the name of torch's function, for warnings and errors."""
     name = operator.removeprefix("_").removesuffix("_ex")
     return "torch." + name.replace("linalg_", "linalg.", 1)
 

@@ -9,19 +9,21 @@ from typing import Any
 
 import torch
 
+from trnfft.base import torch_private as private
 from trnfft.complex.composites import as_torch
+from trnfft.complex.graphs import is_seen_by_compiler
 from trnfft.complex.pairs import RealPairs
-from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, is_seen_by_compiler
+from trnfft.complex.table import FUNCTIONS, Function
+from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)
 
 
-def _refused(function: Any) -> Any:
+def _refused(function: Function) -> Any:
     name = function.__name__
 
-    def refuse(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+    def refuse(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
         raise RuntimeError(
             f"{name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
             f"of their own; write z.real.{name} and z.imag.{name}, or trnfft.as_native(z).{name}"
@@ -33,12 +35,12 @@ def _refused(function: Any) -> Any:
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
     """Returns a copy's storage; torch's compiler gets the storage that tells views apart."""
     if is_seen_by_compiler(self._real):
-        return as_torch(torch.Tensor.untyped_storage, self)  # type: ignore[no-any-return]
+        return as_torch(torch.Tensor.untyped_storage, self)
     with torch.no_grad():
         return self.to_complex().untyped_storage()
 
 
-def _apply(self: ComplexTensor, function: Any) -> torch.Tensor:
+def _apply(self: ComplexTensor, function: Function) -> torch.Tensor:
     return self.copy_(self.to_complex().apply_(function))
 
 
@@ -51,13 +53,12 @@ def _dlpack_device(self: ComplexTensor) -> Any:
 
 
 def _kinds(*tensors: torch.Tensor) -> set[type | None]:
-    """Returns the classes of this package that tensors are of, with None for others."""
     return {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in tensors}
 
 
 def _would_be_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
-    """Returns what torch.nn.Module asks before it moves a parameter: no, for different kinds."""
-    asked = torch._has_compatible_shallow_copy_type
+    # torch.nn.Module asks this before it moves a parameter.
+    asked = private.has_compatible_shallow_copy_type
     return len(_kinds(self, from_)) == 1 and bool(as_torch(asked, self, from_))
 
 
@@ -78,17 +79,17 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
             f"is the tensor whose data it becomes; convert it with trnfft.as_native or "
             f"trnfft.as_complex_tensor, or write x.copy_(data)"
         )
-    with torch._C._AutoDispatchBelowAutograd():
-        return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)  # type: ignore[no-any-return]
+    with private.AutoDispatchBelowAutograd():
+        return torch.ops.aten._has_compatible_shallow_copy_type.default(self, from_)
 
 
 for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
-for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, torch.Tensor._typed_storage):
+for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, private.typed_storage):
     FUNCTIONS[_function] = _refused(_function)
 FUNCTIONS |= {
-    torch._has_compatible_shallow_copy_type: _would_be_compatible,
+    private.has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
     torch.Tensor.__dlpack__: _dlpack,

@@ -19,26 +19,20 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch._guards import TracingContext
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from trnfft.backends.choice import COMPLEX_DEVICES, stores_complex
+from trnfft.base import torch_private as private
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import (
-    ComplexTensor,
-    dtype_of_parts,
-    is_in_graph,
-    is_sharded,
-    join,
-    of_parts,
-    parts_to_read,
-)
+from trnfft.complex.parts import join, parts_to_transform
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor, is_sharded, of_parts
 
 aten = torch.ops.aten
 
-_LAZY = torch._C.DispatchKeySet(torch._C.DispatchKey.Conjugate) | torch._C.DispatchKeySet(
-    torch._C.DispatchKey.Negative
+_LAZY = private.DispatchKeySet(private.DispatchKey.Conjugate) | private.DispatchKeySet(
+    private.DispatchKey.Negative
 )
 
 # While trnfft.model_check runs a model, this function gets the name of each function that runs on
@@ -50,7 +44,7 @@ _lock = threading.Lock()
 
 
 def on_the_host(
-    function: Callable[..., Any],
+    function: Function,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     device: torch.device,
@@ -78,7 +72,7 @@ def on_the_host(
     return _computed(function, _name_of(function), args, kwargs, torch.device(device), join)
 
 
-def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
+def below_autograd(overload: private.OpOverload, name: str) -> Function:
     """Returns an implementation of an operator for ComplexTensors, by the host.
 
     Real tensors by position become complex, as torch's operators need tensors of one dtype. Those
@@ -89,14 +83,14 @@ def below_autograd(overload: OpOverload, name: str) -> Callable[..., Any]:
         name: the name of torch's functions that call it, for warnings and errors.
     """
 
-    def implementation(*args: Any, **kwargs: Any) -> Any:
-        leaves = tree_leaves((args, kwargs))
+    def implementation(*args: object, **kwargs: object) -> Any:
+        leaves = private.tree_leaves((args, kwargs))
         device = next(z._real.device for z in leaves if isinstance(z, ComplexTensor))
         # torch leaves out lazy conjugation here, with which it computes some native results.
-        included = torch._C._dispatch_tls_local_include_set()
-        excluded = torch._C._dispatch_tls_local_exclude_set() - _LAZY
-        with torch._C._ForceDispatchKeyGuard(included, excluded):
-            args = tree_map_only(torch.Tensor, _with_imaginary_part, args)
+        included = private.dispatch_tls_local_include_set()
+        excluded = private.dispatch_tls_local_exclude_set() - _LAZY
+        with private.ForceDispatchKeyGuard(included, excluded):
+            args = private.tree_map_only(torch.Tensor, _with_imaginary_part, args)
             return _computed(overload, name, args, kwargs, device, of_parts)
 
     return implementation
@@ -107,7 +101,7 @@ def _with_imaginary_part(x: torch.Tensor) -> torch.Tensor:
 
 
 def _computed(
-    function: Callable[..., Any],
+    function: Function,
     name: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -116,7 +110,7 @@ def _computed(
 ) -> Any:
     """Calls a function with native tensors; `made` makes ComplexTensors of parts."""
     home = device if device.type in COMPLEX_DEVICES else torch.device("cpu")
-    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    tensors = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     _check(name, tensors, home)
     context = nullcontext() if home == device and stores_complex(device) else _noted(name, device)
 
@@ -124,7 +118,7 @@ def _computed(
         if not isinstance(x, ComplexTensor):
             return x.to(home)
         dtype = dtype_of_parts(x.dtype)
-        return aten.complex.default(*(part.to(home, dtype) for part in parts_to_read(x)))
+        return aten.complex.default(*(part.to(home, dtype) for part in parts_to_transform(x)))
 
     def returned(x: torch.Tensor) -> torch.Tensor:
         if isinstance(x, ComplexTensor) or not x.is_complex():
@@ -132,16 +126,16 @@ def _computed(
         return made(*(part.to(device) for part in parts_apart(x)))
 
     with context:
-        args, kwargs = tree_map_only(torch.Tensor, native, (args, kwargs))
+        args, kwargs = private.tree_map_only(torch.Tensor, native, (args, kwargs))
         if kwargs.get("device") is not None:
             kwargs["device"] = home
         with _unseen_by_modes((args, kwargs)):
             results = function(*args, **kwargs)
         _check_results(name, results, (args, kwargs))
-        return tree_map_only(torch.Tensor, returned, results)
+        return private.tree_map_only(torch.Tensor, returned, results)
 
 
-def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
+def _unseen_by_modes(given: object) -> AbstractContextManager[Any]:
     """Hides native tensors from the program's modes, but not from those that record or have shapes.
 
     In a TorchDispatchMode, torch's operators use lazily conjugated tensors as if they were not, so
@@ -149,17 +143,17 @@ def _unseen_by_modes(given: Any) -> AbstractContextManager[Any]:
     """
     if torch.compiler.is_compiling():
         return nullcontext()
-    tensors = (x for x in tree_leaves(given) if isinstance(x, torch.Tensor))
-    is_recorded = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None
+    tensors = (x for x in private.tree_leaves(given) if isinstance(x, torch.Tensor))
+    is_recorded = private.proxy_mode() is not None
     if is_recorded or any(type(x) is not torch.Tensor for x in tensors):
         return nullcontext()
-    return torch._C._DisableTorchDispatch()  # type: ignore[no-any-return]
+    return private.DisableTorchDispatch()
 
 
-def _check_results(name: str, results: Any, given: Any) -> None:
+def _check_results(name: str, results: object, given: object) -> None:
     """Refuses a function that has written into the copies on the host."""
-    own = [x for x in tree_leaves(given) if isinstance(x, torch.Tensor)]
-    if results is None or any(x is y for x in tree_leaves(results) for y in own):
+    own = [x for x in private.tree_leaves(given) if isinstance(x, torch.Tensor)]
+    if results is None or any(x is y for x in private.tree_leaves(results) for y in own):
         raise NotImplementedError(
             f"{name} is computed on the host with copies of its tensors, and returns "
             f"{'nothing' if results is None else 'a tensor that it was given'}, allowed are "
@@ -185,10 +179,10 @@ def _check(name: str, tensors: list[torch.Tensor], home: torch.device) -> None:
 
 
 def _is_traced(part: torch.Tensor) -> bool:
-    """Whether a graph is made, rather than shapes computed with the fake tensors of a program."""
+    # The fake tensors of a program alone make no graph, only shapes.
     if torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return True
-    return is_in_graph(part) and TracingContext.try_get() is not None
+    return is_in_graph(part) and private.TracingContext.try_get() is not None
 
 
 def _noted(name: str, device: torch.device) -> AbstractContextManager[Any]:
@@ -222,7 +216,7 @@ def _is_inside(module: str) -> bool:
     return module.split(".")[0] in ("trnfft", "torch")
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def _name_of(function: Function) -> str:
     """Returns the name of a function of torch, of which torch.compile does not know it."""
     if torch.compiler.is_compiling():
         return "a function"

@@ -9,13 +9,13 @@ strides, also of its gradients, which may be native.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base import torch_private as private
 from trnfft.complex.collectives import on_each_part
 from trnfft.complex.dispatch import (
     aten,
@@ -26,18 +26,17 @@ from trnfft.complex.dispatch import (
     keys_of_batches,
     written_by,
 )
-from trnfft.complex.tensor import (
-    TAKING_PARTS,
-    ComplexTensor,
+from trnfft.complex.followed import is_vectorized, not_vectorized
+from trnfft.complex.graphs import (
     is_in_graph,
     is_seen_by_compiler,
-    is_vectorized,
     is_view,
-    keep_from_compiler,
-    not_vectorized,
     recorded_whole,
     with_storage,
 )
+from trnfft.complex.parts import TAKING_PARTS
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor
 
 
 class RealPairs(torch.Tensor):
@@ -47,7 +46,7 @@ class RealPairs(torch.Tensor):
         _real, _imag: the parts.
         _views: the functions that make the view from the whole, one after the other; () for the
             whole itself.
-        of_function: whether `trnfft.complex.tensor.as_pairs` made it, rather than torch under
+        of_function: whether `trnfft.complex.parts.as_pairs` made it, rather than torch under
             autograd.
     """
 
@@ -56,7 +55,7 @@ class RealPairs(torch.Tensor):
     _views: tuple[View, ...]
     of_function = False
     _is_argument = False  # as of a ComplexTensor
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = private.disabled_torch_function_impl
 
     @staticmethod
     def __new__(
@@ -67,7 +66,7 @@ class RealPairs(torch.Tensor):
             shown = _shown(_layout(real), views)
             shape, strides = shown.shape, shown.stride()
             offset += shown.storage_offset()
-        made = torch.Tensor._make_wrapper_subclass(  # type: ignore[call-arg]
+        made = private.make_wrapper_subclass(
             cls,
             shape,
             strides=strides,
@@ -76,13 +75,13 @@ class RealPairs(torch.Tensor):
             device=real.device,
         )
         made._real, made._imag, made._views = real, imag, views
-        torch._C._set_throw_on_mutable_data_ptr(made)  # because it has no memory
+        private.set_throw_on_mutable_data_ptr(made)  # because it has no memory
         return made
 
     def __init__(self, real: torch.Tensor, imag: torch.Tensor, *views: View) -> None:
         """Does nothing, because `__new__` does everything."""
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"RealPairs({self._copied()!r})"
 
     def __format__(self, spec: str) -> str:
@@ -101,7 +100,7 @@ class RealPairs(torch.Tensor):
         return super().detach()
 
     def __coerce_same_metadata_as_tangent__(
-        self, context: Any, expected_type: Any = None
+        self, context: object, expected_type: object = None
     ) -> torch.Tensor:
         """Returns the gradient of a compiled result as the plain tensor expected there."""
         return self._copied()
@@ -112,7 +111,7 @@ class RealPairs(torch.Tensor):
         """Returns a NumPy array, which is a copy."""
         return self.clone().numpy(force=force)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         return self.clone().__array__(*args, **kwargs)
 
     def tolist(self) -> Any:
@@ -150,7 +149,7 @@ class RealPairs(torch.Tensor):
         """Returns a copy of the negative of a part, as torch of what it negates lazily."""
         return self.clone() if _are_negative(self._views) else self
 
-    def apply_(self, function: Any) -> torch.Tensor:
+    def apply_(self, function: Function) -> torch.Tensor:
         """Replaces each number by a Python function of it."""
         return self.copy_(self._copied().apply_(function))
 
@@ -158,7 +157,7 @@ class RealPairs(torch.Tensor):
     is_shared: Any = ComplexTensor.is_shared
     is_pinned: Any = ComplexTensor.is_pinned
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         return self._like_this(self._copied()).__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
@@ -168,16 +167,15 @@ class RealPairs(torch.Tensor):
         return memo[id(self)]
 
     def _like_this(self, copied: torch.Tensor) -> torch.Tensor:
-        """Returns a tensor with memory of its own; of a parameter, another parameter."""
         if isinstance(self, torch.nn.Parameter):
             return torch.nn.Parameter(copied, self.requires_grad)
         return copied.requires_grad_(self.requires_grad)
 
     def _gives_parts(self) -> bool:
-        """Returns whether [..., 0] is the part itself, as torch needs no strides of the whole."""
+        # Only the part itself, or where torch needs no strides of the whole.
         if self.of_function or is_in_graph(self._real) or TAKING_PARTS.get():
             return True
-        return torch._C._functorch.is_legacy_batchedtensor(self._real)  # for writes into batches
+        return private.is_legacy_batchedtensor(self._real)  # for writes into batches
 
     def _whole(self) -> torch.Tensor:
         if not any(view.func == aten.as_strided.default for view in self._views):
@@ -203,7 +201,7 @@ class RealPairs(torch.Tensor):
 
     @staticmethod
     def __tensor_unflatten__(
-        parts: dict[str, torch.Tensor], context: Any, size: Any, stride: Any
+        parts: dict[str, torch.Tensor], context: Any, size: Sequence[int], stride: Sequence[int]
     ) -> RealPairs:
         made = RealPairs(parts["_real"], parts["_imag"], *context)
         made._is_argument = is_in_graph(made._real)
@@ -211,10 +209,14 @@ class RealPairs(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        cls,
+        func: private.OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if torch._C._len_torch_dispatch_stack():
+        if private.len_torch_dispatch_stack():
             recorded = recorded_whole(func, args, kwargs)
             if recorded is not NotImplemented:
                 return recorded
@@ -222,15 +224,15 @@ class RealPairs(torch.Tensor):
             with torch.inference_mode(mode):
                 return cls.__torch_dispatch__(func, types, args, kwargs)
         if (keys := keys_of_batches()) is not None:
-            with torch._C._ForceDispatchKeyGuard(*keys):
+            with private.ForceDispatchKeyGuard(*keys):
                 return _dispatched(func, args, kwargs)
         return with_storage(func, args, _dispatched(func, args, kwargs))
 
 
-def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _dispatched(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of `RealPairs.__torch_dispatch__`."""
     pairs = args[0]
-    is_forward = is_vectorized() and forward_ad._current_level >= 0
+    is_forward = is_vectorized() and private.is_forward_mode()
     if is_forward and isinstance(pairs, RealPairs) and written_by(func):
         raise not_vectorized(f"{func} of parts in forward mode")
     if torch.Tag.inplace_view in func.tags:
@@ -246,7 +248,7 @@ def _dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     is_pair = is_pair and args[2] in (-2, -1, 0, 1)  # torch has an error for others
     if is_pair and not pairs._views and pairs._gives_parts():
         part = pairs._imag if args[2] in (1, -1) else pairs._real
-        if torch._C._functorch.is_legacy_batchedtensor(part):  # torch cannot alias such tensors
+        if private.is_legacy_batchedtensor(part):  # torch cannot alias such tensors
             return aten.view.default(part, part.shape)
         return aten.alias.default(part)  # for which no DTensor exchanges numbers
     if is_view(func) and isinstance(pairs, RealPairs):
@@ -293,7 +295,6 @@ def _are_negative(views: tuple[View, ...]) -> bool:
 
 
 def _seen(x: torch.Tensor, views: tuple[View, ...]) -> torch.Tensor:
-    """Returns what the views show of a tensor; a copy if they are negative."""
     shown = _shown(x, views)
     return -shown if _are_negative(views) else shown  # lazy signs are not seen below autograd
 
@@ -312,14 +313,14 @@ def _offset(real: torch.Tensor) -> Any:
 
 
 def _counted_from_here(
-    pairs: RealPairs, size: Any, stride: Any, storage_offset: int | None = None
+    pairs: RealPairs, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> list[Any]:
     """Returns arguments of as_strided for numbers whose storage begins with the first part's."""
     offset = pairs.storage_offset() if storage_offset is None else storage_offset
     return [size, stride, offset - _offset(pairs._real)]
 
 
-def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _viewed(func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns pairs seen through one more view, or a list of such pairs."""
     pairs, *rest = args
     options = tuple(kwargs.items())
@@ -343,10 +344,10 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return type(result)(map(seen, range(len(result))))
 
 
-def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _by_copies(func: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls the operator on copies, and writes its changes in place into the parts."""
     named = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs
-    written = tree_leaves([named[name] for name in written_by(func) if name in named])
+    written = private.tree_leaves([named[name] for name in written_by(func) if name in named])
     wholes: dict[int, torch.Tensor] = {}
     copies: dict[int, torch.Tensor] = {}
 
@@ -356,7 +357,7 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             copies[id(x)] = _seen(wholes[id(x)], x._views)
         return copies[id(x)]
 
-    args, kwargs = tree_map_only(RealPairs, copied, (args, kwargs))
+    args, kwargs = private.tree_map_only(RealPairs, copied, (args, kwargs))
     result = func(*args, **kwargs)
     for pairs in written:
         if isinstance(pairs, RealPairs):
@@ -369,13 +370,13 @@ def _by_copies(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 # torch calls this function wherever it makes views again.
-keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
+private.keep_from_compiler(RealPairs.__torch_dispatch__.__func__.__code__)  # type: ignore[attr-defined]
 
 
 @implements(aten.view_as_real.default)
 def view_as_real(self: ComplexTensor) -> torch.Tensor:
-    is_batched = torch._C._functorch.is_legacy_batchedtensor(self._real)
-    is_tangent = is_batched and forward_ad._current_level >= 0
+    is_batched = private.is_legacy_batchedtensor(self._real)
+    is_tangent = is_batched and private.is_forward_mode()
     if is_tangent and not TAKING_PARTS.get():  # which nothing writes, unlike some gradients
         if self.storage_offset() or not self.is_contiguous():  # torch compares its strides
             raise not_vectorized("parts of views of these ComplexTensors")

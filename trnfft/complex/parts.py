@@ -1,13 +1,43 @@
-"""Functions of both parts of a ComplexTensor."""
+"""The parts of a ComplexTensor, and the ComplexTensor of two parts. Both are differentiable.
 
-from collections.abc import Callable
-from typing import TypeVar
+join(real, imag)          above autograd, the tensor of two parts
+parts_of(z)               above autograd, both parts
+parts_to_transform(z)     the same for linear functions, in less time
+stored_parts(z)           below autograd, or where nothing follows z
+z.real, z.imag            for programs that use the library: views, which can be written
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import torch
+from torch.autograd.function import FunctionCtx
 
-from trnfft.complex.tensor import ComplexTensor, join, parts_of
+from trnfft.base import torch_private as private
+from trnfft.complex import table
+from trnfft.complex.followed import (
+    is_followed,
+    is_transformed,
+    is_vectorized,
+    naming_vectorize,
+    not_vectorized,
+    ungraded,
+)
+from trnfft.complex.given_parts import PART_DTYPES, check_layout, check_part_fits
+from trnfft.complex.graphs import recorded_as
+from trnfft.complex.table import Function
+from trnfft.complex.tensor import ComplexTensor, is_conjugate, is_sharded, of_parts, stored_parts
 
 Numbers = TypeVar("Numbers", bound=torch.Tensor)
+
+aten = torch.ops.aten
+
+# True while views of the whole are made that must be the parts themselves, not pairs of them.
+TAKING_PARTS: ContextVar[bool] = ContextVar("taking_parts", default=False)
 
 
 def each_part(function: Callable[[torch.Tensor], torch.Tensor], x: Numbers) -> Numbers:
@@ -15,3 +45,388 @@ def each_part(function: Callable[[torch.Tensor], torch.Tensor], x: Numbers) -> N
     if isinstance(x, ComplexTensor):
         return join(*map(function, parts_of(x)))  # type: ignore[return-value]
     return function(x)  # type: ignore[return-value]
+
+
+def real_tensors_of(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Returns the parts of a complex tensor, or a real tensor alone. Differentiable."""
+    return parts_of(x) if x.is_complex() else (x,)
+
+
+def join(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """Returns the ComplexTensor of parts that fit and that nothing else writes. Differentiable.
+
+    It uses the memory of the parts. It copies parts whose memory is recognisably used elsewhere.
+    """
+    if torch.compiler.is_compiling():
+        return table.in_graph().join(real, imag)
+    if torch.jit.is_tracing():
+        joined = of_parts(real.detach(), imag.detach())
+        joined._traced = real, imag
+        return joined
+    if not is_followed(real, imag):
+        return _joined(real, imag)
+    if is_transformed():
+        return _uncompiled(_JoinUnderTransforms.apply, real, imag)
+    return _JoinEagerly.apply(real, imag)
+
+
+def join_to_read(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    """Returns the same as `join`, without copies.
+
+    It is meant for parts that a transform has made, and for readers that write nothing.
+    """
+    if torch.jit.is_tracing():
+        return join(real, imag)
+    if not is_followed(real, imag):
+        return _without_copies(real, imag)
+    if torch.compiler.is_compiling() or is_transformed():
+        return join(real, imag)
+    return _JoinToRead.apply(real, imag)
+
+
+@recorded_as("join")
+def _joined(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    return of_parts(*_own(real, imag))
+
+
+def _without_copies(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+    parts = (part.detach() if part.requires_grad else part for part in (real, imag))
+    return of_parts(*(_with_memory(part).resolve_neg() for part in parts))
+
+
+def _with_memory(part: torch.Tensor) -> torch.Tensor:
+    # Operators here would read a tangent without memory.
+    return part.new_zeros(part.shape) if private.is_zerotensor(part) else part
+
+
+def _own(*parts: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yields parts without a graph, copied where something else uses their memory.
+
+    Writing into a view changes its base, and derivatives keep leaves and some results. Operators
+    below autograd do not see that a part is negated lazily.
+    """
+    for part in parts:
+        is_kept = (
+            part.requires_grad and part.is_leaf or hasattr(type(part.grad_fn), "_saved_result")
+        )
+        has_base = type(part) is torch.Tensor and _is_part(part)  # every DTensor is a view
+        if private.is_zerotensor(part):
+            yield _with_memory(part)
+        elif is_kept or has_base or part.is_neg():
+            # torch cannot detach tangents where torch.autograd.functional vectorizes.
+            is_batched = private.is_legacy_batchedtensor(part)
+            yield part.clone() if is_batched else part.detach().clone()
+        else:
+            yield part.detach() if part.requires_grad else part
+
+
+def _is_part(x: torch.Tensor) -> bool:
+    # torch does not note the views of inference tensors.
+    return (
+        private.is_view_of_memory(x) or x.is_inference() and x.untyped_storage().nbytes() > x.nbytes
+    )
+
+
+def parts_of(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns real and imaginary part of a ComplexTensor or native complex tensor. Differentiable.
+
+    To autograd, both parts are views of `z`, of a kind whose use torch tracks or refuses. While
+    autograd follows `z`, the parts must not be written, nor read after `z` was written. Inside
+    torch.func's transforms, a ComplexTensor is wrapped in a tensor of torch's own type.
+    """
+    if torch.compiler.is_compiling():
+        return table.in_graph().parts_of(z) if isinstance(z, ComplexTensor) else (z.real, z.imag)
+    if is_transformed():  # torch then has no parts of a tensor that is conjugated lazily
+        z = z.resolve_conj()
+        if isinstance(z, ComplexTensor) or private.are_functorch_transforms_active():
+            # Tangents that are batched and native, as of what is written into constants, fail.
+            with naming_vectorize("parts") if is_vectorized() else contextlib.nullcontext():
+                return _uncompiled(_PartsUnderTransforms.apply, z)
+    if not isinstance(z, ComplexTensor):
+        return z.real, z.imag
+    if torch.jit.is_tracing():
+        if not z._traced and is_followed(z):
+            raise NotImplementedError(
+                "torch.jit.trace cannot record a ComplexTensor with a gradient that is no input of "
+                "the traced function; keep a parameter as two real tensors, as trnfft.nn does, or "
+                "use torch.export or torch.compile"
+            )
+        return z._traced or stored_parts(z)
+    return _Parts.apply(z) if is_followed(z) else _views_of_parts(z)
+
+
+def _uncompiled(function: Function, *args: object) -> Any:
+    """Calls a function of which torch.compile makes no graph after a fallback to eager mode.
+
+    torch._dynamo's own function for this purpose takes seconds to import.
+
+    Raises:
+        NotImplementedError: torch.func.functionalize, which torch's classes of functions do not
+            know, is the innermost transform.
+    """
+    if private.is_functionalized():
+        raise NotImplementedError(
+            "torch.func.functionalize of a function that makes or opens a ComplexTensor is not "
+            "allowed, because torch has no rule for autograd functions there; record the function "
+            "with torch.fx.experimental.proxy_tensor.make_fx, or leave out torch.func.functionalize"
+        )
+    return private.uncompiled(function, *args)
+
+
+def parts_to_transform(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the same as `parts_of`, for linear functions, whose derivatives keep no inputs.
+
+    Such parts need not know of writes into `z`, so they are not views of it.
+    """
+    if isinstance(z, ComplexTensor) and not torch.jit.is_tracing():
+        if not is_followed(z):
+            return stored_parts(z)
+        if not (
+            torch.compiler.is_compiling() or is_transformed() or private.len_torch_dispatch_stack()
+        ):
+            return _PartsToTransform.apply(z)
+    return parts_of(z)
+
+
+def to_transform(x: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], bool]:
+    """Returns what a linear function computes of: a tensor, or the parts of a ComplexTensor.
+
+    It also returns whether `x` is sharded. Such an `x` is returned as it is.
+    """
+    if is_sharded(x):
+        return (x,), True
+    return (parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)), False
+
+
+def as_pairs(z: ComplexTensor) -> torch.Tensor:
+    """Returns torch.view_as_real of a ComplexTensor: a view [..., 2], as those of `parts_of`."""
+    return _Pairs.apply(z) if is_followed(z) else _pairs(z)
+
+
+def view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
+    """Returns the real part for 0, the imaginary part for 1, as `parts_of` does."""
+    return _Parts.apply(z)[which] if is_followed(z) else _view_of_part(z, which)
+
+
+def _views_of_parts(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    # views that autograd does not follow
+    if isinstance(z, ComplexTensor):
+        return _view_of_part(z, 0), _view_of_part(z, 1)
+    return z.real, z.imag
+
+
+def _view_of_part(z: ComplexTensor, which: int) -> torch.Tensor:
+    return _imaginary(z) if which else _real(z)
+
+
+@recorded_as("real")
+def _real(z: ComplexTensor) -> torch.Tensor:
+    return _viewed(z, 0)
+
+
+@recorded_as("imag")
+def _imaginary(z: ComplexTensor) -> torch.Tensor:
+    return _viewed(z, 1)
+
+
+def _viewed(z: ComplexTensor, which: int) -> torch.Tensor:
+    with ungraded(), private.DisableTorchFunctionSubclass():
+        if z._real.device.type == "xla":  # XLA's tensors have no views below autograd
+            part = z._imag if which else z._real
+            part = -part if which and is_conjugate(z) else part
+            return aten._unsafe_view.default(part, part.shape)
+        token = TAKING_PARTS.set(True)
+        try:
+            whole = z.conj() if is_conjugate(z) else z
+            part = aten.select.int(aten.view_as_real.default(whole), -1, which)
+        finally:
+            TAKING_PARTS.reset(token)
+        if not which or not is_conjugate(z):
+            return part
+        return -part if is_sharded(part) else private.neg_view(part)  # DTensors have no _neg_view
+
+
+@recorded_as("pairs")
+def _pairs(z: ComplexTensor) -> torch.Tensor:
+    with ungraded(), private.DisableTorchFunctionSubclass():
+        pairs: Any = aten.view_as_real.default(z)
+    pairs.of_function = True
+    return pairs
+
+
+def split_argument(name: str, z: torch.Tensor) -> ComplexTensor:
+    """Returns the argument called `name`, of complex or real numbers, as a ComplexTensor."""
+    if isinstance(z, ComplexTensor):
+        return z
+    check_layout(name, z)
+    if z.is_complex():
+        return split(z)
+    if z.dtype not in PART_DTYPES:
+        raise TypeError(
+            f"argument '{name}' has dtype {z.dtype}, allowed are complex dtypes and "
+            f"{', '.join(map(str, PART_DTYPES))}; convert it, for example with .float()"
+        )
+    check_part_fits(f"argument '{name}' has shape {tuple(z.shape)}", z.shape, z)
+    return join(z.clone(), torch.zeros_like(z))
+
+
+def split(z: torch.Tensor) -> ComplexTensor:
+    """Returns a native complex tensor, DTensor or not, as a ComplexTensor. Differentiable."""
+    if not is_sharded(z):
+        real, imag = parts_of(z)
+        if torch.compiler.is_compiling():  # where `join` does not know that these are views
+            real, imag = real.clone(), imag.clone()
+        return join(real, imag)
+    from trnfft.complex import dtensor  # here, as it loads DTensor
+
+    return join(*dtensor.dtensors_of_parts(z, parts_of))
+
+
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    """Returns a copy; a DTensor with pending sums is returned as it is.
+
+    Copying it would carry out the sums, or place the tensor anew.
+    """
+    if is_sharded(x):
+        from trnfft.complex import dtensor  # here, as it loads DTensor
+
+        return x if dtensor.is_pending(x) else x.clone()
+    return x.clone()
+
+
+class _Join(torch.autograd.Function):
+    """Makes a ComplexTensor of real tensors, as torch.complex makes a native complex tensor."""
+
+    @staticmethod
+    def forward(real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+        return _joined(real, imag)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+        ctx.set_materialize_grads(False)  # compiled code passes None where nothing depends on it
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor | None) -> Any:
+        return (None, None) if gradient is None else parts_to_transform(gradient)
+
+
+def _eagerly(joined: Function) -> Any:
+    """Returns `_Join` in a form that torch calls in half the time, but cannot transform."""
+
+    class JoinEagerly(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> ComplexTensor:
+            ctx.set_materialize_grads(False)
+            return joined(real, imag)
+
+        backward = _Join.backward
+
+    private.keep_from_compiler(JoinEagerly.forward.__code__)
+    return JoinEagerly
+
+
+_JoinEagerly, _JoinToRead = _eagerly(_joined), _eagerly(recorded_as("join")(_without_copies))
+
+
+class _Split(torch.autograd.Function):
+    """The inverse of `_Join`: several views, made by one function."""
+
+    @staticmethod
+    def forward(z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return _views_of_parts(z)
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+        ctx.set_materialize_grads(False)  # materialised gradients are not DTensors
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, real: torch.Tensor | None, imag: torch.Tensor | None) -> Any:
+        if real is None and imag is None:
+            return None
+        real = torch.zeros_like(imag) if real is None else real  # type: ignore[arg-type]
+        return join(real, torch.zeros_like(real) if imag is None else imag)
+
+
+class _Parts(torch.autograd.Function):
+    """`_Split` in a form that torch calls in half the time, but cannot transform."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return _views_of_parts(z)
+
+    backward = _Split.backward
+
+
+class _PartsToTransform(torch.autograd.Function):
+    """`_Parts` without views of the whole."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return z._real.detach(), -z._imag if is_conjugate(z) else z._imag.detach()
+
+    backward = _Split.backward
+
+
+class _Pairs(torch.autograd.Function):
+    """torch.view_as_real of a ComplexTensor, whose gradient is a ComplexTensor."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, z: ComplexTensor) -> torch.Tensor:
+        return _pairs(z)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: torch.Tensor) -> ComplexTensor:
+        return join(gradient.select(-1, 0), gradient.select(-1, 1))  # the parts, of batched pairs
+
+
+for _function in (
+    _views_of_parts,
+    _own,
+    _view_of_part,
+    _viewed,
+    _Join.forward,
+    _Join.setup_context,
+    _Split.forward,
+    _Split.setup_context,
+    _Parts.forward,
+    _PartsToTransform.forward,
+    _Pairs.forward,
+):
+    private.keep_from_compiler(_function.__code__)
+
+
+# The methods that forward mode and torch.func need, which torch.compile does not accept.
+class _JoinUnderTransforms(_Join):
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: object, output: object) -> None:
+        """Does nothing, so that missing tangents are zeros."""
+
+    @staticmethod
+    def jvp(ctx: FunctionCtx, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        return join(real, imag)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+        parts = [
+            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((real, imag), in_dims, strict=True)
+        ]
+        return join(*parts), 0
+
+
+class _PartsUnderTransforms(_Split):
+    @staticmethod
+    def jvp(ctx: FunctionCtx, z: torch.Tensor) -> Any:
+        if private.is_legacy_batchedtensor(z):  # not a class, so without views
+            raise not_vectorized("the forward mode of torch.view_as_complex")
+        return parts_of(z)
+
+    @staticmethod
+    def vmap(info: object, in_dims: Any, z: torch.Tensor) -> Any:
+        return parts_of(z.movedim(in_dims[0], 0)), (0, 0)
+
+
+table.join, table.copied, table.split = join, _copied, split_argument
+table.parts_of, table.parts_to_transform = parts_of, parts_to_transform

@@ -1,13 +1,14 @@
 """Operators linear in each of their tensors: sums of products, convolutions, transforms."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass, OpOverload
 from trnfft.complex.arithmetic import add, mul
-from trnfft.complex.dispatch import TABLE, Parts, aten, both, implements, joined, split
+from trnfft.complex.dispatch import TABLE, Operand, Parts, aten, both, implements, joined, split
 from trnfft.complex.shape import conj
 from trnfft.complex.table import FUNCTIONS
 from trnfft.complex.tensor import ComplexTensor
@@ -15,11 +16,11 @@ from trnfft.complex.tensor import ComplexTensor
 Real = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def bilinear(function: Real, x: Any, y: Any) -> ComplexTensor:
+def bilinear(function: Real, x: object, y: object) -> ComplexTensor:
     return joined(*bilinear_parts(function, x, y))
 
 
-def bilinear_parts(function: Real, x: Any, y: Any) -> Parts:
+def bilinear_parts(function: Real, x: object, y: object) -> Parts:
     """Returns (a * c - b * d) + i (a * d + b * c) = (a + ib) * (c + id), * real and bilinear.
 
     One of the factors may be real.
@@ -32,10 +33,10 @@ def bilinear_parts(function: Real, x: Any, y: Any) -> Parts:
     return Parts(function(a, c) - function(b, d), function(a, d) + function(b, c))
 
 
-def _bilinear(overload: Any) -> Any:
+def _bilinear(overload: OpOverload) -> Any:
     """Returns an implementation of an operator that is linear in its first two arguments each."""
 
-    def implementation(x: Any, y: Any, *args: Any, **kwargs: Any) -> ComplexTensor:
+    def implementation(x: Operand, y: Operand, *args: object, **kwargs: object) -> ComplexTensor:
         return bilinear(lambda a, b: overload(a, b, *args, **kwargs), x, y)
 
     return implementation
@@ -52,13 +53,15 @@ for _overload in (
 
 
 @implements(aten.vdot.default)
-def vdot(self: Any, other: Any) -> ComplexTensor:
+def vdot(self: torch.Tensor, other: object) -> ComplexTensor:
     self = conj(self) if isinstance(self, ComplexTensor) else self.conj()
     return bilinear(torch.dot, self, other)
 
 
 @implements(aten._trilinear.default)
-def trilinear(i1: Any, i2: Any, i3: Any, *dims: Any, **options: Any) -> ComplexTensor:
+def trilinear(
+    i1: object, i2: object, i3: object, *dims: object, **options: object
+) -> ComplexTensor:
     """Computes torch.nn.functional.bilinear's sums of products, linear in each of the tensors."""
     c, d = both(i3)
 
@@ -71,11 +74,16 @@ def trilinear(i1: Any, i2: Any, i3: Any, *dims: Any, **options: Any) -> ComplexT
     return joined(with_c.real - with_d.imag, with_c.imag + with_d.real)
 
 
-def bilinear_layer(input1: Any, input2: Any, weight: Any, bias: Any = None) -> torch.Tensor:
+def bilinear_layer(
+    input1: torch.Tensor,
+    input2: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Computes torch.nn.functional.bilinear, whose own operator has no derivative here."""
     sizes = input1.shape[-1:], input2.shape[-1:]
     if input1.shape[:-1] != input2.shape[:-1] or sizes != (weight.shape[1:2], weight.shape[2:]):
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return torch.nn.functional.bilinear(input1, input2, weight, bias)  # torch's error
     sums = torch.einsum("...i,oij,...j->...o", input1, weight, input2)
     return sums if bias is None else sums + bias
@@ -87,7 +95,9 @@ FUNCTIONS[torch.nn.functional.bilinear] = FUNCTIONS[torch.bilinear] = bilinear_l
 def _added_product(product: Any) -> Any:
     """Returns an implementation of beta self + alpha product(x, y)."""
 
-    def implementation(self: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    def implementation(
+        self: Any, x: object, y: object, *, beta: object = 1, alpha: complex = 1
+    ) -> Any:
         scaled = bilinear(product, x, y) if _any_complex(x, y) else product(x, y)
         scaled = scaled if alpha == 1 else mul(scaled, alpha)
         if beta == 0:
@@ -98,7 +108,7 @@ def _added_product(product: Any) -> Any:
     return implementation
 
 
-def _any_complex(*values: Any) -> bool:
+def _any_complex(*values: object) -> bool:
     return any(isinstance(x, ComplexTensor) for x in values)
 
 
@@ -116,7 +126,9 @@ for _overload, _product in (
 
 
 @implements(aten.convolution.default)
-def convolution(input: Any, weight: Any, bias: Any, *arguments: Any) -> ComplexTensor:
+def convolution(
+    input: Operand, weight: torch.Tensor, bias: torch.Tensor | None, *arguments: object
+) -> ComplexTensor:
     sums = bilinear(lambda x, w: aten.convolution(x, w, None, *arguments), input, weight)
     # The channels' dimension is followed by as many dimensions as a kernel has.
     return sums if bias is None else add(sums, bias.reshape(-1, *[1] * (weight.ndim - 2)))
@@ -124,10 +136,10 @@ def convolution(input: Any, weight: Any, bias: Any, *arguments: Any) -> ComplexT
 
 @implements(aten.convolution_backward.default)
 def convolution_backward(
-    grad_output: Any,
-    input: Any,
-    weight: Any,
-    bias_sizes: Any,
+    grad_output: torch.Tensor,
+    input: object,
+    weight: object,
+    bias_sizes: Sequence[int] | None,
     *arguments: Any,
 ) -> tuple[Any, Any, Any]:
     """Computes gradients by convolutions: of input by conj(weight), of weight by conj(input)."""
@@ -145,4 +157,4 @@ def convolution_backward(
             gradients[which] = bilinear(functools.partial(of, which), grad_output, other)
     if mask[2]:
         gradients[2] = grad_output.sum([0, *range(2, grad_output.ndim)])
-    return tuple(gradients)  # type: ignore[return-value]
+    return tuple(gradients)

@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
+from trnfft.base.torch_private import DisableTorchFunctionSubclass
 from trnfft.complex.arithmetic import product
 from trnfft.complex.dispatch import (
     TABLE,
+    Operand,
     Parts,
     aten,
     both,
@@ -18,8 +20,9 @@ from trnfft.complex.dispatch import (
     overloads_of,
 )
 from trnfft.complex.elementary import absolute, complex_exp, complex_log
-from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, dtype_of_parts
+from trnfft.complex.given_parts import dtype_of_parts
+from trnfft.complex.table import FUNCTIONS, Function
+from trnfft.complex.tensor import ComplexTensor
 
 
 @implements(aten.prod.default)
@@ -81,10 +84,10 @@ def complex_cumprod(z: Parts, dim: int, *, dtype: torch.dtype | None = None) -> 
     return _on_both(z, lambda part: part.movedim(-1, dim).clone())
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> torch.Tensor:
+def vander(x: ComplexTensor, N: int | None = None, increasing: bool = False) -> torch.Tensor:
     """Computes torch.vander, which torch writes into a native tensor."""
     if x.ndim != 1 or (N is not None and N < 0):
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return torch.vander(x, N, increasing)  # whose error says what is allowed
     count = x.shape[0] if N is None else N
     powers = torch.cumprod(x[:, None].expand(-1, max(count - 1, 0)), -1)
@@ -108,10 +111,10 @@ def _in_dtype(z: Parts, dtype: torch.dtype | None) -> Parts:
     return z if dtype is None else _on_both(z, lambda part: part.to(dtype_of_parts(dtype)))
 
 
-def _of_squares(function: Any) -> Any:
+def _of_squares(function: Function) -> Any:
     """Returns an implementation that adds an operator's results for both parts: a variance."""
 
-    def implementation(self: ComplexTensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def implementation(self: ComplexTensor, *args: object, **kwargs: object) -> torch.Tensor:
         return function(self._real, *args, **kwargs) + function(self._imag, *args, **kwargs)
 
     return implementation
@@ -135,19 +138,19 @@ def var_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements(*overloads_of("std_mean"))
-def std_mean(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
+def std_mean(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
     var, mean = var_mean(self, *args, **kwargs)
     return torch.sqrt(var), mean
 
 
-def _of_absolute(function: Any) -> Any:
+def _of_absolute(function: Function) -> Any:
     """Returns an implementation that applies the operator to absolute values.
 
     dtype: a complex dtype, whose real counterpart the absolute values get.
     """
 
     def implementation(
-        self: ComplexTensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any
+        self: ComplexTensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object
     ) -> torch.Tensor:
         x = absolute(self._real, self._imag)
         return function(x if dtype is None else x.to(dtype.to_real()), *args, **kwargs)
@@ -198,13 +201,13 @@ def is_nonzero(self: ComplexTensor) -> bool:
 
 
 @implements(aten._has_same_storage_numel.default)
-def has_same_storage_numel(self: Any, other: Any) -> bool:
+def has_same_storage_numel(self: Operand, other: Operand) -> bool:
     """Whether a derivative lies in memory as its tensor does: both are split, or both native."""
     if not (isinstance(self, ComplexTensor) and isinstance(other, ComplexTensor)):
         return False
-    return aten._has_same_storage_numel.default(self._real, other._real)  # type: ignore[no-any-return]
+    return aten._has_same_storage_numel.default(self._real, other._real)
 
 
 @implements(aten.is_same_size.default)
-def is_same_size(self: Any, other: Any) -> bool:
+def is_same_size(self: torch.Tensor, other: torch.Tensor) -> bool:
     return self.shape == other.shape

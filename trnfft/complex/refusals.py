@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+
+from trnfft.base import torch_private as private
 
 aten = torch.ops.aten
 
 _MOST = 2**16  # numbers of a stand-in that has all of them in memory
 
 
-def refusal(overload: OpOverload, args: Any, kwargs: Any) -> NotImplementedError:
+def refusal(
+    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> NotImplementedError:
     """Returns the error for a call of an operator with ComplexTensors."""
     error = f"{overload} has no implementation for ComplexTensor"
     allowed = "allowed are the operators of docs/complex_operators.md"
@@ -36,21 +37,25 @@ def refusal(overload: OpOverload, args: Any, kwargs: Any) -> NotImplementedError
     )
 
 
-def is_for_real_numbers(overload: OpOverload, args: Any, kwargs: Any) -> bool:
+def is_for_real_numbers(
+    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
     """Returns whether torch refuses these arguments because of their complex numbers."""
     return bool(_asked(overload, args, kwargs))
 
 
-def _asked(overload: OpOverload, args: Any, kwargs: Any) -> str | None:
+def _asked(
+    overload: private.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
     """Returns torch's error because of complex numbers, "" for none, and None if that is open."""
     if overload.namespace != "aten":  # others may launch kernels, or do anything
         return None
-    tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    tensors = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     sizes = [x.numel() for x in tensors]
     is_large = any(not isinstance(size, int) or size > _MOST for size in sizes)
     if is_large and _writes(overload):  # into every number of a stand-in
         return None
-    with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.random.fork_rng([]):
+    with private.disable_current_modes(), private.DisableTorchFunction(), torch.random.fork_rng([]):
         error = _error_of(overload, args, kwargs, torch.complex64, "cpu", is_large)
         if error is None:
             return ""
@@ -64,7 +69,12 @@ def _asked(overload: OpOverload, args: Any, kwargs: Any) -> str | None:
 
 
 def _error_of(
-    overload: OpOverload, args: Any, kwargs: Any, dtype: Any, device: str, is_large: bool
+    overload: private.OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dtype: torch.dtype,
+    device: str,
+    is_large: bool,
 ) -> Exception | None:
     """Returns the error for native stand-ins, which have this dtype in place of a complex one."""
 
@@ -77,13 +87,13 @@ def _error_of(
         return number(shape, dtype=of_x, device=device)
 
     try:
-        args, kwargs = tree_map_only(torch.Tensor, stand_in, (args, kwargs))
+        args, kwargs = private.tree_map_only(torch.Tensor, stand_in, (args, kwargs))
         overload(*args, **kwargs)
     except Exception as error:
         return error
     return None
 
 
-def _writes(overload: OpOverload) -> bool:
+def _writes(overload: private.OpOverload) -> bool:
     arguments = overload._schema.arguments
     return any(x.alias_info is not None and x.alias_info.is_write for x in arguments)

@@ -1,21 +1,24 @@
 """Operators that choose between numbers, write some of them, or find them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from trnfft.complex.dispatch import (
     TABLE,
+    Operand,
     Parts,
     aten,
     both,
-    each_part,
     implements,
     joined,
+    on_both_parts,
     overloads_of,
 )
 from trnfft.complex.on_the_host import below_autograd
 from trnfft.complex.refusals import refusal
+from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor
 
 
@@ -26,24 +29,24 @@ def where(condition: Any, self: Any = None, other: Any = None) -> Any:
     return joined(*chosen(condition, self, other))
 
 
-def chosen(condition: Any, self: Any, other: Any) -> Parts:
+def chosen(condition: torch.Tensor, self: Operand, other: Operand) -> Parts:
     _check_mask("condition", condition)
     pairs = zip(both(self), both(other), strict=True)
     return Parts(*(torch.where(condition, part, its_other) for part, its_other in pairs))
 
 
 @implements(*overloads_of("masked_fill"))
-def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Any) -> ComplexTensor:
+def masked_fill(self: ComplexTensor, mask: torch.Tensor, value: Operand) -> ComplexTensor:
     return joined(*filled(self, mask, value))
 
 
-def filled(self: Any, mask: Any, value: Any) -> Parts:
+def filled(self: Operand, mask: torch.Tensor, value: Operand) -> Parts:
     _check_mask("mask", mask)
     pairs = zip(both(self), both(value), strict=True)
     return Parts(*(part.masked_fill(mask, number) for part, number in pairs))
 
 
-def _check_mask(name: str, mask: Any) -> None:
+def _check_mask(name: str, mask: torch.Tensor) -> None:
     if isinstance(mask, ComplexTensor):
         raise TypeError(
             f"argument '{name}' has dtype {mask.dtype}, allowed is torch.bool; "
@@ -52,15 +55,15 @@ def _check_mask(name: str, mask: Any) -> None:
 
 
 @implements(aten.fill.Scalar, aten.fill.Tensor)
-def fill(self: ComplexTensor, value: Any) -> ComplexTensor:
+def fill(self: ComplexTensor, value: Operand) -> ComplexTensor:
     parts = zip(both(self), both(value), strict=True)
     return joined(*(part.clone().fill_(number) for part, number in parts))
 
 
-def _with_value(function: Any) -> Any:
+def _with_value(function: Function) -> Any:
     """Returns an implementation by an operator that writes a number at an index of each part."""
 
-    def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Any) -> Any:
+    def implementation(self: ComplexTensor, dim: int, index: torch.Tensor, value: Operand) -> Any:
         (a_real, a_imag), (real, imag) = both(self), both(value)
         return joined(function(a_real, dim, index, real), function(a_imag, dim, index, imag))
 
@@ -74,7 +77,9 @@ for _operator in (aten.scatter.value, aten.scatter.src):
 
 
 @implements(aten.scatter.reduce, aten.scatter.value_reduce)
-def scatter_reduced(self: Any, dim: int, index: Any, value: Any, *, reduce: str) -> ComplexTensor:
+def scatter_reduced(
+    self: Operand, dim: int, index: torch.Tensor, value: Operand, *, reduce: str
+) -> ComplexTensor:
     function = aten.scatter.reduce if isinstance(value, torch.Tensor) else aten.scatter.value_reduce
     if reduce != "add":  # products of as many numbers as there are equal indices
         on_the_host: ComplexTensor = below_autograd(function, "torch.scatter with 'multiply'")(
@@ -87,13 +92,19 @@ def scatter_reduced(self: Any, dim: int, index: Any, value: Any, *, reduce: str)
 
 @implements(aten.scatter_reduce.two)
 def scatter_reduce(
-    self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
+    self: Operand,
+    dim: int,
+    index: torch.Tensor,
+    src: Operand,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     arguments = (self, dim, index, src, reduce)
     if reduce == "prod":
         function = below_autograd(aten.scatter_reduce.two, "torch.scatter_reduce with 'prod'")
     elif reduce in ("sum", "mean"):
-        function = each_part(aten.scatter_reduce.two)
+        function = on_both_parts(aten.scatter_reduce.two)
     else:
         raise refusal(aten.scatter_reduce.two, arguments, {"include_self": include_self})
     return function(*arguments, include_self=include_self)
@@ -104,14 +115,19 @@ TABLE[aten.index_reduce.default] = below_autograd(aten.index_reduce.default, "to
 
 @implements(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(
-    self: torch.Tensor, indices: Any, values: Any, accumulate: bool = False
+    self: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    values: object,
+    accumulate: bool = False,
 ) -> ComplexTensor:
     parts = zip(both(self), both(values), strict=True)
     return joined(*(aten.index_put(part, indices, value, accumulate) for part, value in parts))
 
 
 @implements(aten.index_put_.default, aten._index_put_impl_.default)
-def index_put_(self: torch.Tensor, indices: Any, values: Any, *options: bool) -> torch.Tensor:
+def index_put_(
+    self: torch.Tensor, indices: Sequence[torch.Tensor | None], values: Any, *options: bool
+) -> torch.Tensor:
     if not isinstance(self, ComplexTensor):
         values = values.to_complex() if self.is_complex() else values
         return aten._index_put_impl_(self, indices, values, *options)
@@ -121,7 +137,9 @@ def index_put_(self: torch.Tensor, indices: Any, values: Any, *options: bool) ->
 
 
 @implements(aten.native_dropout.default)
-def native_dropout(input: Any, p: float, train: bool | None) -> tuple[ComplexTensor, torch.Tensor]:
+def native_dropout(
+    input: ComplexTensor, p: float, train: bool | None
+) -> tuple[ComplexTensor, torch.Tensor]:
     factor, mask = aten.native_dropout(torch.ones_like(input._real), p, train)
     return joined(input._real * factor, input._imag * factor), mask
 
@@ -133,10 +151,10 @@ def is_nonzero(x: Any) -> torch.Tensor:
     return (x._real != 0).bitwise_or(x._imag != 0)
 
 
-def _of_nonzero(function: Any) -> Any:
+def _of_nonzero(function: Function) -> Any:
     """Returns an implementation that applies the operator to whether numbers are not zero."""
 
-    def implementation(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def implementation(self: Operand, *args: object, **kwargs: object) -> Any:
         return function(is_nonzero(self), *args, **kwargs)
 
     return implementation
@@ -146,8 +164,8 @@ for _operator in overloads_of("all any argwhere count_nonzero logical_not nonzer
     TABLE[_operator] = _of_nonzero(_operator)
 
 
-def _of_both_nonzero(function: Any) -> Any:
-    def implementation(self: Any, other: Any) -> torch.Tensor:
+def _of_both_nonzero(function: Function) -> Any:
+    def implementation(self: Operand, other: Operand) -> torch.Tensor:
         return function(is_nonzero(self), is_nonzero(other))
 
     return implementation

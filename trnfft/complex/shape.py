@@ -1,10 +1,19 @@
 """Operators that move numbers without computing: the same operator on each part."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from trnfft.complex.dispatch import TABLE, aten, both, each_part, implements, joined, overloads_of
+from trnfft.complex.dispatch import (
+    TABLE,
+    aten,
+    both,
+    implements,
+    joined,
+    on_both_parts,
+    overloads_of,
+)
 from trnfft.complex.tensor import ComplexTensor, with_conjugation
 
 _ON_EACH_PART = """
@@ -25,13 +34,16 @@ _ON_EACH_PART = """
 """
 
 for _overload in overloads_of(_ON_EACH_PART):
-    TABLE[_overload] = each_part(_overload)
-TABLE[aten.view.default] = each_part(aten.view.default)
+    TABLE[_overload] = on_both_parts(_overload)
+TABLE[aten.view.default] = on_both_parts(aten.view.default)
 
 
 @implements(aten.as_strided.default)
 def as_strided(
-    self: ComplexTensor, size: Any, stride: Any, storage_offset: int | None = None
+    self: ComplexTensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
 ) -> Any:
     """Returns a strided view of both parts.
 
@@ -46,13 +58,15 @@ def as_strided(
 
 
 @implements(aten.constant_pad_nd.default)
-def constant_pad_nd(self: ComplexTensor, pad: Any, value: Any = 0) -> Any:
+def constant_pad_nd(self: ComplexTensor, pad: object, value: object = 0) -> Any:
     parts = zip((self._real, self._imag), both(value), strict=True)
     return joined(*(aten.constant_pad_nd(part, pad, number) for part, number in parts))
 
 
 @implements(aten.index_add.default)
-def index_add(self: Any, dim: int, index: torch.Tensor, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(
+    self: object, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: complex = 1
+) -> Any:
     parts = zip(both(self), both(source if alpha == 1 else source * alpha), strict=True)
     return joined(*(aten.index_add(part, dim, index, added) for part, added in parts))
 

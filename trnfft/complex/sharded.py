@@ -3,8 +3,10 @@
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
-from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.complex.parts import join, parts_of, real_tensors_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 
 
 def placement_of(x: torch.Tensor | ComplexTensor) -> Any:
@@ -41,8 +43,8 @@ def like_copies(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         return x
     placed: Any = x
     if not is_sharded(like):
-        return placed.full_tensor()  # type: ignore[no-any-return]
-    return placed.redistribute(like.device_mesh, like.placements)  # type: ignore[attr-defined, no-any-return]
+        return placed.full_tensor()
+    return placed.redistribute(like.device_mesh, like.placements)  # type: ignore[attr-defined]
 
 
 def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:
@@ -53,10 +55,9 @@ def replicated(x: torch.Tensor, like: torch.Tensor | ComplexTensor) -> Any:
     return replicated_on(mesh, x)
 
 
-def replicated_on(mesh: Any, x: torch.Tensor) -> Any:
+def replicated_on(mesh: DeviceMesh, x: torch.Tensor) -> Any:
     """Returns a tensor that all devices have as a DTensor, complex numbers as two parts."""
     from trnfft.complex import dtensor  # here, as it loads DTensor
 
-    parts = parts_of(x) if x.is_complex() else (x,)
-    made = [dtensor.replicated(part, mesh) for part in parts]
+    made = [dtensor.replicated(part, mesh) for part in real_tensors_of(x)]
     return join(*made) if len(made) == 2 else made[0]

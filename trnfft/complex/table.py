@@ -1,14 +1,31 @@
 """What ComplexTensor calls and files above it define: they register their functions here."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+Function = Callable[..., Any]
 
 # Implementations of torch's functions for ComplexTensors, where operators are not enough.
-# trnfft.complex.functions fills the table.
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+# trnfft.complex.functions fills the table, and trnfft.transforms and trnfft.signal enter theirs.
+FUNCTIONS: dict[Any, Function] = {}
 
 # trnfft.complex.dispatch sets the following functions of its own:
 dispatch: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls an operator of ATen
 exported: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # the same for torch.export
 in_graph: Callable[[], ModuleType]  # returns `in_graph`, which loads torch's compiler
+
+# trnfft.complex.called:
+called: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls a function of torch
+
+# trnfft.complex.parts:
+join: Callable[[torch.Tensor, torch.Tensor], Any]
+copied: Callable[[torch.Tensor], torch.Tensor]
+split: Callable[[str, torch.Tensor], Any]
+parts_of: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+parts_to_transform: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]

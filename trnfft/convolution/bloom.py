@@ -30,9 +30,10 @@ from trnfft import config
 from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
 from trnfft.checks import shown
+from trnfft.complex.followed import is_followed
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
-from trnfft.complex.tensor import ComplexTensor, is_followed, is_sharded
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.across import of_shards
@@ -94,7 +95,7 @@ def bloom(
     check_real("psf", psf)
     if is_sharded(image):
         along = range(-max(psf.ndim, 2), 0)
-        return of_shards(bloom, image, along, psf, strength=strength, padding=padding)  # type: ignore[no-any-return]
+        return of_shards(bloom, image, along, psf, strength=strength, padding=padding)
     bloom_filter = BloomFilter(
         psf.to(computed_dtype(image.dtype)), image.shape[-2:], padding=padding
     )
@@ -173,7 +174,7 @@ class BloomFilter:
             raise ValueError(f"argument 'strength' is {shown(strength)}, allowed is 0 to 1")
         if is_sharded(image):
             along = (-2, -1) if self.channels is None else (-3, -2, -1)
-            return of_shards(self._of_shard, image, along, self._spectrum, strength)  # type: ignore[no-any-return]
+            return of_shards(self._of_shard, image, along, self._spectrum, strength)
         x = self._turned(image.to(computed_dtype(image.dtype)))
         if has_kernels(x) and not self._spectrum.requires_grad:
             with contextlib.suppress(NotImplementedError):
@@ -335,7 +336,6 @@ def least_length(points: int, taps: int, padding: str) -> int:
 
 
 def _next_even_fast_length(n: int) -> int:
-    """Returns the least even number from n on without prime factors above 5."""
     half = (n + 1) // 2
     return 2 * smooth_numbers(half, 2 * half, odd_primes=(3, 5))[0]
 
@@ -371,14 +371,13 @@ def _line_spectra(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def _lines(spectra: torch.Tensor, n: int) -> torch.Tensor:
-    """Returns the inverse of `_line_spectra`."""
     if spectra.shape[-1] > n // 2:
         return irfft(spectra, n)
     return irfft_of_pairs(unpack_spectrum(spectra), n)
 
 
 def _has_real_transforms(device: torch.device) -> bool:
-    """Whether the backend computes `rfft` faster than `fft`. Compiled code assumes that it does."""
+    # Compiled code assumes that the backend computes `rfft` faster than `fft`.
     if torch.compiler.is_compiling():
         return True
     return config.get_precision() == "double" or backend_for(device) != "matmul"
@@ -395,13 +394,13 @@ def _product(columns: torch.Tensor, spectrum: torch.Tensor) -> torch.Tensor:
     first, last = separate_pair(columns[..., :1], -2)
     a, b = first * spectrum[..., :1], last * spectrum[..., -1:]
     pair = made_of(a.real - b.imag, a.imag + b.real, a)
-    return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
+    return torch.cat([pair, columns[..., 1:] * spectrum[..., 1:-1]], -1)
 
 
 def _full(half: torch.Tensor) -> torch.Tensor:
-    """Returns the spectrum [..., M, N] of real data, given its half [..., M, N/2 + 1]."""
+    # from [..., M, N/2 + 1] to [..., M, N]
     rest = mirrored(half[..., 1:-1], -2).flip(-1).conj()
-    return torch.cat([half, rest], -1)  # type: ignore[list-item, return-value]
+    return torch.cat([half, rest], -1)
 
 
 def _interpolated(x: torch.Tensor, dim: int, size: int) -> torch.Tensor:

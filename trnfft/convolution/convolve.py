@@ -142,7 +142,7 @@ def convolve(
     return _cropped(y, axes, kept)
 
 
-def _sharded(input: Input, filter: Input, mode: str, dims: Any, padding: str) -> Any:
+def _sharded(input: Input, filter: Input, mode: str, dims: object, padding: str) -> Any:
     """Returns `convolve` of DTensors."""
     check_choice("padding", padding, PADDINGS)
     if padding != "zero":
@@ -151,7 +151,7 @@ def _sharded(input: Input, filter: Input, mode: str, dims: Any, padding: str) ->
     return across.call("convolve", input, filter, mode, dims)
 
 
-def _mixed(input: Input, filter: Input, dims: Any) -> list[int]:
+def _mixed(input: Input, filter: Input, dims: object) -> list[int]:
     """Returns the dimensions of a DTensor that each device needs as a whole.
 
     These are the dimensions of the convolution, and those along which the filter is not of size 1,
@@ -277,11 +277,10 @@ def _cost(size: int, device: torch.device, _latest: str) -> float:
 
 
 def _is_planned(device: torch.device) -> bool:
-    """Whether the planner decides how tensors on this device are transformed."""
     return config.get_precision() != "double" and backend_for(device) != "torch"
 
 
-def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
+def _circular(x: torch.Tensor, h: torch.Tensor, axes: list[int], sizes: list[int]) -> Any:
     """Returns the circular convolution of x and h, in which the dimensions have the given sizes."""
     if not _are_real(x, h):
         return ifftn(fftn(x, sizes, axes) * fftn(h, sizes, axes), sizes, axes)
@@ -290,7 +289,7 @@ def _circular(x: Any, h: Any, axes: list[int], sizes: list[int]) -> Any:
     return _filtered(x, h, axes[0], sizes[0], 0, sizes[0])
 
 
-def _filtered(x: Any, h: Any, dim: int, size: int, start: int, count: int) -> Any:
+def _filtered(x: torch.Tensor, h: torch.Tensor, dim: int, size: int, start: int, count: int) -> Any:
     """Returns `count` numbers, from `start` on, of a circular convolution of real operands."""
     taps = lengthened(h.transpose(dim, -1), -1, size)
     # A kernel keeps the first numbers only, so the filter is moved back by `start` numbers.
@@ -298,11 +297,11 @@ def _filtered(x: Any, h: Any, dim: int, size: int, start: int, count: int) -> An
     return filtered_rows(x.transpose(dim, -1), spectrum, size, count).transpose(dim, -1)
 
 
-def _are_real(x: Any, h: Any) -> bool:
+def _are_real(x: torch.Tensor, h: torch.Tensor) -> bool:
     return not x.is_complex() and not h.is_complex()
 
 
-def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
+def _wrapped(x: torch.Tensor, h: torch.Tensor, axes: list[int], kept: Kept) -> Any:
     """Returns the convolution of x, continued periodically, with h wound onto circles of x."""
     sizes = [x.shape[dim] for dim in axes]
     for dim, size in zip(axes, sizes, strict=True):
@@ -314,7 +313,7 @@ def _wrapped(x: Any, h: Any, axes: list[int], kept: Kept) -> Any:
     return y.contiguous()
 
 
-def periodic(x: Any, start: int, stop: int, dim: int) -> Any:
+def periodic(x: torch.Tensor, start: int, stop: int, dim: int) -> Any:
     """Returns the numbers from `start` to `stop` of x continued periodically along a dimension."""
     first = start % x.shape[dim]
     last = first + stop - start
@@ -323,14 +322,14 @@ def periodic(x: Any, start: int, stop: int, dim: int) -> Any:
     return repeated.narrow(dim, first, last - first)
 
 
-def _mirrored(x: Any, dim: int) -> Any:
+def _mirrored(x: torch.Tensor, dim: int) -> Any:
     """Returns a period of x and its mirror images: a b c d | c b of ... c b a b c d c b a ..."""
     if x.shape[dim] <= 2:
         return x
     return torch.cat([x, x.narrow(dim, 1, x.shape[dim] - 2).flip(dim)], dim)
 
 
-def _blocks(x: Any, dim: int, size: int) -> Any:
+def _blocks(x: torch.Tensor, dim: int, size: int) -> Any:
     """Returns x in blocks of `size` points: [..., blocks, size, ...] in place of the dimension."""
     if x.ndim == MOST_DIMENSIONS:
         raise ValueError(
@@ -341,20 +340,19 @@ def _blocks(x: Any, dim: int, size: int) -> Any:
     return torch.unflatten(lengthened(x, dim, count * size), dim, (count, size))
 
 
-def lengthened(x: Any, dim: int, size: int) -> Any:
+def lengthened(x: torch.Tensor, dim: int, size: int) -> Any:
     """Returns x with zeros at the end of a dimension."""
     after = x.ndim - 1 - dim % x.ndim
     return torch.nn.functional.pad(x, (0, 0) * after + (0, size - x.shape[dim]))
 
 
-def _cropped(y: Any, axes: list[int], kept: Kept) -> Any:
-    """Returns the part of y that is kept, as a contiguous tensor."""
+def _cropped(y: torch.Tensor, axes: list[int], kept: Kept) -> Any:
     for dim, (start, stop) in zip(axes, kept, strict=True):
         y = y.narrow(dim, start, stop - start)
     return y.contiguous()
 
 
-def kept_of(mode: str, x: Any, h: Any, axes: list[int]) -> Kept:
+def kept_of(mode: str, x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> Kept:
     """Returns where the result of a mode starts and stops in y, for each dimension."""
     kept = []
     for dim in axes:
@@ -413,11 +411,10 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
 
 
 def _operand(name: str, x: Input) -> torch.Tensor | ComplexTensor:
-    """Returns an operand in float32 or float64: real, or complex of the kind that it gives."""
     return widened(of_given_kind(floating_point(name, x, TypeError)))
 
 
-def _axes(dims: Any, ndim: int) -> list[int]:
+def _axes(dims: int | Iterable[int] | None, ndim: int) -> list[int]:
     """Returns the dimensions to convolve along, counted from 0."""
     chosen = tuple(range(ndim)) if dims is None else integers("dims", dims)
     axes = [dimension("dims", dim, ndim) for dim in chosen]
@@ -429,7 +426,7 @@ def _axes(dims: Any, ndim: int) -> list[int]:
     return axes
 
 
-def _check_others(x: Any, h: Any, axes: list[int]) -> None:
+def _check_others(x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> None:
     """Raises ValueError where dimensions that are not convolved along do not broadcast."""
     for dim, (n, m) in enumerate(zip(x.shape, h.shape, strict=True)):
         if dim not in axes and n != m and 1 not in (n, m):
@@ -439,7 +436,7 @@ def _check_others(x: Any, h: Any, axes: list[int]) -> None:
             )
 
 
-def longer_first(x: Any, h: Any, axes: list[int]) -> tuple[Any, Any]:
+def longer_first(x: torch.Tensor, h: torch.Tensor, axes: list[int]) -> tuple[Any, Any]:
     """Returns both operands, the longer one first; ValueError where neither is longer along all."""
     sizes = [(x.shape[dim], h.shape[dim]) for dim in axes]
     sizes = [pair for pair in sizes if 1 not in pair]  # the others broadcast

@@ -59,7 +59,7 @@ def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:
             f"{n // 2 + 1} for n={n}; make them with rfft"
         )
     first = made_of(x.real[..., :1], x.real[..., -1:], x)
-    return torch.cat([first, x[..., 1:-1]], -1)  # type: ignore[list-item, return-value]
+    return torch.cat([first, x[..., 1:-1]], -1)
 
 
 def unpack_spectrum(input: Input) -> torch.Tensor:

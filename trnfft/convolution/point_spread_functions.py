@@ -14,6 +14,7 @@ import torch
 
 from trnfft.arguments import check_positive, integer
 from trnfft.backends.torch_native import torchs
+from trnfft.base.torch_private import DisableTorchFunction
 from trnfft.checks import finite, index, shown
 
 _LARGEST = 2**14  # pixels a side: 2 GiB in float64
@@ -86,7 +87,7 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
     for wavelength in _WAVELENGTHS:
         aperture = (size / 3 / wavelength - distance + 0.5).clamp(0, 1)
         # torch's own function, also inside of patch_torch: other backends may have no float64.
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             pattern += torchs.fft2(aperture / aperture.sum()).abs() ** 2
     middle = slice(size - size // 2, size - size // 2 + size)
     return _normalised(torch.fft.fftshift(pattern)[middle, middle])

@@ -26,7 +26,7 @@ def separate_pair(z: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor
 def mirrored(z: torch.Tensor, dim: int) -> torch.Tensor:
     """Returns Z[-k] along `dim`: the first number, then all others in reverse order."""
     first, rest = z.narrow(dim, 0, 1), z.narrow(dim, 1, z.shape[dim] - 1)
-    return torch.cat([first, rest.flip(dim)], dim)  # type: ignore[list-item, return-value]
+    return torch.cat([first, rest.flip(dim)], dim)
 
 
 def rfft_of_pairs(rows: torch.Tensor, n: int) -> torch.Tensor:
@@ -45,7 +45,7 @@ def rfft_of_pairs(rows: torch.Tensor, n: int) -> torch.Tensor:
     rows = torch.nn.functional.pad(rows, (0, 0, 0, count % 2))
     z = fft(made_of(rows[..., 0::2, :], rows[..., 1::2, :], rows), n)
     a, b = (spectrum[..., : n // 2 + 1] for spectrum in separate_pair(z, -1))
-    return torch.stack([a, b], -2).flatten(-3, -2)[..., :count, :]  # type: ignore[list-item, return-value]
+    return torch.stack([a, b], -2).flatten(-3, -2)[..., :count, :]
 
 
 def irfft_of_pairs(spectra: torch.Tensor, n: int) -> torch.Tensor:

@@ -25,6 +25,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from trnfft import config
+from trnfft.base.torch_private import timeout_of
 from trnfft.cache import cached
 from trnfft.distributed import turns
 
@@ -89,8 +90,7 @@ def patience(device_type: str) -> datetime.timedelta:
     have.
     """
     assert dist.group.WORLD is not None
-    backend = dist.group.WORLD._get_backend(torch.device(device_type))
-    given = getattr(getattr(backend, "options", None), "_timeout", default_pg_timeout)
+    given = timeout_of(dist.group.WORLD, torch.device(device_type), default_pg_timeout)
     is_default = given == default_pg_timeout and device_type == "cpu"
     return _PATIENCE if is_default else given
 
@@ -150,7 +150,6 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
 
 @cached(1024)
 def _encoded(described: tuple[tuple[str, str], ...]) -> bytes:
-    """Returns a description in JSON."""
     return json.dumps({name: _shortened(value) for name, value in described}).encode()
 
 

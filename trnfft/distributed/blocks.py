@@ -24,7 +24,8 @@ from typing import Any
 import torch
 
 from trnfft.complex.kinds import parts_apart
-from trnfft.complex.tensor import ComplexTensor, join_to_read, parts_to_read
+from trnfft.complex.parts import join_to_read, parts_to_transform
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed.exchange import (
     End,
     Exchange,
@@ -76,7 +77,7 @@ def of_last(
         parts.clear()
         y = function(join_to_read(*moved) if len(moved) == 2 else moved[0])
         if isinstance(y, ComplexTensor):
-            results: tuple[torch.Tensor, ...] = parts_to_read(y)  # nothing else has the result
+            results: tuple[torch.Tensor, ...] = parts_to_transform(y)  # nothing else has the result
         else:
             results = parts_apart(y) if y.is_complex() else (y,)
         return [part.movedim(tuple(ends), tuple(dims)) for part in results]
@@ -260,7 +261,6 @@ class _Target:
 
 
 def _step(parts: Held, before: Exchange | None, size: int) -> int:
-    """Returns the length of a block along a dimension of this size."""
     numbers = elements(before.target) if before else parts[0].numel()
     held = len(parts) * parts[0].element_size() * numbers
     return max(1, size) if held < 2 * _BLOCK else max(1, size * _BLOCK // held)

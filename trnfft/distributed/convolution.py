@@ -26,8 +26,9 @@ from trnfft.complex.dtensor import (
     summed_placements,
 )
 from trnfft.complex.kinds import of_kind
+from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.sharded import replicated_on
-from trnfft.complex.tensor import ComplexTensor, is_sharded, join, parts_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.convolution import convolve as local
 from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.exchange import coordinate_of
@@ -77,7 +78,9 @@ def convolve(
     return across.call("convolve", input, filter, mode, dims)
 
 
-def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | None) -> Any:
+def convolved(
+    input: torch.Tensor, filter: torch.Tensor, mode: str, dims: int | Iterable[int] | None
+) -> Any:
     """Computes `convolve`, also inside a graph."""
     check_choice("mode", mode, local.MODES)
     x, h, axes = given = local.operands(input, filter, "full", dims)
@@ -104,7 +107,7 @@ def convolved(input: Any, filter: Any, mode: str, dims: int | Iterable[int] | No
 across.FUNCTIONS["convolve"] = convolved
 
 
-def _product(spectrum: Any, h: Any, forward: Call) -> Any:
+def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
     """Returns the spectrum of the input times that of the filter, placed as the former.
 
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
@@ -136,27 +139,25 @@ def _product(spectrum: Any, h: Any, forward: Call) -> Any:
     return join(*(distributed(part.contiguous(), kind) for part in parts_of(product)))
 
 
-def _is_shared(one: Any, other: Any, split: set[int]) -> bool:
+def _is_shared(one: torch.Tensor, other: torch.Tensor, split: set[int]) -> bool:
     """Returns whether along a split dimension `one` has a single number for many of `other`."""
     return any(one.shape[dim] == 1 < other.shape[dim] for dim in split)
 
 
-def _are_copies(x: Any) -> bool:
-    """Returns whether all devices have all of a tensor."""
+def _are_copies(x: torch.Tensor) -> bool:
     return not is_sharded(x) or all(isinstance(p, Replicate) for p in _placed(x)[1])
 
 
-def _shards_of_copies(x: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
+def _shards_of_copies(x: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Any:
     """Returns a tensor that all devices have as a DTensor with these placements."""
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
     kind = Kind.in_rows(mesh, placements, x.shape)
     own = _own_part(local_copy_of(x, mesh, owners), kind)
-    parts = parts_of(own) if own.is_complex() else (own,)
-    made = [distributed(part.contiguous(), kind) for part in parts]
+    made = [distributed(part.contiguous(), kind) for part in real_tensors_of(own)]
     return join(*made) if len(made) == 2 else made[0]
 
 
-def _own_part(copy: Any, kind: Kind) -> Any:
+def _own_part(copy: torch.Tensor, kind: Kind) -> Any:
     """Returns the part of a tensor's copy that belongs to this device's shard of a DTensor.
 
     Dimensions with a single number for many stay as they are, because they broadcast.
@@ -169,7 +170,7 @@ def _own_part(copy: Any, kind: Kind) -> Any:
     return copy
 
 
-def _check_filter(h: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
     """Checks the filter's placements for an input with these placements.
 
     Raises:

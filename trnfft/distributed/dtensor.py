@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed._functional_collectives as collectives
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
+from trnfft.base.torch_private import functional_collectives
 from trnfft.complex.dtensor import local_of, replicated, summed_placements, without_partial
-from trnfft.complex.tensor import join, parts_of
+from trnfft.complex.parts import join, parts_of
 from trnfft.distributed import turns
+
+collectives = functional_collectives()
 
 
 def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> torch.Tensor:
@@ -28,8 +30,9 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
         NotImplementedError: x is a DTensor that is split, or on another mesh.
     """
     if x.is_complex():
-        parts = [local_copy_of(part, mesh, split) for part in parts_of(x)]
-        return x if parts[0] is parts_of(x)[0] else join(*parts)
+        own = parts_of(x)
+        parts = [local_copy_of(part, mesh, split) for part in own]
+        return x if parts[0] is own[0] else join(*parts)
     if isinstance(x, DTensor):
         x = without_partial(x)
         if x.device_mesh != mesh or not all(isinstance(p, Replicate) for p in x.placements):
@@ -87,7 +90,7 @@ class _Copy(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
         return _Sum.apply(grad, ctx.mesh, ctx.split), None, None
 
 
@@ -106,5 +109,5 @@ class _Sum(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
         return _Copy.apply(grad, ctx.mesh, ctx.split), None, None

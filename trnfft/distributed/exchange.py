@@ -21,13 +21,15 @@ from functools import cached_property
 from typing import Any
 
 import torch
-import torch.distributed._functional_collectives as collectives
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 
+from trnfft.base.torch_private import functional_collectives
 from trnfft.cache import cached
 from trnfft.distributed import turns
 from trnfft.distributed.layout import Box, Interval, Layout
+
+collectives = functional_collectives()
 
 Parts = tuple[torch.Tensor, ...]
 
@@ -420,7 +422,6 @@ def _window(own: Box, piece: Box) -> Window:
 
 
 def _narrowed(x: torch.Tensor, window: Window) -> torch.Tensor:
-    """Returns the numbers of a window of a tensor, as a view."""
     for dim, start, size in window:
         x = x.narrow(dim, start, size)
     return x

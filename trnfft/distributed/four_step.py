@@ -30,7 +30,7 @@ from torch.distributed import ProcessGroup
 
 from trnfft.arguments import check_positive
 from trnfft.backends.backend import scale_of
-from trnfft.complex.tensor import join, parts_of
+from trnfft.complex.parts import join, parts_of
 from trnfft.distributed import blocks, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last, taken
 from trnfft.distributed.exchange import Boxes, Exchange, exchanged, kept
@@ -335,7 +335,6 @@ def _filter_spectrum(
 
 
 def _times(parts: Held, chirp: Chirp) -> Held:
-    """Multiplies numbers [..., n] by those of a chirp."""
     made = rotated([part.unsqueeze(-1) for part in parts], chirp)
     return [part.squeeze(-1) for part in made]
 
@@ -357,12 +356,10 @@ def _along(dim: int, long: Long, matrix: _Matrix | None = None) -> Callable[[Hel
 
 
 def _transposed(function: Callable[[Held, Interval], Held]) -> Callable[[Held, Interval], Held]:
-    """Returns the function with its results, which are matrices, transposed by views."""
     return lambda parts, own: [part.mT for part in function(parts, own)]
 
 
 def _flat(parts: Held) -> Held:
-    """Returns matrices as rows; the list is emptied."""
     made = [part.flatten(-2) for part in parts]
     parts.clear()
     return made

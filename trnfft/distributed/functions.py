@@ -182,7 +182,7 @@ def irfftn(
 def _transformed(
     name: str,
     kind: Call,
-    input: Any,
+    input: torch.Tensor,
     s: Sizes,
     dim: int | Iterable[int] | None,
     norm: str | None,
@@ -208,7 +208,7 @@ def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
         )
 
 
-def _placements(given: Any) -> tuple[Placement, ...]:
+def _placements(given: object) -> tuple[Placement, ...]:
     """Returns the argument `out_placements` as a tuple.
 
     Raises:

@@ -7,13 +7,12 @@ where code is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from trnfft.backends.backend import Call
+from trnfft.base.torch_private import compiling
 from trnfft.distributed import convolution, shards, transforms
 from trnfft.ops import across
 
@@ -21,7 +20,7 @@ from trnfft.ops import across
 @torch.compiler.allow_in_graph
 def transform(x: torch.Tensor, call: Call, *placements: Any) -> Any:
     """Calls `transforms.transform` for these sizes only, because the route depends on them."""
-    with _compiling():
+    with compiling():
         call = call._replace(sizes=tuple(map(int, call.sizes)))
         return transforms.transform(x, call, *placements)
 
@@ -29,38 +28,24 @@ def transform(x: torch.Tensor, call: Call, *placements: Any) -> Any:
 @torch.compiler.allow_in_graph
 def convolve(*asked: Any) -> Any:
     """Calls `convolution.convolved`."""
-    with _compiling():
+    with compiling():
         return convolution.convolved(*asked)
 
 
 @torch.compiler.allow_in_graph
-def to_whole(along: tuple[int, ...], *parts: Any) -> Any:
+def to_whole(along: tuple[int, ...], *parts: object) -> Any:
     """Calls `shards.to_whole`."""
-    with _compiling():
+    with compiling():
         return shards.to_whole(along, *parts)
 
 
 @torch.compiler.allow_in_graph
-def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> Any:
+def from_whole(along: tuple[int, ...], like: torch.Tensor, *local: torch.Tensor) -> Any:
     """Calls `shards.from_whole`."""
-    with _compiling():
+    with compiling():
         return shards.from_whole(along, like, *local)
 
 
 across.IN_GRAPH.update(
     transform=transform, convolve=convolve, to_whole=to_whole, from_whole=from_whole
 )
-
-
-@contextmanager
-def _compiling() -> Iterator[None]:
-    """A context in which torch.compiler.is_compiling is True, as it is around such functions.
-
-    Inside them it would be False.
-    """
-    before = torch.compiler._is_compiling_flag
-    torch.compiler._is_compiling_flag = True
-    try:
-        yield
-    finally:
-        torch.compiler._is_compiling_flag = before

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch.distributed.tensor import Replicate, Shard
-from torch.distributed.tensor.placement_types import Placement, _StridedShard
+from torch.distributed.tensor.placement_types import Placement
+
+from trnfft.base.torch_private import strided_shard
 
 # for each dimension, the mesh dimensions that split it, in order
 Owners = tuple[tuple[int, ...], ...]
@@ -135,7 +137,7 @@ def layout_of(
     for owner, placement in reversed(list(enumerate(placements))):
         if type(placement) is Replicate:
             continue
-        if type(placement) not in (Shard, _StridedShard):
+        if type(placement) not in (Shard, strided_shard()):
             raise NotImplementedError(
                 f"argument '{name}' has the placement {placement!r}, allowed are Shard and "
                 f"Replicate; use x.redistribute(placements=...) before"

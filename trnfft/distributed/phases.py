@@ -109,7 +109,7 @@ class _Rotate(torch.autograd.Function):
         return made
 
     @staticmethod
-    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
         return *_Rotate.apply(real, imag, conjugate(ctx.phases)), None
 
 

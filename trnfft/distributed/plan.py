@@ -342,8 +342,7 @@ def _us(ns: float) -> str:
     return f"{ns / 1e3:.4g} us"
 
 
-def _listed(value: Any) -> Any:
-    """Returns a value with all tuples, at any depth, as lists."""
+def _listed(value: object) -> Any:
     if isinstance(value, dict):
         return {name: _listed(item) for name, item in value.items()}
     return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value

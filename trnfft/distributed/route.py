@@ -231,7 +231,6 @@ def _operation(problem: Problem, dims: tuple[int, ...]) -> str:
 
 
 def _parts(problem: Problem, node: _Node) -> int:
-    """Returns the number of real tensors that hold the numbers."""
     if problem.operation == "c2r":
         return 1 if len(node.done) == len(problem.dims) else 2
     return 1 if problem.is_real and not node.done else 2

@@ -18,8 +18,8 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
-from torch.utils._pytree import tree_leaves, tree_map_only
 
+from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex.dtensor import (
     Kind,
     distributed,
@@ -29,7 +29,7 @@ from trnfft.complex.dtensor import (
     without_partial,
 )
 from trnfft.complex.kinds import of_kind
-from trnfft.complex.tensor import join, parts_of, split
+from trnfft.complex.parts import join, real_tensors_of, split
 from trnfft.convolution.convolve import lengthened
 from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit
@@ -45,7 +45,11 @@ _SETTINGS = (bool, int, float, str, tuple, dict, type(None))
 
 
 def apply(
-    function: Callable[..., Any], x: Any, dims: Iterable[int], *arguments: Any, **named: Any
+    function: Callable[..., Any],
+    x: torch.Tensor,
+    dims: Iterable[int],
+    *arguments: object,
+    **named: object,
 ) -> Any:
     """Applies `function` to a DTensor, or a ComplexTensor of two: each device computes its shard.
 
@@ -94,7 +98,7 @@ class _Call(NamedTuple):
     named: dict[str, Any]
 
 
-def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: Any) -> Any:
+def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: object) -> Any:
     """Returns the result of `apply` for a tensor with these parts, of the kind of `given`."""
     function, arguments, named = call
     ndim = parts[0].ndim
@@ -119,7 +123,8 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: A
     def whole(y: torch.Tensor) -> Any:
         for dim in empty:
             y = y.narrow(dim, 0, 0)
-        made = across.call("from_whole", along, like, *(part.contiguous() for part in _parts(y)))
+        parts = (part.contiguous() for part in real_tensors_of(y))
+        made = across.call("from_whole", along, like, *parts)
         return of_kind(_joined(made), given)
 
     return tree_map_only(torch.Tensor, whole, result)
@@ -267,20 +272,18 @@ def _rearranged(
 
 
 def _within(placement: Placement, ndim: int) -> Placement:
-    """Returns a placement for a tensor of `ndim` dimensions, which may be fewer."""
     if getattr(placement, "dim", 0) < ndim:
         return placement
     return Shard(ndim - 1)
 
 
-def _held(function: Any) -> dict[str, torch.Tensor]:
-    """Returns the parameters and buffers of a module; {} for another function."""
+def _held(function: Callable[..., Any]) -> dict[str, torch.Tensor]:
     if not isinstance(function, torch.nn.Module):
         return {}
     return {**dict(function.named_parameters()), **dict(function.named_buffers())}
 
 
-def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
+def _described(function: Callable[..., Any], arguments: object) -> dict[str, str]:
     """Returns a call as texts, with tensors described without their numbers."""
     known = getattr(function, "__dict__", {})
     public = {name: x for name, x in known.items() if not name.startswith("_")}
@@ -300,7 +303,3 @@ def _described(function: Callable[..., Any], arguments: Any) -> dict[str, str]:
 
 def _joined(parts: Parts) -> Any:
     return join(*parts) if len(parts) == 2 else parts[0]
-
-
-def _parts(x: torch.Tensor) -> tuple[Any, ...]:
-    return parts_of(x) if x.is_complex() else (x,)

@@ -150,7 +150,6 @@ def _line_alone(launches: Launches, machine: Machine, n: int, points: int, real:
 
 
 def _in_turn(ways: Sequence[Way]) -> Way:
-    """Returns one way after the other as one."""
     split = next((way for way in ways if way.split), ways[0])
     groups = tuple(group for way in ways for group in way.groups)
     return Way(groups, split.algorithm, split.split)

@@ -7,12 +7,13 @@ operators that get DTensors themselves, for example from a program of torch.expo
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.distributed.tensor import Partial, Replicate, Shard
-from torch.distributed.tensor.experimental import register_sharding
+from torch.distributed.tensor.placement_types import Placement
 
+from trnfft.base.torch_private import register_sharding
 from trnfft.ops import (  # noqa: F401  (which make the operators)
     block_circulant,
     convolution,
@@ -27,6 +28,14 @@ operators: Any = torch.ops.trnfft
 _OF_ROWS = Shard(2)  # placement of the spectra that block_circulant makes from its rows
 
 
+class Spec(Protocol):
+    """What DTensor says of an argument that is a tensor."""
+
+    ndim: int
+    shape: torch.Size
+    placements: tuple[Placement, ...]
+
+
 def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
     """Returns rules for copies, and for splits along one of the first `batch` dimensions."""
     placements: list[Any] = [Replicate(), *(Shard(dim) for dim in range(batch))]
@@ -34,33 +43,33 @@ def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
 
 
 @register_sharding(operators.c2c.default)
-def _c2c(real: Any, imag: Any, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _c2c(real: Spec, imag: Spec, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(2, 2, 2 + len(rest), real.ndim - _dims(rest, 2))
 
 
 @register_sharding(operators.r2c.default)
-def _r2c(x: Any, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _r2c(x: Spec, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(1, 2, 2 + len(rest), x.ndim - _dims(rest, 2))
 
 
 @register_sharding(operators.c2r.default)
-def _c2r(real: Any, imag: Any, n: int, inverse: bool, scale: float, *rest: Any) -> list[Rule]:
+def _c2r(real: Spec, imag: Spec, n: int, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(2, 1, 3 + len(rest), real.ndim - _dims(rest, 2))
 
 
 @register_sharding(operators.convolve_rows.default)
-def _convolve_rows(x: Any, real: Any, imag: Any, n: int, kept: int, backend: str) -> list[Rule]:
+def _convolve_rows(x: Spec, real: Spec, imag: Spec, n: int, kept: int, backend: str) -> list[Rule]:
     return _filtered(x, real, 1)
 
 
 @register_sharding(operators.convolve_images.default)
 def _convolve_images(
-    x: Any, real: Any, imag: Any, padded: list[int], kept: list[int], backend: str
+    x: Spec, real: Spec, imag: Spec, padded: list[int], kept: list[int], backend: str
 ) -> list[Rule]:
     return _filtered(x, real, 2)
 
 
-def _filtered(x: Any, spectrum: Any, last: int) -> list[Rule]:
+def _filtered(x: Spec, spectrum: Spec, last: int) -> list[Rule]:
     """Returns rules for splits of x, except its `last` dimensions, and spectra that broadcast."""
     rules = _rules(3, 1, 3, 0)
     more = max(spectrum.ndim - x.ndim, 0)
@@ -75,7 +84,7 @@ def _filtered(x: Any, spectrum: Any, last: int) -> list[Rule]:
 
 
 @register_sharding(operators.block_circulant.default)
-def _block_circulant(x: Any, weight: Any, bias: Any, backend: str) -> list[Rule]:
+def _block_circulant(x: Spec, weight: Spec, bias: Spec | None, backend: str) -> list[Rule]:
     copies = [None if bias is None else Replicate(), None]
     rules: list[Rule] = [([Replicate()] * 3, [Replicate(), Replicate(), *copies])]
     results = [Shard(0), _OF_ROWS, Replicate()]
@@ -83,7 +92,9 @@ def _block_circulant(x: Any, weight: Any, bias: Any, backend: str) -> list[Rule]
 
 
 @register_sharding(operators.block_circulant_gradients.default)
-def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend: str) -> list[Rule]:
+def _block_circulant_gradients(
+    grad: Spec, of_x: Spec, of_w: Spec, k: int, backend: str
+) -> list[Rule]:
     rules: list[Rule] = []
     # Spectra of rows are packed by each device: they can be neither gathered nor split.
     if Replicate() in of_x.placements:
@@ -96,7 +107,7 @@ def _block_circulant_gradients(grad: Any, of_x: Any, of_w: Any, k: int, backend:
 
 @register_sharding(operators.spectral_convolution.default)
 def _spectral_convolution(
-    x: Any, real: Any, imag: Any, is_centered: bool, is_adjoint: bool, backend: str
+    x: Spec, real: Spec, imag: Spec, is_centered: bool, is_adjoint: bool, backend: str
 ) -> list[Rule]:
     settings = [None] * 3
     rules: list[Rule] = [([Replicate()], [Replicate()] * 3 + settings)]
@@ -105,7 +116,7 @@ def _spectral_convolution(
 
 @register_sharding(operators.spectral_convolution_kept.default)
 def _spectral_convolution_kept(
-    x: Any, real: Any, imag: Any, is_centered: bool, backend: str
+    x: Spec, real: Spec, imag: Spec, is_centered: bool, backend: str
 ) -> list[Rule]:
     rules: list[Rule] = [([Replicate()] * 2, [Replicate()] * 3 + [None] * 2)]
     return [*rules, ([Shard(0)] * 2, [Shard(0), Replicate(), Replicate(), None, None])]
@@ -113,7 +124,7 @@ def _spectral_convolution_kept(
 
 @register_sharding(operators.spectral_gradients.default)
 def _spectral_gradients(
-    grad: Any, spectra: Any, real: Any, imag: Any, is_centered: bool, backend: str
+    grad: Spec, spectra: Spec, real: Spec, imag: Spec, is_centered: bool, backend: str
 ) -> list[Rule]:
     rules: list[Rule] = [([Replicate()] * 3, [Replicate()] * 4 + [None] * 2)]
     results = [Shard(0), Partial(), Partial()]
@@ -121,5 +132,4 @@ def _spectral_gradients(
 
 
 def _dims(rest: tuple[Any, ...], index: int) -> int:
-    """Returns the argument `dims` of an operator, which is 1 where it is left out."""
     return rest[index] if len(rest) > index else 1

@@ -33,7 +33,8 @@ from trnfft.complex.dtensor import (
     summed_placements,
     without_partial,
 )
-from trnfft.complex.tensor import ComplexTensor, join, parts_to_read, to_transform
+from trnfft.complex.parts import join, parts_to_transform, to_transform
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import agreement, blocks, four_step, overlap
 from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import check_fits, misfit
@@ -106,7 +107,7 @@ across.FUNCTIONS["transform"] = transform
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:
     """Returns the one or two DTensors of an input."""
-    parts = parts_to_read(x) if isinstance(x, ComplexTensor) else (x,)
+    parts = parts_to_transform(x) if isinstance(x, ComplexTensor) else (x,)
     found = [part for part in parts if isinstance(part, DTensor)]
     if len(found) < len(parts):
         raise TypeError(
@@ -341,7 +342,7 @@ def _rows(leg: Leg, step: Transformed, given: _Given) -> Rows:
     last = tuple(range(len(given.shape) - len(sizes), len(given.shape)))
     own = call._replace(kind=step.operation, sizes=sizes, dims=last)
 
-    def function(x: Any) -> Any:
+    def function(x: torch.Tensor) -> Any:
         y: Any = ops.transformed(*to_transform(x), own)
         for dim, moved in zip(step.dims, last, strict=True):
             if dim in kept:

@@ -15,12 +15,13 @@ import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
+
+from trnfft.base.torch_private import current_graph_task_id, queue_callback
 
 
 class _Turns:
@@ -103,12 +104,11 @@ def start(group: ProcessGroup) -> None:
         _check(turns)
         turns.thread = threading.get_ident()
         turns.flights += 1
-        backward = torch._C._current_graph_task_id()
+        backward = current_graph_task_id()
         if backward != _NONE and backward not in turns.passes:
             turns.passes[backward] = threading.get_ident()
             # This is called when the whole pass has ended, except by an error.
-            engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(functools.partial(turns.passes.pop, backward, None))
+            queue_callback(functools.partial(turns.passes.pop, backward, None))
 
 
 def arrive(group: ProcessGroup) -> None:
@@ -151,7 +151,7 @@ def _check_passes(turns: _Turns) -> None:
     Raises:
         RuntimeError: a backward pass of another thread has not ended.
     """
-    if not turns.passes or torch._C._current_graph_task_id() != _NONE:
+    if not turns.passes or current_graph_task_id() != _NONE:
         return  # a pass goes on where it computes again, as a checkpoint does
     others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
     for thread in turns.passes.values():

@@ -16,11 +16,11 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from nki_sim import hardware
 from trnfft import config, patch
 from trnfft.backends import choice
+from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex import on_the_host
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, Report

@@ -14,15 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._library.custom_ops import _maybe_get_opdef
 from torch.overrides import TorchFunctionMode, resolve_name
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from nki_sim import hardware
 from trnfft import patch, transforms
+from trnfft.base import torch_private as private
 from trnfft.complex.dispatch import written_by
-from trnfft.complex.tensor import ComplexTensor, is_view, parts_of
+from trnfft.complex.graphs import is_view
+from trnfft.complex.parts import parts_of
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, FORWARD, Finding, Launches
 from trnfft.model_check.sites import Origin, Site
@@ -182,7 +182,7 @@ class Watch:
     def apart(self) -> Iterator[None]:
         before, self.is_apart = self.is_apart, True
         try:
-            with torch._C.DisableTorchFunction():
+            with private.DisableTorchFunction():
                 yield
         finally:
             self.is_apart = before
@@ -192,7 +192,7 @@ class Watch:
     def origin(self) -> Origin:
         """Returns the origin of a call, or in the backward pass, of the differentiated call."""
         if self.phase == BACKWARD:
-            node: Any = torch._C._current_autograd_node()
+            node: Any = private.current_autograd_node()
             if node is not None and _TAG in node.metadata:
                 return node.metadata[_TAG]  # type: ignore[no-any-return]
         found = sites.origin(self.modules)
@@ -262,7 +262,7 @@ class _Functions(TorchFunctionMode):
                 if caller.f_code is _TO_COMPLEX and not watch.function:
                     here = Origin(watch.origin().site, "ComplexTensor.to_complex")
                     watch.note(watch.fallbacks, here, _IS_NATIVE)
-                with torch._C.DisableTorchFunction():
+                with private.DisableTorchFunction():
                     return func(*args, **kwargs)
             return self._called(func, args, kwargs)
         before, watch.function = watch.function, watch.function or _name_of(func)
@@ -298,8 +298,8 @@ class _Functions(TorchFunctionMode):
             self._note_array(watch.origin())
         operators, events = watch.operators[watch.phase], watch.events
         result = self._called(func, args, kwargs)
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        made = tree_leaves(result)
+        given = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = private.tree_leaves(result)
         is_complex = any(isinstance(x, torch.Tensor) and x.is_complex() for x in (*given, *made))
         if not is_complex:
             return result
@@ -317,13 +317,13 @@ class _Functions(TorchFunctionMode):
     def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls a function, and where it refuses, calls it with native complex tensors."""
         watch = self.watch
-        watch.tag(tree_leaves((args, kwargs)))
+        watch.tag(private.tree_leaves((args, kwargs)))
         try:
             result = func(*args, **kwargs)
         except Exception as error:
             result = self._instead(func, args, kwargs, error)
         if watch.has_backward and watch.phase == FORWARD:
-            watch.tag(tree_leaves(result), watch.origin())
+            watch.tag(private.tree_leaves(result), watch.origin())
         return result
 
     def _instead(
@@ -331,12 +331,14 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         """Calls a function with native tensors; raises the error where torch refuses these, too."""
         watch = self.watch
-        split = [x for x in tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)]
+        split = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, ComplexTensor)]
         if not split and func not in patch._REPLACEMENTS:
             raise error
         with watch.apart():
             natives = {id(z): _native(z.clone()) for z in split}  # z may be written into below
-            args, kwargs = tree_map_only(ComplexTensor, lambda z: natives[id(z)], (args, kwargs))
+            args, kwargs = private.tree_map_only(
+                ComplexTensor, lambda z: natives[id(z)], (args, kwargs)
+            )
             try:
                 result = func(*args, **kwargs)
             except Exception as reason:
@@ -347,10 +349,10 @@ class _Functions(TorchFunctionMode):
                 raise error from None
             for z in split:
                 native = natives[id(z)]
-                if native._version and native.shape == z.shape:  # it was written into
+                if private.version_of(native) and native.shape == z.shape:  # it was written into
                     z.copy_(ComplexTensor.from_complex(native))
             given = {id(natives[id(z)]): z for z in split}  # which functions in place return
-            result = tree_map_only(torch.Tensor, lambda x: given.get(id(x), x), result)
+            result = private.tree_map_only(torch.Tensor, lambda x: given.get(id(x), x), result)
             result = _with_split(result)
         watch.note(watch.refused, watch.origin(), str(error))
         return result
@@ -367,7 +369,9 @@ class _Elsewhere(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        tensors = (x for x in tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor))
+        tensors = (
+            x for x in private.tree_leaves((args, kwargs, result)) if isinstance(x, torch.Tensor)
+        )
         if any(x.is_complex() for x in tensors):
             here = Origin(sites.origin(self.watch.modules).site, _name_of(func))
             self.watch.note(self.watch.refused, here, _OTHER_THREAD)
@@ -391,7 +395,7 @@ def _other_threads(watch: Watch) -> Iterator[None]:
         threading.setprofile(before)  # type: ignore[arg-type]
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(private.TorchDispatchMode):
     """Counts operators of ATen; an operator of ComplexTensors counts as those on its parts."""
 
     def __init__(self, watch: Watch) -> None:
@@ -402,7 +406,7 @@ class _Operators(TorchDispatchMode):
     @contextmanager
     def again(self) -> Iterator[None]:
         """Enters the mode again for a block, where torch has set the mode aside."""
-        if self in _get_current_dispatch_mode_stack():
+        if self in private.get_current_dispatch_mode_stack():
             yield
             return
         with self:
@@ -442,13 +446,13 @@ class _Operators(TorchDispatchMode):
         finally:
             self._is_inside = False
         with watch.apart():
-            native = tree_map_only(ComplexTensor, _native, (args, kwargs))
+            native = private.tree_map_only(ComplexTensor, _native, (args, kwargs))
             return _with_split(func(*native[0], **native[1]))
 
 
 def _body_of(func: Any) -> Callable[..., Any]:
     """Returns the body of an operator of this library, which torch skips on device meta."""
-    found = _maybe_get_opdef(func)
+    found = private.maybe_get_opdef(func)
     return func if found is None else found._init_fn  # type: ignore[no-any-return]
 
 
@@ -461,9 +465,8 @@ def _name_of(func: Callable[..., Any]) -> str:
 def _is_native(x: Any) -> bool:
     if not isinstance(x, torch.Tensor) or not x.is_complex():
         return False
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(x):  # in the functions of torch.func
-        x = functorch.get_unwrapped(x)
+    while private.is_functorch_wrapped_tensor(x):  # in the functions of torch.func
+        x = private.get_unwrapped(x)
     return not isinstance(x, ComplexTensor)
 
 
@@ -482,4 +485,4 @@ def _with_split(result: Any) -> Any:
     def split(x: torch.Tensor) -> torch.Tensor:
         return ComplexTensor.from_complex(x) if _is_native(x) else x
 
-    return tree_map_only(torch.Tensor, split, result)
+    return private.tree_map_only(torch.Tensor, split, result)

@@ -90,7 +90,7 @@ class BlockCirculantLinear(nn.Module):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         _check_input(input, self.in_features)
         if takes_shards(self, input):
-            return of_shards(self, input, (-1,))  # type: ignore[no-any-return]
+            return of_shards(self, input, (-1,))
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         check_device("input", input.device, "the weight", weight.device)
         wide = computed_dtype(input.dtype)

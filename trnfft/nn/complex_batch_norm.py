@@ -136,7 +136,7 @@ class ComplexBatchNorm(nn.Module):
         return with_parts_in(x, dtype)
 
     def _named(self, names: tuple[str, ...]) -> list[torch.Tensor]:
-        """Returns tensors by name, as parametrizations and pruning replace and add some."""
+        # by name, as parametrizations and pruning replace and add some
         return [getattr(self, name) for name in names]
 
     def _of_batch(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -171,7 +171,6 @@ class ComplexBatchNorm(nn.Module):
 
 
 def _mean(x: torch.Tensor, dims: list[int], keepdim: bool = False) -> torch.Tensor:
-    """Returns the mean along these dimensions, for a DTensor the mean over all of its shards."""
     if not is_sharded(x):
         return x.mean(dims, keepdim=keepdim)
     return summed(x.sum(dims, keepdim=keepdim)) / math.prod(x.shape[dim] for dim in dims)

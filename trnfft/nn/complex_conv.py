@@ -82,7 +82,7 @@ class _ComplexConv(SplitWeight):
         check_shape(x, self.in_channels, self._DIMENSIONS)
         if takes_shards(self, x):
             along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, x, along)  # type: ignore[no-any-return]
+            return of_shards(self, x, along)
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
         return self.biased(bilinear(convolve, x, weight), (-1,) + (1,) * self._DIMENSIONS)
 
@@ -149,9 +149,7 @@ class ComplexConv2d(_ComplexConv):
     in `torch.nn.Conv2d`.
 
     Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call has another dtype or shape.
+        ValueError, TypeError, RuntimeError: as `ComplexConv1d`.
 
     Examples:
         >>> import torch, trnfft

@@ -66,7 +66,7 @@ class ComplexLinear(SplitWeight):
                 f"[..., {self.in_features}]; bring the features to the last dimension"
             )
         if takes_shards(self, x):
-            return of_shards(self, x, (-1,))  # type: ignore[no-any-return]
+            return of_shards(self, x, (-1,))
         return self.biased(bilinear(torch.nn.functional.linear, x, weight), (-1,))
 
     def extra_repr(self) -> str:

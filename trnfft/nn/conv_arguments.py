@@ -1,12 +1,18 @@
 """Checks of arguments that convolution layers share, because torch.nn's errors name no argument."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from trnfft.arguments import Input, check_choice, check_sizes, integers
 from trnfft.memory import check_memory
 
+Sizes = int | Sequence[int]
+Padding = str | Sizes
 
-def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> None:
+
+def check_conv(
+    dimensions: int, kernel_size: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
+) -> None:
     """Raises TypeError or ValueError for what torch.nn refuses, if only when it is called."""
     for name, sizes, least in (
         ("kernel_size", kernel_size, 1),
@@ -23,7 +29,7 @@ def check_conv(dimensions: int, kernel_size: Any, stride: Any, padding: Any, dil
         )
 
 
-def plain_sizes(name: str, sizes: Any) -> Any:
+def plain_sizes(name: str, sizes: Padding) -> Any:
     """Returns an int or a tuple of ints, as torch.nn accepts them, and a str as it is."""
     if isinstance(sizes, str):
         return sizes
@@ -53,7 +59,7 @@ def check_shape(
         )
 
 
-def check_padded(x: Input, padding: Any, dimensions: int) -> list[int]:
+def check_padded(x: Input, padding: Padding, dimensions: int) -> list[int]:
     """Returns the points of an input with its padding; RuntimeError for too little memory."""
     margins = _of_each(padding, dimensions)
     padded = [n + 2 * m for n, m in zip(x.shape[-dimensions:], margins, strict=True)]
@@ -63,7 +69,7 @@ def check_padded(x: Input, padding: Any, dimensions: int) -> list[int]:
     return padded
 
 
-def check_points(x: Input, kernel_size: tuple[int, ...], padding: Any, dilation: Any) -> None:
+def check_points(x: Input, kernel_size: tuple[int, ...], padding: Padding, dilation: Sizes) -> None:
     """Raises RuntimeError for an input shorter than the filter, or too large with its padding."""
     dimensions = len(kernel_size)
     padded = check_padded(x, padding, dimensions)
@@ -77,7 +83,7 @@ def check_points(x: Input, kernel_size: tuple[int, ...], padding: Any, dilation:
             )
 
 
-def _of_each(value: Any, dimensions: int) -> tuple[int, ...]:
+def _of_each(value: Padding, dimensions: int) -> tuple[int, ...]:
     """Returns the ints of an argument for each dimension; 0 for the padding "valid" and "same"."""
     if isinstance(value, str):
         return (0,) * dimensions

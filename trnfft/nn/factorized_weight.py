@@ -193,7 +193,7 @@ def _validator(name: str, fixed_modes: list[int] | None) -> Callable[..., Any]:
             f"pip install tensorly"
         ) from reason
     if name == "cp":
-        return validate_cp_rank  # type: ignore[no-any-return]
+        return validate_cp_rank
     if name == _TRAIN:
-        return validate_tt_rank  # type: ignore[no-any-return]
+        return validate_tt_rank
     return partial(validate_tucker_rank, fixed_modes=fixed_modes)

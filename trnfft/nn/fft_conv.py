@@ -20,9 +20,12 @@ from trnfft.arguments import (
     integers,
 )
 from trnfft.backends.choice import backend_for
-from trnfft.complex.tensor import is_followed
+from trnfft.base.torch_private import ConvNd
+from trnfft.complex.followed import is_followed
 from trnfft.convolution.convolve import fast_length, lengthened, periodic
 from trnfft.nn.conv_arguments import (
+    Padding,
+    Sizes,
     check_channels,
     check_conv,
     check_padded,
@@ -52,7 +55,7 @@ class _Kept(NamedTuple):
     spectrum: torch.Tensor
 
 
-class _FFTConv(nn.modules.conv._ConvNd):
+class _FFTConv(ConvNd):
     """The part that both layers share, for the dimensions of the weight beyond its channels.
 
     A cross-correlation is a product with the conjugate spectrum of the filter. In transforms as
@@ -68,10 +71,10 @@ class _FFTConv(nn.modules.conv._ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Padding = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -107,7 +110,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         _check_input(input, weight, self.in_channels)
         if takes_shards(self, input):
             along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, input, along)  # type: ignore[no-any-return]
+            return of_shards(self, input, along)
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)
@@ -161,7 +164,6 @@ class _FFTConv(nn.modules.conv._ConvNd):
         return convolve_images(x, filters, padded, (counts[0], counts[1]))
 
     def _has_own_filters(self) -> bool:
-        """Whether every channel is convolved with a filter of its own."""
         return self.in_channels == self.groups == self.out_channels
 
     def _margins(self) -> list[tuple[int, int]]:
@@ -249,7 +251,7 @@ class _FFTConv(nn.modules.conv._ConvNd):
         shape = self.groups, self.out_channels // self.groups, taps.shape[1], -1
         return _conjugate(taps, sizes).reshape(shape).permute(0, 3, 2, 1).contiguous()
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Any:
         self._kept = None  # .to() and similar methods give the parameters new data
         return super()._apply(fn, recurse)
 
@@ -315,11 +317,7 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     and N are as in torch.nn.Conv2d.
 
     Raises:
-        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
-            on another device than the weight, or is shorter than the filter.
-        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
-            tensor, or is complex or of integers.
-        RuntimeError: the input of a call is too short for its `padding_mode`.
+        ValueError, TypeError, RuntimeError: as `FFTConv1d`.
 
     Examples:
         >>> import torch, trnfft
@@ -341,27 +339,21 @@ def _of_rows(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
 
 
 def _of_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Returns `_of_rows` in the order in which `convolve_images` needs it."""
     return spectrum_for_images(_of_rows(taps, sizes))
 
 
 def _of_turned_images(taps: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
-    """Returns `_of_images` for images with their axes exchanged."""
     return _of_images(taps.mT, sizes[::-1])
 
 
 def _is_constant(weight: torch.Tensor) -> bool:
-    """Whether no gradient of the weight is wanted."""
     if torch.compiler.is_compiling() or not isinstance(weight, nn.Parameter):
         return False
     return not (torch.is_grad_enabled() and weight.requires_grad)
 
 
 def _is_comparable(weight: torch.Tensor) -> bool:
-    """Whether its numbers can be compared in less time than a transform takes, and nothing follows.
-
-    A comparison on another device would need launches for which the host waits.
-    """
+    # A comparison on another device would need launches for which the host waits.
     is_plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
     return is_plain and not is_followed(weight) and not torch.jit.is_tracing()
 

@@ -56,6 +56,6 @@ class LongConv(nn.Module):
             )
         check_device("k", k.device, "argument 'u'", u.device)
         if is_split_over_devices(u, -1):  # its end could not be cut off without a gather
-            return of_shards(self, u, (-2, -1), k)  # type: ignore[no-any-return]
+            return of_shards(self, u, (-2, -1), k)
         length = u.shape[-1]
         return convolve(u, k[:, :length], dims=-1)[..., :length].to(u.dtype)

@@ -164,7 +164,7 @@ class SpectralConv(SplitWeight):
         check_shape(input, order, self.in_channels)
         if takes_shards(self, input):
             rest = (range(1, input.ndim), output_shape)
-            return of_shards(self, input, *rest)  # type: ignore[no-any-return]
+            return of_shards(self, input, *rest)
         sizes = self._sizes(input, output_shape)
         if self._is_whole(input, sizes):
             y = convolved(input, self.parts, is_centered=True)
@@ -183,7 +183,6 @@ class SpectralConv(SplitWeight):
         return self._with_bias(y)
 
     def _with_bias(self, y: torch.Tensor) -> torch.Tensor:
-        """Returns the sum of a result and the bias, in the dtype of the result."""
         bias = self.bias
         return y if bias is None else (y + bias).to(y.dtype)
 
@@ -248,7 +247,7 @@ class SpectralConv(SplitWeight):
 
         return Parts(*map(lowest_of, self.parts))
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: object) -> None:
         if self.weight_factors is not None:
             self.weight_factors.load(state_dict, f"{prefix}weight_factors.", f"{prefix}weight.")
         dense = state_dict.pop(f"{prefix}weight.tensor", None)
@@ -275,7 +274,7 @@ def _scale(given: Any, dimensions: int) -> tuple[float, ...] | None:
     return factors
 
 
-def _deviation(init_std: Any, channels: int) -> float:
+def _deviation(init_std: object, channels: int) -> float:
     """Returns argument 'init_std' as a number."""
     if isinstance(init_std, str) and init_std == "auto":
         return (2 / channels) ** 0.5
@@ -285,7 +284,7 @@ def _deviation(init_std: Any, channels: int) -> float:
     return std
 
 
-def _factorization(given: Any, implementation: Any) -> str:
+def _factorization(given: object, implementation: object) -> str:
     """Returns argument 'factorization' in lower case, "" for a dense weight."""
     if implementation not in ("reconstructed", "factorized"):
         raise ValueError(
@@ -304,7 +303,7 @@ def _factorization(given: Any, implementation: Any) -> str:
     return str(name)
 
 
-def _fixed_modes(given: Any, count: int) -> list[int] | None:
+def _fixed_modes(given: object, count: int) -> list[int] | None:
     """Returns argument 'fixed_rank_modes' as a list of modes."""
     if isinstance(given, bool):
         return [0] if given else None

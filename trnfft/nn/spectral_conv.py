@@ -40,7 +40,7 @@ class _SpectralConv(SplitWeight):
         floating_point("input", input, TypeError, with_integers=False)
         check_shape(input, len(counts), self.in_channels)
         if takes_shards(self, input):
-            return of_shards(self, input, range(1, input.ndim))  # type: ignore[no-any-return]
+            return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
             is_last = i == len(counts) - 1
@@ -119,9 +119,7 @@ class SpectralConv2d(_SpectralConv):
     modes2. Output: a real tensor of shape [B, out_channels, H, W] and of the same dtype.
 
     Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
+        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft
@@ -169,9 +167,7 @@ class SpectralConv3d(_SpectralConv):
     same dtype.
 
     Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
+        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft

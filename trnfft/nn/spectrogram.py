@@ -142,7 +142,7 @@ class Spectrogram(_Frames):
         floating_point("waveform", waveform, TypeError, with_integers=False)
         dimension("dim", -1, waveform.ndim)
         if is_sharded(waveform):
-            return of_shards(self, waveform, (-1,))  # type: ignore[no-any-return]
+            return of_shards(self, waveform, (-1,))
         if self._is_fused(waveform):
             return self.bands(waveform, None)
         padded, signals = self._signals(waveform)
@@ -249,7 +249,7 @@ class InverseSpectrogram(_Frames):
                 f"argument 'spectrogram' has shape {tuple(spectra.shape)}, allowed is [..., F, T]"
             )
         if is_sharded(spectra):
-            return of_shards(self, spectra, (-2, -1), length)  # type: ignore[no-any-return]
+            return of_shards(self, spectra, (-2, -1), length)
         if self.by_window:
             spectra = spectra * self._norm()
         signal = istft(
@@ -333,7 +333,7 @@ class MelScale(nn.Module):
             )
         check_device("specgram", specgram.device, "the filter bank", self.fb.device)
         if is_sharded(specgram):
-            return of_shards(self, specgram, (-2,))  # type: ignore[no-any-return]
+            return of_shards(self, specgram, (-2,))
         with autocast.switched_off(specgram.device):
             return torch.matmul(self.fb.to(specgram.dtype).mT, specgram)
 
@@ -427,7 +427,7 @@ class MelSpectrogram(nn.Module):
         return is_whole and fits and self.spectrogram._is_fused(waveform)
 
 
-def _window(size: int, window_fn: Any, wkwargs: Any) -> torch.Tensor:
+def _window(size: int, window_fn: object, wkwargs: object) -> torch.Tensor:
     """Returns the window that `window_fn` makes, checked."""
     if not callable(window_fn):
         raise TypeError(f"argument 'window_fn' is {shown(window_fn)}, allowed are functions")

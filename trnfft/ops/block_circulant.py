@@ -25,10 +25,11 @@ from torch.compiler import is_compiling
 
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.torch_private import is_legacy_batchedtensor
 from trnfft.complex.dispatch import Parts
+from trnfft.complex.followed import is_transformed, not_vectorized
 from trnfft.complex.kinds import made_of
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import is_transformed, not_vectorized
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
 from trnfft.ops.reference import reference_of
@@ -150,7 +151,7 @@ def _(
 
 def spectra_of(matrix: torch.Tensor, k: int) -> torch.Tensor:
     """Returns spectra [blocks, 2, k // 2 + 1, rows] of a real matrix [rows, blocks k]."""
-    if not is_compiling() and torch._C._functorch.is_legacy_batchedtensor(matrix):
+    if not is_compiling() and is_legacy_batchedtensor(matrix):
         raise not_vectorized("block circulant layers")
     spectra = rfft(matrix.unflatten(-1, (-1, k)))
     parts = [part.permute(1, 2, 0) for part in (spectra.real, spectra.imag)]

@@ -26,12 +26,10 @@ import torch
 from trnfft import cache, config
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.torch_private import keep_from_compiler
+from trnfft.complex.followed import is_transformed
 from trnfft.complex.kinds import has_native, native_of
-from trnfft.complex.tensor import (
-    is_transformed,
-    join_to_read,
-    keep_from_compiler,
-)
+from trnfft.complex.parts import join_to_read
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.overlap import cut_frames, overlap_add

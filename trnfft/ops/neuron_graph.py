@@ -15,9 +15,6 @@ import warnings
 from typing import Any
 
 import torch
-from torch._dynamo import nonstrict_trace
-from torch._guards import CompileContext, TracingContext
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from nki_sim.base.neuron_packages import how_to_install
@@ -26,6 +23,7 @@ from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts, scale_of
 from trnfft.backends.choice import backend_for
 from trnfft.backends.half_spectrum import interior
+from trnfft.base import torch_private as private
 
 ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
 Tensors = list[torch.Tensor]
@@ -40,7 +38,7 @@ def check_shapes_are_static() -> None:
             torch._dynamo.mark_dynamic.
     """
     advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
-    if not torch._dynamo.config.assume_static_by_default:
+    if not private.dynamo_config().assume_static_by_default:
         asked = "argument 'dynamic' of torch.compile is True (or torch._dynamo.config has "
         asked += "assume_static_by_default=False), allowed is False or None"
     elif _is_any_marked():
@@ -57,10 +55,13 @@ def warn_of_the_last_graph() -> None:
 
     Afterwards other shapes run in eager mode, which Dynamo mentions only in its log.
     """
-    made, limit = CompileContext.current_compile_id(), torch._dynamo.config.recompile_limit
+    made, limit = (
+        private.CompileContext.current_compile_id(),
+        private.dynamo_config().recompile_limit,
+    )
     if made is None or made.frame_compile_id is None or made.frame_compile_id + 1 != limit:
         return
-    stack = TracingContext.extract_stack()
+    stack = private.TracingContext.extract_stack()
     _warn_of_the_last_graph(made.frame_id, limit, stack[0].name if stack else "a function")
 
 
@@ -78,7 +79,7 @@ def _warn_of_the_last_graph(frame: int, limit: int, name: str) -> None:
 
 def _is_any_marked() -> bool:
     """Returns whether a dimension of an input that was met so far has a strict dynamic mark."""
-    context = TracingContext.try_get()
+    context = private.TracingContext.try_get()
     found = context.tensor_to_context.values() if context else ()
     constraints = [c for one in found for c in getattr(one, "constraint_sizes", ())]
     return any(c is not None and not getattr(c, "warn_only", True) for c in constraints)
@@ -92,7 +93,7 @@ def transform(parts: Parts, call: Call) -> Parts:
     return _transform(call.kind, parts, call.sizes, call.inverse, scale, call.planned)
 
 
-@nonstrict_trace
+@private.nonstrict_trace
 def _transform(
     kind: str,
     parts: Parts,
@@ -114,7 +115,7 @@ def _transform(
     """
     refuse_tangents(parts)
     # Dynamo needs only shapes, and hides errors that are raised here.
-    if isinstance(parts[0], FakeTensor):
+    if isinstance(parts[0], private.FakeTensor):
         return shapes_alone(parts, _result_shapes(kind, [x.shape for x in parts], sizes))
     # Numbers that a graph of dynamic shapes keeps open are fixed, too, because a kernel has one
     # shape.

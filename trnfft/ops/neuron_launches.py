@@ -17,10 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch._dynamo import nonstrict_trace
-from torch._subclasses.fake_tensor import FakeTensor
 
 from trnfft import cache
+from trnfft.base.torch_private import FakeTensor, nonstrict_trace
 from trnfft.ops import neuron_graph
 from trnfft.ops.neuron_graph import Tensors
 from trnfft.planner.plan import Recipe

@@ -22,17 +22,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch.autograd import forward_ad
 
 from trnfft import cache, config
 from trnfft.backends.backend import Call
 from trnfft.backends.choice import backend_for, named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.torch_private import is_forward_mode, keep_from_compiler
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
-from trnfft.complex.tensor import keep_from_compiler
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
 from trnfft.ops.reference import reference_of
@@ -74,7 +73,7 @@ def spectral_convolution(x: torch.Tensor, weight: Parts, is_centered: bool = Fal
     backend = _kernel_backend(x, real, keeps)
     # Operators switch autocast off in the backward pass, too. They have no forward mode.
     is_operator = backend or autocast.is_on(x.device)
-    if not is_operator or forward_ad._current_level >= 0:
+    if not is_operator or is_forward_mode():
         with autocast.switched_off(x.device):
             return by_transforms(x, weight, is_centered)[0]
     if keeps:

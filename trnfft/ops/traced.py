@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import torch
 
+from trnfft.base.torch_private import is_tracing, len_torch_dispatch_stack
 from trnfft.complex.tensor import ComplexTensor
 
 Numbers = TypeVar("Numbers", torch.Tensor, ComplexTensor, torch.Tensor | ComplexTensor)
@@ -20,8 +21,8 @@ def is_traced() -> bool:
     return (
         torch.compiler.is_compiling()
         or torch.compiler.is_exporting()
-        or torch._C._len_torch_dispatch_stack() > 0  # make_fx, fake tensors
-        or torch._C._is_tracing()  # type: ignore[attr-defined]  # as torch.jit.is_tracing, in half
+        or len_torch_dispatch_stack() > 0  # make_fx, fake tensors
+        or is_tracing()  # as torch.jit.is_tracing, in half of the time
     )
 
 

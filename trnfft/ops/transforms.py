@@ -23,7 +23,8 @@ from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_view
 from trnfft.backends.choice import backend_for, backend_of, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.complex.kinds import has_native, native_of
-from trnfft.complex.tensor import ComplexTensor, join_to_read, parts_to_transform, to_transform
+from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
+from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import across, autocast, traced
 
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed.distributed_c10d import _resolve_process_group
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from trnfft.base.torch_private import (
+    FakeTensor,
+    OpOverload,
+    TorchDispatchMode,
+    resolve_process_group,
+)
 
 TRANSFORMS, EXCHANGE, COPIES = "transforms", "exchange", "copies"
 
@@ -57,8 +60,8 @@ class Stopwatch(TorchDispatchMode):
             self._count(*args)
         return result
 
-    def _count(self, x: torch.Tensor, received: list[int], sent: list[int], group: Any) -> None:
-        found = _resolve_process_group(group)
+    def _count(self, x: torch.Tensor, received: Any, sent: list[int], group: Any) -> None:
+        found = resolve_process_group(group)
         row = x[0].numel() * x.element_size() if x.shape[0] else 0
         for rank, count in zip(dist.get_process_group_ranks(found), sent, strict=True):
             if rank != dist.get_rank() and count:

@@ -1,6 +1,6 @@
 """Sample frequencies and their order: torch.fft's own functions, also for ComplexTensors."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -62,7 +62,7 @@ def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers
     return _shifted(torch.fft.ifftshift, input, dim)
 
 
-def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Numbers:
+def _shifted(shift: Callable[..., Any], input: Numbers, dim: int | Iterable[int] | None) -> Numbers:
     check_tensor("input", described(input) if isinstance(input, ComplexTensor) else input)
     chosen = range(input.ndim) if dim is None else integers("dim", dim)
     dims = [dimension("dim", each, input.ndim) for each in chosen]
@@ -75,4 +75,4 @@ def _shifted(shift: Any, input: Numbers, dim: int | Iterable[int] | None) -> Num
         for each in dims:  # one at a time, so that other dimensions can be split meanwhile
             input = of_shards(shift, input, [each], [each])
         return input
-    return shift(input, dims)  # type: ignore[no-any-return]
+    return shift(input, dims)
