@@ -20,7 +20,7 @@ from bench.cases import transforms_1d
 from bench.cases.case import Case, on_device, on_host, relative_error
 from bench.measurement import described, device_of, predicted, settings
 from bench.results import Row
-from trnfft.config import PRECISIONS
+from trnfft.base.config import PRECISIONS
 
 LENGTHS = (16, 64, 128, 256, 512, 997, 1000, 1024, 2048, 4096, 16384, 65536, 2**20)
 BATCH = 4

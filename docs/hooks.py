@@ -40,8 +40,8 @@ PACKAGES = ("trnfft", "nki_kernels", "nki_sim")
 
 # Names of modules that users import from trnfft, by the names of their files.
 _PUBLIC_MODULES = {
-    "trnfft.convolution.convolve": "trnfft.convolution",
-    "trnfft.convolution.point_spread_functions": "trnfft.point_spread_functions",
+    "trnfft.functions.convolve": "trnfft.convolution",
+    "trnfft.functions.point_spread_functions": "trnfft.point_spread_functions",
     "trnfft.planner.order": "trnfft.order",
 }
 

@@ -137,7 +137,7 @@ def default_settings():
     if torch := sys.modules.get("torch"):
         torch.default_generator.manual_seed(0)
     yield
-    if config := sys.modules.get("trnfft.config"):  # few tests of kernels load this module
+    if config := sys.modules.get("trnfft.base.config"):  # few tests of kernels load this module
         config._backend.set(None)
         config._precision.set("fast")
 

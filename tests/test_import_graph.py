@@ -126,7 +126,7 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 # Circles that are still to be taken apart.
 KNOWN = (
     {f"trnfft/{room}" for room in ("arguments.py", "backends", "complex", "ops", "signal.py")}
-    | {"trnfft/transforms.py"},
+    | {"trnfft/functions/fft.py"},
     {"trnfft/__main__.py", "trnfft/cli", "trnfft/distributed"},
 )
 

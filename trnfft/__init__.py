@@ -9,12 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from trnfft import checkpoints as _checkpoints
-from trnfft.chirp_z import czt, zoom_fft
-from trnfft.complex import functions as _complex_functions  # noqa: F401
-from trnfft.complex.kinds import as_complex_tensor, as_native
-from trnfft.complex.tensor import ComplexTensor
-from trnfft.config import (
+from trnfft.base.config import (
     backend,
     get_backend,
     get_complex_storage,
@@ -24,18 +19,15 @@ from trnfft.config import (
     set_complex_storage,
     set_precision,
 )
-from trnfft.convolution.bloom import BloomFilter, bloom
-from trnfft.convolution.convolve import convolve, oaconvolve
-from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
-from trnfft.fft_plan import FftPlan, plan_fft
-from trnfft.fftlog import fht, fhtoffset, ifht
-from trnfft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from trnfft.namesake import refuse_namesake
-from trnfft.ops import across as _across
-from trnfft.patch import patch_torch
-from trnfft.real_transforms import dct, dctn, dst, dstn, idct, idctn, idst, idstn
-from trnfft.signal import istft, stft
-from trnfft.transforms import (
+from trnfft.base.namesake import refuse_namesake
+from trnfft.complex import functions as _complex_functions  # noqa: F401
+from trnfft.complex.kinds import as_complex_tensor, as_native
+from trnfft.complex.tensor import ComplexTensor
+from trnfft.functions.bloom import BloomFilter, bloom
+from trnfft.functions.chirp_z import czt, zoom_fft
+from trnfft.functions.convolve import convolve, oaconvolve
+from trnfft.functions.cosine import dct, dctn, dst, dstn, idct, idctn, idst, idstn
+from trnfft.functions.fft import (
     fft,
     fft2,
     fftn,
@@ -55,11 +47,20 @@ from trnfft.transforms import (
     rfft2,
     rfftn,
 )
+from trnfft.functions.fft_plan import FftPlan, plan_fft
+from trnfft.functions.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from trnfft.functions.hankel import fht, fhtoffset, ifht
+from trnfft.functions.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.functions.stft import istft, stft
+from trnfft.ops import across as _across
+from trnfft.patching import checkpoints as _checkpoints
+from trnfft.patching.patch import patch_torch
 
 if TYPE_CHECKING:
-    from trnfft import distributed, nn, scipy_backend
-    from trnfft.convolution import point_spread_functions
-    from trnfft.layer_plan import plan_layer
+    from trnfft import distributed, nn
+    from trnfft.functions import point_spread_functions
+    from trnfft.model_check.layer_plan import plan_layer
+    from trnfft.patching import scipy_backend
     from trnfft.planner import order
     from trnfft.planner.lengths import next_fast_len
     from trnfft.planner.planner import plan
@@ -171,13 +172,15 @@ def __getattr__(name: str) -> Any:
         globals()[name] = getattr(import_module(f"trnfft.planner.{_PLANNER[name]}"), name)
         return globals()[name]
     if name == "plan_layer":
-        return import_module("trnfft.layer_plan").plan_layer
+        return import_module("trnfft.model_check.layer_plan").plan_layer
     if name == "order":
         return import_module("trnfft.planner.order")
     if name == "point_spread_functions":
-        return import_module("trnfft.convolution.point_spread_functions")
-    if name in ("distributed", "nn", "scipy_backend"):
+        return import_module("trnfft.functions.point_spread_functions")
+    if name in ("distributed", "nn"):
         return import_module(f"trnfft.{name}")
+    if name == "scipy_backend":
+        return import_module("trnfft.patching.scipy_backend")
     if name in _OPT_EINSUM:
-        return getattr(import_module("trnfft.opt_einsum_backend"), name)
+        return getattr(import_module("trnfft.patching.opt_einsum_backend"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

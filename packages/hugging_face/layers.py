@@ -7,7 +7,7 @@ attributes say whether the layer has gradients and whether torch.compile can tra
 import torch
 from torch import nn
 
-from trnfft.arguments import check_real
+from trnfft.functions.arguments import check_real
 from trnfft.ops.transforms import c2c_of_parts
 
 

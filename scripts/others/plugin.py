@@ -41,8 +41,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def _start(through: str, split: bool) -> None:
     import trnfft
-    from trnfft import scipy_backend
     from trnfft.backends import choice
+    from trnfft.patching import scipy_backend
 
     if through == "patch_torch":
         if split:

@@ -27,7 +27,7 @@ from nki_kernels.base import isa
 from nki_sim import hardware
 from tests import sweeps
 from tests.tolerances import holds, near, transforms
-from trnfft.config import PRECISIONS
+from trnfft.base.config import PRECISIONS
 from trnfft.planner.accuracy import MAX_ERRORS
 
 BACKENDS = {"torch": "host", "matmul": "host", "nki-sim": "modelled"}

@@ -11,7 +11,7 @@ from bench.tables import article, bloom, floors, prices, row_guard
 from bench.tables.planned import POINTS, planned
 from nki_sim.measured_times import about
 from tests import sweeps
-from trnfft.convolution.bloom import axis_order
+from trnfft.functions.bloom import axis_order
 
 README = Path(__file__).parents[2] / "README.md"
 

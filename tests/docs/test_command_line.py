@@ -15,7 +15,8 @@ from typer.testing import CliRunner  # noqa: E402
 
 from nki_sim import hardware  # noqa: E402
 from nki_sim.base.installed_nki import FoundNki  # noqa: E402
-from trnfft import cli, config  # noqa: E402
+from trnfft import cli  # noqa: E402
+from trnfft.base import config
 from trnfft.cli import health_checks  # noqa: E402
 
 PAGE = ROOT / "docs" / "command_line.md"

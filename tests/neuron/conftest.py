@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session", autouse=True)
 def library(tmp_path_factory, pytestconfig):
     """Installs the device "neuron" for the whole session."""
-    from trnfft import config
+    from trnfft.base import config
 
     from .stand_in import compile_backend, device, nki_hop
 

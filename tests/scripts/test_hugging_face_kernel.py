@@ -277,7 +277,7 @@ def test_imports_become_relative(source, new):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("import trnfft.config", "no relative form"),
+        ("import trnfft.base.config", "no relative form"),
         ("import os, trnfft", "no relative form"),
         ("import trnfft as t", "no relative form"),
         ("from trnfft import fft", "imports no module"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trnfft
-from trnfft import arguments
+from trnfft.functions import arguments
 
 
 def refused(error, *parts):

@@ -9,7 +9,7 @@ import pytest
 
 import nki_kernels
 import trnfft
-from trnfft.cache import cached
+from trnfft.base.cache import cached
 from trnfft.planner import tables
 
 

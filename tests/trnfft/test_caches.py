@@ -16,7 +16,7 @@ from nki_sim import hardware
 from tests.tolerances import near, transforms
 from trnfft import ComplexTensor
 from trnfft.backends import choice
-from trnfft.cache import cached
+from trnfft.base.cache import cached
 from trnfft.planner import tables
 
 

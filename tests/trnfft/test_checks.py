@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trnfft.checks import check_flag, finite, index, shown
+from trnfft.base.checks import check_flag, finite, index, shown
 
 
 def test_values_in_messages_take_one_short_line():

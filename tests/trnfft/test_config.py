@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import trnfft
-from trnfft import config
 from trnfft.backends.choice import backend_for
+from trnfft.base import config
 
 
 def test_the_default_is_auto():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trnfft.namesake import refuse_namesake
+from trnfft.base.namesake import refuse_namesake
 
 
 def install(folder, name, version, summary):

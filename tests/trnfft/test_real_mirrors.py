@@ -16,7 +16,7 @@ import trnfft
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from tests.trnfft.samples import native, random, single
-from trnfft import config
+from trnfft.base import config
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm
 from trnfft.planner.kinds import C2C, R2C, Transform

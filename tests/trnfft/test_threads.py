@@ -10,8 +10,9 @@ import torch
 
 import trnfft
 from tests.tolerances import near, transforms
-from trnfft import cache, nn
+from trnfft import nn
 from trnfft.backends import device_tables
+from trnfft.base import cache
 
 from .samples import single
 

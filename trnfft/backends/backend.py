@@ -29,7 +29,7 @@ class Call(NamedTuple):
             split parts, whatever is said here.
         norm: a name, as in torch.fft for a transform whose forward direction has the negative sign,
             or a factor on the result.
-        precision: the mode, as in `trnfft.config`; "" for that of the run.
+        precision: the mode, as in `trnfft.base.config`; "" for that of the run.
         planned: whether the frequencies are in planned order (see trnfft/planner/order.py); for an
             inverse, the frequencies are the input. Only for one dimension and complex data.
     """

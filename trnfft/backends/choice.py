@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft import config
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Backend
 from trnfft.backends.matmul import Matmul
 from trnfft.backends.torch_native import TorchNative
+from trnfft.base import config
 
 COMPLEX_DEVICES = ("cpu", "cuda", "meta")
 

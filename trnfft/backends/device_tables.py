@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from trnfft import cache
+from trnfft.base import cache
 
 TABLE_BYTES = 256 << 20  # the most that `_counted` may sum to, for all devices together
 OBJECT_BYTES = 2048  # of a tensor beside its numbers, and of its share of the key

@@ -19,7 +19,7 @@ from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Backend, Call, Parts
 from trnfft.backends.device_tables import uploaded
 from trnfft.backends.half_spectrum import half_of, whole_of, with_real_mirrors
-from trnfft.config import NEURON_DEVICES
+from trnfft.base.config import NEURON_DEVICES
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe

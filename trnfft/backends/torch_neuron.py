@@ -21,7 +21,7 @@ import torch
 
 from nki_sim import hardware
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft import cache
+from trnfft.base import cache
 
 # The modules in which each function may be, in the order of preference: TorchNeuron first.
 _PLACES = {

@@ -5,8 +5,8 @@ No other file of `trnfft` names one, so this is the file to read for a new versi
 without the underscore, where they are PyTorch's own objects. Functions stand for what takes long to
 load, for what changes, and for what PyTorch is made to call. What PyTorch itself calls of our
 classes is not here, such as `__tensor_flatten__` and `_load_from_state_dict`, nor are operators of
-ATen whose names begin with an underscore. `trnfft/cache.py`, which needs no torch, marks functions
-by one attribute of Dynamo, `_dynamo_marked_constant`.
+ATen whose names begin with an underscore. `trnfft/base/cache.py`, which needs no torch, marks
+functions by one attribute of Dynamo, `_dynamo_marked_constant`.
 """
 
 from __future__ import annotations

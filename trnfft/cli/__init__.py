@@ -20,8 +20,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from trnfft.base.distributions import LIBRARY
+from trnfft.base.namesake import refuse_namesake
 from trnfft.cli.stop import stop
-from trnfft.namesake import refuse_namesake
 
 # The names of the commands, and their lines of help: the first lines of their docstrings.
 COMMANDS = {

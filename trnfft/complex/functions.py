@@ -3,8 +3,8 @@
 Three groups of functions need an implementation above autograd. The parts of a ComplexTensor are
 views of it, and a real dtype in `z.to(dtype)` means the dtype of the parts. The functions of
 torch.fft, torch.stft and torch.istft are those of this library, with their own derivatives, which
-`trnfft.transforms` and `trnfft.signal` enter into the table. torch's formulas for some derivatives
-would make native complex tensors.
+their files in trnfft/functions enter into the table. torch's formulas for some derivatives would
+make native complex tensors.
 
 `docs/complex_operators.md` lists all operators.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from trnfft import backward_pass
+from trnfft.base import backward_pass
 from trnfft.base import torch_private as private
 from trnfft.complex import arithmetic as arithmetic  # these modules fill the tables
 from trnfft.complex import called as called

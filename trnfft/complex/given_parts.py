@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trnfft.memory import check_memory, may_be_too_many
+from trnfft.base.memory import check_memory, may_be_too_many
 
 PART_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

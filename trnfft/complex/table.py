@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 # Implementations of torch's functions for ComplexTensors, where operators are not enough.
-# trnfft.complex.functions fills the table, and trnfft.transforms and trnfft.signal enter theirs.
+# trnfft.complex.functions fills the table, and the functions of the face enter theirs.
 FUNCTIONS: dict[Any, Function] = {}
 
 # trnfft.complex.dispatch sets the following functions of its own:

@@ -24,9 +24,9 @@ from torch.distributed.constants import default_pg_timeout
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
-from trnfft import config
+from trnfft.base import config
+from trnfft.base.cache import cached
 from trnfft.base.torch_private import timeout_of
-from trnfft.cache import cached
 from trnfft.distributed import turns
 
 VERSION = version("trnfft-nki")  # of this package

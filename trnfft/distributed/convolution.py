@@ -17,7 +17,6 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.placement_types import Placement
 
-from trnfft.arguments import check_choice
 from trnfft.backends.backend import Call
 from trnfft.complex.dtensor import (
     Kind,
@@ -29,12 +28,13 @@ from trnfft.complex.kinds import of_kind
 from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.sharded import replicated_on
 from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.convolution import convolve as local
 from trnfft.distributed.dtensor import local_copy_of
 from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.functions import check_sharded
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.transforms import dtensors_of, transform
+from trnfft.functions import convolve as local
+from trnfft.functions.arguments import check_choice
 from trnfft.ops import across
 
 

@@ -24,8 +24,8 @@ import torch
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
 
+from trnfft.base.cache import cached
 from trnfft.base.torch_private import functional_collectives
-from trnfft.cache import cached
 from trnfft.distributed import turns
 from trnfft.distributed.layout import Box, Interval, Layout
 

@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch.distributed import ProcessGroup
 
-from trnfft.arguments import check_positive
 from trnfft.backends.backend import scale_of
 from trnfft.complex.parts import join, parts_of
 from trnfft.distributed import blocks, overlap
@@ -38,6 +37,7 @@ from trnfft.distributed.layout import Box, Interval
 from trnfft.distributed.overlap import Work
 from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
 from trnfft.distributed.rows_and_columns import has_rows_and_columns, rows_and_columns
+from trnfft.functions.arguments import check_positive
 from trnfft.ops import transforms as ops
 from trnfft.planner.factorization import next_smooth_number
 

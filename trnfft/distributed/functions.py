@@ -9,11 +9,11 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.placement_types import Placement
 
-from trnfft import transforms
-from trnfft.arguments import normalization
 from trnfft.backends.backend import Call
 from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions import fft as transforms
+from trnfft.functions.arguments import normalization
 from trnfft.ops import across
 
 Sizes = int | Iterable[int] | None

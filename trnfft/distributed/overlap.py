@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nki_sim import hardware
-from trnfft.config import NEURON_DEVICES
+from trnfft.base.config import NEURON_DEVICES
 from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
 
 if TYPE_CHECKING:

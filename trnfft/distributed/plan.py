@@ -27,7 +27,7 @@ from torch.distributed.tensor import Shard
 
 from nki_sim import hardware
 from nki_sim.measured_times import about, in_words
-from trnfft.checks import check_flag, shown
+from trnfft.base.checks import check_flag, shown
 from trnfft.distributed.layout import layout_of
 from trnfft.distributed.network import Exchange, machine_of
 from trnfft.distributed.overlap import best_chunks

@@ -30,7 +30,6 @@ from trnfft.complex.dtensor import (
 )
 from trnfft.complex.kinds import of_kind
 from trnfft.complex.parts import join, real_tensors_of, split
-from trnfft.convolution.convolve import lengthened
 from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit
 from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
@@ -38,6 +37,7 @@ from trnfft.distributed.layout import Layout, layout_of
 from trnfft.distributed.route import Exchanged, Line, Problem, route
 from trnfft.distributed.transforms import dtensors_of
 from trnfft.distributed.turns import turn
+from trnfft.functions.convolve import lengthened
 from trnfft.ops import across
 
 # types whose texts are the same in all processes

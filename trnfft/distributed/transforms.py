@@ -23,7 +23,8 @@ from torch.distributed.tensor import DTensor, Replicate
 from torch.distributed.tensor.placement_types import Placement
 
 from trnfft.backends.backend import Call
-from trnfft.cache import cached
+from trnfft.base.cache import cached
+from trnfft.base.memory import check_memory
 from trnfft.complex.dtensor import (
     Kind,
     contiguous_strides,
@@ -53,7 +54,6 @@ from trnfft.distributed.route import (
     sizes_of,
 )
 from trnfft.distributed.turns import turn
-from trnfft.memory import check_memory
 from trnfft.ops import across
 from trnfft.ops import transforms as ops
 

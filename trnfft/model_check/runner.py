@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from nki_sim import hardware
-from trnfft import config, patch
 from trnfft.backends import choice
+from trnfft.base import config
 from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex import on_the_host
 from trnfft.model_check import sites
@@ -27,6 +27,7 @@ from trnfft.model_check.findings import BACKWARD, Report
 from trnfft.model_check.sites import Origin, Site
 from trnfft.model_check.stand_in import in_place_of
 from trnfft.model_check.watch import Watch
+from trnfft.patching import patch
 from trnfft.planner.problem import checked_launch
 
 DEVICES = ("cpu", "meta")

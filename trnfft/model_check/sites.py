@@ -13,7 +13,8 @@ from types import FrameType
 import cachetools
 import torch
 
-from trnfft import complex_makers, patch, split_results, transforms
+from trnfft.functions import fft as transforms
+from trnfft.patching import complex_makers, patch, split_results
 
 
 def _folder(file: str | None) -> str:

@@ -17,16 +17,17 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from nki_sim import hardware
-from trnfft import patch, transforms
 from trnfft.base import torch_private as private
 from trnfft.complex.dispatch import written_by
 from trnfft.complex.graphs import is_view
 from trnfft.complex.parts import parts_of
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.functions import fft as transforms
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, FORWARD, Finding, Launches
 from trnfft.model_check.sites import Origin, Site
 from trnfft.model_check.stand_in import NAMES
+from trnfft.patching import patch
 from trnfft.planner import cost
 from trnfft.planner.plan import Recipe
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.arguments import (
+from trnfft.base.checks import shown
+from trnfft.functions.arguments import (
     check_device,
     check_flags,
     check_parameters,
@@ -16,7 +17,6 @@ from trnfft.arguments import (
     check_real,
     computed_dtype,
 )
-from trnfft.checks import shown
 from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
 

@@ -5,7 +5,11 @@ import math
 import torch
 from torch import nn
 
-from trnfft.arguments import (
+from trnfft.base.checks import finite
+from trnfft.complex.kinds import made_of, with_parts_in
+from trnfft.complex.sharded import like_copies, replicated, summed
+from trnfft.complex.tensor import is_sharded
+from trnfft.functions.arguments import (
     as_complex,
     check_device,
     check_flags,
@@ -13,10 +17,6 @@ from trnfft.arguments import (
     check_positive,
     widened,
 )
-from trnfft.checks import finite
-from trnfft.complex.kinds import made_of, with_parts_in
-from trnfft.complex.sharded import like_copies, replicated, summed
-from trnfft.complex.tensor import is_sharded
 
 Covariance = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.arguments import check_flags, check_parameters, check_positive, integers
+from trnfft.functions.arguments import check_flags, check_parameters, check_positive, integers
 from trnfft.nn.conv_arguments import (
     check_channels,
     check_conv,

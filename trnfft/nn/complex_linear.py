@@ -2,7 +2,7 @@
 
 import torch
 
-from trnfft.arguments import check_flags, check_parameters, check_positive
+from trnfft.functions.arguments import check_flags, check_parameters, check_positive
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.across import of_shards, takes_shards
 

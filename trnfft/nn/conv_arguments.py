@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trnfft.arguments import Input, check_choice, check_sizes, integers
-from trnfft.memory import check_memory
+from trnfft.base.memory import check_memory
+from trnfft.functions.arguments import Input, check_choice, check_sizes, integers
 
 Sizes = int | Sequence[int]
 Padding = str | Sizes

@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.arguments import check_parameters
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.products import bilinear_parts
+from trnfft.functions.arguments import check_parameters
 from trnfft.ops import autocast
 
 _TRAIN = "tt"

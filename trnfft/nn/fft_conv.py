@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from trnfft import config
-from trnfft.arguments import (
+from trnfft.backends.choice import backend_for
+from trnfft.base import config
+from trnfft.base.torch_private import ConvNd
+from trnfft.complex.followed import is_followed
+from trnfft.functions.arguments import (
     check_choice,
     check_device,
     check_flags,
@@ -19,10 +22,8 @@ from trnfft.arguments import (
     computed_dtype,
     integers,
 )
-from trnfft.backends.choice import backend_for
-from trnfft.base.torch_private import ConvNd
-from trnfft.complex.followed import is_followed
-from trnfft.convolution.convolve import fast_length, lengthened, periodic
+from trnfft.functions.convolve import fast_length, lengthened, periodic
+from trnfft.functions.fft import irfftn, rfftn
 from trnfft.nn.conv_arguments import (
     Padding,
     Sizes,
@@ -40,7 +41,6 @@ from trnfft.ops.convolution import (
     has_kernels,
     spectrum_for_images,
 )
-from trnfft.transforms import irfftn, rfftn
 
 Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) to spectra
 

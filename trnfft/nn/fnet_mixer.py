@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from trnfft.arguments import check_real
+from trnfft.functions.arguments import check_real
+from trnfft.functions.fft import fft2
 from trnfft.ops.real_fft2 import real_fft2, takes
-from trnfft.transforms import fft2
 
 
 class FNetMixer(nn.Module):

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from trnfft.arguments import check_device, check_real
 from trnfft.complex.sharded import is_split_over_devices
-from trnfft.convolution.convolve import convolve
+from trnfft.functions.arguments import check_device, check_real
+from trnfft.functions.convolve import convolve
 from trnfft.ops.across import of_shards
 
 

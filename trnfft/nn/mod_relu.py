@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from trnfft.arguments import as_complex, check_device, check_parameters, check_positive
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.sharded import replicated
+from trnfft.functions.arguments import as_complex, check_device, check_parameters, check_positive
 
 
 class ModReLU(nn.Module):

@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.arguments import (
+from trnfft.base.checks import finite, shown
+from trnfft.complex.dispatch import Parts
+from trnfft.functions.arguments import (
     check_flags,
     check_parameters,
     check_positive,
@@ -15,14 +17,12 @@ from trnfft.arguments import (
     integers,
     normalization,
 )
-from trnfft.checks import finite, shown
-from trnfft.complex.dispatch import Parts
+from trnfft.functions.fft import irfftn, rfftn
 from trnfft.nn.factorized_weight import FACTORIZATIONS, FactorizedWeight, Rank
 from trnfft.nn.spectral_conv import check_shape, convolved
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.spectral_convolution import lowest, mix_channels, multiply, spread
-from trnfft.transforms import irfftn, rfftn
 
 
 class SpectralConv(SplitWeight):

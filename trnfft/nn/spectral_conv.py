@@ -2,8 +2,13 @@
 
 import torch
 
-from trnfft.arguments import check_device, check_parameters, check_positive, floating_point
 from trnfft.complex.dispatch import Parts
+from trnfft.functions.arguments import (
+    check_device,
+    check_parameters,
+    check_positive,
+    floating_point,
+)
 from trnfft.nn.split import SplitWeight
 from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.spectral_convolution import spectral_convolution

@@ -24,7 +24,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from trnfft.arguments import (
+from trnfft.base.checks import finite, shown
+from trnfft.base.memory import check_memory
+from trnfft.complex.tensor import is_sharded
+from trnfft.functions.arguments import (
     as_complex,
     check_choice,
     check_device,
@@ -35,13 +38,10 @@ from trnfft.arguments import (
     floating_point,
     integer,
 )
-from trnfft.checks import finite, shown
-from trnfft.complex.tensor import is_sharded
-from trnfft.memory import check_memory
+from trnfft.functions.stft import framed, istft, stft
 from trnfft.ops import autocast
 from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_bands, has_kernel
-from trnfft.signal import framed, istft, stft
 
 _SCALES = ("htk", "slaney")
 _NORMALIZED = (False, True, None, "window", "frame_length")

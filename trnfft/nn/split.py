@@ -6,10 +6,10 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from trnfft.arguments import Input, as_complex, check_device, check_same_dtype
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor
+from trnfft.functions.arguments import Input, as_complex, check_device, check_same_dtype
 
 Operation = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

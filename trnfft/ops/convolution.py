@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trnfft import config
 from trnfft.backends.backend import Parts
 from trnfft.backends.choice import backend_for, named
+from trnfft.base import config
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops.reference import reference_of

@@ -18,11 +18,11 @@ import torch
 from torch.autograd import forward_ad
 
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft import cache, config
 from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts, scale_of
 from trnfft.backends.choice import backend_for
 from trnfft.backends.half_spectrum import interior
+from trnfft.base import cache, config
 from trnfft.base import torch_private as private
 
 ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from trnfft import cache
+from trnfft.base import cache
 from trnfft.base.torch_private import FakeTensor, nonstrict_trace
 from trnfft.ops import neuron_graph
 from trnfft.ops.neuron_graph import Tensors

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trnfft import config
 from trnfft.backends.choice import backend_for, named
+from trnfft.base import config
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
 from trnfft.ops.reference import reference_of

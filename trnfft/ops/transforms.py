@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from trnfft import config
 from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_views
 from trnfft.backends.choice import backend_for, backend_of, named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base import config
 from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor
@@ -335,7 +335,7 @@ def _c2c(
         real, imag: float32 or float64, [..., N].
         inverse: the sign of the exponent, as for `c2c`.
         scale: a factor on the result.
-        backend, precision: names as in `trnfft.config`, or "" for those of the context.
+        backend, precision: names as in `trnfft.base.config`, or "" for those of the context.
         dims: the number of last dimensions.
         planned: as for `c2c`.
 

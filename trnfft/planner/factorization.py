@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import Any
 
-from trnfft.cache import cached
+from trnfft.base.cache import cached
 
 LARGEST_RADIX = 128  # rows of the systolic array
 SMOOTH_PRIMES = (2, 3, 5, 7, 11, 13)  # the prime factors with which every FFT library is fast

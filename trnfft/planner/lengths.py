@@ -10,8 +10,8 @@ from nki_kernels.convolution import image_convolution
 from nki_kernels.fft import butterfly_tables, four_step_tables, stage
 from nki_kernels.real import real_stockham
 from nki_sim import hardware
-from trnfft import cache, config
-from trnfft.checks import check_flag, shown
+from trnfft.base import cache, config
+from trnfft.base.checks import check_flag, shown
 from trnfft.planner.algorithms import FOUR_STEP, REAL_STOCKHAM, SPLIT_FOUR_STEP, STOCKHAM
 from trnfft.planner.algorithms.four_step import throughput
 from trnfft.planner.algorithms.split_four_step import split_work

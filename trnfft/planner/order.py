@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds.kind import at_least_one
 from trnfft.planner.planner import LONGEST, plan

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from nki_sim import hardware
-from trnfft import cache, config
-from trnfft.checks import check_flag, shown
-from trnfft.memory import return_freed_memory
+from trnfft.base import cache, config
+from trnfft.base.checks import check_flag, shown
+from trnfft.base.memory import return_freed_memory
 from trnfft.planner import accuracy, bounds, cost, wisdom
 from trnfft.planner.algorithms import ALGORITHMS, Algorithm
 from trnfft.planner.algorithms.algorithm import LengthAlgorithm

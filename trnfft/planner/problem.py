@@ -7,8 +7,8 @@ from operator import gt
 from typing import Generic
 
 from nki_sim import hardware
-from trnfft import config
-from trnfft.checks import finite, shown
+from trnfft.base import config
+from trnfft.base.checks import finite, shown
 from trnfft.planner import accuracy
 from trnfft.planner.kinds import K, Part, Transform
 from trnfft.planner.kinds.kind import at_least_one, checked_shape

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nki_kernels.fft.dft_gemm import dft_gemm_matrix
-from trnfft import cache
+from trnfft.base import cache
 
 CACHE_BYTES = 64 * 2**20  # the most that `_counted` may sum to
 SMALL_BYTES = 2**20  # of the tables of one result, up to which they count more

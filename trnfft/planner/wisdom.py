@@ -40,7 +40,7 @@ import platformdirs
 import nki_kernels
 import nki_sim
 from nki_sim import hardware
-from trnfft.cache import after_fork, cached
+from trnfft.base.cache import after_fork, cached
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import BlockCirculant

@@ -14,7 +14,7 @@ import msgspec
 
 from nki_sim import hardware
 from nki_sim.base.whole_file import write_whole
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.planner import lengths, planner, wisdom
 from trnfft.planner.plan import Plan
 from trnfft.planner.schema import PlanRow, WisdomHeader

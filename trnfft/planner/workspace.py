@@ -8,7 +8,7 @@ from typing import Any
 
 from nki_sim import hardware
 from nki_sim.base import dtypes
-from trnfft.checks import check_flag, shown
+from trnfft.base.checks import check_flag, shown
 from trnfft.planner import cost
 from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import Convolution

@@ -7,9 +7,9 @@ import nki_sim
 import trnfft
 from nki_sim.hardware import TARGET_VARIABLE
 from tests.tolerances import near, transforms
-from trnfft import config
 from trnfft.backends import nki, torch_neuron
 from trnfft.backends.device_tables import uploaded
+from trnfft.base import config
 
 from ..samples import random_complex
 

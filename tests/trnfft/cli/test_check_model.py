@@ -23,13 +23,15 @@ from nki_sim.measured_times import about
 from tests import sweeps
 from tests.docs.pages import ROOT, blocks
 from tests.tolerances import near, sums, together, transforms
-from trnfft import cli, config, patch
+from trnfft import cli
 from trnfft.backends import choice
 from trnfft.backends.nki import Nki
-from trnfft.convolution import bloom
+from trnfft.base import config
+from trnfft.functions import bloom
 from trnfft.model_check import NotAllowed, check_model
 from trnfft.model_check.stand_in import in_place_of
 from trnfft.ops.block_circulant import block_circulant_product
+from trnfft.patching import patch
 from trnfft.planner.kinds import BlockCirculant
 from trnfft.planner.planner import plan_for
 

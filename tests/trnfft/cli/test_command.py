@@ -96,11 +96,11 @@ def test_a_package_that_refuses_to_be_imported_ends_the_command():
     """As where another distribution has the name of this one."""
     refuse = """
 import sys, types
-module = types.ModuleType("trnfft.namesake")
+module = types.ModuleType("trnfft.base.namesake")
 def refuse_namesake():
     raise ImportError("another project is installed")
 module.refuse_namesake = refuse_namesake
-sys.modules["trnfft.namesake"] = module
+sys.modules["trnfft.base.namesake"] = module
 """
     ends, *_, errors = by_script(["plan", "8"], before=refuse)
     assert (ends, errors) == ([1], "trnfft cannot be imported: another project is installed\n")

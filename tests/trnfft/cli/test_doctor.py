@@ -17,8 +17,9 @@ import trnfft
 from nki_sim import hardware
 from nki_sim.base.installed_nki import FoundNki
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft import cli, config
+from trnfft import cli
 from trnfft.backends import torch_neuron
+from trnfft.base import config
 from trnfft.cli import doctor, health_checks
 from trnfft.planner import planner, wisdom
 

@@ -11,8 +11,8 @@ from tests import sweeps
 from tests.definitions import bloomed
 from tests.refusals import called, refused
 from tests.tolerances import elementary, near, sums, transforms
-from trnfft.convolution import point_spread_functions
-from trnfft.convolution.bloom import PADDINGS, axis_order
+from trnfft.functions import point_spread_functions
+from trnfft.functions.bloom import PADDINGS, axis_order
 
 SIZES = [(7, 10), (12, 5), (1, 1), (3, 20)]  # some rows first, some columns first
 PSF_SIZES = [(1, 1), (3, 5), (4, 6), (5, 2), (9, 13)]  # some larger than the picture
@@ -127,7 +127,7 @@ def of_fake_tensors(bloom_filter):
 def test_filter_keeps_its_spectrum(monkeypatch):
     psf = uniform(5, 5, seed=1)
     bloom_filter = trnfft.BloomFilter(psf, (8, 9), padding="mirror")
-    monkeypatch.delattr("trnfft.convolution.bloom._centred_spectrum")
+    monkeypatch.delattr("trnfft.functions.bloom._centred_spectrum")
     for seed in range(2):
         image = uniform(8, 9, seed=seed)
         check(bloom_filter(image), bloomed(image, psf, padding="mirror"))
@@ -140,9 +140,7 @@ def test_both_orders_agree(monkeypatch, backend, padding):
     image, psf = uniform(2, 11, 6), uniform(4, 5, seed=1)
     results = []
     for order in ("rows", "columns"):
-        monkeypatch.setattr(
-            "trnfft.convolution.bloom.axis_order", lambda *sizes, order=order: order
-        )
+        monkeypatch.setattr("trnfft.functions.bloom.axis_order", lambda *sizes, order=order: order)
         with trnfft.backend(backend):
             bloom_filter = trnfft.BloomFilter(psf, (11, 6), padding=padding)
             assert bloom_filter.order == order

@@ -11,8 +11,8 @@ import trnfft
 from tests import sweeps
 from tests.tolerances import as_array, near, sums, together, transforms
 from trnfft import ComplexTensor
-from trnfft.convolution import convolve as convolution
-from trnfft.convolution.convolve import convolve, oaconvolve
+from trnfft.functions import convolve as convolution
+from trnfft.functions.convolve import convolve, oaconvolve
 from trnfft.planner.accuracy import MAX_ERRORS
 
 from ..samples import random, single

@@ -6,7 +6,7 @@ import torch
 import trnfft
 from tests.tolerances import near, transforms
 from trnfft import ComplexTensor
-from trnfft.convolution.row_pairs import irfft_of_pairs, rfft_of_pairs, separate_pair
+from trnfft.functions.row_pairs import irfft_of_pairs, rfft_of_pairs, separate_pair
 
 from ..samples import random
 

@@ -8,7 +8,7 @@ from typing import Any
 from nki_kernels.base import packing
 from nki_kernels.fft import four_step_tables, split_four_step, stage
 from nki_sim import hardware
-from trnfft.cache import cached
+from trnfft.base.cache import cached
 from trnfft.planner import accuracy, tables
 from trnfft.planner.algorithms.algorithm import Ahead, LengthAlgorithm
 from trnfft.planner.algorithms.four_step import LONG_LISTS, spread_ns, throughput

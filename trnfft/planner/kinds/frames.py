@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one, number_of
 from trnfft.planner.kinds.transform import R2C, Transform
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, structs
 
-from trnfft.checks import check_flag, index, shown
+from trnfft.base.checks import check_flag, index, shown
 
 Count = Annotated[int, Meta(ge=1, le=2**62)]
 Counts = Annotated[tuple[Count, ...], Meta(max_length=64)]

@@ -6,7 +6,7 @@ from operator import gt
 
 from msgspec import structs
 
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.planner.kinds.kind import Counts, KindRecord, checked_shape
 
 

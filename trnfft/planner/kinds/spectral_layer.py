@@ -18,7 +18,7 @@ from operator import gt
 from msgspec import structs
 from typing_extensions import Self
 
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 from trnfft.planner import accuracy
 from trnfft.planner.kinds.kind import (
     Count,

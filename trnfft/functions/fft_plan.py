@@ -13,8 +13,14 @@ from typing import Any, NoReturn
 
 import torch
 
-from trnfft import config
-from trnfft.arguments import (
+from trnfft.backends.backend import Call
+from trnfft.backends.choice import named
+from trnfft.base import config
+from trnfft.base.checks import shown
+from trnfft.complex.given_parts import COMPLEX_DTYPES
+from trnfft.complex.sharded import placement_of
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, of_parts
+from trnfft.functions.arguments import (
     DTYPE_ERROR,
     Input,
     check_choice,
@@ -26,15 +32,19 @@ from trnfft.arguments import (
     normalization,
     widened,
 )
-from trnfft.backends.backend import Call
-from trnfft.backends.choice import named
-from trnfft.checks import shown
-from trnfft.complex.given_parts import COMPLEX_DTYPES
-from trnfft.complex.sharded import placement_of
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded, of_parts
+from trnfft.functions.fft import length_and_dimension
+from trnfft.functions.steps import (
+    AFTER,
+    BEFORE,
+    Launch,
+    Row,
+    Step,
+    applied,
+    checked,
+    launches,
+    result_of,
+)
 from trnfft.ops import transforms as ops
-from trnfft.steps import AFTER, BEFORE, Launch, Row, Step, applied, checked, launches, result_of
-from trnfft.transforms import length_and_dimension
 
 KINDS = ("c2c", "r2c", "c2r")
 Steps = Step | Sequence[Step]

@@ -13,7 +13,7 @@ separate them:
 import torch
 
 from trnfft.complex.kinds import made_of
-from trnfft.transforms import fft, ifft
+from trnfft.functions.fft import fft, ifft
 
 
 def separate_pair(z: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:

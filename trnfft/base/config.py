@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft.checks import shown
+from trnfft.base.checks import shown
 
 BACKENDS = {
     "auto": "torch on devices with complex dtypes, nki on NeuronCores, else matmul",

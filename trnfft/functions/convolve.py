@@ -27,8 +27,12 @@ from typing import Any
 
 import torch
 
-from trnfft import cache, config
-from trnfft.arguments import (
+from trnfft.backends.choice import backend_for, named
+from trnfft.base import cache, config
+from trnfft.base.checks import shown
+from trnfft.complex.kinds import with_parts_in
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.arguments import (
     Input,
     check_choice,
     check_tensor,
@@ -38,10 +42,8 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
-from trnfft.backends.choice import backend_for, named
-from trnfft.checks import shown
-from trnfft.complex.kinds import with_parts_in
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.fft import fftn, ifftn, irfftn, rfft, rfftn
+from trnfft.functions.stft import overlap_add
 from trnfft.ops import across, traced
 from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import (
@@ -49,8 +51,6 @@ from trnfft.ops.convolution import (
     has_rows_kernel_for,
 )
 from trnfft.planner.factorization import next_smooth_number
-from trnfft.signal import overlap_add
-from trnfft.transforms import fftn, ifftn, irfftn, rfft, rfftn
 
 MODES = ("full", "same", "valid")
 PADDINGS = ("zero", "circular", "mirror")

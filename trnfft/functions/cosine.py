@@ -32,7 +32,10 @@ from dataclasses import dataclass
 
 import torch
 
-from trnfft.arguments import (
+from trnfft.backends.backend import scale_of
+from trnfft.complex.kinds import made_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.arguments import (
     DTYPE_ERROR,
     Input,
     check_choice,
@@ -47,12 +50,9 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
-from trnfft.backends.backend import scale_of
-from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.fft import Sizes, check_longest, check_result
 from trnfft.ops.across import of_shards
 from trnfft.ops.real_transforms import RealTransform, transformed
-from trnfft.transforms import Sizes, check_longest, check_result
 
 TYPES = (1, 2, 3, 4)
 _INVERSE_TYPE = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -105,7 +105,7 @@ def dct(
         type: type of the transform, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
         orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
             "ortho".
 
@@ -148,7 +148,7 @@ def idct(
         type: type of the transform that is inverted, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
         orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
             "ortho".
 
@@ -187,7 +187,7 @@ def dst(
         type: type of the transform, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
         orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
             "ortho".
 
@@ -225,7 +225,7 @@ def idst(
         type: type of the transform that is inverted, 1, 2, 3 or 4.
         n: length of the transform. Default: the size of `axis`.
         axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.real_transforms`.
+        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
         orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
             "ortho".
 

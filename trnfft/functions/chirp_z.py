@@ -35,7 +35,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.arguments import (
+from trnfft.backends.device_tables import tables_like
+from trnfft.base.checks import finite
+from trnfft.complex.kinds import made_of
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.arguments import (
     DTYPE_ERROR,
     Input,
     are_several,
@@ -47,13 +51,9 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
-from trnfft.backends.device_tables import tables_like
-from trnfft.checks import finite
-from trnfft.complex.kinds import made_of
-from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.convolution.convolve import fast_length, lengthened
+from trnfft.functions.convolve import fast_length, lengthened
+from trnfft.functions.fft import check_longest, check_result, fft, ifft
 from trnfft.ops.across import of_shards
-from trnfft.transforms import check_longest, check_result, fft, ifft
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
 

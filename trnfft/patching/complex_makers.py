@@ -6,7 +6,7 @@
     torch.Tensor.to and other conversions, torch.Tensor.view
 
 On devices without complex storage the results are ComplexTensors. `trnfft.patch_torch` calls these
-functions; it finds all others in `trnfft.split_results`.
+functions; it finds all others in `trnfft.patching.split_results`.
 """
 
 import warnings
@@ -23,7 +23,7 @@ from trnfft.complex.on_the_host import on_the_host
 from trnfft.complex.pairs import RealPairs
 from trnfft.complex.table import Function
 from trnfft.complex.tensor import ComplexTensor, of_parts
-from trnfft.split_results import (
+from trnfft.patching.split_results import (
     COMPLEX_NUMBERS,
     device_of,
     is_complex,

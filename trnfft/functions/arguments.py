@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from trnfft.checks import check_flag, index, shown
+from trnfft.base.checks import check_flag, index, shown
+from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.complex.given_parts import PART_DTYPES
 from trnfft.complex.kinds import is_native, made_of
 from trnfft.complex.parts import Numbers, split
 from trnfft.complex.tensor import ComplexTensor, described, is_sharded
-from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops.traced import is_traced
 
 Input = torch.Tensor | ComplexTensor

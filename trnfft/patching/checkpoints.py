@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from trnfft import config, patch
+from trnfft.base import config
 from trnfft.base.torch_private import wrap_checkpoint
+from trnfft.patching import patch
 
 
 def keep_settings() -> None:

@@ -27,7 +27,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft import cache, fftlog, real_transforms, transforms
+from trnfft.base import cache
+from trnfft.functions import cosine as real_transforms
+from trnfft.functions import fft as transforms
+from trnfft.functions import hankel as fftlog
 
 __ua_domain__ = "numpy.scipy.fft"
 

@@ -10,8 +10,8 @@ result is complex there, the function is called with ComplexTensors:
     z.to(device), z on the host             the native complex tensor is split
     torch.randn(3, dtype=c)                 the parts are made on the device, or else on the host
 
-`trnfft.patch_torch` calls this file. `trnfft.complex_makers` has the functions whose arguments do
-not name complex numbers, or name them in another way.
+`trnfft.patch_torch` calls this file. `trnfft.patching.complex_makers` has the functions whose
+arguments do not name complex numbers, or name them in another way.
 """
 
 from __future__ import annotations

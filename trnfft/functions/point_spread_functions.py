@@ -12,10 +12,10 @@ import math
 import numpy as np
 import torch
 
-from trnfft.arguments import check_positive, integer
 from trnfft.backends.torch_native import torchs
+from trnfft.base.checks import finite, index, shown
 from trnfft.base.torch_private import DisableTorchFunction
-from trnfft.checks import finite, index, shown
+from trnfft.functions.arguments import check_positive, integer
 
 _LARGEST = 2**14  # pixels a side: 2 GiB in float64
 _MOST_BLADES = 360

@@ -26,16 +26,23 @@ from typing import TypeVar
 
 import torch
 
-from trnfft import config
-from trnfft.arguments import check_choice, check_device, check_real, computed_dtype, integers
 from trnfft.backends.choice import backend_for, named
-from trnfft.checks import shown
+from trnfft.base import config
+from trnfft.base.checks import shown
 from trnfft.complex.followed import is_followed
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part
 from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.convolution.packed_spectrum import pack_spectrum, unpack_spectrum
-from trnfft.convolution.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
+from trnfft.functions.arguments import (
+    check_choice,
+    check_device,
+    check_real,
+    computed_dtype,
+    integers,
+)
+from trnfft.functions.fft import fft, ifft, irfft, rfft
+from trnfft.functions.packed_spectrum import pack_spectrum, unpack_spectrum
+from trnfft.functions.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
 from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import (
     convolve_images,
@@ -43,7 +50,6 @@ from trnfft.ops.convolution import (
     spectrum_for_images,
 )
 from trnfft.planner.factorization import smooth_numbers
-from trnfft.transforms import fft, ifft, irfft, rfft
 
 PADDINGS = ("zero", "mirror")
 MOST_PIXELS = 2**29  # of a picture

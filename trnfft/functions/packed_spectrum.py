@@ -7,14 +7,14 @@ in one complex number, so that it is as large as the data:
 
 A transform along another dimension then has N/2 columns instead of N/2 + 1. For powers of two, N/2
 columns leave no tile of a NeuronCore nearly empty. Column 0 becomes the transform of a pair of real
-columns, which `trnfft.convolution.row_pairs.separate_pair` separates.
+columns, which `trnfft.functions.row_pairs.separate_pair` separates.
 """
 
 import torch
 
-from trnfft.arguments import Input, check_length, check_tensor, integer, of_given_kind
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import is_sharded
+from trnfft.functions.arguments import Input, check_length, check_tensor, integer, of_given_kind
 from trnfft.ops.across import of_shards
 
 

@@ -4,9 +4,9 @@ Where complex storage is not assumed (see `trnfft.set_complex_storage`), all com
 models are ComplexTensors:
 
     torch.fft, torch.stft                       `_REPLACEMENTS` below
-    torch.complex, torch.tensor, x.to, ...      `trnfft.complex_makers`
-    all other functions, as 1j * x              `trnfft.split_results`
-    scripted code                               `trnfft.torchscript`, which refuses it
+    torch.complex, torch.tensor, x.to, ...      `trnfft.patching.complex_makers`
+    all other functions, as 1j * x              `trnfft.patching.split_results`
+    scripted code                               `trnfft.patching.torchscript`, which refuses it
 """
 
 import contextlib
@@ -20,15 +20,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, is_tensor_like
 
-from trnfft import (
-    backward_pass,
-    complex_makers,
-    places,
-    signal,
-    split_results,
-    torchscript,
-    transforms,
-)
+from trnfft.base import backward_pass
+from trnfft.functions import fft as transforms
+from trnfft.functions import stft as signal
+from trnfft.patching import complex_makers, places, split_results, torchscript
 
 _lock = threading.Lock()
 _started = 0  # calls of `start` that no `stop` has undone

@@ -17,9 +17,9 @@ from torch.overrides import (
     get_testing_overrides,
 )
 
-from trnfft import split_results, torchscript
 from trnfft.base.torch_private import device_constructors, jit_get_all_schemas
 from trnfft.complex.table import Function
+from trnfft.patching import split_results, torchscript
 
 _FUNCTIONS = (BuiltinFunctionType, FunctionType, MethodDescriptorType)
 _OWNERS = (torch, torch.fft, torch.linalg, torch.functional, torch.Tensor)

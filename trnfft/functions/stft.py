@@ -15,7 +15,13 @@ import warnings
 
 import torch
 
-from trnfft.arguments import (
+from trnfft.base.checks import shown
+from trnfft.base.memory import check_memory, may_be_too_many
+from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
+from trnfft.complex.parts import Numbers, each_part
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.functions.arguments import (
     DTYPE_ERROR,
     NOT_COMPLEX_ERROR,
     Input,
@@ -27,17 +33,11 @@ from trnfft.arguments import (
     of_given_kind,
     widened,
 )
-from trnfft.base.torch_private import get_unwrapped, is_functorch_wrapped_tensor
-from trnfft.checks import shown
-from trnfft.complex.parts import Numbers, each_part
-from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.memory import check_memory, may_be_too_many
+from trnfft.functions.fft import fft, ifft, irfft, rfft
 from trnfft.ops import overlap
 from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_spectra, has_kernel
 from trnfft.ops.overlap import cut_frames
-from trnfft.transforms import fft, ifft, irfft, rfft
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")
 # Where the squared windows add up to less, no frame determines the sample.

@@ -26,15 +26,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.arguments import DTYPE_ERROR, Input, check_length, dimension, floating_point, widened
 from trnfft.backends.device_tables import tables_like
-from trnfft.checks import finite
+from trnfft.base.checks import finite
+from trnfft.base.memory import check_memory
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
-from trnfft.memory import check_memory
+from trnfft.functions.arguments import (
+    DTYPE_ERROR,
+    Input,
+    check_length,
+    dimension,
+    floating_point,
+    widened,
+)
+from trnfft.functions.fft import check_longest
 from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import filtered_rows
-from trnfft.transforms import check_longest
 
 _LN2 = math.log(2)
 _NEAREST = 1e-300  # the smallest distance whose phases float64 can hold

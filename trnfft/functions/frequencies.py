@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from trnfft.arguments import check_tensor, dimension, integers
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import ComplexTensor, described, is_sharded
+from trnfft.functions.arguments import check_tensor, dimension, integers
 from trnfft.ops.across import of_shards
 
 fftfreq = torch.fft.fftfreq

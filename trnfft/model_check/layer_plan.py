@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from trnfft.arguments import are_several, check_flags, integers
-from trnfft.checks import shown
-from trnfft.memory import check_memory
+from trnfft.base.checks import shown
+from trnfft.base.memory import check_memory
+from trnfft.functions.arguments import are_several, check_flags, integers
 from trnfft.model_check import Report, check_model
 
 

@@ -43,8 +43,19 @@ from typing import Any
 import torch
 from torch.overrides import is_tensor_like
 
-from trnfft import config
-from trnfft.arguments import (
+from trnfft.backends.backend import Call, Parts
+from trnfft.backends.choice import backend_for
+from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
+from trnfft.base import config
+from trnfft.base.checks import shown
+from trnfft.base.memory import check_memory, may_be_too_many
+from trnfft.base.torch_private import len_torch_function_stack
+from trnfft.complex.dispatch import implements
+from trnfft.complex.followed import is_followed
+from trnfft.complex.parts import to_transform
+from trnfft.complex.table import FUNCTIONS
+from trnfft.complex.tensor import ComplexTensor, described, is_sharded, stored_parts
+from trnfft.functions.arguments import (
     DTYPE_ERROR,
     NORMS,
     Input,
@@ -59,17 +70,6 @@ from trnfft.arguments import (
     normalization,
     widened,
 )
-from trnfft.backends.backend import Call, Parts
-from trnfft.backends.choice import backend_for
-from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
-from trnfft.base.torch_private import len_torch_function_stack
-from trnfft.checks import shown
-from trnfft.complex.dispatch import implements
-from trnfft.complex.followed import is_followed
-from trnfft.complex.parts import to_transform
-from trnfft.complex.table import FUNCTIONS
-from trnfft.complex.tensor import ComplexTensor, described, is_sharded, stored_parts
-from trnfft.memory import check_memory, may_be_too_many
 from trnfft.ops import traced
 from trnfft.ops import transforms as ops
 
