@@ -39,7 +39,7 @@ import trnfft
 from bench.cases.case import KERNEL_BACKENDS, Case, byte_count, on_device, on_host, relative_error
 from bench.results import Latency, Row
 from nki_sim import hardware
-from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 SECONDS = 0.5  # how long a call is repeated
 CALLS = (10, 1000)  # least and largest number of repetitions
@@ -83,7 +83,7 @@ def device_of(backend: str) -> str:
     """
     if backend != "nki":
         return "cpu"
-    if torch_neuron.has_launches():
+    if neuron_launchers.has_launches():
         return "neuron"
     import torch_xla  # noqa: F401 # its import makes the device known to torch
 

@@ -124,17 +124,11 @@ def circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
 
 
 # Circles that are still to be taken apart.
-KNOWN = (
-    {f"trnfft/{room}" for room in ("arguments.py", "backends", "complex", "ops", "signal.py")}
-    | {"trnfft/functions/fft.py"},
-    {"trnfft/__main__.py", "trnfft/cli", "trnfft/distributed"},
-)
 
 
 @pytest.mark.parametrize("package", ["trnfft", "nki_kernels", "nki_sim"])
 def test_there_is_no_circle_of_rooms(package):
-    found = circles(rooms(ROOT, package))
-    assert [circle for circle in found if not any(circle <= known for known in KNOWN)] == []
+    assert circles(rooms(ROOT, package)) == []
 
 
 def test_a_circle_of_rooms_is_found_although_there_is_none_of_files(tmp_path):

@@ -33,7 +33,7 @@ from bench.probes.report import (
     Setting,
     TensorAnswer,
 )
-from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 DEVICE = "neuron"  # also the name of its compiler as a backend of torch.compile
 SIDE = 32  # of the matrices, which have no symmetry
@@ -100,7 +100,7 @@ def ask(
     compute = operation.compute
     try:
         if device == DEVICE:
-            torch_neuron.found("wrap_nki")  # its package makes the device known to torch
+            neuron_launchers.launcher("wrap_nki")  # its package makes the device known to torch
         if mode == "compiled":
             compute = torch.compile(compute, backend=backend, fullgraph=True, dynamic=False)
         given = operation.inputs(torch.from_numpy(re), torch.from_numpy(im))

@@ -42,9 +42,10 @@ def frameworks() -> list[str]:
 
 def _function(name: str) -> Any:
     """Returns a function by which a package launches on the device "neuron", or None without it."""
-    from trnfft.backends import torch_neuron  # here, as the simulator needs no torch
 
-    return torch_neuron.found(name)
+    from trnfft.base import neuron_launchers
+
+    return neuron_launchers.launcher(name)
 
 
 def _caller(kernel: Any, lnc: int) -> Any:

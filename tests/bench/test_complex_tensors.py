@@ -25,7 +25,7 @@ from bench.probes.report import (
 from bench.results import save
 from nki_sim import hardware
 from tests import sweeps
-from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 NAMES = tuple(complex_tensors.OPERATIONS)
 
@@ -200,6 +200,6 @@ def test_one_operation_that_is_not_the_devices_keeps_the_assumption(report_of, b
 
 def test_it_looks_for_the_package_of_the_device(monkeypatch):
     asked = []
-    monkeypatch.setattr(torch_neuron, "found", asked.append)
+    monkeypatch.setattr(neuron_launchers, "launcher", asked.append)
     assert complex_tensors.ask("mm", "eager", "0").verdict == "refused"
     assert asked == ["wrap_nki"] and "torch_neuronx" not in sys.modules

@@ -11,7 +11,7 @@ from bench import environment, measurement
 from bench.environment import git_state
 from bench.measurement import CALLS, chain_us, fitted, following, latency, measured, repeated
 from trnfft import ComplexTensor
-from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 
 def test_percentiles():
@@ -43,12 +43,12 @@ def test_the_device_is_that_of_the_package_that_launches(monkeypatch, tmp_path, 
     place.parent.mkdir(parents=True)
     place.with_suffix(".py").write_text("def wrap_nki(kernel): ...")
     monkeypatch.syspath_prepend(tmp_path)
-    torch_neuron.found.cache_clear()
+    neuron_launchers.launcher.cache_clear()
     try:
         assert measurement.device_of("nki") == "neuron" and package in sys.modules
-        assert torch_neuron.found("wrap_nki").__module__ == PLACES[package]
+        assert neuron_launchers.launcher("wrap_nki").__module__ == PLACES[package]
     finally:
-        torch_neuron.found.cache_clear()
+        neuron_launchers.launcher.cache_clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == package]:
             del sys.modules[name]
     assert measurement.device_of("nki-sim") == "cpu"

@@ -25,7 +25,7 @@ from nki_sim.base.releases import RELEASES
 from nki_sim.lint import lint
 from nki_sim.rules.device_rules import RULES
 from tests import sweeps
-from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 CHIPS = [hardware.chip(name) for name in hardware.NAMES]
 ASKED = [(n, core) for n, probe in PROBES.items() for core in CHIPS if not probe.why_not(core)]
@@ -388,7 +388,7 @@ def wrapped(monkeypatch):
         result[:, 1, :128] *= 0.5
         return result
 
-    monkeypatch.setattr(torch_neuron, "found", {"wrap_nki": Wrapped}.get)
+    monkeypatch.setattr(neuron_launchers, "launcher", {"wrap_nki": Wrapped}.get)
     import torch
 
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda: calls.append("waited"))
@@ -552,10 +552,10 @@ def test_without_a_chip_nothing_but_the_simulator_answers(monkeypatch):
     monkeypatch.setattr(launcher, "REAL_NKI", True)
     monkeypatch.setattr(launcher, "DEVICE", Path(__file__))  # something that exists
     wrap_nki = types.SimpleNamespace(__module__="libtorch_neuronx_lite.nki.nki_hop")
-    monkeypatch.setattr(torch_neuron, "found", {"wrap_nki": wrap_nki}.get)
+    monkeypatch.setattr(neuron_launchers, "launcher", {"wrap_nki": wrap_nki}.get)
     assert launcher.frameworks() == ["libtorch_neuronx_lite"]
     nki_op = types.SimpleNamespace(__module__="torch_neuronx.ops")
-    monkeypatch.setattr(torch_neuron, "found", {"nki_op": nki_op}.get)
+    monkeypatch.setattr(neuron_launchers, "launcher", {"nki_op": nki_op}.get)
     assert launcher.frameworks() == ["torch_neuronx"], "where kernels are called themselves"
     monkeypatch.setenv(hardware.LNC_VARIABLE, "")
     kernel = object()

@@ -13,7 +13,8 @@ from nki_kernels.base import isa
 from nki_kernels.fft.dft_gemm import dft_gemm
 from nki_sim import hardware
 from trnfft.backends import torch_neuron
-from trnfft.backends.choice import choose_backend
+from trnfft.base import neuron_launchers
+from trnfft.base.devices import choose_backend
 from trnfft.planner.algorithms import ALGORITHMS
 
 from .comparison import near_host
@@ -53,7 +54,7 @@ def test_all_packages(name, launches, new_process):
 def test_a_kernel_is_called_where_nothing_wraps_it(launches, monkeypatch):
     x = torch.randn(3, 16)
     with packages.installed("torch_neuronx without wrap_nki"):
-        assert torch_neuron.has_launches() and torch_neuron.found("wrap_nki") is None
+        assert neuron_launchers.has_launches() and neuron_launchers.launcher("wrap_nki") is None
         assert choose_backend(torch.device("neuron"))[0] == "nki"
         compiled = torch.compile(lambda x: trnfft.rfft(x).real, backend="neuron", fullgraph=True)
         for run in (lambda x: trnfft.rfft(x).real, compiled):
@@ -72,7 +73,7 @@ def test_a_kernel_is_called_where_nothing_wraps_it(launches, monkeypatch):
 def test_callers_take_arguments_by_position_and_by_name(name):
     x_re, x_im, matrix = operands()
     with packages.installed(name):
-        caller = torch_neuron.found("wrap_nki")(dft_gemm)[(2,)]
+        caller = neuron_launchers.launcher("wrap_nki")(dft_gemm)[(2,)]
         by_position = caller(x_re, x_im, matrix)
         by_name = caller(matrix=matrix, x_re=x_re, x_im=x_im)
     assert torch.equal(by_position[0].cpu(), by_name[0].cpu())
@@ -80,12 +81,12 @@ def test_callers_take_arguments_by_position_and_by_name(name):
 
 def test_torch_neuronx_wants_a_tuple_in_the_bracket():
     with packages.installed("torch_neuronx"), pytest.raises(TypeError):
-        torch_neuron.found("wrap_nki")(dft_gemm)[2]
+        neuron_launchers.launcher("wrap_nki")(dft_gemm)[2]
 
 
 def test_without_a_package_the_backend_is_matmul():
     with packages.absent():
-        assert not torch_neuron.has_launches()
+        assert not neuron_launchers.has_launches()
         assert choose_backend(torch.device("neuron"))[0] == "matmul"
         with trnfft.backend("nki"), pytest.raises(ImportError, match="torch-neuronx 2.13"):
             trnfft.fft(torch.ones(2, 16, device="neuron"))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import trnfft
-from trnfft.backends.choice import backend_for
 from trnfft.base import config
+from trnfft.base.devices import backend_for
 
 
 def test_the_default_is_auto():

@@ -7,7 +7,7 @@ import trnfft
 from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
 from trnfft.backends import matmul
-from trnfft.backends.choice import backend_for
+from trnfft.base.devices import backend_for
 from trnfft.planner.accuracy import MAX_ERRORS
 
 torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: ./scripts/test.sh --xla")

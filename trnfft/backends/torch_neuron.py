@@ -10,44 +10,20 @@ NEURON_LOGICAL_NC_CONFIG. This variable is therefore set before such a launch.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from nki_sim import hardware
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft.base import cache
+from trnfft.base import cache, neuron_launchers
 
-# The modules in which each function may be, in the order of preference: TorchNeuron first.
-_PLACES = {
-    "wrap_nki": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite.nki.nki_hop"),
-    "nki_op": ("torch_neuronx", "torch_neuronx.nki_hop", "libtorch_neuronx_lite._compiler"),
-}
 KERNELS = 256  # wrapped kernels that are kept
 TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn2
-
-
-@cache.cached(len(_PLACES))
-def found(name: str) -> Callable[..., Any] | None:
-    """Returns `wrap_nki` or `nki_op` from the installed packages, or None where none has it."""
-    for place in _PLACES[name]:
-        try:
-            function = getattr(importlib.import_module(place), name, None)
-        except (ImportError, OSError):  # OSError: a library that the package loads is missing
-            continue
-        if function is not None:
-            return function
-    return None
-
-
-def has_launches() -> bool:
-    """Returns whether kernels can be launched on a device "neuron"."""
-    return found("wrap_nki") is not None or found("nki_op") is not None
 
 
 def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
@@ -76,8 +52,8 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
 @cache.cached(KERNELS)  # because every call of wrap_nki registers the kernel once more
 def _wrapped(kernel: Any) -> tuple[Any, tuple[str, ...]]:
     """Returns a kernel's caller, or None for the kernel itself, and its arguments' names."""
-    wrap_nki = found("wrap_nki")
-    if wrap_nki is None and not has_launches():
+    wrap_nki = neuron_launchers.launcher("wrap_nki")
+    if wrap_nki is None and not neuron_launchers.has_launches():
         raise ImportError(
             "no package launches kernels on a device 'neuron': install torch-neuronx 2.13 or later "
             f"(TorchNeuron): {how_to_install('nrtpy', 'torch-neuronx')}"

@@ -34,9 +34,9 @@ from nki_sim import hardware
 from nki_sim.base.installed_nki import PLACEHOLDER_MARK, SIMULATOR_VARIABLE, find_nki
 from nki_sim.base.neuron_packages import how_to_install
 from nki_sim.measured_times import about
-from trnfft.backends.choice import choose_backend
 from trnfft.base import config
 from trnfft.base.cache import cached
+from trnfft.base.devices import choose_backend
 from trnfft.base.distributions import LIBRARY, SIMULATOR, version_of
 from trnfft.base.distributions import how_to_install as how_to_install_extra
 from trnfft.planner import wisdom

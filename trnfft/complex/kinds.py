@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from trnfft.backends.choice import COMPLEX_DEVICES, backend_for, stores_complex
 from trnfft.base import config
+from trnfft.base.devices import COMPLEX_DEVICES, backend_for, stores_complex
 from trnfft.complex.given_parts import COMPLEX_DTYPES
 from trnfft.complex.parts import join, parts_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from trnfft.backends.choice import COMPLEX_DEVICES, stores_complex
 from trnfft.base import torch_private as private
+from trnfft.base.devices import COMPLEX_DEVICES, stores_complex
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.graphs import is_in_graph
 from trnfft.complex.kinds import parts_apart

@@ -26,9 +26,10 @@ from typing import TypeVar
 
 import torch
 
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.checks import shown
+from trnfft.base.devices import backend_for
 from trnfft.complex.followed import is_followed
 from trnfft.complex.kinds import made_of, with_parts_in
 from trnfft.complex.parts import each_part

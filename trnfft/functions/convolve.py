@@ -27,9 +27,10 @@ from typing import Any
 
 import torch
 
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.base import cache, config
 from trnfft.base.checks import shown
+from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import with_parts_in
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.functions.arguments import (

@@ -44,10 +44,10 @@ import torch
 from torch.overrides import is_tensor_like
 
 from trnfft.backends.backend import Call, Parts
-from trnfft.backends.choice import backend_for
 from trnfft.backends.torch_native import MOST_DIMENSIONS, split_fresh, torchs
 from trnfft.base import config
 from trnfft.base.checks import shown
+from trnfft.base.devices import backend_for
 from trnfft.base.memory import check_memory, may_be_too_many
 from trnfft.base.torch_private import len_torch_function_stack
 from trnfft.complex.dispatch import implements

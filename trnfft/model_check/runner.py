@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from nki_sim import hardware
-from trnfft.backends import choice
-from trnfft.base import config
+from trnfft.base import config, devices
 from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex import on_the_host
 from trnfft.model_check import sites
@@ -231,7 +230,7 @@ def _standing_in(watch: Watch) -> Iterator[None]:
     def checked_here(name: str, source: str) -> str:
         return "nki-sim" if name in ("auto", "nki") else checked(name, source)
 
-    choice.STAND_IN = lambda backend: in_place_of(backend, watch)
+    devices.REPLACEMENT = lambda backend: in_place_of(backend, watch)
     on_the_host.LISTENER = watch.on_the_host
     config._checked_backend, config.FROM_ENVIRONMENT = checked_here, "nki-sim"
     try:
@@ -239,7 +238,7 @@ def _standing_in(watch: Watch) -> Iterator[None]:
         with config.backend("nki-sim"), config.precision(config.get_precision()):
             yield
     finally:
-        choice.STAND_IN = None
+        devices.REPLACEMENT = None
         on_the_host.LISTENER = None
         config._checked_backend, config.FROM_ENVIRONMENT = checked, default
 

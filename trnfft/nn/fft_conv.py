@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from trnfft.backends.choice import backend_for
 from trnfft.base import config
+from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import ConvNd
 from trnfft.complex.followed import is_followed
 from trnfft.functions.arguments import (

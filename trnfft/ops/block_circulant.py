@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.compiler import is_compiling
 
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
+from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import is_legacy_batchedtensor
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.followed import is_transformed, not_vectorized

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trnfft.backends.backend import Parts
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.base import config
+from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops.reference import reference_of

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config
+from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import keep_from_compiler
 from trnfft.complex.followed import is_transformed
 from trnfft.complex.kinds import has_native, native_of

@@ -18,12 +18,11 @@ import torch
 from torch.autograd import forward_ad
 
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft.backends import torch_neuron
 from trnfft.backends.backend import Call, Parts, scale_of
-from trnfft.backends.choice import backend_for
 from trnfft.backends.half_spectrum import interior
-from trnfft.base import cache, config
+from trnfft.base import cache, config, neuron_launchers
 from trnfft.base import torch_private as private
+from trnfft.base.devices import backend_for
 
 ADJOINT = {"c2c": "c2c", "r2c": "c2r", "c2r": "r2c"}
 Tensors = list[torch.Tensor]
@@ -207,7 +206,7 @@ def found_nki_op() -> Any:
     Raises:
         ImportError: no installed package has it.
     """
-    nki_op = torch_neuron.found("nki_op")
+    nki_op = neuron_launchers.launcher("nki_op")
     if nki_op is None:
         raise ImportError(
             "no installed package has nki_op, which makes operators for "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from trnfft.backends.choice import COMPLEX_DEVICES
+from trnfft.base.devices import COMPLEX_DEVICES
 
 
 def cut_frames(x: torch.Tensor, size: int, hop: int) -> torch.Tensor:

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from trnfft.backends.backend import Call
-from trnfft.backends.choice import backend_for, named
+from trnfft.backends.choice import named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import cache, config
+from trnfft.base.devices import backend_for
 from trnfft.base.torch_private import is_forward_mode, keep_from_compiler
 from trnfft.complex.dispatch import Parts
 from trnfft.complex.kinds import is_native, made_of

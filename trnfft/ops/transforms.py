@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from trnfft.backends.backend import Backend, Call, Parts, scale_of, without_views
-from trnfft.backends.choice import backend_for, backend_of, named
+from trnfft.backends.choice import backend_of, named
 from trnfft.backends.half_spectrum import interior
 from trnfft.base import config
+from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.backends.choice import stores_complex
+from trnfft.base.devices import stores_complex
 from trnfft.complex.followed import is_followed
 from trnfft.complex.given_parts import dtype_of_parts
 from trnfft.complex.on_the_host import on_the_host

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trnfft.backends.choice import stores_complex
+from trnfft.base.devices import stores_complex
 from trnfft.base.torch_private import keep_from_compiler, tree_leaves
 from trnfft.complex.called import is_in_place
 from trnfft.complex.given_parts import dtype_of_parts

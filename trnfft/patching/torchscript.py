@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from trnfft.backends.choice import stores_complex
 from trnfft.base import torch_private as private
+from trnfft.base.devices import stores_complex
 from trnfft.complex.tensor import ComplexTensor
 
 # What makes native complex tensors of real tensors, in the text of a graph.

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trnfft.backends import torch_neuron
+from trnfft.base import neuron_launchers
 
 from . import nki_hop
 
@@ -39,7 +40,7 @@ def installed(name: str) -> Iterator[None]:
             setattr(made[module], function, getattr(nki_hop, function))
     with absent():
         sys.modules.update(made)
-        torch_neuron.found.cache_clear()
+        neuron_launchers.launcher.cache_clear()
         nki_hop.wants_tuple = wants_tuple
         try:
             with nki_hop.kernels_are_called():
@@ -66,5 +67,5 @@ def absent() -> Iterator[None]:
 
 def forget() -> None:
     """Clears what trnfft has found in packages, so that trnfft searches again."""
-    torch_neuron.found.cache_clear()
+    neuron_launchers.launcher.cache_clear()
     torch_neuron._wrapped.cache_clear()

@@ -14,6 +14,7 @@ from nki_sim.hardware import LNC_VARIABLE, TARGET_VARIABLE
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from trnfft.backends import nki, torch_neuron
+from trnfft.base import neuron_launchers
 from trnfft.nn import BlockCirculantLinear
 
 from ..ops.derivatives import all_near, double, gradients, in_double
@@ -184,7 +185,7 @@ def test_a_degree_that_the_chip_lacks_is_refused_before_the_launch(monkeypatch):
 def test_the_backend_nki_launches_at_the_degree_too(monkeypatch, chip, degree):
     """With the simulator's kernels in place of a device's."""
     monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
-    monkeypatch.setattr(torch_neuron, "found", lambda name: nki_sim.simulate)
+    monkeypatch.setattr(neuron_launchers, "launcher", lambda name: nki_sim.simulate)
     monkeypatch.setattr(torch_neuron, "_first_degree", [])
     monkeypatch.setenv(LNC_VARIABLE, str(degree))
     x = complex_(128, 64)

@@ -9,7 +9,7 @@ from nki_sim.hardware import TARGET_VARIABLE
 from tests.tolerances import near, transforms
 from trnfft.backends import nki, torch_neuron
 from trnfft.backends.device_tables import uploaded
-from trnfft.base import config
+from trnfft.base import config, neuron_launchers
 
 from ..samples import random_complex
 
@@ -20,7 +20,7 @@ def on_cpu(monkeypatch):
     monkeypatch.setenv(TARGET_VARIABLE, "trn1")
     monkeypatch.setattr(config, "has_nki", lambda: True)
     monkeypatch.setattr(nki, "NEURON_DEVICES", ("cpu",))
-    monkeypatch.setattr(torch_neuron, "found", lambda name: nki_sim.simulate)
+    monkeypatch.setattr(neuron_launchers, "launcher", lambda name: nki_sim.simulate)
     monkeypatch.setattr(torch_neuron, "_first_degree", [])
     uploaded.cache_clear()
 

@@ -24,9 +24,8 @@ from tests import sweeps
 from tests.docs.pages import ROOT, blocks
 from tests.tolerances import near, sums, together, transforms
 from trnfft import cli
-from trnfft.backends import choice
 from trnfft.backends.nki import Nki
-from trnfft.base import config
+from trnfft.base import config, devices
 from trnfft.functions import bloom
 from trnfft.model_check import NotAllowed, check_model
 from trnfft.model_check.stand_in import in_place_of
@@ -55,7 +54,7 @@ def run(tmp_path, monkeypatch):
         origin = getattr(sys.modules[name], "__file__", None) or ""
         if origin.startswith(str(tmp_path)):
             del sys.modules[name]
-    assert choice.STAND_IN is None
+    assert devices.REPLACEMENT is None
 
 
 def function(body, inputs="torch.randn(3, 8)"):
@@ -216,11 +215,11 @@ def test_the_numbers_are_those_of_the_kernels():
     for function, inputs in cases:
         expected = outcome(function, inputs)
         with trnfft.backend("nki-sim"):
-            choice.STAND_IN = lambda backend: in_place_of(backend, Deaf())
+            devices.REPLACEMENT = lambda backend: in_place_of(backend, Deaf())
             try:
                 found = outcome(function, inputs)
             finally:
-                choice.STAND_IN = None
+                devices.REPLACEMENT = None
         for one, other in zip(found, expected, strict=True):
             near(one, other, together(transforms(4 * max(map(len, inputs)), 6), sums(48)))
 

@@ -18,8 +18,7 @@ from nki_sim import hardware
 from nki_sim.base.installed_nki import FoundNki
 from nki_sim.base.neuron_packages import how_to_install
 from trnfft import cli
-from trnfft.backends import torch_neuron
-from trnfft.base import config
+from trnfft.base import config, neuron_launchers
 from trnfft.cli import doctor, health_checks
 from trnfft.planner import planner, wisdom
 
@@ -42,7 +41,11 @@ def plain_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(health_checks, "NEURON_MODULE", tmp_path / "version")
     # All of the shipped plans take most of a second. tests/planner/test_wisdom.py reads them.
     monkeypatch.setattr(wisdom, "EXAMINED", 5)
-    kept = (health_checks.import_error.cache_clear, torch_neuron.found.cache_clear, planner.forget)
+    kept = (
+        health_checks.import_error.cache_clear,
+        neuron_launchers.launcher.cache_clear,
+        planner.forget,
+    )
     for forget in kept:
         forget()
     yield
@@ -340,7 +343,7 @@ def test_asking_for_nki_without_it_is_broken(monkeypatch):
 @pytest.mark.parametrize(("has_nki", "name"), [(False, "matmul"), (True, "nki")])
 def test_what_auto_takes_and_why(monkeypatch, has_nki, name):
     monkeypatch.setattr(config, "has_nki", lambda: has_nki)
-    monkeypatch.setattr(torch_neuron, "has_launches", lambda: True)
+    monkeypatch.setattr(neuron_launchers, "has_launches", lambda: True)
     with trnfft.backend("nki-sim"):  # not what is asked
         checks = by_name(health_checks.checks('Backend "auto"'))
     assert checks["cpu tensors"].detail == "torch: the device has complex dtypes"

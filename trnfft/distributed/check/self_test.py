@@ -18,8 +18,8 @@ from torch.distributed.tensor.placement_types import Placement
 
 import trnfft
 from nki_sim import hardware
-from trnfft.backends.choice import choose_backend
 from trnfft.base import config
+from trnfft.base.devices import choose_backend
 from trnfft.complex.dtensor import Kind, distributed
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import functions

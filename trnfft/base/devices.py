@@ -1,0 +1,51 @@
+"""Which devices store complex numbers, and the name of the backend that transforms on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trnfft.base import config, neuron_launchers
+
+COMPLEX_DEVICES = ("cpu", "cuda", "meta")
+
+# While trnfft.model_check runs a model as a NeuronCore would, this function returns the replacement
+# of a backend, for the whole process: compiled code cannot read context-local settings.
+REPLACEMENT: Callable[[Any], Any] | None = None
+
+
+def stores_complex(device: torch.device) -> bool:
+    """Returns whether a device is assumed to have storage for complex numbers."""
+    if REPLACEMENT is not None:  # every device stands for a NeuronCore
+        return False
+    if device.type in COMPLEX_DEVICES:
+        return True
+    return config.COMPLEX_STORAGE and device.type in config.NEURON_DEVICES
+
+
+def backend_for(device: torch.device) -> str:
+    """Returns the backend's name for tensors on a device: the chosen one, or that of "auto"."""
+    name = config.get_backend()
+    return name if name != "auto" else choose_backend(device)[0]
+
+
+def choose_backend(device: torch.device) -> tuple[str, str]:
+    """Returns the name of the backend for tensors on a device, and the reason for the choice.
+
+    Raises:
+        ValueError, ImportError: as for `config.get_backend`.
+    """
+    name = config.get_backend()
+    if name != "auto":
+        return name, "chosen by name"
+    if device.type in COMPLEX_DEVICES:
+        return "torch", "the device has complex dtypes"
+    if device.type not in config.NEURON_DEVICES:
+        return "matmul", "no complex storage is assumed, and the device is not a NeuronCore"
+    if not config.has_nki():
+        return "matmul", "a NeuronCore, but no real nki"
+    if device.type != "xla" and not neuron_launchers.has_launches():
+        return "matmul", "a NeuronCore, but no package launches kernels"
+    return "nki", "a NeuronCore, and the real nki is installed"
