@@ -24,8 +24,8 @@ from bench import program
 from nki_sim import hardware
 from trnfft import distributed
 from trnfft.cli.output_file import save_picture
-from trnfft.distributed.network import EFA, HBM, NEURONLINK
-from trnfft.distributed.plan import DistributedPlan
+from trnfft.distributed.model.network import EFA, HBM, NEURONLINK
+from trnfft.distributed.model.plan import DistributedPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,9 +2,9 @@
 
 Run: python -m bench.scaling_check
 
-Each modelled time comes from the formula of `trnfft.distributed.network` with constants that were
-published for the machine; no constant is fitted. A constant that nobody published is left out and
-costs nothing; `left_out` names it.
+Each modelled time comes from the formula of `trnfft.distributed.model.network` with constants that
+were published for the machine; no constant is fitted. A constant that nobody published is left out
+and costs nothing; `left_out` names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from nki_sim import hardware
-from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
+from trnfft.distributed.model.network import Link, Machine, all_to_all, machine_of
 
 DNS = (
     "aws-samples/sample-spectral-dns-on-aws-neuron, docs/results.md, sections 1 and 4, and "

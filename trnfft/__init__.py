@@ -52,7 +52,7 @@ from trnfft.functions.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from trnfft.functions.hankel import fht, fhtoffset, ifht
 from trnfft.functions.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.functions.stft import istft, stft
-from trnfft.ops import across as _across
+from trnfft.ops import many_devices as _many_devices
 from trnfft.patching import checkpoints as _checkpoints
 from trnfft.patching.patch import patch_torch
 
@@ -150,10 +150,10 @@ def _load_distributed() -> None:
 
 
 def _load_distributed_in_graph() -> None:
-    from trnfft.distributed import in_graph  # noqa: F401
+    from trnfft.distributed.run import in_graph  # noqa: F401
 
 
-_across.LOAD.update({False: _load_distributed, True: _load_distributed_in_graph})
+_many_devices.LOAD.update({False: _load_distributed, True: _load_distributed_in_graph})
 
 _PLANNER = {
     "plan": "planner",

@@ -13,7 +13,7 @@ import importlib
 from typing import Any
 
 from nki_kernels.base.counting import CountedIsa
-from nki_kernels.base.twin import twin
+from nki_kernels.base.simulator_copy import simulator_copy
 from nki_sim.base.installed_nki import COPIES, real_nki
 
 _real = real_nki()
@@ -24,7 +24,7 @@ nl: Any
 nisa: CountedIsa
 if _real is not None:
     nki = _real
-    COPIES.append(twin)
+    COPIES.append(simulator_copy)
     nl = importlib.import_module("nki.language")
     nisa = CountedIsa(importlib.import_module("nki.isa"))
 else:

@@ -108,9 +108,9 @@ def test_the_simulators_copy_of_a_kernel_has_the_simulators_nki(run):
     code = """
 import importlib, sys
 import nki_sim
-from nki_kernels.base.twin import twin_module
+from nki_kernels.base.simulator_copy import copied_module
 
-kernels = twin_module("nki_kernels.fft.stockham")
+kernels = copied_module("nki_kernels.fft.stockham")
 assert kernels is not importlib.import_module("nki_kernels.fft.stockham")
 assert isinstance(kernels.stockham, nki_sim.Kernel)
 copied = {path.split(".")[0] for path in sys.modules if path.endswith("_in_simulator")}

@@ -1,1 +1,1 @@
-"""What all other folders of `trnfft` rest on."""
+"""What every room may use: settings, checks, the cache, memory, devices, private names of torch."""

@@ -21,11 +21,11 @@ wait for a late process until the timeout that init_process_group was given, by 
 CPUs.
 """
 
-from trnfft.distributed import shards as _shards  # noqa: F401
-from trnfft.distributed import strategies as _strategies  # noqa: F401
-from trnfft.distributed.convolution import convolve
-from trnfft.distributed.four_step import frequencies
 from trnfft.distributed.functions import fftn, ifftn, irfftn, rfftn
-from trnfft.distributed.plan import plan
+from trnfft.distributed.model.plan import plan
+from trnfft.distributed.run import shards as _shards  # noqa: F401
+from trnfft.distributed.run import strategies as _strategies  # noqa: F401
+from trnfft.distributed.run.convolution import convolve
+from trnfft.distributed.run.four_step import frequencies
 
 __all__ = ["convolve", "fftn", "frequencies", "ifftn", "irfftn", "plan", "rfftn"]

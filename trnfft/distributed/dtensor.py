@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate
 from trnfft.base.torch_private import functional_collectives
 from trnfft.complex.dtensor import local_of, replicated, summed_placements, without_partial
 from trnfft.complex.parts import join, parts_of
-from trnfft.distributed import turns
+from trnfft.distributed.run import exclusive_exchanges
 
 collectives = functional_collectives()
 
@@ -102,10 +102,10 @@ class _Sum(torch.autograd.Function):
         ctx.mesh, ctx.split = mesh, split
         for along in split:
             group = mesh.get_group(along)
-            turns.start(group)
-            with turns.interrupted(group):
+            exclusive_exchanges.start(group)
+            with exclusive_exchanges.interrupted(group):
                 x = collectives.wait_tensor(collectives.all_reduce(x.contiguous(), "sum", group))
-            turns.arrive(group)
+            exclusive_exchanges.arrive(group)
         return x.view_as(x)
 
     @staticmethod

@@ -14,7 +14,7 @@ from trnfft.complex.kinds import of_kind
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.functions import fft as transforms
 from trnfft.functions.arguments import normalization
-from trnfft.ops import across
+from trnfft.ops import many_devices
 
 Sizes = int | Iterable[int] | None
 Placements = Sequence[Placement] | None
@@ -192,7 +192,7 @@ def _transformed(
     check_sharded("input", input)
     placements = None if out_placements is None else _placements(out_placements)
     call = call._replace(norm=normalization(norm))
-    return of_kind(across.call("transform", x, call, placements), input)
+    return of_kind(many_devices.call("transform", x, call, placements), input)
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:

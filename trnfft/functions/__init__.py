@@ -1,0 +1,1 @@
+"""The functions that users call, and the checks of their arguments."""

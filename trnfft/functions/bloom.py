@@ -44,12 +44,12 @@ from trnfft.functions.arguments import (
 from trnfft.functions.fft import fft, ifft, irfft, rfft
 from trnfft.functions.packed_spectrum import pack_spectrum, unpack_spectrum
 from trnfft.functions.row_pairs import irfft_of_pairs, mirrored, rfft_of_pairs, separate_pair
-from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import (
     convolve_images,
     has_kernels,
     spectrum_for_images,
 )
+from trnfft.ops.many_devices import of_shards
 from trnfft.planner.factorization import smooth_numbers
 
 PADDINGS = ("zero", "mirror")

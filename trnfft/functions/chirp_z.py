@@ -53,7 +53,7 @@ from trnfft.functions.arguments import (
 )
 from trnfft.functions.convolve import fast_length, lengthened
 from trnfft.functions.fft import check_longest, check_result, fft, ifft
-from trnfft.ops.across import of_shards
+from trnfft.ops.many_devices import of_shards
 
 _TURN = 2 * Fraction("3.14159265358979323846264338327950288419716939937511")
 

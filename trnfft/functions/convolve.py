@@ -45,12 +45,12 @@ from trnfft.functions.arguments import (
 )
 from trnfft.functions.fft import fftn, ifftn, irfftn, rfft, rfftn
 from trnfft.functions.stft import overlap_add
-from trnfft.ops import across, traced
-from trnfft.ops.across import of_shards
+from trnfft.ops import many_devices, traced
 from trnfft.ops.convolution import (
     filtered_rows,
     has_rows_kernel_for,
 )
+from trnfft.ops.many_devices import of_shards
 from trnfft.planner.factorization import next_smooth_number
 
 MODES = ("full", "same", "valid")
@@ -149,7 +149,7 @@ def _sharded(input: Input, filter: Input, mode: str, dims: object, padding: str)
     if padding != "zero":
         along = _mixed(input, filter, dims)
         return of_shards(convolve, input, along, filter, mode, dims, padding)
-    return across.call("convolve", input, filter, mode, dims)
+    return many_devices.call("convolve", input, filter, mode, dims)
 
 
 def _mixed(input: Input, filter: Input, dims: object) -> list[int]:

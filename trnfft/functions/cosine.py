@@ -51,7 +51,7 @@ from trnfft.functions.arguments import (
     widened,
 )
 from trnfft.functions.fft import Sizes, check_longest, check_result
-from trnfft.ops.across import of_shards
+from trnfft.ops.many_devices import of_shards
 from trnfft.ops.real_transforms import RealTransform, transformed
 
 TYPES = (1, 2, 3, 4)

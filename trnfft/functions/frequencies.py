@@ -8,7 +8,7 @@ import torch
 from trnfft.complex.parts import Numbers
 from trnfft.complex.tensor import ComplexTensor, described, is_sharded
 from trnfft.functions.arguments import check_tensor, dimension, integers
-from trnfft.ops.across import of_shards
+from trnfft.ops.many_devices import of_shards
 
 fftfreq = torch.fft.fftfreq
 rfftfreq = torch.fft.rfftfreq

@@ -40,8 +40,8 @@ from trnfft.functions.arguments import (
     widened,
 )
 from trnfft.functions.fft import check_longest
-from trnfft.ops.across import of_shards
 from trnfft.ops.convolution import filtered_rows
+from trnfft.ops.many_devices import of_shards
 
 _LN2 = math.log(2)
 _NEAREST = 1e-300  # the smallest distance whose phases float64 can hold

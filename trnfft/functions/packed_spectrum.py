@@ -15,7 +15,7 @@ import torch
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import is_sharded
 from trnfft.functions.arguments import Input, check_length, check_tensor, integer, of_given_kind
-from trnfft.ops.across import of_shards
+from trnfft.ops.many_devices import of_shards
 
 
 def pack_spectrum(input: Input, n: int | None = None) -> torch.Tensor:

@@ -35,8 +35,8 @@ from trnfft.functions.arguments import (
 )
 from trnfft.functions.fft import fft, ifft, irfft, rfft
 from trnfft.ops import overlap
-from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_spectra, has_kernel
+from trnfft.ops.many_devices import of_shards
 from trnfft.ops.overlap import cut_frames
 
 PAD_MODES = ("constant", "reflect", "replicate", "circular")

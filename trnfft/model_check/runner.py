@@ -23,8 +23,8 @@ from trnfft.base.torch_private import tree_leaves, tree_map_only
 from trnfft.complex import on_the_host
 from trnfft.model_check import sites
 from trnfft.model_check.findings import BACKWARD, Report
+from trnfft.model_check.replaced_backends import in_place_of
 from trnfft.model_check.sites import Origin, Site
-from trnfft.model_check.stand_in import in_place_of
 from trnfft.model_check.watch import Watch
 from trnfft.patching import patch
 from trnfft.planner.problem import checked_launch

@@ -17,8 +17,8 @@ from trnfft.functions.arguments import (
     check_real,
     computed_dtype,
 )
-from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.block_circulant import block_circulant_product, saved_bytes
+from trnfft.ops.many_devices import of_shards, takes_shards
 
 
 class BlockCirculantLinear(nn.Module):

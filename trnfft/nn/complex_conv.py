@@ -15,7 +15,7 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import SplitWeight, bilinear
-from trnfft.ops.across import of_shards, takes_shards
+from trnfft.ops.many_devices import of_shards, takes_shards
 
 Size = int | tuple[int, ...]
 

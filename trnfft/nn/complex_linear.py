@@ -4,7 +4,7 @@ import torch
 
 from trnfft.functions.arguments import check_flags, check_parameters, check_positive
 from trnfft.nn.split import SplitWeight, bilinear
-from trnfft.ops.across import of_shards, takes_shards
+from trnfft.ops.many_devices import of_shards, takes_shards
 
 
 class ComplexLinear(SplitWeight):

@@ -34,13 +34,13 @@ from trnfft.nn.conv_arguments import (
     plain_sizes,
 )
 from trnfft.nn.split import bilinear
-from trnfft.ops.across import of_shards, takes_shards
 from trnfft.ops.convolution import (
     convolve_images,
     filtered_rows,
     has_kernels,
     spectrum_for_images,
 )
+from trnfft.ops.many_devices import of_shards, takes_shards
 
 Form = Callable[[torch.Tensor, tuple[int, ...]], torch.Tensor]  # (taps, sizes) to spectra
 

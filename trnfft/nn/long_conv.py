@@ -6,7 +6,7 @@ from torch import nn
 from trnfft.complex.sharded import is_split_over_devices
 from trnfft.functions.arguments import check_device, check_real
 from trnfft.functions.convolve import convolve
-from trnfft.ops.across import of_shards
+from trnfft.ops.many_devices import of_shards
 
 
 class LongConv(nn.Module):

@@ -21,7 +21,7 @@ from trnfft.functions.fft import irfftn, rfftn
 from trnfft.nn.factorized_weight import FACTORIZATIONS, FactorizedWeight, Rank
 from trnfft.nn.spectral_conv import check_shape, convolved
 from trnfft.nn.split import SplitWeight
-from trnfft.ops.across import of_shards, takes_shards
+from trnfft.ops.many_devices import of_shards, takes_shards
 from trnfft.ops.spectral_convolution import lowest, mix_channels, multiply, spread
 
 

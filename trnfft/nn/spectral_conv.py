@@ -10,7 +10,7 @@ from trnfft.functions.arguments import (
     floating_point,
 )
 from trnfft.nn.split import SplitWeight
-from trnfft.ops.across import of_shards, takes_shards
+from trnfft.ops.many_devices import of_shards, takes_shards
 from trnfft.ops.spectral_convolution import spectral_convolution
 
 

@@ -40,8 +40,8 @@ from trnfft.functions.arguments import (
 )
 from trnfft.functions.stft import framed, istft, stft
 from trnfft.ops import autocast
-from trnfft.ops.across import of_shards
 from trnfft.ops.frames import frame_bands, has_kernel
+from trnfft.ops.many_devices import of_shards
 
 _SCALES = ("htk", "slaney")
 _NORMALIZED = (False, True, None, "window", "frame_length")

@@ -26,7 +26,7 @@ from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.ops import across, autocast, traced
+from trnfft.ops import autocast, many_devices, traced
 
 
 def c2c(
@@ -88,7 +88,7 @@ def transformed(x: Parts, sharded: bool, call: Call) -> Any:
         call: the transform, with a named norm.
     """
     if sharded:
-        return across.call("transform", x[0], call)
+        return many_devices.call("transform", x[0], call)
     if torch.jit.is_tracing():
         x = tuple(map(traced.held, x))
     backend, name, precision = _settings(x[0].device)
@@ -148,9 +148,9 @@ def prepared(x: torch.Tensor | ComplexTensor, call: Call) -> tuple[Callable[[Any
 def _across(call: Call, backend: str, precision: str, x: Any) -> Any:
     """Transforms a DTensor with these settings; those of the run in compiled code."""
     if torch.compiler.is_compiling():
-        return across.call("transform", x, call)
+        return many_devices.call("transform", x, call)
     with config.backend(backend), config.precision(precision):
-        return across.call("transform", x, call)
+        return many_devices.call("transform", x, call)
 
 
 def _direct(

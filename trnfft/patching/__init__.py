@@ -1,0 +1,1 @@
+"""How programs that were written for others reach the functions of this library."""

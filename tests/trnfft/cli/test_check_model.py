@@ -28,7 +28,7 @@ from trnfft.backends.nki import Nki
 from trnfft.base import config, devices
 from trnfft.functions import bloom
 from trnfft.model_check import NotAllowed, check_model
-from trnfft.model_check.stand_in import in_place_of
+from trnfft.model_check.replaced_backends import in_place_of
 from trnfft.ops.block_circulant import block_circulant_product
 from trnfft.patching import patch
 from trnfft.planner.kinds import BlockCirculant

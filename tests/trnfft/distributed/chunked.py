@@ -9,7 +9,7 @@ import torch
 @contextmanager
 def in_chunks(count):
     """Exchanges with a transform in so many chunks, as far as there are rows; None: by price."""
-    from trnfft.distributed import overlap
+    from trnfft.distributed.run import overlap
 
     def chunks_of(work):
         return max(1, min(count, work.most)) if work.exchanges else 1

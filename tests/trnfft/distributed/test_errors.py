@@ -21,7 +21,7 @@ ON_THREE = replace(SHARDED, mesh=(3,))
 def differing(rank, what, mesh):
     """A transform for which the last process has another argument; the text of the error."""
     import trnfft
-    from trnfft.distributed import agreement
+    from trnfft.distributed.run import agreement
 
     shape, placements = (8, 6, 4), (0,) if len(mesh) == 1 else (0, 1)
     case, version = Case("fftn", shape, mesh, placements), agreement.VERSION
@@ -74,7 +74,7 @@ def test_differences_are_named_on_all(four, what, mesh):
 def differing_at_the_end(rank):
     """The error for an argument with a long text, of which the last character differs."""
     import trnfft
-    from trnfft.distributed import agreement
+    from trnfft.distributed.run import agreement
 
     x = cases.spread(cases.sample(SHARDED), SHARDED)
     like = x.real if isinstance(x, trnfft.ComplexTensor) else x
@@ -217,7 +217,7 @@ def patience(rank, seconds):
     """How long a process waits for others, in a group with such a timeout."""
     from torch.distributed.distributed_c10d import _get_default_group, _set_pg_timeout
 
-    from trnfft.distributed import agreement
+    from trnfft.distributed.run import agreement
 
     try:
         _set_pg_timeout(timedelta(seconds=seconds), _get_default_group())

@@ -139,7 +139,7 @@ def test_another_number_of_chunks_is_an_error_on_all(four):
 
 
 def test_best_chunks():
-    from trnfft.distributed.overlap import best_chunks
+    from trnfft.distributed.run.overlap import best_chunks
 
     assert best_chunks(10.0, 100.0, 1e6, 1) == (1, 0.0)  # nothing to cut
     assert best_chunks(10.0, 1.0, 5.0, 64) == (1, 0.0)  # a start takes longer
@@ -152,7 +152,8 @@ def test_best_chunks():
 
 
 def test_the_same_price_as_of_a_plan():
-    from trnfft.distributed import overlap, plan
+    from trnfft.distributed.model import plan
+    from trnfft.distributed.run import overlap
 
     modelled = plan((2048, 2048, 2048), (32,), target="trn1", cores=1, order="planned")
     (exchange,) = modelled.exchanges

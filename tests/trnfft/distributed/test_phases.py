@@ -7,9 +7,9 @@ import torch
 
 from tests.tolerances import near
 from tests.trnfft.distributed.cases import ANGLES
-from trnfft.distributed import phases
 from trnfft.distributed.layout import Interval
-from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
+from trnfft.distributed.run import phases
+from trnfft.distributed.run.phases import Chirp, Twiddles, factors, rotated
 
 
 def exact(numerator, modulus, sign):

@@ -18,7 +18,8 @@ from nki_sim import hardware
 from tests import sweeps
 from tests.refusals import refused
 from trnfft import distributed
-from trnfft.distributed import four_step, prices
+from trnfft.distributed.model import prices
+from trnfft.distributed.run import four_step
 from trnfft.planner.planner import LONGEST
 
 COMPLEX = 8  # bytes

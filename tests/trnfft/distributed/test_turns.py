@@ -34,7 +34,7 @@ def check_gradient(x, times):
 @contextmanager
 def before_waiting(function):
     """What a thread is to do where it waits for an exchange."""
-    from trnfft.distributed import exchange
+    from trnfft.distributed.run import exchange
 
     original = exchange.collectives.wait_tensor
 
@@ -222,7 +222,7 @@ def test_interrupted_exchanges(tmp_path, where):
 def failing_alike(rank):
     """The error that all processes raise between exchanges; fails unless the next is right."""
     import trnfft
-    from trnfft.distributed import shards
+    from trnfft.distributed.run import shards
 
     def refuse(part):
         raise NotImplementedError("on all processes")

@@ -25,9 +25,9 @@ from trnfft.complex.tensor import ComplexTensor
 from trnfft.distributed import functions
 from trnfft.distributed.check import known, processes
 from trnfft.distributed.check.stopwatch import COPIES, EXCHANGE, TRANSFORMS, Stopwatch, synchronizer
-from trnfft.distributed.convolution import convolve
 from trnfft.distributed.layout import Box, layout_of
-from trnfft.distributed.transforms import dtensors_of
+from trnfft.distributed.run.convolution import convolve
+from trnfft.distributed.run.transforms import dtensors_of
 from trnfft.planner.accuracy import MAX_ERRORS
 
 ROUNDS = 3  # rounds, of which the fastest counts

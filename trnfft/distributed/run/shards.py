@@ -30,15 +30,15 @@ from trnfft.complex.dtensor import (
 )
 from trnfft.complex.kinds import of_kind
 from trnfft.complex.parts import join, real_tensors_of, split
-from trnfft.distributed import agreement
 from trnfft.distributed.dtensor import check_fits, local_copy_of, misfit
-from trnfft.distributed.exchange import Exchange, Parts, coordinate_of, exchanged
 from trnfft.distributed.layout import Layout, layout_of
-from trnfft.distributed.route import Exchanged, Line, Problem, route
-from trnfft.distributed.transforms import dtensors_of
-from trnfft.distributed.turns import turn
+from trnfft.distributed.model.route import Exchanged, Line, Problem, route
+from trnfft.distributed.run import agreement
+from trnfft.distributed.run.exchange import Exchange, Parts, coordinate_of, exchanged
+from trnfft.distributed.run.exclusive_exchanges import exclusive
+from trnfft.distributed.run.transforms import dtensors_of
 from trnfft.functions.convolve import lengthened
-from trnfft.ops import across
+from trnfft.ops import many_devices
 
 # types whose texts are the same in all processes
 _SETTINGS = (bool, int, float, str, tuple, dict, type(None))
@@ -84,7 +84,7 @@ def apply(
     way = _Way.of(parts[0], along, len(parts))
     held = (*parts, *tree_leaves((_held(function), arguments, named)))
     meets = bool(way.steps) or any(map(is_pending, held))
-    with turn(parts[0].device_mesh, meets):
+    with exclusive(parts[0].device_mesh, meets):
         if meets:
             _check(call, along, parts, way)
         return _applied(call, along, parts, given)
@@ -104,7 +104,7 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: o
     ndim = parts[0].ndim
     parts = [without_partial(part) for part in parts]
     like = parts[0]
-    local = across.call("to_whole", along, *parts)
+    local = many_devices.call("to_whole", along, *parts)
     # Some functions refuse empty tensors, and a shard of a small tensor may be empty.
     empty = [d for d in range(ndim) if local[0].shape[d] == 0 < like.shape[d]]
     for dim in empty:
@@ -124,7 +124,7 @@ def _applied(call: _Call, along: tuple[int, ...], parts: list[DTensor], given: o
         for dim in empty:
             y = y.narrow(dim, 0, 0)
         parts = (part.contiguous() for part in real_tensors_of(y))
-        made = across.call("from_whole", along, like, *parts)
+        made = many_devices.call("from_whole", along, like, *parts)
         return of_kind(_joined(made), given)
 
     return tree_map_only(torch.Tensor, whole, result)
@@ -177,7 +177,7 @@ def from_whole(along: tuple[int, ...], like: Any, *local: torch.Tensor) -> tuple
     return way.back(list(local))
 
 
-across.FUNCTIONS.update(apply=apply, to_whole=to_whole, from_whole=from_whole)
+many_devices.FUNCTIONS.update(apply=apply, to_whole=to_whole, from_whole=from_whole)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ import torch
 from trnfft.complex.kinds import parts_apart
 from trnfft.complex.parts import join_to_read, parts_to_transform
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.distributed.exchange import (
+from trnfft.distributed.layout import Interval
+from trnfft.distributed.run.exchange import (
     End,
     Exchange,
     Flight,
@@ -38,7 +39,6 @@ from trnfft.distributed.exchange import (
     unpacked,
     within,
 )
-from trnfft.distributed.layout import Interval
 
 # parts; a function that gets such a list empties it when it no longer needs the parts
 Held = list[torch.Tensor]

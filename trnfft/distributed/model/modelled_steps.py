@@ -13,15 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trnfft.distributed.four_step import Long, check_longest, chunks, padded_length
 from trnfft.distributed.layout import Box, Interval, Layout
-from trnfft.distributed.legs import Leg, Legs
-from trnfft.distributed.network import Exchange, Machine, between_boxes
-from trnfft.distributed.route import Across, Exchanged, Problem, Transformed, sizes_of
-from trnfft.distributed.rows_and_columns import has_rows_and_columns, rows_and_columns
+from trnfft.distributed.model.legs import Leg, Legs
+from trnfft.distributed.model.network import Exchange, Machine, between_boxes
+from trnfft.distributed.model.route import Across, Exchanged, Problem, Transformed, sizes_of
+from trnfft.distributed.run.four_step import Long, check_longest, chunks, padded_length
+from trnfft.distributed.run.rows_and_columns import has_rows_and_columns, rows_and_columns
 
 if TYPE_CHECKING:
-    from trnfft.distributed.prices import Kernel, Launches
+    from trnfft.distributed.model.prices import Kernel, Launches
 
 COMPLEX_BYTES = 8  # two float32
 FOUR_STEP, BLUESTEIN = "four-step", "bluestein"

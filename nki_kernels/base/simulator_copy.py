@@ -15,30 +15,30 @@ from typing import Any
 
 from nki_kernels.base import counting
 
-PACKAGE = __name__.removesuffix(".twin")  # may be part of another package
-TWIN = f"{PACKAGE}_in_simulator"
+PACKAGE = __name__.removesuffix(".base.simulator_copy")  # may be part of another package
+COPY = f"{PACKAGE}_in_simulator"
 
 
-def twin(kernel: Any) -> Any | None:
+def simulator_copy(kernel: Any) -> Any | None:
     """Returns the simulator's copy of a kernel of this package, or None for other kernels."""
     # Found by identity, because the attributes of kernels of the real nki are not documented.
     for path, module in list(sys.modules.items()):
         if path.startswith(f"{PACKAGE}."):
             for name, value in vars(module).items():
                 if value is kernel:
-                    return getattr(twin_module(path), name)
+                    return getattr(copied_module(path), name)
     return None
 
 
-def twin_module(path: str) -> ModuleType:
+def copied_module(path: str) -> ModuleType:
     """Returns the simulator's copy of the module ``path``, such as nki_kernels.x."""
-    if TWIN not in sys.modules:
+    if COPY not in sys.modules:
         from nki_sim.import_nki.modules import simulated_nki  # loads the simulator
 
         package = importlib.import_module(PACKAGE)
-        copy = ModuleType(TWIN, package.__doc__)
+        copy = ModuleType(COPY, package.__doc__)
         copy.__path__ = list(package.__path__)
-        api = ModuleType(f"{TWIN}.isa")
+        api = ModuleType(f"{COPY}.isa")
         modules = simulated_nki()
         api.__dict__.update(
             REAL_NKI=False,
@@ -47,6 +47,6 @@ def twin_module(path: str) -> ModuleType:
             nisa=counting.CountedIsa(modules["nki.isa"]),
         )
         sys.modules.update(
-            {TWIN: copy, api.__name__: api, f"{TWIN}.counting": sys.modules[counting.__name__]}
+            {COPY: copy, api.__name__: api, f"{COPY}.counting": sys.modules[counting.__name__]}
         )
-    return importlib.import_module(TWIN + path.removeprefix(PACKAGE))
+    return importlib.import_module(COPY + path.removeprefix(PACKAGE))

@@ -36,14 +36,10 @@ from trnfft.complex.dtensor import (
 )
 from trnfft.complex.parts import join, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor
-from trnfft.distributed import agreement, blocks, four_step, overlap
-from trnfft.distributed.blocks import Held, Rows, of_last
 from trnfft.distributed.dtensor import check_fits, misfit
-from trnfft.distributed.exchange import Boxes, Exchange, Parts, boxes_of, coordinate_of, exchanged
-from trnfft.distributed.four_step import Devices, aligned, chunks
 from trnfft.distributed.layout import Interval, Layout, layout_of
-from trnfft.distributed.legs import Leg, Legs
-from trnfft.distributed.route import (
+from trnfft.distributed.model.legs import Leg, Legs
+from trnfft.distributed.model.route import (
     Across,
     Exchanged,
     Line,
@@ -53,8 +49,19 @@ from trnfft.distributed.route import (
     route,
     sizes_of,
 )
-from trnfft.distributed.turns import turn
-from trnfft.ops import across
+from trnfft.distributed.run import agreement, blocks, four_step, overlap
+from trnfft.distributed.run.blocks import Held, Rows, of_last
+from trnfft.distributed.run.exchange import (
+    Boxes,
+    Exchange,
+    Parts,
+    boxes_of,
+    coordinate_of,
+    exchanged,
+)
+from trnfft.distributed.run.exclusive_exchanges import exclusive
+from trnfft.distributed.run.four_step import Devices, aligned, chunks
+from trnfft.ops import many_devices
 from trnfft.ops import transforms as ops
 
 _MOST_KEPT = 2**12  # plans that are kept, and the devices of their exchanges
@@ -92,7 +99,7 @@ def transform(
     plan = _plan(_Given.of(given, call, placements, tuple(kept.items())))
     wrong = misfit(given, plan.shard)
     meets = plan.exchanges or any(map(is_pending, given))
-    with turn(mesh, meets):
+    with exclusive(mesh, meets):
         if meets and not torch.compiler.is_compiling():  # a graph cannot contain the comparison
             agreement.check(given, {**plan.described, _SHARDS: wrong or "as placed"})
         check_fits(wrong)
@@ -102,7 +109,7 @@ def transform(
     return results[0] if call.kind == "c2r" else join(*results)
 
 
-across.FUNCTIONS["transform"] = transform
+many_devices.FUNCTIONS["transform"] = transform
 
 
 def dtensors_of(x: torch.Tensor | ComplexTensor) -> list[DTensor]:

@@ -10,11 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trnfft.distributed import four_step, overlap
-from trnfft.distributed.four_step import Long
 from trnfft.distributed.layout import Layout
-from trnfft.distributed.overlap import Work
-from trnfft.distributed.route import (
+from trnfft.distributed.model.route import (
     Across,
     Exchanged,
     Problem,
@@ -23,6 +20,9 @@ from trnfft.distributed.route import (
     route,
     sizes_of,
 )
+from trnfft.distributed.run import four_step, overlap
+from trnfft.distributed.run.four_step import Long
+from trnfft.distributed.run.overlap import Work
 
 _ENOUGH = 16  # numbers along a dimension that suffice to cut it into chunks and blocks
 

@@ -15,7 +15,7 @@ from trnfft.complex.tensor import ComplexTensor, is_sharded
 Function = Callable[..., Any]
 
 # Two functions of trnfft/__init__.py: for False, the import of trnfft.distributed, which fills
-# FUNCTIONS; for True, the import of trnfft.distributed.in_graph, which fills IN_GRAPH.
+# FUNCTIONS; for True, the import of trnfft.distributed.run.in_graph, which fills IN_GRAPH.
 LOAD: dict[bool, Callable[[], None]] = {}
 
 FUNCTIONS: dict[str, Function] = {}
@@ -38,7 +38,7 @@ def of_shards(
     *arguments: Any,
     **named: Any,
 ) -> Any:
-    """Calls `trnfft.distributed.shards.apply`, for a function along `dims` of a DTensor."""
+    """Calls `trnfft.distributed.run.shards.apply`, for a function along `dims` of a DTensor."""
     LOAD[False]()
     return FUNCTIONS["apply"](function, x, dims, *arguments, **named)
 

@@ -29,13 +29,13 @@ from trnfft.complex.parts import join, parts_of, real_tensors_of
 from trnfft.complex.sharded import replicated_on
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.distributed.dtensor import local_copy_of
-from trnfft.distributed.exchange import coordinate_of
 from trnfft.distributed.functions import check_sharded
 from trnfft.distributed.layout import layout_of
-from trnfft.distributed.transforms import dtensors_of, transform
+from trnfft.distributed.run.exchange import coordinate_of
+from trnfft.distributed.run.transforms import dtensors_of, transform
 from trnfft.functions import convolve as local
 from trnfft.functions.arguments import check_choice
-from trnfft.ops import across
+from trnfft.ops import many_devices
 
 
 def convolve(
@@ -75,7 +75,7 @@ def convolve(
         >>> destroy_process_group()
     """
     check_sharded("input", input)
-    return across.call("convolve", input, filter, mode, dims)
+    return many_devices.call("convolve", input, filter, mode, dims)
 
 
 def convolved(
@@ -104,7 +104,7 @@ def convolved(
     return of_kind(y, input, filter)
 
 
-across.FUNCTIONS["convolve"] = convolved
+many_devices.FUNCTIONS["convolve"] = convolved
 
 
 def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:

@@ -30,13 +30,13 @@ from torch.distributed import ProcessGroup
 
 from trnfft.backends.backend import scale_of
 from trnfft.complex.parts import join, parts_of
-from trnfft.distributed import blocks, overlap
-from trnfft.distributed.blocks import Held, Rows, of_last, taken
-from trnfft.distributed.exchange import Boxes, Exchange, exchanged, kept
 from trnfft.distributed.layout import Box, Interval
-from trnfft.distributed.overlap import Work
-from trnfft.distributed.phases import Chirp, Twiddles, factors, rotated
-from trnfft.distributed.rows_and_columns import has_rows_and_columns, rows_and_columns
+from trnfft.distributed.run import blocks, overlap
+from trnfft.distributed.run.blocks import Held, Rows, of_last, taken
+from trnfft.distributed.run.exchange import Boxes, Exchange, exchanged, kept
+from trnfft.distributed.run.overlap import Work
+from trnfft.distributed.run.phases import Chirp, Twiddles, factors, rotated
+from trnfft.distributed.run.rows_and_columns import has_rows_and_columns, rows_and_columns
 from trnfft.functions.arguments import check_positive
 from trnfft.ops import transforms as ops
 from trnfft.planner.factorization import next_smooth_number

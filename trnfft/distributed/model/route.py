@@ -21,9 +21,9 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trnfft.distributed.four_step import padded_length
 from trnfft.distributed.layout import Layout
-from trnfft.distributed.rows_and_columns import has_rows_and_columns
+from trnfft.distributed.run.four_step import padded_length
+from trnfft.distributed.run.rows_and_columns import has_rows_and_columns
 
 # The factor by which a move may increase what the fullest device holds. More would nearly be a
 # gather, unless input or result are as uneven.

@@ -26,8 +26,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from trnfft.base.cache import cached
 from trnfft.base.torch_private import functional_collectives
-from trnfft.distributed import turns
 from trnfft.distributed.layout import Box, Interval, Layout
+from trnfft.distributed.run import exclusive_exchanges
 
 collectives = functional_collectives()
 
@@ -188,16 +188,16 @@ class Flight:
         )
         self._views = []
         group = self.exchange.group
-        turns.start(group)
-        with turns.interrupted(group):
+        exclusive_exchanges.start(group)
+        with exclusive_exchanges.interrupted(group):
             self._numbers = _all_to_all(self._numbers, received, sent, group)
 
     def wait(self) -> None:
         """Returns when everything has arrived, and the memory of what was sent is free."""
         if not self._views:
-            with turns.interrupted(self.exchange.group):
+            with exclusive_exchanges.interrupted(self.exchange.group):
                 self._numbers = collectives.wait_tensor(self._numbers)
-            turns.arrive(self.exchange.group)
+            exclusive_exchanges.arrive(self.exchange.group)
             self._views = list(_views(self._numbers, self._received, self.count))
 
     def unpack(self, parts: Sequence[torch.Tensor], box: Box) -> None:

@@ -13,8 +13,8 @@ import torch
 
 from trnfft.backends.backend import Call
 from trnfft.base.torch_private import compiling
-from trnfft.distributed import convolution, shards, transforms
-from trnfft.ops import across
+from trnfft.distributed.run import convolution, shards, transforms
+from trnfft.ops import many_devices
 
 
 @torch.compiler.allow_in_graph
@@ -46,6 +46,6 @@ def from_whole(along: tuple[int, ...], like: torch.Tensor, *local: torch.Tensor)
         return shards.from_whole(along, like, *local)
 
 
-across.IN_GRAPH.update(
+many_devices.IN_GRAPH.update(
     transform=transform, convolve=convolve, to_whole=to_whole, from_whole=from_whole
 )

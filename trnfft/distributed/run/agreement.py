@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor
 from trnfft.base import config
 from trnfft.base.cache import cached
 from trnfft.base.torch_private import timeout_of
-from trnfft.distributed import turns
+from trnfft.distributed.run import exclusive_exchanges
 
 VERSION = version("trnfft-nki")  # of this package
 _TEXT_BYTES = 32768  # size of a description: 20 values, whose characters JSON may double
@@ -132,7 +132,7 @@ def _compared(mesh: DeviceMesh, along: int, own: dict[str, str]) -> dict[str, st
     """Returns the description that all devices along a dimension have, or that of a difference."""
     group = mesh.get_group(along)
     count = dist.get_world_size(group)
-    calls = json.dumps({_CALLS: str(turns.calls_over(group))}).encode()
+    calls = json.dumps({_CALLS: str(exclusive_exchanges.calls_over(group))}).encode()
     text = _encoded(tuple(own.items()))[:-1] + b", " + calls[1:]  # one dictionary
     digest = int.from_bytes(hashlib.sha256(text).digest()[:8], "little", signed=True)
     mine = torch.full((count,), digest, dtype=torch.int64, device=mesh.device_type)

@@ -1,9 +1,9 @@
-"""Calls that exchange over a process group take turns; a call that is in their way is an error.
+"""Calls that exchange over a process group exclude each other; a call in their way is an error.
 
 All processes have to exchange in the same order. Two threads that exchange over one group at the
 same time do not. A process that was interrupted, for example by Ctrl-C, has left out an exchange
 for which the others wait: the next exchange would bring other numbers than expected or, with gloo,
-end the process. So the first thread has its turn and the second one gets an error, and a group of
+end the process. So the first thread goes on and the second one gets an error, and a group of
 which an exchange was interrupted is not used again.
 
 Nothing is recorded in graphs of torch.compile, which exchange without this package.
@@ -24,11 +24,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from trnfft.base.torch_private import current_graph_task_id, queue_callback
 
 
-class _Turns:
+class _Exchanging:
     """The state of a group.
 
     Attributes:
-        thread: the thread that has its turn, or None.
+        thread: the thread that exchanges, or None.
         depth: the number of its calls that are nested.
         flights: exchanges that have started and not arrived.
         passes: backward passes with exchanges that have not ended, and their threads.
@@ -43,22 +43,22 @@ class _Turns:
         self.is_broken = False
 
     def leave(self) -> None:
-        """Ends the turn if nothing is left of it."""
+        """Gives the group back if nothing is left of the exchange."""
         if not self.depth and not self.flights:
             self.thread = None
 
 
-_GROUPS: WeakKeyDictionary[ProcessGroup, _Turns] = WeakKeyDictionary()
+_GROUPS: WeakKeyDictionary[ProcessGroup, _Exchanging] = WeakKeyDictionary()
 _NONE = -1  # the number that stands for no backward pass
 _LOCK = threading.Lock()  # guards all of the above, for a few instructions at a time
 
 
 @contextmanager
-def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
+def exclusive(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
     """A context for a call that exchanges along the dimensions of a mesh, if `exchanges` is true.
 
     Raises:
-        RuntimeError: another thread has its turn, or a call was interrupted.
+        RuntimeError: another thread exchanges, or a call was interrupted.
     """
     if not exchanges or torch.compiler.is_compiling():
         yield
@@ -68,18 +68,18 @@ def turn(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
     try:
         yield
     except Exception:  # all processes have the same error, or find out by the next comparison
-        for turns in found:
-            turns.flights = 0
+        for exchanging in found:
+            exchanging.flights = 0
         raise
     except BaseException:
-        for turns in found:
-            turns.is_broken = True
+        for exchanging in found:
+            exchanging.is_broken = True
         raise
     finally:
         with _LOCK:
-            for turns in found:
-                turns.depth -= 1
-                turns.leave()
+            for exchanging in found:
+                exchanging.depth -= 1
+                exchanging.leave()
 
 
 @contextmanager
@@ -96,19 +96,19 @@ def interrupted(group: ProcessGroup) -> Iterator[None]:
 
 
 def start(group: ProcessGroup) -> None:
-    """Records that an exchange starts; raises the errors of `turn`."""
+    """Records that an exchange starts; raises the errors of `exclusive`."""
     if torch.compiler.is_compiling():
         return
     with _LOCK:
-        turns = _of(group)
-        _check(turns)
-        turns.thread = threading.get_ident()
-        turns.flights += 1
+        exchanging = _of(group)
+        _check(exchanging)
+        exchanging.thread = threading.get_ident()
+        exchanging.flights += 1
         backward = current_graph_task_id()
-        if backward != _NONE and backward not in turns.passes:
-            turns.passes[backward] = threading.get_ident()
+        if backward != _NONE and backward not in exchanging.passes:
+            exchanging.passes[backward] = threading.get_ident()
             # This is called when the whole pass has ended, except by an error.
-            queue_callback(functools.partial(turns.passes.pop, backward, None))
+            queue_callback(functools.partial(exchanging.passes.pop, backward, None))
 
 
 def arrive(group: ProcessGroup) -> None:
@@ -116,9 +116,9 @@ def arrive(group: ProcessGroup) -> None:
     if torch.compiler.is_compiling():
         return
     with _LOCK:
-        turns = _of(group)
-        turns.flights = max(turns.flights - 1, 0)
-        turns.leave()
+        exchanging = _of(group)
+        exchanging.flights = max(exchanging.flights - 1, 0)
+        exchanging.leave()
 
 
 def calls_over(group: ProcessGroup) -> int:
@@ -126,23 +126,23 @@ def calls_over(group: ProcessGroup) -> int:
     return _of(group).calls
 
 
-def _entered(groups: list[ProcessGroup]) -> list[_Turns]:
-    """Takes the turns of groups for this thread, and returns them."""
+def _entered(groups: list[ProcessGroup]) -> list[_Exchanging]:
+    """Takes groups for this thread, and returns them."""
     own = threading.get_ident()
     with _LOCK:
         found = [_of(group) for group in groups]
-        for turns in found:
-            turns.calls += not turns.depth or turns.thread != own
-        for turns in found:
-            _check_passes(turns)
-            _check(turns)
-        for turns in found:
-            turns.thread = own
-            turns.depth += 1
+        for exchanging in found:
+            exchanging.calls += not exchanging.depth or exchanging.thread != own
+        for exchanging in found:
+            _check_passes(exchanging)
+            _check(exchanging)
+        for exchanging in found:
+            exchanging.thread = own
+            exchanging.depth += 1
     return found
 
 
-def _check_passes(turns: _Turns) -> None:
+def _check_passes(exchanging: _Exchanging) -> None:
     """Checks that no backward pass is open, which would make exchanges between others.
 
     An open pass of this thread, or of a thread that has ended, has left out exchanges: by an error,
@@ -151,35 +151,35 @@ def _check_passes(turns: _Turns) -> None:
     Raises:
         RuntimeError: a backward pass of another thread has not ended.
     """
-    if not turns.passes or current_graph_task_id() != _NONE:
+    if not exchanging.passes or current_graph_task_id() != _NONE:
         return  # a pass goes on where it computes again, as a checkpoint does
     others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-    for thread in turns.passes.values():
+    for thread in exchanging.passes.values():
         if thread in others:
             raise _busy(thread)
-        turns.is_broken = True
+        exchanging.is_broken = True
 
 
-def _of(group: ProcessGroup) -> _Turns:
-    turns = _GROUPS.get(group)
-    return _GROUPS.setdefault(group, _Turns()) if turns is None else turns
+def _of(group: ProcessGroup) -> _Exchanging:
+    exchanging = _GROUPS.get(group)
+    return _GROUPS.setdefault(group, _Exchanging()) if exchanging is None else exchanging
 
 
-def _check(turns: _Turns) -> None:
+def _check(exchanging: _Exchanging) -> None:
     """Checks that this thread may exchange.
 
     Raises:
         RuntimeError: it may not.
     """
-    if turns.is_broken:
+    if exchanging.is_broken:
         raise RuntimeError(
             "argument 'input' is on a process group of which an exchange was interrupted or has "
             "failed, allowed are groups whose processes have all done the same; make a new one on "
             "all of them, with torch.distributed.destroy_process_group, init_process_group and "
             "init_device_mesh"
         )
-    if turns.thread not in (None, threading.get_ident()):
-        raise _busy(turns.thread)
+    if exchanging.thread not in (None, threading.get_ident()):
+        raise _busy(exchanging.thread)
 
 
 def _busy(other: int | None) -> RuntimeError:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from nki_sim import hardware
 from trnfft.base.config import NEURON_DEVICES
-from trnfft.distributed.network import Link, Machine, all_to_all, machine_of
+from trnfft.distributed.model.network import Link, Machine, all_to_all, machine_of
 
 if TYPE_CHECKING:
-    from trnfft.distributed.prices import Launches
+    from trnfft.distributed.model.prices import Launches
 
 MOST_CHUNKS = 64
 
@@ -93,7 +93,7 @@ def settings_of(device: str) -> Launches | type[Exception] | None:
     """
     if device not in NEURON_DEVICES:
         return None
-    from trnfft.distributed.prices import checked_launches  # here: it loads the planner
+    from trnfft.distributed.model.prices import checked_launches  # here: it loads the planner
 
     try:
         return checked_launches(None, None, None)
@@ -112,7 +112,7 @@ def chunks_of(work: Work) -> int:
         return _priced(work, None)
     if work.device not in NEURON_DEVICES:
         return 1
-    from trnfft.distributed.prices import checked_launches  # here: it loads the planner
+    from trnfft.distributed.model.prices import checked_launches  # here: it loads the planner
 
     try:
         return _priced(work, checked_launches(None, None, None))

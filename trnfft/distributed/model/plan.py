@@ -29,13 +29,19 @@ from nki_sim import hardware
 from nki_sim.measured_times import about, in_words
 from trnfft.base.checks import check_flag, shown
 from trnfft.distributed.layout import layout_of
-from trnfft.distributed.network import Exchange, machine_of
-from trnfft.distributed.overlap import best_chunks
-from trnfft.distributed.route import Line, Problem
-from trnfft.distributed.steps import BLUESTEIN, COMPLEX_BYTES, Cluster, Group, way_alone
+from trnfft.distributed.model.modelled_steps import (
+    BLUESTEIN,
+    COMPLEX_BYTES,
+    Cluster,
+    Group,
+    way_alone,
+)
+from trnfft.distributed.model.network import Exchange, machine_of
+from trnfft.distributed.model.route import Line, Problem
+from trnfft.distributed.run.overlap import best_chunks
 
 if TYPE_CHECKING:
-    from trnfft.distributed.prices import Kernel
+    from trnfft.distributed.model.prices import Kernel
 
 NATURAL, PLANNED = "natural", "planned"
 LOCAL, SLAB, PENCIL = "local", "slab", "pencil"
@@ -227,7 +233,7 @@ def plan(
         >>> len(trnfft.distributed.plan((64, 64, 64), (8,), order="planned").exchanges)
         1
     """
-    from trnfft.distributed.prices import checked_launches
+    from trnfft.distributed.model.prices import checked_launches
     from trnfft.planner.kinds.kind import checked_shape
 
     sizes, mesh = checked_shape("shape", shape), checked_shape("mesh_shape", mesh_shape)

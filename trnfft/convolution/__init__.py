@@ -1,1 +1,0 @@
-"""Convolution of signals and images, bloom, and its point spread functions."""
