@@ -15,7 +15,7 @@ import trnfft
 from nki_sim import hardware
 from tests.tolerances import near, transforms
 from trnfft import ComplexTensor
-from trnfft.backends import choice
+from trnfft.base import devices
 from trnfft.base.cache import cached
 from trnfft.planner import tables
 
@@ -123,7 +123,7 @@ def test_tables_on_devices_keep_no_mode_of_torch(mode):
 
 
 def test_the_dtype_of_complex_results_follows_the_default_dtype(monkeypatch):
-    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
     found = []
     before = torch.get_default_dtype()
     try:
@@ -182,7 +182,7 @@ class Spectrum(torch.nn.Module):
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_scripted_models_are_not_kept_alive(monkeypatch):
     scripted = torch.jit.script(Spectrum())
-    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
     with trnfft.patch_torch(), pytest.raises(NotImplementedError, match="aten::fft_fft"):
         scripted(torch.ones(8))
     weight = weakref.ref(scripted.weight)

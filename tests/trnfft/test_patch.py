@@ -18,7 +18,7 @@ import trnfft
 from tests import sweeps
 from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
-from trnfft.backends import choice
+from trnfft.base import devices
 
 from .samples import random, single
 
@@ -397,7 +397,7 @@ def test_functions_are_scripted_under_tracing(started):
 def test_scripted_code_refuses_devices_without_complex_storage(in_a_block, monkeypatch):
     scripted, real = torch.jit.script(Magnitudes()), torch.jit.script(Padded())
     traced = torch.jit.trace(Magnitudes(), torch.ones(2, 8))
-    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
     patch = trnfft.patch_torch()
     patch.__enter__() if in_a_block else patch.start()
     try:
@@ -423,7 +423,7 @@ def with_zeros(x):
 
 def test_scripted_code_that_makes_complex_tensors_by_a_number_or_a_dtype(monkeypatch):
     z = ComplexTensor(torch.ones(3), torch.ones(3))
-    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
     with trnfft.patch_torch():
         with pytest.raises(NotImplementedError, match="'turned' makes .*complex = prim::Constant"):
             turned(torch.ones(3))

@@ -9,7 +9,7 @@ import trnfft
 from tests.complex_calls import all_makers
 from tests.tolerances import near, sums, together, transforms
 from trnfft import ComplexTensor
-from trnfft.backends import choice
+from trnfft.base import devices
 
 X = torch.arange(1.0, 7).reshape(3, 2)
 OF_TORCH = {"zeros_like": torch.zeros_like, "add": torch.add, "fft": torch.fft.fft}  # torch's own
@@ -18,7 +18,7 @@ OF_TORCH = {"zeros_like": torch.zeros_like, "add": torch.add, "fft": torch.fft.f
 @pytest.fixture(autouse=True)
 def no_complex_storage(monkeypatch):
     """Lets the CPU stand for a device without complex dtypes."""
-    monkeypatch.setattr(choice, "COMPLEX_DEVICES", ("meta",))
+    monkeypatch.setattr(devices, "COMPLEX_DEVICES", ("meta",))
 
 
 @pytest.fixture
