@@ -334,7 +334,7 @@ def shown(row: dict[str, Any]) -> str:
         row["kernel"],
         row["chip"],
         row["lnc"],
-        row["recipe"]["n"],
+        Recipe.from_dict(row["recipe"]).n,
         row["batch"],
         f"{row['seconds']:.1f}",
         "-" if row["instructions"] is None else row["instructions"],

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.tensor import Tensor
+from .tensor import Tensor
 
 _LARGEST_RADIX = 128  # partitions
 

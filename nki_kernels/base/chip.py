@@ -5,8 +5,9 @@ Every answer comes from a field of `nki_sim.hardware.NeuronCore`, so that no ker
 
 from __future__ import annotations
 
-from nki_kernels.base.isa import nisa
 from nki_sim import hardware
+
+from .isa import nisa
 
 
 def core() -> hardware.NeuronCore:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from nki_kernels.base import chip
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
+
+from . import chip
+from .isa import nisa, nl
+from .tensor import Tensor
 
 SMALLEST_SBUF = 192 << 10  # bytes of a partition, on the smallest chip
 PSUM_BANK = 512  # fp32 numbers of a PSUM bank on each partition

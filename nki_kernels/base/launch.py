@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Protocol
 
-from nki_kernels.base import chip, counting
-from nki_kernels.base.counting import Count, counted
-from nki_kernels.base.engines import NARROW, clear, element_count, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import TURN, Block, Item, Order, in_turn, pipeline
-from nki_kernels.base.tables import load_identity
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
+
+from . import chip, counting
+from .counting import Count, counted
+from .engines import NARROW, clear, element_count, transfer
+from .isa import nisa, nl
+from .pipeline import TURN, Block, Item, Order, in_turn, pipeline
+from .tables import load_identity
+from .tensor import Tensor
 
 LAUNCH_INSTRUCTIONS = 30_000  # instructions of a launch, with the body of a loop counted once
 # about the instructions of a loop's body, and half of those up to which rows are unrolled: a launch

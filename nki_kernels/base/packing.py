@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.arguments import are_positive
-from nki_kernels.base.table_terms import Array
+from .arguments import are_positive
+from .table_terms import Array
 
 _ALIGNED = 128  # numbers of which a table's place is a multiple
 _LONG = 1024  # numbers of a row, from which on it is loaded in pieces

@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import Beside
-from nki_kernels.base.tensor import Tensor
+from .chip import transposes_mix_rows
+from .isa import nisa, nl
+from .pipeline import Beside
+from .tensor import Tensor
 
 _SCALE = 2.0**-75
 _LIMIT = 2.0**102

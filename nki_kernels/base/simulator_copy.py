@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from nki_kernels.base import counting
+from . import counting
 
 PACKAGE = __name__.removesuffix(".base.simulator_copy")  # may be part of another package
 COPY = f"{PACKAGE}_in_simulator"
@@ -38,7 +38,9 @@ def copied_module(path: str) -> ModuleType:
         package = importlib.import_module(PACKAGE)
         copy = ModuleType(COPY, package.__doc__)
         copy.__path__ = list(package.__path__)
-        api = ModuleType(f"{COPY}.isa")
+        base = ModuleType(f"{COPY}.base")
+        base.__path__ = [f"{folder}/base" for folder in package.__path__]
+        api = ModuleType(f"{COPY}.base.isa")
         modules = simulated_nki()
         api.__dict__.update(
             REAL_NKI=False,
@@ -46,7 +48,6 @@ def copied_module(path: str) -> ModuleType:
             nl=modules["nki.language"],
             nisa=counting.CountedIsa(modules["nki.isa"]),
         )
-        sys.modules.update(
-            {COPY: copy, api.__name__: api, f"{COPY}.counting": sys.modules[counting.__name__]}
-        )
+        sys.modules.update({COPY: copy, base.__name__: base, api.__name__: api})
+        sys.modules[f"{COPY}.base.counting"] = sys.modules[counting.__name__]
     return importlib.import_module(COPY + path.removeprefix(PACKAGE))

@@ -15,9 +15,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_kernels.base.engines import evacuate, sbuf
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
+from .engines import evacuate, sbuf
+from .isa import nisa, nl
+from .tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 TableSpec = tuple[tuple[int, ...], str]  # the shape and the dtype of a table

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nki_kernels.base import counting
-from nki_kernels.base.engines import element_count, itemsize, sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
+
+from . import counting
+from .engines import element_count, itemsize, sbuf, transfer
+from .isa import nisa, nl
+from .tensor import Tensor
 
 _STAGED = 6 << 10  # bytes a partition of a table that DMA loads at a time
 

@@ -45,15 +45,14 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.arguments import are_positive, check_dimensions
-from nki_kernels.base.engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
-from nki_kernels.base.isa import nki, nl
-from nki_kernels.base.launch import meet
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import are_positive, check_dimensions
+from ..base.engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
+from ..base.isa import nki, nl
+from ..base.launch import meet
+from ..base.packing import unpack
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 from ..real.real_dft_gemm import contracted_half, inverse_real_dft_gemm_matrix, real_dft_gemm_matrix
 from .circulant_areas import (
     BLOCKS,

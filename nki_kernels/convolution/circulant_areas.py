@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, transfer
-from nki_kernels.base.tensor import Tensor
-
+from ..base.engines import PARTITIONS, PSUM_BANK, transfer
+from ..base.tensor import Tensor
 from ..real.real_dft_gemm import contracted_half
 
 LOADED = 4096  # fp32 numbers a partition that one load brings, at most

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
 
-from nki_kernels.base.engines import (
+from ..base.engines import (
     NARROW,
     PSUM_BANK,
     clear,
@@ -17,9 +17,8 @@ from nki_kernels.base.engines import (
     sbuf,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nl
+from ..base.tensor import Tensor
 from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, STAGED, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 

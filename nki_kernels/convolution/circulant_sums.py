@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nki_kernels.base.engines import (
+from ..base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
@@ -17,9 +17,8 @@ from nki_kernels.base.engines import (
     sbuf,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nl
+from ..base.tensor import Tensor
 from .circulant_areas import BLOCKS, LOADED, ROWS, SLOTS, TOPS, WIDE, Area, Group, Spectra, steps
 from .circulant_transforms import Tools
 from .circulant_walk import BODY, equal_part, for_area, instructions, loop_along, share_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import ClassVar
 
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import (
+from ..base.chip import transposes_mix_rows
+from ..base.engines import (
     NARROW,
     PARTITIONS,
     PSUM_BANK,
@@ -19,11 +19,10 @@ from nki_kernels.base.engines import (
     sbuf,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import Task, pipeline
-from nki_kernels.base.row_guard import marks_of, set_rows_aside
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nl
+from ..base.pipeline import Task, pipeline
+from ..base.row_guard import marks_of, set_rows_aside
+from ..base.tensor import Tensor
 from .circulant_areas import (
     BLOCKS,
     LOADED,

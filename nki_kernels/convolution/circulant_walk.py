@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from nki_kernels.base.counting import counted
-from nki_kernels.base.engines import PARTITIONS, sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.launch import BODY_INSTRUCTIONS
-from nki_kernels.base.tensor import Tensor
-
+from ..base.counting import counted
+from ..base.engines import PARTITIONS, sbuf, transfer
+from ..base.isa import nisa, nl
+from ..base.launch import BODY_INSTRUCTIONS
+from ..base.tensor import Tensor
 from .circulant_areas import SLOTS, Area, Operand
 
 BODY = BODY_INSTRUCTIONS // 3  # instructions of a loop's body: a launch has several passes

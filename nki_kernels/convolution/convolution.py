@@ -27,15 +27,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from nki_kernels.base.arguments import check_dimensions, rows_and_length, two_of
-from nki_kernels.base.engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import HbmRows, Rows, load_rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, Beside, Block, Order, by_age
-from nki_kernels.base.table_terms import Array, TableSpec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import check_dimensions, rows_and_length, two_of
+from ..base.engines import PARTITIONS, clear, hbm, multiply_complex, sbuf
+from ..base.isa import nisa, nki, nl
+from ..base.launch import HbmRows, Rows, load_rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, Beside, Block, Order, by_age
+from ..base.table_terms import Array, TableSpec
+from ..base.tensor import Tensor
 from ..fft.row_transforms import guarded
 from ..real.real_stages import (
     FlatRows,

@@ -34,15 +34,17 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.arguments import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.arguments import (
     are_positive,
     check_dimensions,
     check_factors,
     check_tables,
     two_of,
 )
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import (
+from ..base.chip import transposes_mix_rows
+from ..base.engines import (
     PSUM_BANK,
     columns_read,
     evacuate,
@@ -52,15 +54,13 @@ from nki_kernels.base.engines import (
     sbuf,
     transfer,
 )
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import meet
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Item, Order, Task
-from nki_kernels.base.table_terms import Array, TableSpec
-from nki_kernels.base.tables import load_tables
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.isa import nisa, nki, nl
+from ..base.launch import meet
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Item, Order, Task
+from ..base.table_terms import Array, TableSpec
+from ..base.tables import load_tables
+from ..base.tensor import Tensor
 from ..nd.axes import REAL_STOCKHAM, Part, Pass, parts_of, run_rows
 from ..nd.column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from ..nd.columns import ColumnBlock, HbmColumns, for_columns

@@ -43,13 +43,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_tables, convolved_length, rows_and_length
-from nki_kernels.base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
-from nki_kernels.base.isa import nki
-from nki_kernels.base.launch import HbmRows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.table_terms import Array, TableSpec
-
+from ..base.arguments import check_tables, convolved_length, rows_and_length
+from ..base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
+from ..base.isa import nki
+from ..base.launch import HbmRows
+from ..base.packing import unpack
+from ..base.table_terms import Array, TableSpec
 from .row_transforms import transform_rows
 from .stage import (
     MAX_LENGTH,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nki_kernels.base.arguments import check_tables
-from nki_kernels.base.engines import sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.packing import check_places
-from nki_kernels.base.pipeline import pipeline
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.arguments import check_tables
+from ..base.engines import sbuf, transfer
+from ..base.isa import nisa, nl
+from ..base.packing import check_places
+from ..base.pipeline import pipeline
+from ..base.tensor import Tensor
 from .butterfly_tables import FIRST_CONSTANT, SCALE, SIGNS, Stage
 from .butterfly_words import Words, by_columns, by_table, combine, fresh, twiddle
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec
 
 MAX_LENGTH = 2**14
 MAX_COMPENSATED_LENGTH = 2**12  # for 2**13, hi, lo and the tiles of a stage exceed SBUF

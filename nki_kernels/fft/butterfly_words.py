@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels.base.engines import PSUM_BANK, element_count, psum, sbuf
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import Task
-from nki_kernels.base.tensor import Tensor
-
+from ..base.engines import PSUM_BANK, element_count, psum, sbuf
+from ..base.isa import nisa, nl
+from ..base.pipeline import Task
+from ..base.tensor import Tensor
 from .butterfly_tables import HIGH_BITS
 
 

@@ -31,14 +31,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nki_kernels.base.arguments import rows_and_length
-from nki_kernels.base.engines import PARTITIONS, hbm
-from nki_kernels.base.isa import nki
-from nki_kernels.base.launch import HbmRows
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, rounded_table, table_spec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import rows_and_length
+from ..base.engines import PARTITIONS, hbm
+from ..base.isa import nki
+from ..base.launch import HbmRows
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
+from ..base.tensor import Tensor
 from .row_products import Product, multiply_rows
 
 MAX_LENGTH = 256

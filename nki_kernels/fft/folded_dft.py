@@ -49,8 +49,8 @@ from itertools import product, starmap
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_tables, rows_and_length
-from nki_kernels.base.engines import (
+from ..base.arguments import check_tables, rows_and_length
+from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     cuts,
@@ -64,14 +64,14 @@ from nki_kernels.base.engines import (
     transfer,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Task, early
-from nki_kernels.base.row_guard import guarded
-from nki_kernels.base.table_terms import Array, TableSpec
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
+from ..base.isa import nisa, nki, nl
+from ..base.launch import HbmRows, Rows, blocks_of, for_rows, load_rows, store_rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Order, Task, early
+from ..base.row_guard import guarded
+from ..base.table_terms import Array, TableSpec
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 
 MIN_LENGTH, MAX_LENGTH = 129, 2047
 _INPUTS = 3  # tiles that DMA fills in turn: for two blocks ahead, and for the one that is folded

@@ -50,8 +50,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from nki_kernels.base.arguments import check_factors, check_tables, rows_and_length
-from nki_kernels.base.engines import (
+from ..base.arguments import check_factors, check_tables, rows_and_length
+from ..base.engines import (
     HALF,
     PSUM_BANK,
     SMALLEST_SBUF,
@@ -66,13 +66,12 @@ from nki_kernels.base.engines import (
     psum,
     sbuf,
 )
-from nki_kernels.base.isa import nki, nl
-from nki_kernels.base.launch import Rows, for_rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Item, Order, Task, late
-from nki_kernels.base.tables import Stream, load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nki, nl
+from ..base.launch import Rows, for_rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Item, Order, Task, late
+from ..base.tables import Stream, load_identity, load_tables
+from ..base.tensor import Tensor
 from .four_step_tables import inner_stages
 from .spread_lines import (
     LONG,

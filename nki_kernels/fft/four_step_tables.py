@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from nki_kernels.base.engines import PARTITIONS, WHOLE_RADIX, columns_read
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-
+from ..base.engines import PARTITIONS, WHOLE_RADIX, columns_read
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
 from .stage import MAX_RADIX, Stage, stage_spec, stage_table, stages_of
 from .twiddles import twiddle_table
 

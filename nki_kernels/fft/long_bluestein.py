@@ -24,15 +24,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from nki_kernels.base.arguments import convolved_length, rows_and_length
-from nki_kernels.base.engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
-from nki_kernels.base.isa import nki, nl
-from nki_kernels.base.launch import Rows, for_rows, whole
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, Block, Item, in_turn
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import convolved_length, rows_and_length
+from ..base.engines import PARTITIONS, factor_views, hbm, multiply_complex, sbuf
+from ..base.isa import nki, nl
+from ..base.launch import Rows, for_rows, whole
+from ..base.packing import unpack
+from ..base.pipeline import TURN, Block, Item, in_turn
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
 from .four_step import FourStep, Weigh
 from .four_step_tables import MAX_LENGTH, four_step_specs, four_step_tables

@@ -32,9 +32,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_kernels.base.arguments import check_matrix
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.arguments import check_matrix
+from ..base.chip import transposes_mix_rows
+from ..base.engines import (
     DMA_RUN,
     NARROW,
     PSUM_BANK,
@@ -51,8 +53,8 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.launch import (
+from ..base.isa import nisa, nl
+from ..base.launch import (
     HbmRows,
     Rows,
     for_rows,
@@ -62,12 +64,11 @@ from nki_kernels.base.launch import (
     row_count,
     store_rows,
 )
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
-from nki_kernels.base.row_guard import guarded
-from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
+from ..base.pipeline import TURN, After, Block, Order, Task
+from ..base.row_guard import guarded
+from ..base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 
 _BLOCKS = 16  # blocks of a batch that is too small for as many blocks of 8 KiB a partition
 # Numbers a partition of the blocks of a small batch: enough that an engine takes longer to move

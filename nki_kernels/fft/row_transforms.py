@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
-from nki_kernels.base.isa import nisa
-from nki_kernels.base.launch import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.chip import transposes_mix_rows
+from ..base.engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from ..base.isa import nisa
+from ..base.launch import (
     HbmRows,
     Rows,
     for_rows,
@@ -27,12 +29,10 @@ from nki_kernels.base.launch import (
     rows_in_hbm,
     store_rows,
 )
-from nki_kernels.base.pipeline import TURN, Block, Order
-from nki_kernels.base.row_guard import guarded, prepare_guard
-from nki_kernels.base.tables import Stream, load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.pipeline import TURN, Block, Order
+from ..base.row_guard import guarded, prepare_guard
+from ..base.tables import Stream, load_identity, load_tables
+from ..base.tensor import Tensor
 from .stage_products import (
     Tabled,
     Tools,

@@ -36,8 +36,8 @@ from functools import partial
 
 import numpy as np
 
-from nki_kernels.base.arguments import convolved_length, rows_and_length
-from nki_kernels.base.engines import (
+from ..base.arguments import convolved_length, rows_and_length
+from ..base.engines import (
     HALF,
     PARTITIONS,
     PSUM_BANK,
@@ -49,13 +49,12 @@ from nki_kernels.base.engines import (
     sbuf,
     transfer,
 )
-from nki_kernels.base.isa import nisa, nki
-from nki_kernels.base.launch import Rows, singles
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nki
+from ..base.launch import Rows, singles
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Order, Task
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tensor import Tensor
 from .bluestein import chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (

@@ -47,9 +47,9 @@ from functools import partial
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_dimensions, check_factors, rows_and_length
-from nki_kernels.base.counting import counted
-from nki_kernels.base.engines import (
+from ..base.arguments import check_dimensions, check_factors, rows_and_length
+from ..base.counting import counted
+from ..base.engines import (
     HALF,
     NARROW,
     PARTITIONS,
@@ -66,14 +66,13 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import Rows, Split, Work, count_of, for_rows, meet, singles
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Item, Order, Task, in_turn, pipeline
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nki, nl
+from ..base.launch import Rows, Split, Work, count_of, for_rows, meet, singles
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Item, Order, Task, in_turn, pipeline
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 from .four_step import FourStep, Transforms
 from .four_step_tables import four_step_specs, four_step_tables
 from .spread_lines import Inputs, Lines, Place, load_lines, spread_of

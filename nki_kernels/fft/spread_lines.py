@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nki_kernels.base.engines import (
+from ..base.engines import (
     HALF,
     PARTITIONS,
     WHOLE_RADIX,
@@ -23,9 +23,9 @@ from nki_kernels.base.engines import (
     sbuf,
     transfer,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.tensor import Tensor
+from ..base.isa import nisa, nl
+from ..base.launch import Rows
+from ..base.tensor import Tensor
 
 STORED = 1024  # numbers of each part that are stored together
 SIDE_BY_SIDE = STORED // 2  # A, up to which transforms lie side by side on the partitions of a tile

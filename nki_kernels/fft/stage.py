@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from nki_kernels.base.engines import DMA_RUN, NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, rounded_table, table_spec
+from ..base.engines import DMA_RUN, NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
 
 MAX_RADIX = PARTITIONS
 # 8 bytes a point take 160 KiB of the smallest chip's 192 KiB of SBUF

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import (
+from ..base import chip
+from ..base.engines import (
     NARROW,
     WHOLE_RADIX,
     clear,
@@ -26,12 +26,11 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.isa import nisa
-from nki_kernels.base.pipeline import TURN, After, Block, Task
-from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
-from nki_kernels.base.tables import Stream
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa
+from ..base.pipeline import TURN, After, Block, Task
+from ..base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from ..base.tables import Stream
+from ..base.tensor import Tensor
 from .stage import Group, Stage
 
 _CHUNK = 2048  # numbers a partition of a streamed table that are loaded at a time

@@ -50,14 +50,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nki_kernels.base.arguments import check_factors, check_tables, rows_and_length
-from nki_kernels.base.engines import DMA_RUN, hbm
-from nki_kernels.base.isa import nki
-from nki_kernels.base.launch import HbmRows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.table_terms import Array, TableSpec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import check_factors, check_tables, rows_and_length
+from ..base.engines import DMA_RUN, hbm
+from ..base.isa import nki
+from ..base.launch import HbmRows
+from ..base.packing import unpack
+from ..base.table_terms import Array, TableSpec
+from ..base.tensor import Tensor
 from .row_transforms import transform_rows
 from .stage import check_radices, stage_spec, stage_table, stages_of
 from .stage_products import Tabled

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array
-from nki_kernels.base.tensor import Tensor
-
+from ..base import chip
+from ..base.engines import sbuf, transfer
+from ..base.isa import nisa, nl
+from ..base.roots import roots
+from ..base.table_terms import Array
+from ..base.tensor import Tensor
 from .stage import Stage
 from .stage_products import Put, Results, natural_places
 

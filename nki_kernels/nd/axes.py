@@ -26,13 +26,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels.base.arguments import are_positive, check_shapes, product_of
-from nki_kernels.base.engines import element_count, hbm
-from nki_kernels.base.isa import nki
-from nki_kernels.base.launch import HbmRows, meet
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import are_positive, check_shapes, product_of
+from ..base.engines import element_count, hbm
+from ..base.isa import nki
+from ..base.launch import HbmRows, meet
+from ..base.packing import unpack
+from ..base.tensor import Tensor
 from ..fft.dft_gemm import dft_gemm_rows
 from ..fft.stockham import stockham_rows
 from ..real.real_dft_gemm import inverse_real_dft_gemm_rows, real_dft_gemm_rows

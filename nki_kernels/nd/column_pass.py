@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, cycle, islice, pairwise
 
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.engines import (
     HALF,
     PSUM_BANK,
     clear,
@@ -22,13 +24,11 @@ from nki_kernels.base.engines import (
     transfer,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import Task
-from nki_kernels.base.row_guard import marks_of, set_rows_aside
-from nki_kernels.base.tables import load_identity
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.isa import nisa, nl
+from ..base.pipeline import Task
+from ..base.row_guard import marks_of, set_rows_aside
+from ..base.tables import load_identity
+from ..base.tensor import Tensor
 from .columns import ColumnBlock, Columns, HbmColumns
 
 

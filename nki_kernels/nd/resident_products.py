@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import (
+from ..base.chip import transposes_mix_rows
+from ..base.engines import (
     HALF,
     PARTITIONS,
     Turns,
@@ -27,10 +27,10 @@ from nki_kernels.base.engines import (
     sbuf,
     transpose,
 )
-from nki_kernels.base.launch import Rows, Work, for_rows
-from nki_kernels.base.pipeline import TURN, Beside, Block, Order, Task
-from nki_kernels.base.table_terms import Array
-from nki_kernels.base.tensor import Tensor
+from ..base.launch import Rows, Work, for_rows
+from ..base.pipeline import TURN, Beside, Block, Order, Task
+from ..base.table_terms import Array
+from ..base.tensor import Tensor
 
 TOGETHER = 4  # operands of 128 columns that share a PSUM bank
 

@@ -34,17 +34,16 @@ from functools import partial
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_shapes
-from nki_kernels.base.engines import HALF, PARTITIONS, PSUM_BANK, element_count, hbm, sbuf, transfer
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Task
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import check_shapes
+from ..base.engines import HALF, PARTITIONS, PSUM_BANK, element_count, hbm, sbuf, transfer
+from ..base.isa import nisa, nki, nl
+from ..base.launch import Rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Task
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 from .resident_products import TOGETHER, Piece, Products, Ring, for_arrays, lines, real_matrices
 
 SIZES = (HALF, PARTITIONS)  # sizes of an axis

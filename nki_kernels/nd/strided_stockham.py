@@ -40,18 +40,18 @@ from itertools import islice
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_dimensions, check_factors, check_shapes, check_tables
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
-from nki_kernels.base.isa import nki, nl
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tables import load_tables
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.arguments import check_dimensions, check_factors, check_shapes, check_tables
+from ..base.chip import transposes_mix_rows
+from ..base.engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
+from ..base.isa import nki, nl
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Order, Task
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tables import load_tables
+from ..base.tensor import Tensor
 from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from .columns import ColumnBlock, HbmColumns, for_columns
 

@@ -24,14 +24,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nki_kernels.base.arguments import rows_and_length
-from nki_kernels.base.engines import PARTITIONS, hbm
-from nki_kernels.base.isa import nki
-from nki_kernels.base.launch import HbmRows
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tensor import Tensor
-
+from ..base.arguments import rows_and_length
+from ..base.engines import PARTITIONS, hbm
+from ..base.isa import nki
+from ..base.launch import HbmRows
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tensor import Tensor
 from ..fft.dft_gemm import MAX_LENGTH
 from ..fft.row_products import Product, multiply_rows
 

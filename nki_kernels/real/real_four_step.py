@@ -49,8 +49,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from nki_kernels.base.arguments import check_factors, rows_and_length
-from nki_kernels.base.engines import (
+from ..base.arguments import check_factors, rows_and_length
+from ..base.engines import (
     PSUM_BANK,
     evacuate,
     hbm,
@@ -60,13 +60,12 @@ from nki_kernels.base.engines import (
     sbuf,
     transfer,
 )
-from nki_kernels.base.isa import nisa, nki
-from nki_kernels.base.launch import Rows, for_rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Single, late
-from nki_kernels.base.tables import load_identity
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nki
+from ..base.launch import Rows, for_rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Order, Single, late
+from ..base.tables import load_identity
+from ..base.tensor import Tensor
 from .real_four_step_stages import (
     FEW_ROWS,
     LOADED,

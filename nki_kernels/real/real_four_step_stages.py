@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import (
+from ..base import chip
+from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     evacuate,
@@ -22,12 +22,11 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import TURN, Block, Order, Task, Turn
-from nki_kernels.base.tables import load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nl
+from ..base.launch import Rows
+from ..base.pipeline import TURN, Block, Order, Task, Turn
+from ..base.tables import load_tables
+from ..base.tensor import Tensor
 from .real_four_step_tables import Digits
 
 LOADED = 2048  # numbers a partition of an input tile, unless one row has more

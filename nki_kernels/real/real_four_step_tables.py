@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nki_kernels.base.engines import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
+from ..base.engines import NARROW, PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
 
 MAX_RADIX = PARTITIONS  # largest R and largest C
 MAX_MIDDLE = WHOLE_RADIX  # largest L

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_kernels.base.arguments import check_tables
-from nki_kernels.base.engines import (
+from ..base.arguments import check_tables
+from ..base.engines import (
     NARROW,
     WHOLE_RADIX,
     clear,
@@ -23,10 +23,9 @@ from nki_kernels.base.engines import (
     sbuf,
     transpose,
 )
-from nki_kernels.base.pipeline import Task
-from nki_kernels.base.tables import load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.pipeline import Task
+from ..base.tables import load_tables
+from ..base.tensor import Tensor
 from .real_stockham_tables import GROUP, Geometry
 
 _SLOTS = 8  # matrices of slots that are loaded at a time, so that the first ones are soon there

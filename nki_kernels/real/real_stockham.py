@@ -48,11 +48,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, pairwise
 
-from nki_kernels.base.arguments import check_factors, rows_and_length, two_of
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import (
+from ..base.arguments import check_factors, rows_and_length, two_of
+from ..base.chip import transposes_mix_rows
+from ..base.engines import DMA_RUN, PARTITIONS, evacuate, hbm, sbuf
+from ..base.isa import nisa, nki, nl
+from ..base.launch import (
     HbmRows,
     Rows,
     Work,
@@ -63,12 +63,11 @@ from nki_kernels.base.launch import (
     row_count,
     store_rows,
 )
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Beside, Block, Order, by_age
-from nki_kernels.base.row_guard import RowGuard, prepare_guard
-from nki_kernels.base.tables import load_identity
-from nki_kernels.base.tensor import Tensor
-
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Beside, Block, Order, by_age
+from ..base.row_guard import RowGuard, prepare_guard
+from ..base.tables import load_identity
+from ..base.tensor import Tensor
 from ..fft.row_transforms import guarded
 from .real_stages import (
     FlatRows,

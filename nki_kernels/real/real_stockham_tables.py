@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX
-from nki_kernels.base.roots import roots
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
+from ..base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX
+from ..base.roots import roots
+from ..base.table_terms import Array, TableSpec, table_spec
 
 MAX_REAL_RADIX = 128
 MAX_SPECTRUM_RADIX = 64

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nki_kernels.base.engines import clear, element_count, sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.engines import clear, element_count, sbuf, transfer
+from ..base.isa import nisa, nl
+from ..base.tensor import Tensor
 from .layer import chunks
 
 STAGED = 768  # numbers a partition that DMA loads at a time

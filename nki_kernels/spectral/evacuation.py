@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import element_count, evacuate
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.tensor import Tensor
+from ..base import chip
+from ..base.engines import element_count, evacuate
+from ..base.isa import nisa, nl
+from ..base.tensor import Tensor
 
 _START = 64  # columns that take as long as an instruction takes to start
 

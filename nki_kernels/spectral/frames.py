@@ -32,9 +32,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nki_kernels.base.arguments import check_dimensions, rows_and_length, two_of
-from nki_kernels.base.chip import psum_port_is_shared, transposes_mix_rows
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.arguments import check_dimensions, rows_and_length, two_of
+from ..base.chip import psum_port_is_shared, transposes_mix_rows
+from ..base.engines import (
     PSUM_BANK,
     clear,
     cuts,
@@ -47,14 +49,12 @@ from nki_kernels.base.engines import (
     transfer,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import HbmRows, Rows, store_rows
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
-from nki_kernels.base.row_guard import RowGuard
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.isa import nisa, nki, nl
+from ..base.launch import HbmRows, Rows, store_rows
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Beside, Block, Order, Single, Task, by_age
+from ..base.row_guard import RowGuard
+from ..base.tensor import Tensor
 from ..real.real_stockham import Forward, real_size
 from ..real.real_stockham_tables import Geometry
 from .layer import chunks

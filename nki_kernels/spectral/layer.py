@@ -12,11 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nki_kernels.base import chip
-from nki_kernels.base.arguments import are_positive
-from nki_kernels.base.engines import HALF
-from nki_kernels.base.isa import nl
 from nki_sim.hardware import PARTITIONS
+
+from ..base import chip
+from ..base.arguments import are_positive
+from ..base.engines import HALF
+from ..base.isa import nl
 
 
 @dataclass(frozen=True)

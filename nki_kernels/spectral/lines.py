@@ -25,7 +25,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base.engines import (
     HALF,
     PSUM_BANK,
     clear,
@@ -37,11 +39,9 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import After, Beside, Item, Single, Task
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.launch import Rows
+from ..base.pipeline import After, Beside, Item, Single, Task
+from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, row_tile

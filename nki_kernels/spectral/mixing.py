@@ -30,13 +30,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import PSUM_BANK, clear, itemsize, multiply_tile, psum, sbuf
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.pipeline import Item, Single
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base import chip
+from ..base.engines import PSUM_BANK, clear, itemsize, multiply_tile, psum, sbuf
+from ..base.isa import nisa, nl
+from ..base.pipeline import Item, Single
+from ..base.tensor import Tensor
 from .constants import STAGED, Job, Loader, Place
 from .layer import Layer, Operand, Piece, chunks, operands
 

@@ -31,13 +31,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from nki_kernels.base.engines import PSUM_BANK, clear, multiply, psum, sbuf, transfer, transpose
-from nki_kernels.base.isa import nisa
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import TURN, After, Beside, Item, Single, Task
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.engines import PSUM_BANK, clear, multiply, psum, sbuf, transfer, transpose
+from ..base.isa import nisa
+from ..base.launch import Rows
+from ..base.pipeline import TURN, After, Beside, Item, Single, Task
+from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, Operand, Piece, chunks, row_tile

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base import chip
+from ..base.engines import (
     NARROW,
     PSUM_BANK,
     columns_read,
@@ -19,9 +21,7 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.tensor import Tensor
 from .evacuation import Balance
 
 _TOGETHER = PSUM_BANK // PARTITIONS  # transposes that share a PSUM bank

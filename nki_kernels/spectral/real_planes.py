@@ -39,8 +39,8 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.base.arguments import check_dimensions, check_tables
-from nki_kernels.base.engines import (
+from ..base.arguments import check_dimensions, check_tables
+from ..base.engines import (
     PARTITIONS,
     PSUM_BANK,
     Turns,
@@ -53,14 +53,13 @@ from nki_kernels.base.engines import (
     transfer,
     transpose,
 )
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import Rows, for_rows, singles
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, After, Block, Order, Single, Task, early
-from nki_kernels.base.table_terms import Array, TableSpec, table_spec
-from nki_kernels.base.tables import load_identity, load_tables
-from nki_kernels.base.tensor import Tensor
-
+from ..base.isa import nisa, nki, nl
+from ..base.launch import Rows, for_rows, singles
+from ..base.packing import unpack
+from ..base.pipeline import TURN, After, Block, Order, Single, Task, early
+from ..base.table_terms import Array, TableSpec, table_spec
+from ..base.tables import load_identity, load_tables
+from ..base.tensor import Tensor
 from ..nd.resident_products import Piece, Ring, lines
 
 SHORTEST = 66  # points of an axis; shorter ones have chunks that some chips refuse as stationary

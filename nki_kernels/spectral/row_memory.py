@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki_kernels.base import chip
-from nki_kernels.base.isa import nl
 from nki_sim.hardware import PARTITIONS
 
+from ..base import chip
+from ..base.isa import nl
 from .constants import STAGED_BYTES
 from .mixing import Weight
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import HALF, clear, cuts, element_count, sbuf, transfer
-from nki_kernels.base.isa import nisa, nl
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import Beside
-from nki_kernels.base.row_guard import RowGuard, guarded, prepare_guard
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.chip import transposes_mix_rows
+from ..base.engines import HALF, clear, cuts, element_count, sbuf, transfer
+from ..base.isa import nisa, nl
+from ..base.launch import Rows
+from ..base.pipeline import Beside
+from ..base.row_guard import RowGuard, guarded, prepare_guard
+from ..base.tensor import Tensor
 from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer, Operand, chunks, operands, slot

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import Item
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base.launch import Rows
+from ..base.pipeline import Item
+from ..base.tensor import Tensor
 from .constants import Loader
 from .evacuation import Balance
 from .layer import Layer, Operand, operands

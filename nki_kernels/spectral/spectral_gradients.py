@@ -31,16 +31,16 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from nki_kernels.base import counting
-from nki_kernels.base.arguments import check_dimensions
-from nki_kernels.base.engines import HALF, PSUM_BANK, clear, cuts, hbm, psum, sbuf, transfer
-from nki_kernels.base.isa import nisa, nki, nl
-from nki_kernels.base.launch import Rows, for_rows, meet
-from nki_kernels.base.packing import unpack
-from nki_kernels.base.pipeline import TURN, Block, Single
-from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
+from ..base import counting
+from ..base.arguments import check_dimensions
+from ..base.engines import HALF, PSUM_BANK, clear, cuts, hbm, psum, sbuf, transfer
+from ..base.isa import nisa, nki, nl
+from ..base.launch import Rows, for_rows, meet
+from ..base.packing import unpack
+from ..base.pipeline import TURN, Block, Single
+from ..base.tensor import Tensor
 from .evacuation import Balance
 from .layer import Layer, check_layer, chunks, row_tile
 from .products import columns_of, multiply_in_slot

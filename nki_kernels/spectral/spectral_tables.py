@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nki_kernels.base.table_terms import Array, TableSpec, rounded_table, table_spec
+from ..base.table_terms import Array, TableSpec, rounded_table, table_spec
 
 
 def kept_frequencies(length: int, count: int, is_last: bool, is_centered: bool = False) -> Array:

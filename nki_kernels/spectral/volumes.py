@@ -39,8 +39,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from nki_kernels.base import chip
-from nki_kernels.base.engines import (
+from nki_sim.hardware import PARTITIONS
+
+from ..base import chip
+from ..base.engines import (
     PSUM_BANK,
     clear,
     multiply,
@@ -50,12 +52,10 @@ from nki_kernels.base.engines import (
     transfer,
     transpose,
 )
-from nki_kernels.base.isa import nisa
-from nki_kernels.base.launch import Rows
-from nki_kernels.base.pipeline import TURN, After, Beside, Item, Single, Task
-from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
-
+from ..base.isa import nisa
+from ..base.launch import Rows
+from ..base.pipeline import TURN, After, Beside, Item, Single, Task
+from ..base.tensor import Tensor
 from .constants import Loader, Place
 from .evacuation import Balance
 from .layer import Layer, chunks, row_tile, slot

@@ -37,7 +37,7 @@ sys.modules |= {one: None for one in [*ours, *sys.modules] if one.partition(".")
 """
 # Outputs and gradients of the layer, which the test compares.
 COMPUTE = """
-config = importlib.import_module(f"{name}.trnfft.config")
+config = importlib.import_module(f"{name}.trnfft.base.config")
 layer = kernel.layers.FourierMixing()
 x = torch.randn(2, 6, 8, requires_grad=True)
 weights = torch.randn(2, 6, 8)
@@ -260,7 +260,7 @@ def test_nothing_is_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("source", "new"),
     [
-        ("from trnfft import config", "from ...trnfft import"),
+        ("from trnfft.base import config", "from ...trnfft.base import"),
         ("from trnfft.planner import cost", "from ...trnfft.planner import"),
         ("import nki_kernels", "from ... import nki_kernels"),
         ("def f():\n    from nki_sim.hardware import (\n        chip,\n    )", "from ...nki_s"),
