@@ -22,7 +22,7 @@ class Padded(KindRecord, frozen=True):
     data: Counts = ()
 
     def __post_init__(self) -> None:
-        self._check(lengths=checked_shape)
+        structs.force_setattr(self, "lengths", checked_shape("lengths", self.lengths))
         if self.data != ():
             structs.force_setattr(self, "data", _checked_data(self.data, self.lengths))
 
