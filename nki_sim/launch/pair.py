@@ -146,18 +146,15 @@ class Pair:
         meetings: for every core_barrier and sendrecv, the numbers of the two instructions.
     """
 
-    def __init__(self, kernel: Any, dimensions: int, dry: bool, notes: bool = False) -> None:
+    def __init__(self, func: Any, dry: bool) -> None:
         self.told: set[str] = set()
         self.tensors: list[list[Storage | None]] = []
         self.meetings: list[tuple[int, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}
         self._open: list[_Arrival | None] = []
         self._alternation = Alternation()
-        self.func = kernel.func
-        self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
-        for session in self.sessions:
-            session.program_dimensions, session.config = dimensions, kernel.config
-            session.notes = [] if notes else None
+        self.func = func
+        self.sessions = [CoreSession(self, n, dry, func) for n in range(PROGRAMS)]
         self.sessions[1].waived = self.sessions[0].waived
 
     def run(self, args: Args, kwargs: Kwargs) -> list[Any]:

@@ -377,7 +377,7 @@ class Session:
         if np.all(marks):
             if written.all():
                 storage.written = True
-        elif issue.checks_reads:
+        else:
             self.warn_unwritten(issue, storage, shadow.unwritten(t, marks))
 
     def warn_unwritten(self, issue: Issue, storage: Storage, lost: Marks) -> None:
