@@ -18,7 +18,7 @@ from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of, stored
 
 # Operator, number or column, and whether the operand comes first.
 Step = tuple[Operator, Any, bool]
@@ -308,19 +308,19 @@ def scalar_tensor_tensor(
     is_tile = rules.is_column(operand0, "operand0", data)
     if isinstance(operand0, NkiTensor):
         reads["operand0"] = operand0
-    name_, shape = dst.dtype, dst.shape
+    shape = dst.shape
     column = (-1,) + (1,) * (len(shape) - 1)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
+    def value_of(ins: list[Array]) -> Any:
         a = dtypes.to_float32(ins[0].reshape(shape))
         c = dtypes.to_float32(ins[1].reshape(shape))
         b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
         value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
-        value = np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
-        dtypes.store(outs[0], value, name_)
+        return np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
 
+    run = stored(dst, value_of)
     return stream("nisa.scalar_tensor_tensor", "vector", run, {"dst": dst}, reads, 2.0)
 
 
@@ -329,12 +329,7 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issu
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
     reads = rules.elementwise(dst, data=data)
-    name_, shape = dst.dtype, dst.shape
-
-    def run(outs: list[Array], ins: list[Array]) -> None:
-        value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
-        dtypes.store(outs[0], value, name_)
-
+    run = stored(dst, lambda ins: np.float32(1) / dtypes.to_float32(ins[0]))
     factor = rules.chip.vector_reciprocal_factor
     return stream("nisa.reciprocal", "vector", run, {"dst": dst}, reads, factor)
 

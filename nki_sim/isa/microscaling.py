@@ -67,8 +67,7 @@ def _quantize(
     rules.same_partitions(dst=dst, src=src)
     _check_partitions(rules, "src", src)
     if free_size(src) % 4:
-        value = f"a tile with {free_size(src)} elements a partition"
-        raise rules.fail("src", value, "must have a multiple of 4 elements a partition")
+        raise rules.fail_free_size("src", src, "must have a multiple of 4 elements a partition")
     rules.free_size_is("dst", dst, free_size(src) // 4)
     scales = [t for t in (scale0, scale1, scale2, scale3) if t is not None]
     for t in scales:

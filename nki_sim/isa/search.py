@@ -59,8 +59,7 @@ def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
             rule = "must have at most 3 dimensions"
             raise rules.fail(label, f"a tile of {t.ndim} dimensions", rule)
     if not 8 <= free_size(data) <= 16384:
-        value = f"a tile with {free_size(data)} elements a partition"
-        raise rules.fail("data", value, "must have 8 to 16384 elements a partition")
+        raise rules.fail_free_size("data", data, "must have 8 to 16384 elements a partition")
     rules.free_size_is("vals", vals, 8)
 
 
@@ -204,8 +203,7 @@ def topk(
         raise rules.fail("(n, k)", (n, k), rule)
     if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
         rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
-        value = f"a tile with {free_size(src)} elements a partition"
-        raise rules.fail("src", value, rule)
+        raise rules.fail_free_size("src", src, rule)
     if src.shape[0] % _CORE_PARTITIONS:
         rule = "must have a multiple of 16 partitions"
         raise rules.fail("src", f"a tile of {src.shape[0]} partitions", rule)

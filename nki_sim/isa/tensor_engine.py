@@ -255,10 +255,6 @@ def _matmul_cost(
     issue.may_overtake = chip.background_transposes
 
 
-def _is_zeros_and_ones(array: Array) -> bool:
-    return bool(((array == 0) | (array == 1)).all())
-
-
 _IDENTITY = np.eye(128, dtype=np.float32)
 
 
@@ -276,7 +272,8 @@ def _claims(stationary_onezero: bool, moving_onezero: bool, transposes: bool) ->
 
     A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
     """
-    onezero = ("a tile with other values than zeros and ones", _is_zeros_and_ones)
+    wrong = "a tile with other values than zeros and ones"
+    onezero = (wrong, lambda array: bool(((array == 0) | (array == 1)).all()))
     found: list[Claim] = []
     if stationary_onezero:
         rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"

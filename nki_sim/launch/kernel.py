@@ -29,7 +29,7 @@ from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
-from .launch_arguments import Args, Argument, Kwargs, check_call, name_of, naming_arguments
+from .launch_arguments import Args, Argument, Kwargs, check_call, each, name_of, naming_arguments
 from .pair import Pair
 from .recorded import recording
 from .session import Session
@@ -315,7 +315,8 @@ def _launch(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
     bound: list[Bound] = []
     with running(session):
         check_sequences(session, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
-        given, named = _to_kernels(kernel, args, kwargs, session, bound)
+        make = functools.partial(_to_kernel, session, bound)
+        given, named = each(kernel.func, args, kwargs, make)
         if pair is None:
             result, peaks = run_single(kernel, session, given, named)
             lost_outputs.check([session], result)
@@ -349,15 +350,7 @@ def _is_torch(value: object) -> TypeGuard[Any]:
     return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
 
 
-def _to_kernels(
-    kernel: Kernel, args: Args, kwargs: Kwargs, session: Session, bound: list[Bound]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    func = kernel.func
-    given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])
-    return given, {k: _to_kernel(v, Argument(func, k), session, bound) for k, v in kwargs.items()}
-
-
-def _to_kernel(value: object, argument: Argument, session: Session, bound: list[Bound]) -> Any:
+def _to_kernel(session: Session, bound: list[Bound], value: object, argument: Argument) -> Any:
     if isinstance(value, list):
         raise TypeError(
             f"{argument} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple, "
@@ -365,7 +358,7 @@ def _to_kernel(value: object, argument: Argument, session: Session, bound: list[
         )
     if isinstance(value, tuple):
         items = enumerate(value)
-        return tuple([_to_kernel(v, argument.at(i), session, bound) for i, v in items])
+        return tuple([_to_kernel(session, bound, v, argument.at(i)) for i, v in items])
     original = value
     if _is_torch(original):
         try:

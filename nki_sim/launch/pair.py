@@ -114,7 +114,9 @@ class CoreSession(Session):
         if t._dynamic is None:
             # Two iterations of a loop stand for any two iterations.
             if loop is None or self.device_loop.run <= 2:
-                written = _digest(t) if is_write and loop is None and not self.dry else None
+                written = None
+                if is_write and loop is None and not self.dry:
+                    written = hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
                 found.append(Access(n, issue.instruction, t, is_write, iteration, written))
         elif not self.dry:  # a dry run has no indices
             for view in indirect.places(t, issue):
@@ -131,10 +133,6 @@ class CoreSession(Session):
         if text not in self.pair.told:
             self.pair.told.add(text)
             super()._tell(text)
-
-
-def _digest(t: NkiTensor) -> bytes:
-    return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
 
 
 class Pair:

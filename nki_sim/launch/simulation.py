@@ -6,6 +6,7 @@ import gc
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +32,7 @@ from .kernel import (
     run_pair,
     run_single,
 )
-from .launch_arguments import Args, Argument, Kwargs, check_call
+from .launch_arguments import Args, Argument, Kwargs, check_call, each
 from .session import Session
 from .tracebacks import ending_in_kernel
 
@@ -127,8 +128,8 @@ def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Tim
     if logs:
         session.log = []
     with running(session):
-        check_sequences(session, kernel, specs, {}, _is_spec)
-        given, named = _from_specs(kernel, specs, kwargs, session)
+        check_sequences(session, kernel, specs, {}, lambda item: _as_spec(item) is not None)
+        given, named = each(kernel.func, specs, kwargs, partial(_from_spec, session))
         if pair is None:
             result, peaks = run_single(kernel, session, given, named)
             name_edges(kernel, session)
@@ -158,24 +159,12 @@ def _as_spec(spec: object) -> tuple[Any, Any] | None:
     return spec if isinstance(spec[0], (tuple, list)) else None
 
 
-def _is_spec(item: object) -> bool:
-    return _as_spec(item) is not None
-
-
-def _from_specs(
-    kernel: Kernel, specs: Args, kwargs: Kwargs, session: Session
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    func = kernel.func
-    given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
-    return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}
-
-
-def _from_spec(spec: object, argument: Argument, session: Session) -> Any:
+def _from_spec(session: Session, spec: object, argument: Argument) -> Any:
     found = _as_spec(spec)
     if found is None:
         if not isinstance(spec, tuple):
             return spec
-        return tuple([_from_spec(s, argument.at(i), session) for i, s in enumerate(spec)])
+        return tuple([_from_spec(session, s, argument.at(i)) for i, s in enumerate(spec)])
     shape, dtype = found
     what = f"the shape of {argument}"
     sizes = integers("dry_run", what, shape)

@@ -120,8 +120,9 @@ class HeldValues(ast.NodeVisitor):
             return self.is_tile(node.value)
         if isinstance(node, ast.Call):
             made = node.func
-            is_view = isinstance(made, ast.Attribute) and made.attr in VIEWS
-            return self.names.path(made) in TENSOR_MAKERS or (is_view and self.is_tile(made.value))
+            if isinstance(made, ast.Attribute) and made.attr in VIEWS and self.is_tile(made.value):
+                return True
+            return self.names.path(made) in TENSOR_MAKERS
         return isinstance(node, ast.Name) and node.id in self.tiles
 
     def note(self, target: ast.expr, value: ast.expr | None) -> None:
