@@ -93,7 +93,6 @@ def _compute(
     dst: NkiTensor,
     oob: oob_mode,
     *src: NkiTensor,
-    name: str | None = None,
 ) -> Issue:
     rules = Rules("nisa.dma_compute")
     rules.member("oob_mode", oob, oob_mode)

@@ -35,7 +35,6 @@ def tensor_tensor(
     data2: NkiTensor,
     op: Op,
     engine: engine = engine.unknown,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
@@ -125,7 +124,6 @@ def tensor_scalar(
     operand1: Operand | None = None,
     reverse1: bool = False,
     engine: engine = engine.unknown,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``(data <op0> operand0) <op1> operand1``.
 
@@ -290,7 +288,6 @@ def scalar_tensor_tensor(
     operand1: NkiTensor,
     reverse0: bool = False,
     reverse1: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``(data <op0> operand0) <op1> operand1`` on VectorE.
 
@@ -325,7 +322,7 @@ def scalar_tensor_tensor(
 
 
 @instruction
-def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def reciprocal(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
     reads = rules.elementwise(dst, data=data)
@@ -344,7 +341,6 @@ def activation(
     reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = op(data * scale + bias)`` on ScalarE, and on request its sum.
 
@@ -363,7 +359,6 @@ def activation_reduce(
     reduce_res: NkiTensor,
     bias: Operand | None = None,
     scale: Operand = 1.0,
-    name: str | None = None,
 ) -> Issue:
     """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
     rules = Rules("nisa.activation_reduce")

@@ -57,7 +57,6 @@ def _quantize(
     scale1: NkiTensor | None,
     scale2: NkiTensor | None,
     scale3: NkiTensor | None,
-    name: str | None = None,
 ) -> Issue:
     """Quantises; ``scale0`` to ``scale3`` are the views for the scales of each quadrant."""
     rules = Rules("nisa.quantize_mx")
@@ -190,7 +189,6 @@ def _matmul(
     tile_position: tuple[int, ...],
     tile_size: tuple[int, ...],
     accumulate: bool | None,
-    name: str | None = None,
 ) -> Issue:
     rules = Rules("nisa.nc_matmul_mx")
     rules.output("dst", dst, PSUM)

@@ -85,7 +85,7 @@ def _factor(rules: Rules, name: str) -> float:
 
 
 @instruction
-def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None) -> Issue:
+def rng(dst: NkiTensor, engine: engine = engine.vector) -> Issue:
     """Fills an integer tile with random bits, on VectorE, or from v3 on also on GpSimdE."""
     rules = Rules("nisa.rng")
     rules.output("dst", dst)
@@ -105,7 +105,7 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
 
 
 @instruction
-def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -> Issue:
+def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     """Fills a tile with uniform random numbers from ``min`` to ``max``, on VectorE of v4.
 
     ``min`` and ``max`` are numbers or (partitions, 1) tiles of float32.
@@ -149,7 +149,7 @@ def _check_range(rules: Rules, low: Array, high: Array) -> None:
 
 
 @instruction
-def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = None) -> Issue:
+def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
     """Replaces each element of ``data`` by zero with probability ``prob``.
 
     ``prob`` is a number or a (partitions, 1) tile.
@@ -176,7 +176,7 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = N
 
 
 @instruction
-def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
+def set_rng_seed(src_seeds: NkiTensor) -> Issue:
     """Seeds VectorE's generator with the 32 bits of a (1, 1) tile."""
     rules = Rules("nisa.set_rng_seed")
     rules.tile("src_seeds", src_seeds)
@@ -211,9 +211,7 @@ def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -
 
 
 @instruction
-def rand_set_state(
-    src_seeds: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
-) -> Issue:
+def rand_set_state(src_seeds: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
     """Sets the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_set_state")
     rules.tile("src_seeds", src_seeds, SBUF)
@@ -228,9 +226,7 @@ def rand_set_state(
 
 
 @instruction
-def rand_get_state(
-    dst: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
-) -> Issue:
+def rand_get_state(dst: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
     """Stores the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_get_state")
     rules.output("dst", dst)

@@ -28,7 +28,6 @@ def tensor_reduce(
     axis: Axes,
     negate: bool = False,
     keepdims: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Reduces the last free axes of ``data``; ``axis`` is an int or a list up to the last axis."""
     rules = Rules("nisa.tensor_reduce")
@@ -91,9 +90,7 @@ def reduce_last(operator: Operator, values: Array) -> Any:
 
 
 @instruction
-def tensor_partition_reduce(
-    dst: NkiTensor, op: Op, data: NkiTensor, name: str | None = None
-) -> Issue:
+def tensor_partition_reduce(dst: NkiTensor, op: Op, data: NkiTensor) -> Issue:
     """Reduces across partitions on GpSimdE; ``dst`` has one partition."""
     rules = Rules("nisa.tensor_partition_reduce")
     operator = rules.operator("op", op, "reduction")
@@ -126,7 +123,7 @@ def tensor_partition_reduce(
 
 
 @instruction
-def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def bn_stats(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes count, mean and variance*count of the even and of the odd elements.
 
     ``dst`` has 6 numbers a partition, those of the even elements first.
@@ -151,7 +148,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
 
 
 @instruction
-def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def bn_aggr(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
     rules = Rules("nisa.bn_aggr")
     reads = rules.operands(dst, data=data)
@@ -173,7 +170,7 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
 
 
 @instruction
-def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
+def max8(dst: NkiTensor, src: NkiTensor) -> Issue:
     """Finds the 8 largest values of each partition, in descending order."""
     rules = Rules("nisa.max8")
     reads = rules.operands(dst, src=src)
@@ -203,7 +200,6 @@ def tensor_tensor_scan(
     op1: Op,
     reverse0: bool = False,
     reverse1: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i]`` along the free axis."""
     rules = Rules("nisa.tensor_tensor_scan")

@@ -23,9 +23,7 @@ _SEARCH_CYCLES = 4
 
 
 @instruction
-def nc_find_index8(
-    dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None = None
-) -> Issue:
+def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor) -> Issue:
     """Finds the index of each of 8 values in its partition of ``data``.
 
     A value that occurs n times in ``vals`` is given its first n indices, in ascending order. The
@@ -77,7 +75,6 @@ def nc_match_replace8(
     vals: NkiTensor,
     imm: float,
     dst_idx: NkiTensor | None = None,
-    name: str | None = None,
 ) -> Issue:
     """Copies ``data``, with the first occurrence of each of 8 values replaced by ``imm``.
 
@@ -149,9 +146,7 @@ def _first_of_cores(t: NkiTensor) -> NkiTensor:
 
 
 @instruction
-def _nonzero(
-    dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int, name: str | None = None
-) -> Issue:
+def _nonzero(dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int) -> Issue:
     rules = Rules("nisa.nonzero_with_count")
     rules.output("dst", dst, SBUF)
     rules.dtype("dst", dst, ("int32",))
@@ -179,9 +174,7 @@ def _nonzero(
 
 
 @instruction
-def topk(
-    val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int, name: str | None = None
-) -> Issue:
+def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issue:
     """Finds the k largest of ``n`` values in each group of 16 partitions, and their indices.
 
     GpSimdE sorts them in ascending order. Element i of a group is in its partition i % 16, column

@@ -33,7 +33,6 @@ def iota(
     pattern: Pattern,
     offset: int = 0,
     channel_multiplier: int = 0,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
     rules = Rules("nisa.iota")
@@ -81,7 +80,6 @@ def affine_select(
     on_false_value: float,
     cmp_op: Op = _EQUAL,
     offset: int = 0,
-    name: str | None = None,
 ) -> Issue:
     """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
@@ -128,7 +126,6 @@ def range_select(
     reduce_op: Op | None = _MAXIMUM,
     range_start: int = 0,
     on_false_value: float = _FLOAT32_MIN,
-    name: str | None = None,
 ) -> Issue:
     """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
@@ -177,7 +174,6 @@ def select_reduce(
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     reduce_op: Op | None = _MAXIMUM,
     reverse_pred: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")

@@ -50,7 +50,6 @@ def nc_matmul(
     tile_position: tuple[int, ...] = (),
     tile_size: tuple[int, ...] = (),
     perf_mode: matmul_perf_mode = matmul_perf_mode.none,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst[M, N] = stationary[K, M].T @ moving[K, N]`` in PSUM, with sums in float32."""
     rules = Rules("nisa.nc_matmul")
@@ -395,9 +394,7 @@ def _check_accumulation(rules: Rules, target: NkiTensor, mask: Marks) -> None:
 
 
 @instruction
-def nc_transpose(
-    dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
-) -> Issue:
+def nc_transpose(dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown) -> Issue:
     """Swaps the partition axis and the flattened free axis.
 
     TensorE transposes up to 128x128 from SBUF to PSUM, and VectorE up to 32x32.

@@ -44,7 +44,6 @@ def tensor_scalar_reduce(
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     reduce_init: Operand | None = None,
     reduce_res_negate: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
@@ -167,7 +166,6 @@ def tensor_scalar_cumulative(
     imm0: Operand,
     imm1: Operand | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_cumulative")
@@ -215,7 +213,6 @@ def exponential(
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     reduce_init: Operand = 0.0,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
