@@ -18,7 +18,7 @@ from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of, stored
+from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, engines, lanes_of, stored
 
 # Operator, number or column, and whether the operand comes first.
 Step = tuple[Operator, Any, bool]
@@ -302,18 +302,15 @@ def scalar_tensor_tensor(
             raise rules.fail(label, f"nl.{operator.name}", rule)
     reads = rules.elementwise(dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
-    is_tile = rules.is_column(operand0, "operand0", data)
-    if isinstance(operand0, NkiTensor):
-        reads["operand0"] = operand0
-    shape = dst.shape
-    column = (-1,) + (1,) * (len(shape) - 1)
+    operand = rules.column_or_number("operand0", operand0, data, reads)
+    rows = dst.shape[0]
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
     def value_of(ins: list[Array]) -> Any:
-        a = dtypes.to_float32(ins[0].reshape(shape))
-        c = dtypes.to_float32(ins[1].reshape(shape))
-        b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
+        a = dtypes.to_float32(ins[0].reshape(rows, -1))
+        c = dtypes.to_float32(ins[1].reshape(rows, -1))
+        b = column_of(operand, ins)
         value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
         return np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
 

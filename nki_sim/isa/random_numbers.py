@@ -23,7 +23,7 @@ from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, column_of, free_size, lanes_of
 
 _WORDS = 6  # in a state
 _STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
@@ -115,25 +115,20 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     rules.output("dst", dst)
     rules.dtype("dst", dst, _UNIFORM_DTYPES)
     reads: Tiles = {}
-    for label, bound in (("min", min), ("max", max)):
-        if rules.is_column(bound, label, dst):
-            rules.float32(label, bound)
-            reads[label] = bound
-    name_, shape, lanes, names = dst.dtype, dst.shape, lanes_of(dst), list(reads)
-    bounds = {"min": min, "max": max}
-
-    def column(label: str, ins: list[Array]) -> Any:
-        held = ins[names.index(label)] if label in names else bounds[label]
-        return np.asarray(held, np.float32).reshape(-1, 1)
+    bounds = [
+        rules.float32_column(label, bound, dst, reads)
+        for label, bound in (("min", min), ("max", max))
+    ]
+    name_, shape, lanes = dst.dtype, dst.shape, lanes_of(dst)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
-        low, high = column("min", ins), column("max", ins)
+        low, high = [column_of(bound, ins) for bound in bounds]
         _check_range(rules, low, high)
         value = low + (high - low) * _uniform("vector", outs[0], lanes).reshape(shape[0], -1)
         dtypes.store(outs[0], value.astype(np.float32).reshape(shape), name_)
 
     if not reads:
-        _check_range(rules, *(column(label, []) for label in bounds))
+        _check_range(rules, *[column_of(bound, []) for bound in bounds])
     factor = _factor(rules, "vector")
     return _with_state(
         stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
@@ -157,19 +152,17 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
     rules = Rules("nisa.dropout")
     reads = rules.elementwise(dst, data=data)
     rules.same_dtype(dst=dst, data=data)
-    is_tile = rules.is_column(prob, "prob", data)
+    chance = rules.column_or_number("prob", prob, data, reads)
     if isinstance(prob, NkiTensor):
         is_integer = data.dtype in dtypes.INTEGERS
         rules.dtype("prob", prob, ("float32",) if is_integer else dtypes.FLOATS)
-        reads["prob"] = prob
     elif not 0 <= float(prob) <= 1:
         raise rules.fail("prob", prob, "must be a probability, from 0 to 1")
     shape, lanes = dst.shape, lanes_of(data)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape[0], -1)
-        chance = dtypes.to_float32(ins[1]).reshape(-1, 1) if is_tile else np.float32(prob)
-        kept = _uniform("vector", value, lanes) >= chance
+        kept = _uniform("vector", value, lanes) >= column_of(chance, ins)
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
     return _with_state(stream(rules.instruction, "vector", run, {"dst": dst}, reads))

@@ -15,7 +15,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, free_size, stored
+from .rules import SBUF, Operand, Rules, column_of, free_size, stored
 
 _GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, not documented
 
@@ -210,9 +210,7 @@ def tensor_tensor_scan(
             raise rules.fail(label, f"nl.{operator.name}", "must be an arithmetic operator")
     reads = rules.elementwise(dst, data0=data0, data1=data1)
     rules.not_both_psum(data0=data0, data1=data1)
-    is_tile = rules.is_column(initial, "initial", data0)
-    if isinstance(initial, NkiTensor):
-        reads["initial"] = initial
+    first_state = rules.column_or_number("initial", initial, data0, reads)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
@@ -220,10 +218,7 @@ def tensor_tensor_scan(
         rows = len(ins[0])
         a = dtypes.to_float32(ins[0]).reshape(rows, -1)
         b = dtypes.to_float32(ins[1]).reshape(rows, -1)
-        if is_tile:
-            state = dtypes.to_float32(ins[2]).reshape(rows)
-        else:
-            state = np.full(rows, initial, np.float32)
+        state = np.broadcast_to(column_of(first_state, ins).reshape(-1), rows)
         value = np.empty_like(a)
         for i in range(a.shape[1]):
             step = binary0(state, a[:, i]) if reverse0 else binary0(a[:, i], state)

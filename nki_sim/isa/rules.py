@@ -221,6 +221,15 @@ class Rules:
         reads[name] = value
         return Column(len(reads) - 1)
 
+    def float32_column(
+        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
+    ) -> Column | np.float32:
+        """Returns a number, or a column among the reads, which must be float32."""
+        found = self.column_or_number(name, value, data, reads)
+        if isinstance(value, NkiTensor):
+            self.float32(name, value)
+        return found
+
     def accumulated(self, reduce_res: object, **operand: NkiTensor) -> None:
         """Checks ``reduce_res``: a written tile with one element a partition."""
         reduce_res = self.output("reduce_res", reduce_res)

@@ -18,7 +18,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, accumulator, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, accumulator, column_of, free_size, lanes_of
 
 Pattern = Sequence[Sequence[int]]  # [step, count] of each dimension
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
@@ -183,9 +183,7 @@ def select_reduce(
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
         rule = "must not be tfloat32, int32 or uint32"
         raise rules.fail("on_true.dtype", on_true.dtype, rule)
-    is_tile = rules.is_column(on_false, "on_false", on_true)
-    if isinstance(on_false, NkiTensor):
-        reads["on_false"] = on_false
+    other = rules.column_or_number("on_false", on_false, on_true, reads)
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true)
@@ -193,8 +191,7 @@ def select_reduce(
     def run(outs: list[Array], ins: list[Array]) -> None:
         rows = shape[0]
         keep = (ins[0].reshape(rows, -1) != 0) != bool(reverse_pred)
-        other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
-        value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), other)
+        value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), column_of(other, ins))
         dtypes.store(outs[0], value.reshape(shape), name_)
         _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 
