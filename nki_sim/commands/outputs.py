@@ -59,11 +59,7 @@ def are_wanted(options: argparse.Namespace) -> bool:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Checks before the run that all outputs can be written.
-
-    Raises:
-        CommandError: a folder or a library is missing.
-    """
+    """Checks before the run that all outputs can be written."""
     for file in (options.html, options.perfetto, options.json, options.sarif):
         if file and file != STDOUT and not Path(file).resolve().parent.is_dir():
             raise CommandError(f"{file} cannot be written, as its folder does not exist")
@@ -81,11 +77,7 @@ def users_prints(options: argparse.Namespace) -> AbstractContextManager[Any]:
 def write(
     options: argparse.Namespace, timeline: Timeline, found: Iterable[findings.Finding]
 ) -> None:
-    """Writes all outputs that the options ask for and that can be written.
-
-    Raises:
-        CommandError: a file cannot be written, or its library is not installed.
-    """
+    """Writes all outputs that the options ask for and that can be written."""
     writers: list[tuple[str | None, Callable[[str], None]]] = [
         (options.json, lambda file: write_text(file, json.dumps(timeline.summary(), indent=1))),
         (options.sarif, lambda file: write_text(file, sarif(found))),
@@ -108,11 +100,7 @@ def write(
 
 
 def write_text(file: str, text: str) -> None:
-    """Writes a file as a whole or not at all; "-" is standard output.
-
-    Raises:
-        CommandError: the file cannot be written.
-    """
+    """Writes a file as a whole or not at all; "-" is standard output."""
     if file == STDOUT:
         print(text)
         return

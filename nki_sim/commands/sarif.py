@@ -26,18 +26,16 @@ def sarif(findings: Iterable[Finding]) -> str:
     """Returns a log with one run. Findings without a file are those of the current folder."""
     found = list(findings)
     rules = list(dict.fromkeys(finding.rule for finding in found))
+    texts = {**_ABOUT, **{name: text for name, (_, text) in ALL_RULES.items()}}
     driver = {
         "name": "nki-sim",
-        "rules": [_rule(name) for name in rules],
+        "rules": [
+            {"id": name, "shortDescription": {"text": texts.get(name, name)}} for name in rules
+        ],
     }
     results = [_result(finding, rules.index(finding.rule)) for finding in found]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
-
-
-def _rule(name: str) -> dict[str, Any]:
-    _, text = ALL_RULES.get(name) or ("", _ABOUT.get(name, name))
-    return {"id": name, "shortDescription": {"text": text}}
 
 
 def _result(finding: Finding, index: int) -> dict[str, Any]:

@@ -50,11 +50,7 @@ def add_options(
 
 
 def apply(options: argparse.Namespace) -> AbstractContextManager[None]:
-    """Sets the variables of release, chip and degree, which started processes see, too.
-
-    Raises:
-        CommandError: a variable has an unknown value, or the chip does not allow so many cores.
-    """
+    """Sets the variables of release, chip and degree, which started processes see, too."""
     apply_release(options)
     if options.target:
         os.environ[hardware.TARGET_VARIABLE] = options.target

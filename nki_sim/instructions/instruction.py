@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any
@@ -56,9 +57,14 @@ class NkiInstruction:
 
 
 def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]:
-    """Turns a function that plans an Issue into an instruction of nki.isa."""
+    """Turns a function that plans an Issue into an instruction of nki.isa, with a ``name``."""
     parameters = inspect.signature(function)
     label = f"nisa.{function.__name__}"
+    kinds = [one.kind for one in parameters.parameters.values()]
+    is_open = inspect.Parameter.VAR_POSITIONAL in kinds
+    most = sys.maxsize if is_open else len(kinds)
+    kind = inspect.Parameter.KEYWORD_ONLY if is_open else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = inspect.Parameter("name", kind, default=None, annotation="str | None")
 
     def plan(
         session: LaunchState,
@@ -82,6 +88,9 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
     def wrapper(*args: Any, **kwargs: Any) -> NkiInstruction:
         session = current() or active()
         name = None
+        if len(args) == most + 1:
+            *args, name = args  # type: ignore[assignment]
+            args = tuple(args)
         values = args
         if kwargs:
             name = kwargs.pop("name", None)
@@ -106,6 +115,9 @@ def instruction(function: Callable[..., Issue]) -> Callable[..., NkiInstruction]
         writes, reads = issue.pick_writes(values), issue.pick_reads(values)
         return NkiInstruction(session.issue(issue, writes, reads, name), session)
 
+    wrapper.__signature__ = parameters.replace(  # type: ignore[attr-defined]
+        parameters=[*parameters.parameters.values(), named]
+    )
     return wrapper
 
 

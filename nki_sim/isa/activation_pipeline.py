@@ -52,7 +52,6 @@ def activate2(
     reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = op((data <op0> imm0) <op1> imm1)`` and optionally a reduction (v4)."""
     rules = Rules("nisa.activate2")

@@ -31,9 +31,7 @@ class Sendrecv:
 
 
 @instruction
-def core_barrier(
-    data: NkiTensor, cores: tuple[int, int], engine: engine = engine.gpsimd, name: str | None = None
-) -> Issue:
+def core_barrier(data: NkiTensor, cores: tuple[int, int], engine: engine = engine.gpsimd) -> Issue:
     """Waits for the other core. Then both see earlier writes to ``data``, in shared HBM."""
     rules = Rules("nisa.core_barrier")
     _check_cores(rules)
@@ -87,7 +85,6 @@ def sendrecv(
     recv_from_rank: int,
     pipe_id: int,
     dma_engine: dma_engine = dma_engine.dma,
-    name: str | None = None,
 ) -> Issue:
     """Sends ``src`` to the ``dst`` of a core, and receives the ``src`` of a core in ``dst``."""
     rules = Rules("nisa.sendrecv")

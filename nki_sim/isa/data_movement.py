@@ -35,7 +35,6 @@ def dma_copy(
     oob_mode: oob_mode = oob_mode.error,
     dge_mode: dge_mode = dge_mode.unknown,
     engine: engine = engine.unknown,
-    name: str | None = None,
 ) -> Issue:
     """Copies ``src`` to ``dst`` by DMA, each in HBM or SBUF. Other dtypes pass through float32."""
     rules = Rules("nisa.dma_copy")
@@ -143,7 +142,6 @@ def dma_transpose(
     priority: int | None = None,
     dge_mode: dge_mode = dge_mode.unknown,
     oob_mode: oob_mode = oob_mode.error,
-    name: str | None = None,
 ) -> Issue:
     """Transposes by DMA with axes (1, 0), (2, 1, 0) or (3, 1, 2, 0). ``dst`` must be in SBUF."""
     rules = Rules("nisa.dma_transpose")
@@ -200,9 +198,7 @@ def _hardware_transpose(rules: Rules, src: NkiTensor) -> None:
 
 
 @instruction
-def tensor_copy(
-    dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown, name: str | None = None
-) -> Issue:
+def tensor_copy(dst: NkiTensor, src: NkiTensor, engine: engine = engine.unknown) -> Issue:
     """Copies within SBUF and PSUM, bit-exactly if the dtypes are equal. ScalarE of v2 cannot."""
     rules = Rules("nisa.tensor_copy")
     reads = rules.elementwise(dst, src=src)
@@ -228,9 +224,7 @@ _UNKNOWN = engine.unknown
 
 
 @instruction
-def memset(
-    dst: NkiTensor, value: Number, engine: engine = engine.unknown, name: str | None = None
-) -> Issue:
+def memset(dst: NkiTensor, value: Number, engine: engine = engine.unknown) -> Issue:
     """Fills ``dst`` with a constant, which must be an int if the dtype is an integer."""
     rules = Rules("nisa.memset")
     rules.output("dst", dst)
@@ -259,9 +253,7 @@ def memset(
 
 
 @instruction
-def nc_stream_shuffle(
-    dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None = None
-) -> Issue:
+def nc_stream_shuffle(dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int]) -> Issue:
     """Copies partition mask[i] of each quadrant of ``src`` to partition i of that of ``dst``."""
     rules = Rules("nisa.nc_stream_shuffle")
     rules.output("dst", dst)
@@ -317,7 +309,6 @@ def tensor_copy_predicated(
     src: Operand,
     predicate: NkiTensor,
     reverse_pred: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Copies ``src``, a tile or a number, to ``dst`` where ``predicate`` is nonzero."""
     rules = Rules("nisa.tensor_copy_predicated")

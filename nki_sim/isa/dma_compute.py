@@ -93,7 +93,6 @@ def _compute(
     dst: NkiTensor,
     oob: oob_mode,
     *src: NkiTensor,
-    name: str | None = None,
 ) -> Issue:
     rules = Rules("nisa.dma_compute")
     rules.member("oob_mode", oob, oob_mode)
@@ -117,16 +116,13 @@ def _compute(
 
     reads = tuple([f"src{i}" for i in range(len(src))])
     issue = Issue(rules.instruction, "dma", 0.0, run, ("dst",), reads)
-    _set_work(issue, dst, src, dge_mode.swdge if is_indirect else dge_mode.none)
+    # A dma_copy for each source, as no document times the sums.
+    copies = tuple([one for t in src for one in copy_of(issue, dst, t)])
+    source = next((t for t in src if t._dynamic is not None), src[0])
+    mode = dge_mode.swdge if is_indirect else dge_mode.none
+    set_transfers(issue, dst, source, copies, mode, engine.unknown)
     issue.skips_out_of_bounds = oob is oob_mode.skip
     issue.after = _note_dma_write
     if not is_indirect:
         issue.breaks = (overlaps.check_sum,)
     return issue
-
-
-def _set_work(issue: Issue, dst: NkiTensor, srcs: Sequence[NkiTensor], mode: dge_mode) -> None:
-    # A dma_copy for each source, as no document times the sums.
-    copies = tuple([one for t in srcs for one in copy_of(issue, dst, t)])
-    source = next((t for t in srcs if t._dynamic is not None), srcs[0])
-    set_transfers(issue, dst, source, copies, mode, engine.unknown)

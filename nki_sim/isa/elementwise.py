@@ -18,7 +18,7 @@ from nki_sim.rules import device_rules
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import on_scalar, scalar_speedup, stream, vector_speedup, with_result_read
-from .rules import Column, Operand, Rules, Tiles, accumulator, engines, lanes_of
+from .rules import Column, Operand, Rules, Tiles, accumulator, column_of, engines, lanes_of, stored
 
 # Operator, number or column, and whether the operand comes first.
 Step = tuple[Operator, Any, bool]
@@ -35,7 +35,6 @@ def tensor_tensor(
     data2: NkiTensor,
     op: Op,
     engine: engine = engine.unknown,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data1 <op> data2``, element by element, on VectorE or GpSimdE."""
     rules = Rules("nisa.tensor_tensor")
@@ -125,7 +124,6 @@ def tensor_scalar(
     operand1: Operand | None = None,
     reverse1: bool = False,
     engine: engine = engine.unknown,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``(data <op0> operand0) <op1> operand1``.
 
@@ -290,7 +288,6 @@ def scalar_tensor_tensor(
     operand1: NkiTensor,
     reverse0: bool = False,
     reverse1: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``(data <op0> operand0) <op1> operand1`` on VectorE.
 
@@ -305,36 +302,28 @@ def scalar_tensor_tensor(
             raise rules.fail(label, f"nl.{operator.name}", rule)
     reads = rules.elementwise(dst, data=data, operand1=operand1)
     rules.not_both_psum(data=data, operand1=operand1)
-    is_tile = rules.is_column(operand0, "operand0", data)
-    if isinstance(operand0, NkiTensor):
-        reads["operand0"] = operand0
-    name_, shape = dst.dtype, dst.shape
-    column = (-1,) + (1,) * (len(shape) - 1)
+    operand = rules.column_or_number("operand0", operand0, data, reads)
+    rows = dst.shape[0]
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
-        a = dtypes.to_float32(ins[0].reshape(shape))
-        c = dtypes.to_float32(ins[1].reshape(shape))
-        b = dtypes.to_float32(ins[2]).reshape(column) if is_tile else np.float32(operand0)
+    def value_of(ins: list[Array]) -> Any:
+        a = dtypes.to_float32(ins[0].reshape(rows, -1))
+        c = dtypes.to_float32(ins[1].reshape(rows, -1))
+        b = column_of(operand, ins)
         value = np.asarray(binary0(b, a) if reverse0 else binary0(a, b), dtype=np.float32)
-        value = np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
-        dtypes.store(outs[0], value, name_)
+        return np.asarray(binary1(c, value) if reverse1 else binary1(value, c), dtype=np.float32)
 
+    run = stored(dst, value_of)
     return stream("nisa.scalar_tensor_tensor", "vector", run, {"dst": dst}, reads, 2.0)
 
 
 @instruction
-def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def reciprocal(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes ``dst = 1 / data`` on VectorE."""
     rules = Rules("nisa.reciprocal")
     reads = rules.elementwise(dst, data=data)
-    name_, shape = dst.dtype, dst.shape
-
-    def run(outs: list[Array], ins: list[Array]) -> None:
-        value = np.float32(1) / dtypes.to_float32(ins[0].reshape(shape))
-        dtypes.store(outs[0], value, name_)
-
+    run = stored(dst, lambda ins: np.float32(1) / dtypes.to_float32(ins[0]))
     factor = rules.chip.vector_reciprocal_factor
     return stream("nisa.reciprocal", "vector", run, {"dst": dst}, reads, factor)
 
@@ -349,7 +338,6 @@ def activation(
     reduce_op: Op | None = None,
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = op(data * scale + bias)`` on ScalarE, and on request its sum.
 
@@ -368,7 +356,6 @@ def activation_reduce(
     reduce_res: NkiTensor,
     bias: Operand | None = None,
     scale: Operand = 1.0,
-    name: str | None = None,
 ) -> Issue:
     """Computes an ``activation``, and writes its sum over the free axes to ``reduce_res``."""
     rules = Rules("nisa.activation_reduce")

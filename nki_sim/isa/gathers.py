@@ -29,7 +29,6 @@ def local_gather(
     index: NkiTensor,
     num_elem_per_idx: int = 1,
     num_valid_indices: int | None = None,
-    name: str | None = None,
 ) -> Issue:
     """Gathers columns in each group of 16 partitions, by indices that the group shares.
 
@@ -81,9 +80,7 @@ def _check_indices(rules: Rules, name: str, places: Array, count: int) -> None:
 
 
 @instruction
-def nc_n_gather(
-    dst: NkiTensor, data: NkiTensor, indices: NkiTensor, name: str | None = None
-) -> Issue:
+def nc_n_gather(dst: NkiTensor, data: NkiTensor, indices: NkiTensor) -> Issue:
     """Computes ``dst[p, i] = data[p, indices[p, i]]`` with flat free axes, 512 at a time."""
     rules = Rules("nisa.nc_n_gather")
     rules.output("dst", dst, SBUF)
@@ -110,7 +107,7 @@ def nc_n_gather(
 
 
 @instruction
-def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor, name: str | None = None) -> Issue:
+def sequence_bounds(dst: NkiTensor, segment_ids: NkiTensor) -> Issue:
     """Finds where the segment of each element begins and ends: (1, 2, n) for ids of (1, n).
 
     The end is the index after the segment's last element. Padding has the id 0, the start n and the

@@ -57,7 +57,6 @@ def _quantize(
     scale1: NkiTensor | None,
     scale2: NkiTensor | None,
     scale3: NkiTensor | None,
-    name: str | None = None,
 ) -> Issue:
     """Quantises; ``scale0`` to ``scale3`` are the views for the scales of each quadrant."""
     rules = Rules("nisa.quantize_mx")
@@ -67,8 +66,7 @@ def _quantize(
     rules.same_partitions(dst=dst, src=src)
     _check_partitions(rules, "src", src)
     if free_size(src) % 4:
-        value = f"a tile with {free_size(src)} elements a partition"
-        raise rules.fail("src", value, "must have a multiple of 4 elements a partition")
+        raise rules.fail_free_size("src", src, "must have a multiple of 4 elements a partition")
     rules.free_size_is("dst", dst, free_size(src) // 4)
     scales = [t for t in (scale0, scale1, scale2, scale3) if t is not None]
     for t in scales:
@@ -191,7 +189,6 @@ def _matmul(
     tile_position: tuple[int, ...],
     tile_size: tuple[int, ...],
     accumulate: bool | None,
-    name: str | None = None,
 ) -> Issue:
     rules = Rules("nisa.nc_matmul_mx")
     rules.output("dst", dst, PSUM)

@@ -23,7 +23,7 @@ from nki_sim.instructions.launch_state import active
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, column_of, free_size, lanes_of
 
 _WORDS = 6  # in a state
 _STREAMS = {"vector": 4, "gpsimd": 1}  # states in a lane [isa rand_set_state]
@@ -85,7 +85,7 @@ def _factor(rules: Rules, name: str) -> float:
 
 
 @instruction
-def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None) -> Issue:
+def rng(dst: NkiTensor, engine: engine = engine.vector) -> Issue:
     """Fills an integer tile with random bits, on VectorE, or from v3 on also on GpSimdE."""
     rules = Rules("nisa.rng")
     rules.output("dst", dst)
@@ -105,7 +105,7 @@ def rng(dst: NkiTensor, engine: engine = engine.vector, name: str | None = None)
 
 
 @instruction
-def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -> Issue:
+def rand2(dst: NkiTensor, min: Operand, max: Operand) -> Issue:
     """Fills a tile with uniform random numbers from ``min`` to ``max``, on VectorE of v4.
 
     ``min`` and ``max`` are numbers or (partitions, 1) tiles of float32.
@@ -115,25 +115,20 @@ def rand2(dst: NkiTensor, min: Operand, max: Operand, name: str | None = None) -
     rules.output("dst", dst)
     rules.dtype("dst", dst, _UNIFORM_DTYPES)
     reads: Tiles = {}
-    for label, bound in (("min", min), ("max", max)):
-        if rules.is_column(bound, label, dst):
-            rules.float32(label, bound)
-            reads[label] = bound
-    name_, shape, lanes, names = dst.dtype, dst.shape, lanes_of(dst), list(reads)
-    bounds = {"min": min, "max": max}
-
-    def column(label: str, ins: list[Array]) -> Any:
-        held = ins[names.index(label)] if label in names else bounds[label]
-        return np.asarray(held, np.float32).reshape(-1, 1)
+    bounds = [
+        rules.float32_column(label, bound, dst, reads)
+        for label, bound in (("min", min), ("max", max))
+    ]
+    name_, shape, lanes = dst.dtype, dst.shape, lanes_of(dst)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
-        low, high = column("min", ins), column("max", ins)
+        low, high = [column_of(bound, ins) for bound in bounds]
         _check_range(rules, low, high)
         value = low + (high - low) * _uniform("vector", outs[0], lanes).reshape(shape[0], -1)
         dtypes.store(outs[0], value.astype(np.float32).reshape(shape), name_)
 
     if not reads:
-        _check_range(rules, *(column(label, []) for label in bounds))
+        _check_range(rules, *[column_of(bound, []) for bound in bounds])
     factor = _factor(rules, "vector")
     return _with_state(
         stream(rules.instruction, "vector", run, {"dst": dst}, reads, factor, free_size(dst))
@@ -149,7 +144,7 @@ def _check_range(rules: Rules, low: Array, high: Array) -> None:
 
 
 @instruction
-def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = None) -> Issue:
+def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand) -> Issue:
     """Replaces each element of ``data`` by zero with probability ``prob``.
 
     ``prob`` is a number or a (partitions, 1) tile.
@@ -157,26 +152,24 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Operand, name: str | None = N
     rules = Rules("nisa.dropout")
     reads = rules.elementwise(dst, data=data)
     rules.same_dtype(dst=dst, data=data)
-    is_tile = rules.is_column(prob, "prob", data)
+    chance = rules.column_or_number("prob", prob, data, reads)
     if isinstance(prob, NkiTensor):
         is_integer = data.dtype in dtypes.INTEGERS
         rules.dtype("prob", prob, ("float32",) if is_integer else dtypes.FLOATS)
-        reads["prob"] = prob
     elif not 0 <= float(prob) <= 1:
         raise rules.fail("prob", prob, "must be a probability, from 0 to 1")
     shape, lanes = dst.shape, lanes_of(data)
 
     def run(outs: list[Array], ins: list[Array]) -> None:
         value = ins[0].reshape(shape[0], -1)
-        chance = dtypes.to_float32(ins[1]).reshape(-1, 1) if is_tile else np.float32(prob)
-        kept = _uniform("vector", value, lanes) >= chance
+        kept = _uniform("vector", value, lanes) >= column_of(chance, ins)
         outs[0][...] = np.where(kept, value, np.zeros((), value.dtype)).reshape(shape)
 
     return _with_state(stream(rules.instruction, "vector", run, {"dst": dst}, reads))
 
 
 @instruction
-def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> Issue:
+def set_rng_seed(src_seeds: NkiTensor) -> Issue:
     """Seeds VectorE's generator with the 32 bits of a (1, 1) tile."""
     rules = Rules("nisa.set_rng_seed")
     rules.tile("src_seeds", src_seeds)
@@ -211,9 +204,7 @@ def _state_engine(rules: Rules, requested: engine, operand: str, t: NkiTensor) -
 
 
 @instruction
-def rand_set_state(
-    src_seeds: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
-) -> Issue:
+def rand_set_state(src_seeds: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
     """Sets the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_set_state")
     rules.tile("src_seeds", src_seeds, SBUF)
@@ -228,9 +219,7 @@ def rand_set_state(
 
 
 @instruction
-def rand_get_state(
-    dst: NkiTensor, engine: engine = engine.gpsimd, name: str | None = None
-) -> Issue:
+def rand_get_state(dst: NkiTensor, engine: engine = engine.gpsimd) -> Issue:
     """Stores the state of each lane: 6 words of GpSimdE, or 24 words of VectorE (v4)."""
     rules = Rules("nisa.rand_get_state")
     rules.output("dst", dst)

@@ -15,7 +15,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, free_size
+from .rules import SBUF, Operand, Rules, column_of, free_size, stored
 
 _GPSIMD_TREE_STEPS = 8  # log2 of 128 partitions, plus the write: an estimate, not documented
 
@@ -28,7 +28,6 @@ def tensor_reduce(
     axis: Axes,
     negate: bool = False,
     keepdims: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Reduces the last free axes of ``data``; ``axis`` is an int or a list up to the last axis."""
     rules = Rules("nisa.tensor_reduce")
@@ -46,15 +45,16 @@ def tensor_reduce(
         rules.integers(dst=dst, data=data)
         if negate:
             raise rules.fail("negate", True, "a bitvec operator cannot negate its result")
-    name_, shape = dst.dtype, dst.shape
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
-        flat = ins[0].reshape(data.shape[0], outputs, -1)
+    def value_of(ins: list[Array]) -> Any:
+        flat = ins[0].reshape(len(ins[0]), outputs, -1)
         value = reduce_last(operator, flat)
         value = -value if negate else value
-        dtypes.store(outs[0], value.reshape(shape), name_)
+        return value
 
-    return stream("nisa.tensor_reduce", "vector", run, {"dst": dst}, {"data": data})
+    return stream(
+        "nisa.tensor_reduce", "vector", stored(dst, value_of), {"dst": dst}, {"data": data}
+    )
 
 
 def reduction_axes(rules: Rules, axis: Axes, ndim: int) -> list[int]:
@@ -90,9 +90,7 @@ def reduce_last(operator: Operator, values: Array) -> Any:
 
 
 @instruction
-def tensor_partition_reduce(
-    dst: NkiTensor, op: Op, data: NkiTensor, name: str | None = None
-) -> Issue:
+def tensor_partition_reduce(dst: NkiTensor, op: Op, data: NkiTensor) -> Issue:
     """Reduces across partitions on GpSimdE; ``dst`` has one partition."""
     rules = Rules("nisa.tensor_partition_reduce")
     operator = rules.operator("op", op, "reduction")
@@ -106,18 +104,18 @@ def tensor_partition_reduce(
     rules.free_size_is("dst", dst, free_size(data))
     if operator.bitvec:
         rules.integers(dst=dst, data=data)
-    count, name_, shape = data.shape[0], dst.dtype, dst.shape
+    count = data.shape[0]
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
+    def value_of(ins: list[Array]) -> Any:
         value = reduce_last(operator, np.moveaxis(ins[0], 0, -1))
         if operator.name == "average":
             value = value / np.float32(count)
-        dtypes.store(outs[0], value.reshape(shape), name_)
+        return value
 
     return stream(
         "nisa.tensor_partition_reduce",
         "gpsimd",
-        run,
+        stored(dst, value_of),
         {"dst": dst},
         {"data": data},
         _GPSIMD_TREE_STEPS,
@@ -125,22 +123,18 @@ def tensor_partition_reduce(
 
 
 @instruction
-def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def bn_stats(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes count, mean and variance*count of the even and of the odd elements.
 
     ``dst`` has 6 numbers a partition, those of the even elements first.
     """
     rules = Rules("nisa.bn_stats")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_partitions(dst=dst, data=data)
+    reads = rules.operands(dst, data=data)
     rules.free_size_is("dst", dst, 6)
     if free_size(data) > 512:
-        value = f"a tile with {free_size(data)} elements a partition"
-        raise rules.fail("data", value, "must have at most 512 elements a partition")
-    name_, shape = dst.dtype, dst.shape
+        raise rules.fail_free_size("data", data, "must have at most 512 elements a partition")
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
+    def value_of(ins: list[Array]) -> Any:
         flat = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1)
         parts = []
         for half in (flat[:, 0::2], flat[:, 1::2]):
@@ -148,25 +142,21 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
             mean = half.mean(axis=1) if count else np.zeros(len(half), np.float32)
             spread = ((half - mean[:, None]) ** 2).sum(axis=1)
             parts += [np.full(len(half), count, np.float32), mean, spread]
-        dtypes.store(outs[0], np.stack(parts, axis=1).astype(np.float32).reshape(shape), name_)
+        return np.stack(parts, axis=1).astype(np.float32)
 
-    return stream("nisa.bn_stats", "vector", run, {"dst": dst}, {"data": data})
+    return stream("nisa.bn_stats", "vector", stored(dst, value_of), {"dst": dst}, reads)
 
 
 @instruction
-def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
+def bn_aggr(dst: NkiTensor, data: NkiTensor) -> Issue:
     """Computes mean and variance from (count, mean, variance*count) triples of ``bn_stats``."""
     rules = Rules("nisa.bn_aggr")
-    rules.output("dst", dst)
-    rules.tile("data", data)
-    rules.same_partitions(dst=dst, data=data)
+    reads = rules.operands(dst, data=data)
     rules.free_size_is("dst", dst, 2)
     if free_size(data) % 3:
-        value = f"a tile with {free_size(data)} elements a partition"
-        raise rules.fail("data", value, "must have a multiple of 3 elements a partition")
-    name_, shape = dst.dtype, dst.shape
+        raise rules.fail_free_size("data", data, "must have a multiple of 3 elements a partition")
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
+    def value_of(ins: list[Array]) -> Any:
         triples = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1, 3)
         count, mean, spread = np.moveaxis(triples, -1, 0)
         total = count.sum(axis=1)
@@ -174,18 +164,16 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> Issue:
         shift = count * (mean - average[:, None]) ** 2
         variance = (spread + shift).sum(axis=1) / total
         value = np.stack([average, variance], axis=1).astype(np.float32)
-        dtypes.store(outs[0], value.reshape(shape), name_)
+        return value
 
-    return stream("nisa.bn_aggr", "vector", run, {"dst": dst}, {"data": data})
+    return stream("nisa.bn_aggr", "vector", stored(dst, value_of), {"dst": dst}, reads)
 
 
 @instruction
-def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
+def max8(dst: NkiTensor, src: NkiTensor) -> Issue:
     """Finds the 8 largest values of each partition, in descending order."""
     rules = Rules("nisa.max8")
-    rules.output("dst", dst)
-    rules.tile("src", src)
-    rules.same_partitions(dst=dst, src=src)
+    reads = rules.operands(dst, src=src)
     if src.ndim > 3:
         value = f"a tile of {src.ndim} dimensions"
         raise rules.fail("src", value, "must have at most 3 dimensions")
@@ -193,15 +181,13 @@ def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> Issue:
         rule = "must have the shape (partitions, 8)"
         raise rules.fail("dst", f"a tile of shape {dst.shape}", rule)
     if not 8 <= free_size(src) <= 16384:
-        value = f"a tile with {free_size(src)} elements a partition"
-        raise rules.fail("src", value, "must have 8 to 16384 elements a partition")
-    name_ = dst.dtype
+        raise rules.fail_free_size("src", src, "must have 8 to 16384 elements a partition")
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
+    def value_of(ins: list[Array]) -> Any:
         flat = dtypes.to_float32(ins[0]).reshape(ins[0].shape[0], -1)
-        dtypes.store(outs[0], -np.sort(-flat, axis=1)[:, :8], name_)
+        return -np.sort(-flat, axis=1)[:, :8]
 
-    return stream("nisa.max8", "vector", run, {"dst": dst}, {"src": src})
+    return stream("nisa.max8", "vector", stored(dst, value_of), {"dst": dst}, reads)
 
 
 @instruction
@@ -214,7 +200,6 @@ def tensor_tensor_scan(
     op1: Op,
     reverse0: bool = False,
     reverse1: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``r[i] = (data0[i] <op0> r[i-1]) <op1> data1[i]`` along the free axis."""
     rules = Rules("nisa.tensor_tensor_scan")
@@ -225,26 +210,22 @@ def tensor_tensor_scan(
             raise rules.fail(label, f"nl.{operator.name}", "must be an arithmetic operator")
     reads = rules.elementwise(dst, data0=data0, data1=data1)
     rules.not_both_psum(data0=data0, data1=data1)
-    is_tile = rules.is_column(initial, "initial", data0)
-    if isinstance(initial, NkiTensor):
-        reads["initial"] = initial
-    name_, shape = dst.dtype, dst.shape
+    first_state = rules.column_or_number("initial", initial, data0, reads)
     binary0, binary1 = first.binary, second.binary
     assert binary0 is not None and binary1 is not None
 
-    def run(outs: list[Array], ins: list[Array]) -> None:
-        rows = shape[0]
+    def value_of(ins: list[Array]) -> Any:
+        rows = len(ins[0])
         a = dtypes.to_float32(ins[0]).reshape(rows, -1)
         b = dtypes.to_float32(ins[1]).reshape(rows, -1)
-        if is_tile:
-            state = dtypes.to_float32(ins[2]).reshape(rows)
-        else:
-            state = np.full(rows, initial, np.float32)
+        state = np.broadcast_to(column_of(first_state, ins).reshape(-1), rows)
         value = np.empty_like(a)
         for i in range(a.shape[1]):
             step = binary0(state, a[:, i]) if reverse0 else binary0(a[:, i], state)
             step = binary1(b[:, i], step) if reverse1 else binary1(step, b[:, i])
             state = value[:, i] = np.asarray(step, dtype=np.float32)
-        dtypes.store(outs[0], value.reshape(shape), name_)
+        return value
 
-    return stream("nisa.tensor_tensor_scan", "vector", run, {"dst": dst}, reads, 2.0)
+    return stream(
+        "nisa.tensor_tensor_scan", "vector", stored(dst, value_of), {"dst": dst}, reads, 2.0
+    )

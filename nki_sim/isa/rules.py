@@ -8,7 +8,7 @@ and its value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,7 @@ from nki_sim.base.enums import ON_CHIP, MemoryRegion, engine, reduce_cmd
 from nki_sim.base.operators import Op, Operator, operator_of
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
 from nki_sim.hardware import NeuronCore
+from nki_sim.instructions.issue import Run
 from nki_sim.instructions.launch_state import active
 from nki_sim.views.layout import extent
 from nki_sim.views.tensor import NkiTensor, repeats
@@ -133,25 +134,26 @@ class Rules:
         self.written_once(name, t)
         return t
 
-    def output_or_sink(self, name: str, t: object, reduce_res: object) -> NkiTensor:
-        """Checks a tile that is written, or a sink where ``reduce_res`` is given.
-
-        A sink is a view with strides of 0 in its free dimensions, so that one element for each
-        partition receives all results. Its final value is undefined.
-        """
-        if reduce_res is None or not is_sink(tile := self.tile(name, t)):
-            return self.output(name, t)
-        return tile
-
     def elementwise(self, dst: NkiTensor, reduce_res: object = None, **tiles: NkiTensor) -> Tiles:
         """Checks ``dst`` and the tiles that are combined into it, element by element.
 
-        Where ``reduce_res`` is given, ``dst`` may be a sink. Returns the tiles, which are read.
+        Returns the tiles, which are read. Where ``reduce_res`` is given, ``dst`` may be a sink: a
+        view with strides of 0 in its free dimensions, so that one element for each partition
+        receives all results. Its final value is undefined.
         """
-        self.output_or_sink("dst", dst, reduce_res)
+        if reduce_res is None or not is_sink(self.tile("dst", dst)):
+            self.output("dst", dst)
         for name, t in tiles.items():
             self.tile(name, t)
         self.same_elements(dst=dst, **tiles)
+        return tiles
+
+    def operands(self, dst: NkiTensor, **tiles: NkiTensor) -> Tiles:
+        """Checks ``dst``, and tiles that are read, all of which have as many partitions."""
+        self.output("dst", dst)
+        for name, t in tiles.items():
+            self.tile(name, t)
+        self.same_partitions(dst=dst, **tiles)
         return tiles
 
     def written_once(self, name: str, t: NkiTensor) -> None:
@@ -187,6 +189,10 @@ class Rules:
             value = f"a tile with {_elements(free_size(t))} a partition"
             raise self.fail(name, value, f"must have {_elements(n)} a partition")
 
+    def fail_free_size(self, name: str, t: NkiTensor, rule: str) -> NkiValidationError:
+        """Returns the error about a number of elements a partition."""
+        return self.fail(name, f"a tile with {free_size(t)} elements a partition", rule)
+
     def not_both_psum(self, **tiles: NkiTensor) -> None:
         """Checks that at most one operand is in PSUM, because VectorE reads only one from there."""
         if all(t.buffer is MemoryRegion.psum for t in tiles.values()):
@@ -214,6 +220,15 @@ class Rules:
             return np.float32(value)
         reads[name] = value
         return Column(len(reads) - 1)
+
+    def float32_column(
+        self, name: str, value: Operand, data: NkiTensor, reads: Tiles
+    ) -> Column | np.float32:
+        """Returns a number, or a column among the reads, which must be float32."""
+        found = self.column_or_number(name, value, data, reads)
+        if isinstance(value, NkiTensor):
+            self.float32(name, value)
+        return found
 
     def accumulated(self, reduce_res: object, **operand: NkiTensor) -> None:
         """Checks ``reduce_res``: a written tile with one element a partition."""
@@ -357,6 +372,16 @@ def accumulator(instruction: str, engine_name: str, cmd: reduce_cmd, initial: fl
             session.warn(instruction, "reduce_cmd", cmd.name, rule)
         registers[engine_name] = np.full(hardware.PARTITIONS, initial, np.float32)
     return registers[engine_name]
+
+
+def stored(dst: NkiTensor, value_of: Callable[[list[Array]], Array]) -> Run:
+    """Returns the arithmetic of an instruction that writes one value, in the shape of ``dst``."""
+    shape, dtype = dst.shape, dst.dtype
+
+    def run(outs: list[Array], ins: list[Array]) -> None:
+        dtypes.store(outs[0], value_of(ins).reshape(shape), dtype)
+
+    return run
 
 
 def free_size(t: NkiTensor) -> int:

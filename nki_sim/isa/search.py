@@ -23,9 +23,7 @@ _SEARCH_CYCLES = 4
 
 
 @instruction
-def nc_find_index8(
-    dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None = None
-) -> Issue:
+def nc_find_index8(dst: NkiTensor, data: NkiTensor, vals: NkiTensor) -> Issue:
     """Finds the index of each of 8 values in its partition of ``data``.
 
     A value that occurs n times in ``vals`` is given its first n indices, in ascending order. The
@@ -59,8 +57,7 @@ def _searched(rules: Rules, data: NkiTensor, vals: NkiTensor) -> None:
             rule = "must have at most 3 dimensions"
             raise rules.fail(label, f"a tile of {t.ndim} dimensions", rule)
     if not 8 <= free_size(data) <= 16384:
-        value = f"a tile with {free_size(data)} elements a partition"
-        raise rules.fail("data", value, "must have 8 to 16384 elements a partition")
+        raise rules.fail_free_size("data", data, "must have 8 to 16384 elements a partition")
     rules.free_size_is("vals", vals, 8)
 
 
@@ -78,7 +75,6 @@ def nc_match_replace8(
     vals: NkiTensor,
     imm: float,
     dst_idx: NkiTensor | None = None,
-    name: str | None = None,
 ) -> Issue:
     """Copies ``data``, with the first occurrence of each of 8 values replaced by ``imm``.
 
@@ -150,9 +146,7 @@ def _first_of_cores(t: NkiTensor) -> NkiTensor:
 
 
 @instruction
-def _nonzero(
-    dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int, name: str | None = None
-) -> Issue:
+def _nonzero(dst: NkiTensor, src: NkiTensor, index_offset: int, padding_val: int) -> Issue:
     rules = Rules("nisa.nonzero_with_count")
     rules.output("dst", dst, SBUF)
     rules.dtype("dst", dst, ("int32",))
@@ -180,9 +174,7 @@ def _nonzero(
 
 
 @instruction
-def topk(
-    val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int, name: str | None = None
-) -> Issue:
+def topk(val_dst: NkiTensor, idx_dst: NkiTensor, src: NkiTensor, n: int) -> Issue:
     """Finds the k largest of ``n`` values in each group of 16 partitions, and their indices.
 
     GpSimdE sorts them in ascending order. Element i of a group is in its partition i % 16, column
@@ -204,8 +196,7 @@ def topk(
         raise rules.fail("(n, k)", (n, k), rule)
     if free_size(src) < math.ceil(n / _CORE_PARTITIONS):
         rule = f"must have {math.ceil(n / _CORE_PARTITIONS)} elements a partition for n = {n}"
-        value = f"a tile with {free_size(src)} elements a partition"
-        raise rules.fail("src", value, rule)
+        raise rules.fail_free_size("src", src, rule)
     if src.shape[0] % _CORE_PARTITIONS:
         rule = "must have a multiple of 16 partitions"
         raise rules.fail("src", f"a tile of {src.shape[0]} partitions", rule)

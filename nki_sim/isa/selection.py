@@ -18,7 +18,7 @@ from nki_sim.instructions.issue import Issue
 from nki_sim.views.tensor import NkiTensor
 
 from .costs import stream
-from .rules import SBUF, Operand, Rules, Tiles, accumulator, free_size, lanes_of
+from .rules import SBUF, Operand, Rules, Tiles, accumulator, column_of, free_size, lanes_of
 
 Pattern = Sequence[Sequence[int]]  # [step, count] of each dimension
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
@@ -33,7 +33,6 @@ def iota(
     pattern: Pattern,
     offset: int = 0,
     channel_multiplier: int = 0,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``offset + partition * channel_multiplier + pattern`` in int32, cast to ``dst``."""
     rules = Rules("nisa.iota")
@@ -81,7 +80,6 @@ def affine_select(
     on_false_value: float,
     cmp_op: Op = _EQUAL,
     offset: int = 0,
-    name: str | None = None,
 ) -> Issue:
     """Selects ``on_true_tile`` where ``affine <cmp_op> 0``, else ``on_false_value``. GpSimdE."""
     rules = Rules("nisa.affine_select")
@@ -128,7 +126,6 @@ def range_select(
     reduce_op: Op | None = _MAXIMUM,
     range_start: int = 0,
     on_false_value: float = _FLOAT32_MIN,
-    name: str | None = None,
 ) -> Issue:
     """Keeps elements whose index satisfies both comparisons with the bounds (v3 and newer)."""
     rules = Rules("nisa.range_select")
@@ -177,7 +174,6 @@ def select_reduce(
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     reduce_op: Op | None = _MAXIMUM,
     reverse_pred: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Selects ``on_true`` or ``on_false``, and on request the maximum over the free axes."""
     rules = Rules("nisa.select_reduce")
@@ -187,9 +183,7 @@ def select_reduce(
     if on_true.dtype in ("tfloat32", "int32", "uint32"):
         rule = "must not be tfloat32, int32 or uint32"
         raise rules.fail("on_true.dtype", on_true.dtype, rule)
-    is_tile = rules.is_column(on_false, "on_false", on_true)
-    if isinstance(on_false, NkiTensor):
-        reads["on_false"] = on_false
+    other = rules.column_or_number("on_false", on_false, on_true, reads)
     writes = _max_result(rules, dst, reduce_op, reduce_res, reduce_cmd)
     name_, shape, cmd = dst.dtype, dst.shape, reduce_cmd
     lanes = lanes_of(on_true)
@@ -197,8 +191,7 @@ def select_reduce(
     def run(outs: list[Array], ins: list[Array]) -> None:
         rows = shape[0]
         keep = (ins[0].reshape(rows, -1) != 0) != bool(reverse_pred)
-        other = dtypes.to_float32(ins[2]).reshape(rows, 1) if is_tile else np.float32(on_false)
-        value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), other)
+        value = np.where(keep, dtypes.to_float32(ins[1]).reshape(rows, -1), column_of(other, ins))
         dtypes.store(outs[0], value.reshape(shape), name_)
         _reduce_max(rules.instruction, cmd, value, lanes, outs, reduce_res)
 

@@ -50,7 +50,6 @@ def nc_matmul(
     tile_position: tuple[int, ...] = (),
     tile_size: tuple[int, ...] = (),
     perf_mode: matmul_perf_mode = matmul_perf_mode.none,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst[M, N] = stationary[K, M].T @ moving[K, N]`` in PSUM, with sums in float32."""
     rules = Rules("nisa.nc_matmul")
@@ -255,10 +254,6 @@ def _matmul_cost(
     issue.may_overtake = chip.background_transposes
 
 
-def _is_zeros_and_ones(array: Array) -> bool:
-    return bool(((array == 0) | (array == 1)).all())
-
-
 _IDENTITY = np.eye(128, dtype=np.float32)
 
 
@@ -276,7 +271,8 @@ def _claims(stationary_onezero: bool, moving_onezero: bool, transposes: bool) ->
 
     A hint about an operand that is not float32 has no effect (nki.isa.nc_matmul, parameters).
     """
-    onezero = ("a tile with other values than zeros and ones", _is_zeros_and_ones)
+    wrong = "a tile with other values than zeros and ones"
+    onezero = (wrong, lambda array: bool(((array == 0) | (array == 1)).all()))
     found: list[Claim] = []
     if stationary_onezero:
         rule = "is_stationary_onezero claims so, and the chip would skip passes of float32"
@@ -398,9 +394,7 @@ def _check_accumulation(rules: Rules, target: NkiTensor, mask: Marks) -> None:
 
 
 @instruction
-def nc_transpose(
-    dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown, name: str | None = None
-) -> Issue:
+def nc_transpose(dst: NkiTensor, data: NkiTensor, engine: engine = engine.unknown) -> Issue:
     """Swaps the partition axis and the flattened free axis.
 
     TensorE transposes up to 128x128 from SBUF to PSUM, and VectorE up to 32x32.

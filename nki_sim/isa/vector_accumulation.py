@@ -44,7 +44,6 @@ def tensor_scalar_reduce(
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
     reduce_init: Operand | None = None,
     reduce_res_negate: bool = False,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``dst = data <op0> operand0``, and its reduction over the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_reduce")
@@ -112,17 +111,7 @@ def _loaded(
         return None
     if init is None:
         raise rules.fail(name, None, "must be given with reduce_cmd.load_reduce")
-    return _float32_column(rules, name, init, data, reads)
-
-
-def _float32_column(
-    rules: Rules, name: str, value: Operand, data: NkiTensor, reads: Tiles
-) -> Column | np.float32:
-    """Returns a number, or a column among the reads, which must be float32."""
-    found = rules.column_or_number(name, value, data, reads)
-    if isinstance(value, NkiTensor):
-        rules.float32(name, value)
-    return found
+    return rules.float32_column(name, init, data, reads)
 
 
 def _start(
@@ -167,7 +156,6 @@ def tensor_scalar_cumulative(
     imm0: Operand,
     imm1: Operand | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.reset_reduce,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``r[i] = (src[i] <op0> imm0) <op1> r[i-1]`` along the free axes. VectorE."""
     rules = Rules("nisa.tensor_scalar_cumulative")
@@ -187,7 +175,7 @@ def tensor_scalar_cumulative(
         rule = "must be nl.add, nl.subtract, nl.multiply, nl.maximum or nl.minimum"
         raise rules.fail("op1", f"nl.{second.name}", rule)
     reads = {"src": src}
-    operand = _float32_column(rules, "imm0", imm0, src, reads)
+    operand = rules.float32_column("imm0", imm0, src, reads)
     load = _loaded(rules, "imm1", imm1, src, reads, reduce_cmd)
     cmd, lanes, name_, shape = reduce_cmd, lanes_of(src), dst.dtype, dst.shape
     identity = _IDENTITIES.get(second.name, 0.0)
@@ -215,7 +203,6 @@ def exponential(
     reduce_res: NkiTensor | None = None,
     reduce_cmd: reduce_cmd = reduce_cmd.idle,
     reduce_init: Operand = 0.0,
-    name: str | None = None,
 ) -> Issue:
     """Computes ``exp(src - max_value)``, and on request its sum over the free axes (v4)."""
     rules = Rules("nisa.exponential")
@@ -223,14 +210,14 @@ def exponential(
     reads = rules.elementwise(dst, reduce_res, src=src)
     rules.dtype("dst", dst, _EXPONENTIAL_OUT)
     rules.dtype("src", src, _EXPONENTIAL_IN)
-    highest = _float32_column(rules, "max_value", max_value, src, reads)
+    highest = rules.float32_column("max_value", max_value, src, reads)
     rules.member("reduce_cmd", reduce_cmd, _COMMANDS)
     cmd = reduce_cmd.name
     if cmd == "reset":
         raise rules.fail("reduce_cmd", cmd, "must be idle, reset_reduce, reduce or load_reduce")
     load = None
     if cmd == "load_reduce":
-        load = _float32_column(rules, "reduce_init", reduce_init, src, reads)
+        load = rules.float32_column("reduce_init", reduce_init, src, reads)
     elif isinstance(reduce_init, NkiTensor) or reduce_init != 0:
         rule = "must be 0, except with reduce_cmd.load_reduce"
         raise rules.fail("reduce_init", repr(reduce_init), rule)

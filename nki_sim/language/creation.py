@@ -137,14 +137,11 @@ def empty_like(
     return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
 
 
-def _on_chip_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape if len(shape) > 1 else (shape[0], 1)
-
-
 def load(src: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Loads a tensor from HBM into a new tile in SBUF."""
     src = _in_hbm("load", "src", src)
-    tile = ndarray(_on_chip_shape(src.shape), dtype or src.dtype)
+    shape = src.shape if len(src.shape) > 1 else (src.shape[0], 1)
+    tile = ndarray(shape, dtype or src.dtype)
     isa.dma_copy(tile, src)
     return tile
 

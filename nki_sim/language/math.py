@@ -43,11 +43,10 @@ def _tile(x: object, function: str, operand: str = "x") -> NkiTensor:
     return x
 
 
-def _promote(x: NkiTensor, y: NkiTensor) -> str:
-    # Floats take precedence over integers.
-    pair = [x.dtype, y.dtype]
-    floats = [d for d in pair if d in dtypes.FLOATS] or pair
-    return builtins.max(floats, key=dtypes.itemsize)
+def _tile_and_result(x: object, function: str, dtype: Dtype | None) -> tuple[NkiTensor, NkiTensor]:
+    """Returns an operand as a tile, and a new tile of its shape."""
+    tile = _tile(x, function)
+    return tile, ndarray(tile.shape, dtype or tile.dtype)
 
 
 def _binary(function: Function, x: object, y: object, dtype: Dtype | None) -> NkiTensor:
@@ -63,7 +62,9 @@ def _binary(function: Function, x: object, y: object, dtype: Dtype | None) -> Nk
             return out
         if x.shape != y.shape:
             x, y = _of_one_shape(name, x, y)
-        out = ndarray(x.shape, dtype or _promote(x, y))
+        pair = [x.dtype, y.dtype]
+        floats = [d for d in pair if d in dtypes.FLOATS] or pair  # take precedence over integers
+        out = ndarray(x.shape, dtype or builtins.max(floats, key=dtypes.itemsize))
         isa.tensor_tensor(out, x, y, op=function)
         return out
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
@@ -112,18 +113,13 @@ def _make_binary(name: str, summary: str) -> Callable[..., NkiTensor]:
 
 def _make_activation(name: str, summary: str) -> Callable[..., NkiTensor]:
     def function(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
-        return _activate(function, x, dtype)
+        tile, out = _tile_and_result(x, name, dtype)
+        isa.activation(out, function, tile)
+        return out
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = summary
     return _operator(function)
-
-
-def _activate(function: Function, x: object, dtype: Dtype | None) -> NkiTensor:
-    tile = _tile(x, function.__name__)
-    out = ndarray(tile.shape, dtype or tile.dtype)
-    isa.activation(out, function, tile)
-    return out
 
 
 add = _make_binary("add", "Computes ``x + y``.")
@@ -180,8 +176,7 @@ square = _make_activation("square", "Computes x * x.")
 @_operator
 def invert(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes the bitwise NOT, as XOR with all ones."""
-    tile = _tile(x, "invert")
-    out = ndarray(tile.shape, dtype or tile.dtype)
+    tile, out = _tile_and_result(x, "invert", dtype)
     isa.tensor_scalar(out, tile, op0=bitwise_xor, operand0=-1)
     return out
 
@@ -194,8 +189,7 @@ def logical_not(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
 @_operator
 def rsqrt(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes ``1 / sqrt(x)`` precisely on GpSimdE; x must not be in PSUM."""
-    tile = _tile(x, "rsqrt")
-    out = ndarray(tile.shape, dtype or tile.dtype)
+    tile, out = _tile_and_result(x, "rsqrt", dtype)
     isa.tensor_scalar(out, tile, op0=rsqrt, operand0=0.0)
     return out
 
@@ -203,8 +197,7 @@ def rsqrt(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
 @_operator
 def reciprocal(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
     """Computes ``1 / x`` on VectorE."""
-    tile = _tile(x, "reciprocal")
-    out = ndarray(tile.shape, dtype or tile.dtype)
+    tile, out = _tile_and_result(x, "reciprocal", dtype)
     isa.reciprocal(out, tile)
     return out
 
@@ -393,9 +386,7 @@ def where(condition: NkiTensor, x: object, y: object, dtype: Dtype | None = None
     else:
         isa.memset(out, y)
     if isinstance(x, NkiTensor) and x.dtype != out.dtype:
-        cast = ndarray(x.shape, out.dtype)
-        isa.tensor_copy(cast, x)
-        x = cast
+        x = copy(x, out.dtype)
     isa.tensor_copy_predicated(out, x, predicate)
     return out
 
@@ -407,9 +398,7 @@ def transpose(x: NkiTensor, dtype: Dtype | None = None) -> NkiTensor:
         value = f"a tile of shape {tile.shape}"
         raise NkiValidationError("nl.transpose", "x", value, "must have 2 dimensions")
     if dtype is not None and dtypes.canonical(dtype) != tile.dtype:
-        cast = ndarray(tile.shape, dtype)
-        isa.tensor_copy(cast, tile)
-        tile = cast
+        tile = copy(tile, dtype)
     out = ndarray((tile.shape[1], tile.shape[0]), tile.dtype, MemoryRegion.psum)
     isa.nc_transpose(out, tile)
     return out
@@ -470,9 +459,7 @@ def dropout(x: NkiTensor, rate: NkiTensor | float, dtype: Dtype | None = None) -
     isa.dropout(out, tile, rate)
     if dtype is None or dtypes.canonical(dtype) == tile.dtype:
         return out
-    cast = ndarray(tile.shape, dtype)
-    isa.tensor_copy(cast, out)
-    return cast
+    return copy(out, dtype)
 
 
 def gather_flattened(
@@ -488,9 +475,7 @@ def gather_flattened(
             f"nl.gather_flattened with axis={axis} is not simulated: use axis=0"
         )
     if places.dtype != "uint32":
-        cast = ndarray(places.shape, "uint32")
-        isa.tensor_copy(cast, places)
-        places = cast
+        places = copy(places, "uint32")
     out = ndarray(places.shape, tile.dtype)
     isa.nc_n_gather(out, tile, places)
     return out if dtype is None else copy(out, dtype)

@@ -6,7 +6,7 @@ import copy
 import functools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import ml_dtypes
@@ -29,7 +29,7 @@ from nki_sim.views.register import RunTimeValue
 from nki_sim.views.tensor import NkiTensor, Storage
 
 from .instruction_order import kept_order
-from .launch_arguments import Args, Argument, Kwargs, check_call, name_of, naming_arguments
+from .launch_arguments import Args, Argument, Kwargs, check_call, each, name_of, naming_arguments
 from .pair import Pair
 from .recorded import recording
 from .session import Session
@@ -293,48 +293,43 @@ def argument_tensor(
     return NkiTensor(shape, dtype, storage, MemoryRegion.shared_hbm)
 
 
+def begin(
+    kernel: Kernel, dry: bool, notes: bool, record: bool = True
+) -> tuple[Sequence[Session], Pair | None]:
+    """Returns the session of a launch, or two sessions and their pair."""
+    pair = Pair(kernel.func, dry) if programs(kernel) > 1 else None
+    sessions: Sequence[Session] = pair.sessions if pair else [Session(dry, record, kernel.func)]
+    for session in sessions:
+        session.program_dimensions, session.config = dimensions(kernel), kernel.config
+        session.notes = [] if notes else None
+    return sessions, pair
+
+
 def _launch(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
-    if programs(kernel) > 1:
-        return _launch_pair(kernel, args, kwargs)
     timelines = recording()
-    session = Session(record=bool(timelines), kernel=kernel.func)
-    session.notes = [] if timelines else None
-    session.program_dimensions, session.config = dimensions(kernel), kernel.config
+    is_recorded = bool(timelines)
+    sessions, pair = begin(kernel, dry=False, notes=is_recorded, record=is_recorded)
+    session = sessions[0]
     check_call(kernel.func, args, kwargs)
     check_annotations(kernel.func, args, kwargs)
     bound: list[Bound] = []
     with running(session):
         check_sequences(session, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
-        given, named = _to_kernels(kernel, args, kwargs, session, bound)
-        result, peaks = run_single(kernel, session, given, named)
-        lost_outputs.check([session], result)
-        name_edges(kernel, session)
-        session.order = kept_order(session)
+        make = functools.partial(_to_kernel, session, bound)
+        given, named = each(kernel.func, args, kwargs, make)
+        if pair is None:
+            result, peaks = run_single(kernel, session, given, named)
+            lost_outputs.check([session], result)
+            name_edges(kernel, session)
+            session.order = kept_order(session)
+    if pair is not None:
+        result, peaks = run_pair(kernel, pair, given, named)
     for timeline in timelines:
-        timeline.add(session, peaks)
-    session.release()
+        timeline.add(sessions, pair.meetings if pair else [], peaks)
+    (pair or session).release()
     for tensor, array, original in bound:
-        if tensor.storage.last_use >= 0:
+        if pair is not None or tensor.storage.last_use >= 0:
             _write_back(array, original)
-    return _to_caller(result, any(_is_torch(original) for *_, original in bound))
-
-
-def _launch_pair(kernel: Kernel, args: Args, kwargs: Kwargs) -> Any:
-    timelines = recording()
-    pair = Pair(kernel, dimensions(kernel), dry=False, notes=bool(timelines))
-    first = pair.sessions[0]
-    check_call(kernel.func, args, kwargs)
-    check_annotations(kernel.func, args, kwargs)
-    bound: list[Bound] = []
-    with running(first):
-        check_sequences(first, kernel, args, kwargs, lambda item: hasattr(item, "shape"))
-        given, named = _to_kernels(kernel, args, kwargs, first, bound)
-    result, peaks = run_pair(kernel, pair, given, named)
-    for timeline in timelines:
-        timeline.add_pair(pair, peaks)
-    pair.release()
-    for _, array, original in bound:
-        _write_back(array, original)
     return _to_caller(result, any(_is_torch(original) for *_, original in bound))
 
 
@@ -355,15 +350,7 @@ def _is_torch(value: object) -> TypeGuard[Any]:
     return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
 
 
-def _to_kernels(
-    kernel: Kernel, args: Args, kwargs: Kwargs, session: Session, bound: list[Bound]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    func = kernel.func
-    given = tuple([_to_kernel(a, Argument(func, i), session, bound) for i, a in enumerate(args)])
-    return given, {k: _to_kernel(v, Argument(func, k), session, bound) for k, v in kwargs.items()}
-
-
-def _to_kernel(value: object, argument: Argument, session: Session, bound: list[Bound]) -> Any:
+def _to_kernel(session: Session, bound: list[Bound], value: object, argument: Argument) -> Any:
     if isinstance(value, list):
         raise TypeError(
             f"{argument} is a list, which a kernel does not accept since NKI 0.3.0: pass a tuple, "
@@ -371,7 +358,7 @@ def _to_kernel(value: object, argument: Argument, session: Session, bound: list[
         )
     if isinstance(value, tuple):
         items = enumerate(value)
-        return tuple([_to_kernel(v, argument.at(i), session, bound) for i, v in items])
+        return tuple([_to_kernel(session, bound, v, argument.at(i)) for i, v in items])
     original = value
     if _is_torch(original):
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from nki_sim.errors import NO_TENSOR, NkiValidationError, shown
@@ -20,15 +21,13 @@ Kwargs = dict[str, object]
 _PASS = "pass a NumPy array, a torch tensor on the CPU, or in a dry run its shape and dtype"
 
 
+@dataclass(slots=True)
 class Argument:
     """The place of a value in a launch. Its text, which errors need, names the parameter."""
 
-    __slots__ = ("func", "place", "item")
-
-    def __init__(self, func: Callable[..., object], place: int | str, item: str = "") -> None:
-        self.func = func
-        self.place = place  # a position, or the name in the call
-        self.item = item  # the index inside of a tuple, such as "[1]"
+    func: Callable[..., object]
+    place: int | str  # a position, or the name in the call
+    item: str = ""  # the index inside of a tuple, such as "[1]"
 
     def __str__(self) -> str:
         return f"argument {self.name!r} of kernel {name_of(self.func)}"
@@ -41,6 +40,14 @@ class Argument:
     def at(self, index: int) -> Argument:
         """Returns the place of an item of this argument, which is a tuple."""
         return Argument(self.func, self.place, f"{self.item}[{index}]")
+
+
+def each(
+    func: Callable[..., object], args: Args, kwargs: Kwargs, make: Callable[[Any, Argument], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of a launch, each as ``make`` makes it of its value and its place."""
+    given = tuple([make(value, Argument(func, place)) for place, value in enumerate(args)])
+    return given, {name: make(value, Argument(func, name)) for name, value in kwargs.items()}
 
 
 def _parameter(func: Callable[..., object], place: int | str) -> str:

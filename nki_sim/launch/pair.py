@@ -114,7 +114,9 @@ class CoreSession(Session):
         if t._dynamic is None:
             # Two iterations of a loop stand for any two iterations.
             if loop is None or self.device_loop.run <= 2:
-                written = _digest(t) if is_write and loop is None and not self.dry else None
+                written = None
+                if is_write and loop is None and not self.dry:
+                    written = hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
                 found.append(Access(n, issue.instruction, t, is_write, iteration, written))
         elif not self.dry:  # a dry run has no indices
             for view in indirect.places(t, issue):
@@ -133,10 +135,6 @@ class CoreSession(Session):
             super()._tell(text)
 
 
-def _digest(t: NkiTensor) -> bytes:
-    return hashlib.blake2b(t.array().tobytes(), digest_size=16).digest()
-
-
 class Pair:
     """The two programs of a launch, and where they met.
 
@@ -146,18 +144,15 @@ class Pair:
         meetings: for every core_barrier and sendrecv, the numbers of the two instructions.
     """
 
-    def __init__(self, kernel: Any, dimensions: int, dry: bool, notes: bool = False) -> None:
+    def __init__(self, func: Any, dry: bool) -> None:
         self.told: set[str] = set()
         self.tensors: list[list[Storage | None]] = []
         self.meetings: list[tuple[int, int]] = []
         self._numbers: dict[tuple[str, int], int] = {}
         self._open: list[_Arrival | None] = []
         self._alternation = Alternation()
-        self.func = kernel.func
-        self.sessions = [CoreSession(self, n, dry, kernel.func) for n in range(PROGRAMS)]
-        for session in self.sessions:
-            session.program_dimensions, session.config = dimensions, kernel.config
-            session.notes = [] if notes else None
+        self.func = func
+        self.sessions = [CoreSession(self, n, dry, func) for n in range(PROGRAMS)]
         self.sessions[1].waived = self.sessions[0].waived
 
     def run(self, args: Args, kwargs: Kwargs) -> list[Any]:

@@ -377,7 +377,7 @@ class Session:
         if np.all(marks):
             if written.all():
                 storage.written = True
-        elif issue.checks_reads:
+        else:
             self.warn_unwritten(issue, storage, shadow.unwritten(t, marks))
 
     def warn_unwritten(self, issue: Issue, storage: Storage, lost: Marks) -> None:
@@ -539,7 +539,8 @@ class Session:
         placed = [s for s in self.storages if s.address is not None and s.first_use >= 0]
         for i, a in enumerate(placed):
             for b in placed[:i]:
-                if _collide(a, b):
+                are_live = a.first_use <= b.last_use and b.first_use <= a.last_use
+                if are_live and a.shares_memory(b):
                     value = f"{a.address} for {a.describe()}"
                     rule = f"it overlaps {b.describe()}, which is live at the same time"
                     raise NkiValidationError("nl.ndarray", "address", value, rule)
@@ -556,11 +557,6 @@ def _banks(operands: Operands, bank_bytes: int) -> tuple[Any, ...]:
                 if (tile, bank) not in found:
                     found.append((tile, bank))
     return tuple(found)
-
-
-def _collide(a: Storage, b: Storage) -> bool:
-    is_live = a.first_use <= b.last_use and b.first_use <= a.last_use
-    return is_live and a.shares_memory(b)
 
 
 _by_time = operator.itemgetter(0, 1)

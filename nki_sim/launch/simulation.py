@@ -6,6 +6,7 @@ import gc
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -24,16 +25,14 @@ from .instruction_order import is_program_order_kept, kept_order
 from .kernel import (
     Kernel,
     argument_tensor,
+    begin,
     check_sequences,
     count_launch,
-    dimensions,
     name_edges,
-    programs,
     run_pair,
     run_single,
 )
-from .launch_arguments import Args, Argument, Kwargs, check_call
-from .pair import Pair
+from .launch_arguments import Args, Argument, Kwargs, check_call, each
 from .session import Session
 from .tracebacks import ending_in_kernel
 
@@ -124,41 +123,30 @@ def _no_collections() -> Iterator[None]:
 
 
 def _dry(kernel: Kernel, specs: Args, kwargs: Kwargs, logs: bool = False) -> Timeline:
-    if programs(kernel) > 1:
-        return _dry_pair(kernel, specs, kwargs)
-    session = Session(dry=True, kernel=kernel.func)
-    session.log = [] if logs else None
-    session.notes = [] if are_wanted() else None
-    session.program_dimensions, session.config = dimensions(kernel), kernel.config
-    timeline = Timeline()
+    sessions, pair = begin(kernel, dry=True, notes=are_wanted())
+    session = sessions[0]
+    if logs:
+        session.log = []
     with running(session):
-        check_sequences(session, kernel, specs, {}, _is_spec)
-        given, named = _from_specs(kernel, specs, kwargs, session)
-        result, peaks = run_single(kernel, session, given, named)
-        name_edges(kernel, session)
-        needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
-            session, result
-        )
-        if logs:
-            lost_outputs.check([session], result)
-    if needs_log and not logs:
+        check_sequences(session, kernel, specs, {}, lambda item: _as_spec(item) is not None)
+        given, named = each(kernel.func, specs, kwargs, partial(_from_spec, session))
+        if pair is None:
+            result, peaks = run_single(kernel, session, given, named)
+            name_edges(kernel, session)
+            needs_log = not is_program_order_kept(session) or lost_outputs.are_suspected(
+                session, result
+            )
+            if logs:
+                lost_outputs.check([session], result)
+    if pair is not None:
+        _, peaks = run_pair(kernel, pair, given, named)
+    elif needs_log and not logs:
         return _dry(kernel, specs, kwargs, logs=True)
-    session.order = kept_order(session)
-    timeline.add(session, peaks)
-    session.release()
-    return timeline
-
-
-def _dry_pair(kernel: Kernel, specs: Args, kwargs: Kwargs) -> Timeline:
-    pair = Pair(kernel, dimensions(kernel), dry=True, notes=are_wanted())
-    first = pair.sessions[0]
-    with running(first):
-        check_sequences(first, kernel, specs, {}, _is_spec)
-        given, named = _from_specs(kernel, specs, kwargs, first)
-    _, peaks = run_pair(kernel, pair, given, named)
+    else:
+        session.order = kept_order(session)
     timeline = Timeline()
-    timeline.add_pair(pair, peaks)
-    pair.release()
+    timeline.add(sessions, pair.meetings if pair else [], peaks)
+    (pair or session).release()
     return timeline
 
 
@@ -171,24 +159,12 @@ def _as_spec(spec: object) -> tuple[Any, Any] | None:
     return spec if isinstance(spec[0], (tuple, list)) else None
 
 
-def _is_spec(item: object) -> bool:
-    return _as_spec(item) is not None
-
-
-def _from_specs(
-    kernel: Kernel, specs: Args, kwargs: Kwargs, session: Session
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    func = kernel.func
-    given = tuple([_from_spec(s, Argument(func, i), session) for i, s in enumerate(specs)])
-    return given, {k: _from_spec(v, Argument(func, k), session) for k, v in kwargs.items()}
-
-
-def _from_spec(spec: object, argument: Argument, session: Session) -> Any:
+def _from_spec(session: Session, spec: object, argument: Argument) -> Any:
     found = _as_spec(spec)
     if found is None:
         if not isinstance(spec, tuple):
             return spec
-        return tuple([_from_spec(s, argument.at(i), session) for i, s in enumerate(spec)])
+        return tuple([_from_spec(session, s, argument.at(i)) for i, s in enumerate(spec)])
     shape, dtype = found
     what = f"the shape of {argument}"
     sizes = integers("dry_run", what, shape)

@@ -18,6 +18,7 @@ from nki_sim.base.syntax_names import last_name
 from . import api
 from .block_engines import engines_of
 from .calls import MUTATORS, contested_call, names_a_key
+from .held_values import REGISTER, HeldValues
 from .names import (
     ALIASES,
     UNKNOWN,
@@ -38,12 +39,8 @@ from .rules import (
     NUMPY_DTYPE,
     RANGES,
     TENSOR_MAKERS,
-    message_of,
-    rules_of,
-    severity_of,
 )
 from .source import (
-    Definition,
     Loop,
     assigned_to,
     assigned_values,
@@ -58,28 +55,22 @@ from .source import (
     results_of,
     unwrap,
 )
-from .tiles import Tiles
 from .violation import Violation
 
 
-class Checker(Tiles):
+class Checker(HeldValues):
     """Checks one function in the current release, and collects the functions it refers to."""
 
     def __init__(
         self, function: FunctionType, is_kernel: bool = False, loop: Loop | None = None
     ) -> None:
-        super().__init__()
-        self.function = function
+        self.outside = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        super().__init__(function, self.outside)
         self.is_kernel = is_kernel
-        self.rules = rules_of(releases.current())
         self.is_traced = releases.is_traced()
         self.helpers: list[FunctionType] = []
         self.helper_loops: dict[Any, Loop] = {}  # loops whose bodies are helpers, by their code
-        self.found: list[Violation] = []
-        self.line = function.__code__.co_firstlineno
         self.no_reorder = 0
-        self.outside = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-        self.names = Names(self.outside, frozenset())
         self.lists: set[str] = set()
         self.dicts: set[str] = set()
         self.counters: set[str] = set()
@@ -110,7 +101,8 @@ class Checker(Tiles):
             self.report("async")
         if self.is_kernel:
             self.check_kernel_signature(definition.args)
-            self.check_outputs(definition)
+            for name, line in lost_outputs(definition, self.names):
+                self.report("lost-output", name, line)
             if self.function.__code__.co_flags & inspect.CO_GENERATOR:
                 yields = (
                     n for n in ast.walk(definition) if isinstance(n, ast.Yield | ast.YieldFrom)
@@ -126,16 +118,6 @@ class Checker(Tiles):
         calls = [value.func for value in values if isinstance(value, ast.Call)]
         return len(calls) == len(values) and {self.names.path(f) for f in calls} <= TENSOR_MAKERS
 
-    def report(self, rule: str, what: str = "", line: int | None = None, message: str = "") -> None:
-        """Adds a violation, if the rule holds in the release."""
-        if rule not in self.rules:
-            return
-        message = message or message_of(rule)
-        name = self.function.__name__
-        file = inspect.getsourcefile(self.function) or self.function.__code__.co_filename
-        text = f"{what}: {message}" if what else message
-        self.found.append(Violation(file, line or self.line, name, rule, text, severity_of(rule)))
-
     def check_kernel_signature(self, args: ast.arguments) -> None:
         if args.kwonlyargs:
             names = ", ".join(arg.arg for arg in args.kwonlyargs)
@@ -149,11 +131,6 @@ class Checker(Tiles):
                 self.report("dict-key", arg.arg, arg.lineno)
             if isinstance(default, ast.List) or re.search(r"\b[Ll]ist\b", annotation):
                 self.report("list-argument", arg.arg, arg.lineno)
-
-    def check_outputs(self, definition: Definition) -> None:
-        """Reports the tensors in nl.shared_hbm that nobody receives."""
-        for name, line in lost_outputs(definition, self.names):
-            self.report("lost-output", name, line)
 
     # Walking
 
@@ -349,7 +326,7 @@ class Checker(Tiles):
         return isinstance(inner, ast.Name) and inner.id in self.tensors
 
     def visit_While(self, node: ast.While) -> None:
-        if self.rule_of(node.test) == "register-operator" or self.is_register_of_parser(node.test):
+        if self.rule_of(node.test) == REGISTER or self.is_register_of_parser(node.test):
             text = f"while {ast.unparse(node.test)}"
             self.report("deprecated-dynamic-loop", text)
             if WHILE_LOOP.is_gone:

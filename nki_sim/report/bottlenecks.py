@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from nki_sim.base.enums import ENGINE_NAMES
 from nki_sim.hardware import NeuronCore
 from nki_sim.timeline import waits
-from nki_sim.timeline.critical_path import Share, critical_shares
-from nki_sim.timeline.placed import LoopRun
+from nki_sim.timeline.critical_path import Share, critical_shares, is_left
 
 from . import causes
 from .advice import advice
@@ -101,7 +100,7 @@ def _causes(
     yield causes.TABLES, tables
     yield causes.LATENCY, share.once_ns - tables
     after = following.event if following and following.event.launch == event.launch else None
-    if any(_ends_with(loop, event, after) for loop in timeline.loops):
+    if any(is_left(loop, event, after) for loop in timeline.loops):
         branches = min(left, chip.loop_iteration_ns * event.times)
         yield causes.BRANCHES, branches
         left -= branches
@@ -109,11 +108,6 @@ def _causes(
     parts = _of_dma(chip, event, after, one) if event.engine == "dma" else None
     for cause, ns in parts or _of_engine(chip, event, after, one):
         yield cause, ns * event.times
-
-
-def _ends_with(loop: LoopRun, event: Event, after: Event | None) -> bool:
-    inside = range(loop.first, loop.end)
-    return event.index in inside and (after is None or after.index not in inside)
 
 
 def _of_dma(

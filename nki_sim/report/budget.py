@@ -60,15 +60,19 @@ def assert_within(
             "assert_within found no recorded kernel: run a kernel in the simulator while the "
             "timeline records"
         )
-    exceeded = [
-        _exceeded(name, getattr(timeline, name), limit)
-        for name, limit in limits.items()
-        if getattr(timeline, name) > limit
-    ]
+    exceeded = []
+    for name, limit in limits.items():
+        value = getattr(timeline, name)
+        if value > limit:
+            more = f" ({value / limit - 1:.0%} more)" if limit else ""
+            numbers = f"{value:,.0f}{_UNITS[name]}, the limit is {limit:,.10g}{more}"
+            exceeded.append(f"  {name} is {numbers}")
     if exceeded:
         several = "s" if len(limits) > 1 else ""
         head = f"{len(exceeded)} of {len(limits)} budget{several} exceeded on {timeline.where}:"
-        raise AssertionError("\n".join([head, *exceeded, *_what_bound(timeline)]))
+        path = summary(timeline)["critical_path"][:_SHOWN]
+        lines = ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path]]
+        raise AssertionError("\n".join([head, *exceeded, *lines]))
 
 
 def _limit(name: str, value: float) -> float:
@@ -79,16 +83,6 @@ def _limit(name: str, value: float) -> float:
             f"argument {name!r} of assert_within is {value!r}, allowed is a number of at least 0"
         )
     return float(value)
-
-
-def _exceeded(name: str, value: float, limit: float) -> str:
-    more = f" ({value / limit - 1:.0%} more)" if limit else ""
-    return f"  {name} is {value:,.0f}{_UNITS[name]}, the limit is {limit:,.10g}{more}"
-
-
-def _what_bound(timeline: Recording) -> list[str]:
-    path = summary(timeline)["critical_path"]
-    return ["the critical path, modelled:", *[_on_path(entry, timeline) for entry in path[:_SHOWN]]]
 
 
 def _on_path(entry: dict[str, Any], timeline: Recording) -> str:

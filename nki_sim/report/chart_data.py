@@ -6,6 +6,7 @@ They are the events as columns, the tracks with their lanes, and numbers over ti
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -65,6 +66,9 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
     cores = max((event.core for event in events), default=0) + 1
     tracks, places = _tracks(events, cores)
     words = _Words()
+    path_ns: dict[int, float] = defaultdict(float)
+    for share in critical_shares(timeline):
+        path_ns[share.event.index] += share.ns
     return {
         "total_ns": timeline.total_ns,
         "cores": cores,
@@ -76,19 +80,17 @@ def chart_data(timeline: Recording) -> dict[str, Any]:
         ],
         "events": {
             **_columns(events, places, words),
-            **_by_index("path_ns", _path_ns(timeline), events),
-            **_by_index("descriptors_end", _descriptors_end(events), events),
+            "path_ns": [path_ns.get(event.index) for event in events],
+            # Only copies whose descriptors GpSimdE writes have an entry.
+            "descriptors_end": [
+                e.start_ns + e.descriptors_ns if e.descriptors_ns else None for e in events
+            ],
         },
         "path": [event.index for event in timeline.critical_path],
         "warnings": _warnings(timeline, events),
         "words": words.texts,
         "counters": list(_counters(timeline, cores)),
     }
-
-
-def _descriptors_end(events: list[Event]) -> dict[int, float]:
-    # Only GpSimdE's descriptors have an entry.
-    return {e.index: e.start_ns + e.descriptors_ns for e in events if e.descriptors_ns}
 
 
 def short_source(file: str, line: int) -> str:
@@ -137,17 +139,6 @@ def _tracks(events: list[Event], cores: int) -> tuple[list[_Track], list[tuple[i
     return tracks, places
 
 
-def _path_ns(timeline: Recording) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for share in critical_shares(timeline):
-        found[share.event.index] = found.get(share.event.index, 0.0) + share.ns
-    return found
-
-
-def _by_index(name: str, times: dict[int, float], events: list[Event]) -> dict[str, list[Any]]:
-    return {name: [times.get(event.index) for event in events]}
-
-
 def _columns(
     events: list[Event], places: list[tuple[int, int]], words: _Words
 ) -> dict[str, list[Any]]:
@@ -191,35 +182,25 @@ def _counters(timeline: Recording, cores: int) -> Iterator[dict[str, Any]]:
 
     ``most`` is the size or rate that the chip has.
     """
-    chips = timeline.chips
-    all_cores = range(cores)
-    yield {
-        "name": "SBUF held by tiles over time",
-        "unit": "KiB",
-        "one": "KiB",
-        "scale": 1024,
-        "most": max((chip.sbuf_partition_bytes for chip in chips), default=0),
-        "of": "a partition",
-        **_aligned([timeline.sbuf_bytes_over_time(core) for core in all_cores]),
-    }
-    yield {
-        "name": "PSUM held by tiles over time",
-        "unit": "banks",
-        "one": "bank",
-        "scale": 1,
-        "most": max((chip.psum_banks for chip in chips), default=0),
-        "of": "of a partition",
-        **_aligned([timeline.psum_banks_over_time(core) for core in all_cores]),
-    }
-    yield {
-        "name": "DMA rate",
-        "unit": "GB/s",
-        "one": "GB/s",
-        "scale": 1,
-        "most": max((chip.dma_total_bytes_per_ns for chip in chips), default=0),
-        "of": "a core",
-        **_aligned([timeline.dma_bytes_per_ns_over_time(core) for core in all_cores]),
-    }
+    kib, gb = ("KiB", "KiB", 1024), ("GB/s", "GB/s", 1)
+    counters = (
+        ("SBUF held by tiles over time", kib, "sbuf_partition_bytes", "a partition",
+         timeline.sbuf_bytes_over_time),
+        ("PSUM held by tiles over time", ("banks", "bank", 1), "psum_banks", "of a partition",
+         timeline.psum_banks_over_time),
+        ("DMA rate", gb, "dma_total_bytes_per_ns", "a core",
+         timeline.dma_bytes_per_ns_over_time),
+    )  # fmt: skip
+    for name, (unit, one, scale), most, of, over_time in counters:
+        yield {
+            "name": name,
+            "unit": unit,
+            "one": one,
+            "scale": scale,
+            "most": max((getattr(chip, most) for chip in timeline.chips), default=0),
+            "of": of,
+            **_aligned([over_time(core) for core in range(cores)]),
+        }
 
 
 def _aligned(lines: list[OverTime]) -> dict[str, Any]:

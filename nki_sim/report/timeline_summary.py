@@ -15,11 +15,7 @@ def summary(timeline: Recording) -> dict[str, Any]:
     total = timeline.total_ns
     return {
         "modelled": True,  # except for the times of launches, which others measured
-        "total_ns": total,
-        "low_ns": timeline.low_ns,
-        "high_ns": timeline.high_ns,
-        "written_ns": timeline.written_ns,
-        "reordered_ns": timeline.reordered_ns,
+        **_of(timeline, "total_ns", "low_ns", "high_ns", "written_ns", "reordered_ns"),
         "order_costs": [
             {
                 **asdict(one),
@@ -32,28 +28,19 @@ def summary(timeline: Recording) -> dict[str, Any]:
             name: {"scalar": scalar, "vector": vector}
             for name, (scalar, vector) in timeline.on_scalar.items()
         },
-        "with_launches_ns": timeline.with_launches_ns,
-        "launch_notes": timeline.launch_notes,
-        "where": timeline.where,
+        **_of(timeline, "with_launches_ns", "launch_notes", "where"),
         "chips": [
             {**asdict(chip), "ranges": [asdict(one) for one in chip.ranges]}
             for chip in timeline.chips
         ],
-        "launches": timeline.launches,
-        "kernels": timeline.kernels,
-        "instructions": timeline.instructions,
+        **_of(timeline, "launches", "kernels", "instructions"),
         "engine_busy_ns": dict(timeline.engine_busy_ns),
         "utilisation": {
             engine: timeline.engine_busy_ns[engine] / total if total else 0.0 for engine in ENGINES
         },
-        "dma_bytes": timeline.dma_bytes,
-        "dma_descriptors": timeline.dma_descriptors,
-        "hbm_bytes": timeline.hbm_bytes,
-        "hbm_scratch_bytes": timeline.hbm_scratch_bytes,
-        "macs": timeline.macs,
+        **_of(timeline, "dma_bytes", "dma_descriptors", "hbm_bytes", "hbm_scratch_bytes", "macs"),
         "floors_ns": timeline.floors_ns(),
-        "sbuf_peak_bytes": timeline.sbuf_peak_bytes,
-        "psum_peak_banks": timeline.psum_peak_banks,
+        **_of(timeline, "sbuf_peak_bytes", "psum_peak_banks"),
         "waived_rules": sorted(timeline.waived_rules),
         "warnings": [
             {**asdict(w), "source": None if w.source is None else asdict(w.source)}
@@ -61,6 +48,10 @@ def summary(timeline: Recording) -> dict[str, Any]:
         ],
         "critical_path": _path(timeline),
     }
+
+
+def _of(timeline: Recording, *names: str) -> dict[str, Any]:
+    return {name: getattr(timeline, name) for name in names}
 
 
 def _path(timeline: Recording) -> list[dict[str, Any]]:

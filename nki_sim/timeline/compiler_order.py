@@ -16,6 +16,7 @@ import bisect
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from nki_sim.base.enums import MemoryRegion
@@ -33,6 +34,7 @@ from .waits import REUSED, circular
 _UNKNOWN = -1.0
 
 
+@dataclass(slots=True, eq=False)
 class _Queue:
     """The instructions of a queue whose waits have all been placed.
 
@@ -40,13 +42,10 @@ class _Queue:
     ``later`` the others, as (time, place, instruction).
     """
 
-    __slots__ = ("place", "free", "ready", "later")
-
-    def __init__(self, place: Callable[[int, Issue, float], Place], free: float) -> None:
-        self.place = place  # runs an instruction on the queue's engine
-        self.free = free
-        self.ready: list[tuple[int, int]] = []
-        self.later: list[tuple[float, int, int]] = []
+    place: Callable[[int, Issue, float], Place]  # runs an instruction on the queue's engine
+    free: float
+    ready: list[tuple[int, int]] = field(default_factory=list)
+    later: list[tuple[float, int, int]] = field(default_factory=list)
 
 
 class CompilerOrder:

@@ -43,7 +43,7 @@ def critical_shares(timeline: Recording) -> list[Share]:
             end = timeline.span_of_launch(launch)[1]
         else:
             end = _begin_of(following, event)
-        left = [loop for loop in loops if _is_left(loop, event, following)]
+        left = [loop for loop in loops if is_left(loop, event, following)]
         first = [loop.start_ns for loop in loops if event.index in range(loop.first, loop.end)]
         entered = max(begin, min(first, default=begin))
         before, after = entered - begin, 0.0
@@ -65,6 +65,7 @@ def _begin_of(event: Event, before: Event) -> float:
     return event.start_ns
 
 
-def _is_left(loop: LoopRun, event: Event, following: Event | None) -> bool:
+def is_left(loop: LoopRun, event: Event, following: Event | None) -> bool:
+    """Returns whether a loop ends between an event and the next one of the path."""
     inside = range(loop.first, loop.end)
     return event.index in inside and (following is None or following.index not in inside)

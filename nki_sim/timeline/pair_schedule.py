@@ -12,43 +12,47 @@ from typing import Any
 
 from nki_sim.hardware import NeuronCore
 from nki_sim.instructions.issue import Issue
+from nki_sim.instructions.launch_state import LaunchState
 from nki_sim.rules.accesses import separate
 
 from .engines import Engines, Place
-from .launch_pair import LaunchPair
 from .memory_over_time import TileUses
 from .reading import Core, Ordered, Reading
 from .schedule import Schedule, add_waits
 
+Meetings = list[tuple[int, int]]  # the two instructions of each core_barrier and sendrecv
 _SLOT_NS = 1000.0  # the bandwidth of a stack is distributed in slots of a microsecond
 
 
 class PairSchedule(Schedule):
     """A `Schedule` of two cores: instruction n of the second is ``placed.second_begin`` + n."""
 
-    def __init__(self, pair: LaunchPair) -> None:
-        first, second = pair.sessions
+    def __init__(self, sessions: Sequence[LaunchState], meetings: Meetings) -> None:
+        first, second = sessions
         split = len(first.recorded())
-        for session in pair.sessions:
+        for session in sessions:
             add_waits(session)
-        compiled = [Ordered.as_compiled(one) for one in pair.sessions]
-        written = [Ordered.as_written(one) for one in pair.sessions]
-        self.names = [name for session in pair.sessions for _, _, name in session.recorded()]
+        compiled = [Ordered.as_compiled(one) for one in sessions]
+        written = [Ordered.as_written(one) for one in sessions]
+        self.names = [name for session in sessions for _, _, name in session.recorded()]
         if first.notes is not None:
             self.notes = [*first.notes, *(second.notes or ())]
         banks = {split + n: taken for n, taken in second.banks.items()}
         self._banks = [first.banks, banks]
         end_ns = max(one.end_ns for one in compiled)
-        self._decide(first.chip, end_ns, _reading(pair, compiled), _reading(pair, written))
-        self._uses = [TileUses(session) for session in pair.sessions]
-        self._check_dma_written(pair.sessions)
+        readings = [_reading(sessions, meetings, ordered) for ordered in (compiled, written)]
+        self._decide(first.chip, end_ns, *readings)
+        self._uses = [TileUses(session) for session in sessions]
+        self._check_dma_written(sessions)
 
     def _engines(self, chip: NeuronCore) -> list[Engines]:
         hbm = SharedHbm(chip.hbm_stack_bytes_per_ns)
         return [_Engines(chip, hbm, banks) for banks in self._banks]
 
 
-def _reading(pair: LaunchPair, ordered: list[Ordered]) -> Reading:
+def _reading(
+    sessions: Sequence[LaunchState], meetings: Meetings, ordered: list[Ordered]
+) -> Reading:
     """Returns the instructions of both cores as one reading."""
     one, other = ordered
     split = len(one.issues)
@@ -58,8 +62,8 @@ def _reading(pair: LaunchPair, ordered: list[Ordered]) -> Reading:
     wait_kinds |= {split + n: kinds for n, kinds in later.items()}
     issues = one.issues + other.issues
     orders: list[Sequence[int]] = [one.order, [split + n for n in other.order]]
-    _join([(a, split + b) for a, b in pair.meetings], orders, issues, waits, wait_kinds)
-    first, second = pair.sessions
+    _join([(a, split + b) for a, b in meetings], orders, issues, waits, wait_kinds)
+    first, second = sessions
     cores = [Core(first, 0, one.order), Core(second, split, other.order)]
     return Reading(issues, waits, cores, [], wait_kinds)
 
@@ -77,7 +81,7 @@ def _separated(ordered: Ordered) -> tuple[list[Any], dict[int, list[tuple[int, s
 
 
 def _join(
-    meetings: list[tuple[int, int]],
+    meetings: Meetings,
     orders: list[Sequence[int]],
     issues: list[Issue],
     waits: list[list[int]],

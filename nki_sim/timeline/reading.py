@@ -12,7 +12,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import index
 from threading import Lock
 from typing import Any
@@ -134,19 +134,17 @@ def _sections(marks: list[tuple[int, DeviceLoop]], order: Sequence[int], first: 
     return [*sections, [first + m for m in order if m >= position]]
 
 
+@dataclass(slots=True, eq=False)
 class _Queue:
     """An in-order instruction stream."""
 
-    __slots__ = ("place", "items", "position", "ready", "waits_for", "free", "last")
-
-    def __init__(self, place: Callable[[int, Issue, float], Place], free: float, last: int) -> None:
-        self.place = place  # runs an instruction on the queue's engine
-        self.items: list[int] = []
-        self.position = 0
-        self.ready = 0.0  # when the operands of the next instruction are ready
-        self.waits_for: Wait = -1  # the wait that is over then
-        self.free = free
-        self.last = last
+    place: Callable[[int, Issue, float], Place]  # runs an instruction on the queue's engine
+    free: float
+    last: int
+    items: list[int] = field(default_factory=list)
+    position: int = 0
+    ready: float = 0.0  # when the operands of the next instruction are ready
+    waits_for: Wait = -1  # the wait that is over then
 
 
 class _Placing:

@@ -13,10 +13,9 @@ from nki_sim.instructions.launch_state import LaunchState
 from . import waits
 from .dma_over_time import Moved, moved
 from .engines import ENGINES
-from .launch_pair import LaunchPair
 from .memory_over_time import OverTime, summed
 from .order_costs import OrderCost, order_costs
-from .pair_schedule import PairSchedule
+from .pair_schedule import Meetings, PairSchedule
 from .placed import LoopRun, Placed
 from .schedule import Schedule
 
@@ -113,17 +112,15 @@ class Recording:
         self._launches: list[_Launch] = []
         self._events: list[Event] = []  # made when `events` is read
 
-    def add(self, session: LaunchState, peaks: dict[str, int]) -> None:
-        """Appends a launch on one core, which starts when the launch before has ended."""
-        self._add(Schedule(session), [session], peaks)
-
-    def add_pair(self, pair: LaunchPair, peaks: dict[str, int]) -> None:
-        """Appends a launch on two cores."""
-        self._add(PairSchedule(pair), pair.sessions, peaks)
-
-    def _add(
-        self, schedule: Schedule, sessions: Sequence[LaunchState], peaks: dict[str, int]
+    def add(
+        self, sessions: Sequence[LaunchState], meetings: Meetings, peaks: dict[str, int]
     ) -> None:
+        """Appends a launch, which starts when the launch before has ended.
+
+        It has one session, or two, whose instructions with the numbers in ``meetings`` meet.
+        """
+        is_pair = len(sessions) > 1
+        schedule = PairSchedule(sessions, meetings) if is_pair else Schedule(sessions[0])
         launches = self._launches
         placed = schedule.placed
         first = launches[-1].first + len(launches[-1].placed.issues) if launches else 0

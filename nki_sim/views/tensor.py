@@ -135,64 +135,42 @@ class Indirection:
     count: int  # legal indices are 0 to count - 1
 
 
+@dataclasses.dataclass(eq=False, slots=True)
 class Storage:
     """The memory behind a tensor, and what the simulator tracks about this memory."""
 
-    __slots__ = (
-        "name",
-        "buffer",
-        "dtype",
-        "shape",
-        "free_bytes",
-        "size_bytes",
-        "held_bytes",
-        "start_partition",
-        "address",
-        "data",
-        "fresh",
-        "written",
-        "matmul_written",
-        "groups",
-        "is_argument",
-        "is_dma_written",
-        "scope",
-        "first_use",
-        "last_use",
-        "writes",
-        "reads",
-        "joints",
-        "last_users",
-        "accesses",
-        "is_tracked_whole",
-    )
+    shape: tuple[int, ...]
+    dtype: str
+    buffer: MemoryRegion
+    name: str
+    free_bytes: int = dataclasses.field(init=False)
+    size_bytes: int = dataclasses.field(init=False)
+    held_bytes: int = dataclasses.field(init=False)  # free_bytes, with what PSUM adds
+    start_partition: int = 0
+    address: int | None = None  # byte in the partition, for an explicit placement
+    data: Array | None = None  # uint8; None in a dry run
+    fresh: np.dtype[Any] | None = None  # NumPy type of data that is not yet filled
+    written: Any = False  # shadow memory: True, False or flags
+    matmul_written: Any = False  # PSUM only: where a matmul may accumulate
+    # PSUM: number of terms, by bank and group
+    groups: dict[int, dict[Any, int]] = dataclasses.field(default_factory=dict)
+    is_argument: bool = False
+    is_dma_written: bool = False
+    scope: Any = None  # the loop body that allocated it
+    first_use: int = -1  # instruction numbers
+    last_use: int = -1
+    # Accesses that later ones may have to wait for, each as (view, instruction, stream).
+    writes: dict[Any, tuple[NkiTensor, int, str]] = dataclasses.field(default_factory=dict)
+    reads: dict[Any, tuple[NkiTensor, int, str]] = dataclasses.field(default_factory=dict)
+    joints: list[Any] = dataclasses.field(default_factory=list)  # waits for many of them
+    last_users: dict[str | int, int] = dataclasses.field(default_factory=dict)
+    # In order: n where instruction n reads it, ~n where instruction n writes it.
+    accesses: list[int] = dataclasses.field(default_factory=list)
+    is_tracked_whole: bool = False  # whether dependencies are tracked for the whole tile
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, buffer: MemoryRegion, name: str) -> None:
-        self.name = name
-        self.buffer = buffer
-        self.dtype = dtype
-        self.shape = shape
-        self.free_bytes, self.size_bytes = _sizes(shape, dtype, buffer in ON_CHIP)
-        self.held_bytes = self.free_bytes  # with what PSUM adds; of a partition, as free_bytes
-        self.start_partition = 0
-        self.address: int | None = None  # byte in the partition, for an explicit placement
-        self.data: Array | None = None  # uint8; None in a dry run
-        self.fresh: np.dtype[Any] | None = None  # NumPy type of data that is not yet filled
-        self.written: Any = False  # shadow memory: True, False or flags
-        self.matmul_written: Any = False  # PSUM only: where a matmul may accumulate
-        self.groups: dict[int, dict[Any, int]] = {}  # PSUM: number of terms, by bank and group
-        self.is_argument = False
-        self.is_dma_written = False
-        self.scope: Any = None  # the loop body that allocated it
-        self.first_use = -1  # instruction numbers
-        self.last_use = -1
-        # Accesses that later ones may have to wait for, each as (view, instruction, stream).
-        self.writes: dict[Any, tuple[NkiTensor, int, str]] = {}
-        self.reads: dict[Any, tuple[NkiTensor, int, str]] = {}
-        self.joints: list[Any] = []  # waits for many of them
-        self.last_users: dict[str | int, int] = {}
-        # In order: n where instruction n reads it, ~n where instruction n writes it.
-        self.accesses: list[int] = []
-        self.is_tracked_whole = False  # whether dependencies are tracked for the whole tile
+    def __post_init__(self) -> None:
+        self.free_bytes, self.size_bytes = _sizes(self.shape, self.dtype, self.buffer in ON_CHIP)
+        self.held_bytes = self.free_bytes
 
     def allocate(self, np_type: np.dtype[Any]) -> None:
         """Allocates memory, which is filled later: at the first read or partial write."""
