@@ -26,11 +26,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import nki_sim
 import trnfft
 from bench import program
 from trnfft.backends import choice
 from trnfft.nn import FFTConv1d, FFTConv2d
 from trnfft.planner import accuracy, planner, wisdom
+from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import Transform
 from trnfft.planner.problem import Problem
 
@@ -323,6 +325,28 @@ def planning() -> Iterator[Row]:
     yield Row("from a file", (Way("planner", another),))
 
 
+def simulator() -> Iterator[Row]:
+    """Yields launches in the simulator: without data, with data, and with a timeline as well."""
+    for name, n, batch in (
+        ("dft_gemm", 128, 2048),
+        ("stockham", 1024, 1024),
+        ("butterfly", 256, 1024),
+    ):
+        algorithm: Any = ALGORITHMS[name]
+        recipe = algorithm.recipes(n)[0]
+        tables = algorithm.arguments(recipe)
+        shapes = algorithm.inputs(recipe, batch)
+        data = [torch.randn(shape).numpy() for shape in shapes]
+        specs = [(shape, "float32") for shape in shapes]
+        run = partial(nki_sim.simulate(algorithm.kernel), *data, *tables)
+        ways = (
+            Way("without data", partial(nki_sim.dry_run, algorithm.kernel, *specs, *tables)),
+            Way("with data", run),
+            Way("and a timeline", run, nki_sim.record),
+        )
+        yield Row(f"{name} {n}, batch {batch}", ways)
+
+
 SUBJECTS: dict[str, Callable[[], Iterator[Row]]] = {
     "plans": plans,
     "patching": patching,
@@ -330,6 +354,7 @@ SUBJECTS: dict[str, Callable[[], Iterator[Row]]] = {
     "complex_tensors": complex_tensors,
     "convolutions": convolutions,
     "planning": planning,
+    "simulator": simulator,
 }
 
 

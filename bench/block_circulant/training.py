@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -46,21 +45,19 @@ def digits() -> Digits:
     return Digits(x[train], y[train], x[test], y[test])
 
 
-def learn(model: nn.Module, data: Digits, epochs: int) -> list[float]:
-    """Trains the model, and returns its accuracy on the test images after each epoch."""
+def learn(model: nn.Module, data: Digits, epochs: int) -> float:
+    """Trains the model, and returns its accuracy on the test images."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(1)
-    curve = []
     for _ in range(epochs):
         for rows in torch.randperm(len(data.images), generator=generator).split(ROWS):
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(data.images[rows]), data.labels[rows])
             loss.backward()
             optimizer.step()
-        with torch.no_grad():
-            found = model(data.test_images).argmax(1)
-            curve.append((found == data.test_labels).double().mean().item())
-    return curve
+    with torch.no_grad():
+        found = model(data.test_images).argmax(1)
+    return (found == data.test_labels).double().mean().item()
 
 
 def modelled_us(k: int) -> float:
@@ -74,8 +71,8 @@ def modelled_us(k: int) -> float:
     return HIDDEN * (both + dense_us(WIDTH, ROWS, WIDTH))
 
 
-def show_training(console: Console, out: Path, epochs: int) -> None:
-    """Prints a row for each kind of hidden layers, and draws their accuracy over the epochs."""
+def show_training(console: Console, epochs: int) -> None:
+    """Prints a row for each kind of hidden layers."""
     data = digits()
     step = data.images[:ROWS]
     torch.manual_seed(0)
@@ -84,7 +81,6 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
     names = ("hidden layers", "accuracy", "parameters", "compression", "transforms a step")
     for name in (*names, "of the naive flow", "bytes saved", "hidden layers on trn1, LNC=1"):
         table.add_column(name, justify="right")
-    curves = {}
     for k in (0, *BLOCKS):
         model = copy.deepcopy(dense)
         # Each layer gets new random values: the best approximation of a random dense matrix by a
@@ -97,12 +93,12 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
         name = f"blocks of {k}" if k else "dense"
         counts = [transforms_of_a_step(model, step, is_naive) for is_naive in (False, True)]
         saved = saved_bytes(model, step)
-        curves[name] = learn(model, data, epochs)
+        accuracy = learn(model, data, epochs)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         ratio = sum(parameter.numel() for parameter in dense.parameters()) / parameters
         table.add_row(
             name,
-            f"{curves[name][-1]:.1%}",
+            f"{accuracy:.1%}",
             f"{parameters:,}",
             f"{ratio:.1f}",
             *(f"{count:,}" for count in counts),
@@ -110,22 +106,3 @@ def show_training(console: Console, out: Path, epochs: int) -> None:
             f"{modelled_us(k):.0f} us",
         )
     console.print(table)
-    draw(curves, out)
-    console.print(f"curves: {out}")
-
-
-def draw(curves: dict[str, list[float]], out: Path) -> None:
-    """Draws the accuracy on the test images over the epochs, and writes a PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    for name, curve in curves.items():
-        axes.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=name)
-    axes.set(xlabel="epoch", ylabel="accuracy on test images, %", title="Hidden layers")
-    axes.set_ylim(bottom=min(80, *(100 * curve[:3][-1] for curve in curves.values())), top=100)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right")
-    figure.savefig(out, dpi=150)

@@ -13,6 +13,6 @@ each origin; a module of kernels beside it has the kernels, rebuilt from the par
     convolution      a transpose and convolutions of a course: convolution_kernels
     launch_overhead  whole transforms of the seed article, whose launches it predicts
 
-`points` collects all records and models them; `report` and `picture` show them. A new figure of a
+`points` collects all records and models them; `report` shows them. A new figure of a
 kernel that stands here is one more record in one of these modules.
 """

@@ -26,6 +26,7 @@ ROWS = {
     "complex_tensors": ("z * w, 8 numbers", 2),
     "convolutions": ("ifft by matmul (4096,)", 2),
     "planning": ("from memory", 1),
+    "simulator": ("dft_gemm 128", 3),
 }
 
 

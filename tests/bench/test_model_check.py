@@ -23,7 +23,6 @@ from bench.model_check.convolution_kernels import convolve, transpose_tiles
 from bench.model_check.documentation import MATMUL_TRN1, engines_us
 from bench.model_check.measured import FITTED, HELD_OUT, Group, Measured
 from bench.model_check.modelled_launch import continued, repeated_us
-from bench.model_check.picture import draw
 from bench.model_check.points import LEFT_OUT, RECORDS, Point, check, point_of
 from bench.model_check.report import goal, number, ranges, show, spread, spread_table
 from bench.model_check.turbulence_kernels import turbulence_stage
@@ -544,11 +543,3 @@ def test_goal_and_whole_kernels():
 
 def test_one_repetition_is_the_slope_between_two_launches():
     assert repeated_us(lambda count: 7 + 0.5 * count, 4, 36) == pytest.approx(0.5)
-
-
-@slow
-def test_picture(points, tmp_path):
-    path = tmp_path / "check.png"
-    draw(points, path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [file.name for file in tmp_path.iterdir()] == ["check.png"]

@@ -92,7 +92,7 @@ def test_algorithms_are_the_ones_asked_for(algorithm):
 
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-@pytest.mark.parametrize("name", ["run", "parity", "accuracy", "block_circulant", "model_check"])
+@pytest.mark.parametrize("name", ["run", "parity", "accuracy"])
 def test_programs_run_as_modules(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as ended:
