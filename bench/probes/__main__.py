@@ -15,7 +15,7 @@ from bench.probes import proposals, report
 from bench.probes.asking import ask, ask_apart, modelled_answers, with_model
 from bench.probes.launcher import SIMULATOR, XLA, frameworks
 from bench.probes.probe import Probe
-from bench.probes.registry import PROBES, asks_tensors, chosen
+from bench.probes.registry import PROBES, chosen
 from bench.results import ResultsError, save
 from nki_kernels.base.isa import REAL_NKI
 from nki_sim import hardware
@@ -54,7 +54,7 @@ def run(
         typer.echo("no chip with a framework here: the simulator answers, which settles nothing")
     with hardware.select(core):
         answered = asked(probes, core, found)
-        if asks_tensors(tuple(names or ())):
+        if not names or report.COMPLEX in names:
             answered = with_tensors(answered, found)
     save(answered, out)
     console().print(report.table(answered))
