@@ -10,7 +10,6 @@ from . import (
     layers,
     microscaling,
     norms,
-    samples,
     searches,
 )
 from .case import Case
@@ -23,6 +22,5 @@ CASES: list[Case] = [
     *norms.CASES,
     *elementwise.CASES,
     *searches.CASES,
-    *samples.CASES,
     *examples.CASES,
 ]
