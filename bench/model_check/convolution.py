@@ -107,7 +107,7 @@ def store_row(destination: Any, unpooled: Any, shift: Any) -> None:
 # The figures, and how they are modelled.
 
 COURSE = "github.com/xaviergonzalez/asst4-trainium2 d155261 (2025-11-18), writeup.md"
-TRANSPOSED = f"{COURSE} and part1/py: p99 of a launch"
+TRANSPOSED = f"{COURSE} and part1/kernels.py: p99 of a launch"
 CONVOLVED = f"{COURSE}, part2/conv2d.py and part2/test_harness.py: p99 of a launch without DGE"
 CHANNELS, SIZE, TAPS = 256, 224, 3
 
