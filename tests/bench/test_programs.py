@@ -49,7 +49,7 @@ def invoke(tmp_path, monkeypatch):
 
 TINY = {
     "transforms_1d": transforms_1d.case(64, 2),
-    "real_transforms": replace(real_transforms.case(60, True), batch=2),
+    "real_transforms": real_transforms.case(60, True, batch=2),
     "transforms_nd": transforms_nd.case((8, 12), 2, False),
     "convolution": convolution.case("convolve", trnfft.convolve, (100,), (29,), 2),
     "stft": stft.round_trip(300, 16, 4),
