@@ -5,7 +5,7 @@ NAME-dark.svg. A page shows the picture that fits the scheme of the reader's sys
 
 front, front_narrow   what a complex transform takes, modelled, and what others measured beside it
 prices    what ``trnfft plan 1000 --batch 1024 --plot FILE`` draws
-complex_tensor, slab, pencil   diagrams, of bench/diagrams.py
+slab, pencil   diagrams, of bench/diagrams.py
 """
 
 from __future__ import annotations
@@ -177,7 +177,6 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "front": front,
     "front_narrow": front_narrow,
     "prices": prices,
-    "complex_tensor": diagrams.complex_tensor,
     "slab": diagrams.slab,
     "pencil": diagrams.pencil,
 }

@@ -106,7 +106,7 @@ def ask(name: str, mode: str, setting: str, device: str = DEVICE, backend: Any =
         said = [f"its result is on {result.device.type}"]
     z = operation.exact(re + 1j * im)
     error = relative(as_parts(host), np.stack((z.real, z.imag), axis=-1))
-    verdict = RIGHT if error <= TOLERANCE else WRONG
+    verdict: Verdict = RIGHT if error <= TOLERANCE else WRONG
     found = answer(name, mode, setting, verdict, "", Tried(relative_error=error))
     return by_the_cpu(found, " ".join(said)) if said else found
 

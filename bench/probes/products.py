@@ -147,7 +147,7 @@ def exact_of_view(data: Array, moving: Array, dimensions: int) -> Array:
     return columns.T @ moving.astype(float)
 
 
-def of_view(name: str, dimensions: int, **settles: str) -> Probe:
+def of_view(name: str, dimensions: int, rule: str = "", settles: str = "") -> Probe:
     """Returns a probe of a view with so many free dimensions."""
     return Probe(
         name,
@@ -157,7 +157,8 @@ def of_view(name: str, dimensions: int, **settles: str) -> Probe:
         exact_of_view,
         (SHAPE, (ROWS, WIDTH)),
         (dimensions,),
-        **settles,
+        rule=rule,
+        settles=settles,
     )
 
 
