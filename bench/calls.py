@@ -289,8 +289,8 @@ def planning() -> Iterator[Row]:
 
     def another() -> None:
         planner.solved.cache_clear()  # the contents of files stay in memory
-        n, batch, precision, *_ = next(keys)
-        planner.plan(n, batch=batch, precision=precision, target="trn1")
+        kind, batch, precision, cores = next(keys)
+        planner.plan_for(kind, batch=batch, precision=precision, target="trn1", cores=cores)
 
     yield Row("from a file", (Way("planner", another),))
 
