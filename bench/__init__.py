@@ -3,8 +3,7 @@
     bench.run              measures time and error of every operation; writes JSON
     bench.accuracy         measures errors over N in every precision mode; writes JSON
     bench.parity           compares results of a backend with those of the simulator; writes JSON
-    bench.compare          shows these files side by side, as tables
-    bench.page             shows them as one HTML page with charts
+    bench.page             shows these files as one HTML page with charts and tables
     bench.tables           prints tables of modelled times, as the pages have them
     bench.calls            measures calls on this CPU, by subject
     bench.block_circulant  models times, memory and accuracy of block circulant layers

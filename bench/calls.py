@@ -191,7 +191,7 @@ def transforms() -> Iterator[Row]:
 
 
 def complex_tensors() -> Iterator[Row]:
-    """Yields ComplexTensor beside native complex tensors, torch's own, and code by hand."""
+    """Yields products of ComplexTensor beside native complex tensors and torch's own."""
     kinds: dict[str, Callable[..., Any]] = {
         "native": torch.complex,
         "ComplexTensor": trnfft.ComplexTensor,
@@ -208,36 +208,6 @@ def complex_tensors() -> Iterator[Row]:
             for name, kind in kinds.items()
         )
         yield Row(f"z * w, {n} numbers", tuple(ways))
-    for n in (256, 4096):
-        libraries = {"native": torch.fft, "ComplexTensor": trnfft}
-        ways = (Way(name, partial(step_of_burgers, n, fft)) for name, fft in libraries.items())
-        yield Row(f"a step of Burgers' equation, {n} points", tuple(ways))
-    parts = torch.randn(4, 2**18)
-    written = {"by hand": exp_by_hand, "ComplexTensor": exp_by_tensors}
-    ways = (Way(n, partial(torch.compile(f, fullgraph=True), *parts)) for n, f in written.items())
-    yield Row("compiled (z * w).exp() of 2^18 numbers", tuple(ways))
-
-
-def step_of_burgers(n: int, fft: Any) -> object:
-    """Computes a step of Burgers' equation."""
-    k = torch.arange(n // 2 + 1.0)
-    u = torch.sin(torch.linspace(0, 6.28, n))
-    spectrum = fft.rfft(u)
-    slope = fft.irfft(1j * k * spectrum, n)
-    return u - 1e-4 * (u * slope - 0.01 * fft.irfft(-(k * k) * spectrum, n))
-
-
-def exp_by_hand(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Any:
-    """Returns both parts of exp((a + i b) (c + i d))."""
-    real, imag = a * c - b * d, a * d + b * c
-    size = real.exp()
-    return size * imag.cos(), size * imag.sin()
-
-
-def exp_by_tensors(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> Any:
-    """Returns the same by ComplexTensors."""
-    result = (trnfft.ComplexTensor(a, b) * trnfft.ComplexTensor(c, d)).exp()
-    return result.real, result.imag
 
 
 # The shapes of input and filter, and the dimensions of the convolution.
@@ -317,8 +287,8 @@ def planning() -> Iterator[Row]:
 
     def another() -> None:
         planner.solved.cache_clear()  # the contents of files stay in memory
-        n, batch, precision, *_ = next(keys)
-        planner.plan(n, batch=batch, precision=precision, target="trn1")
+        kind, batch, precision, cores = next(keys)
+        planner.plan_for(kind, batch=batch, precision=precision, target="trn1", cores=cores)
 
     yield Row("from a file", (Way("planner", another),))
 

@@ -1,4 +1,4 @@
-"""Diagrams of the documentation: what a ComplexTensor is, and how slabs and pencils are exchanged.
+"""Diagrams of the documentation: how slabs and pencils are exchanged.
 
 `python -m bench.pictures` draws them. Cubes are arrays [n0, n1, n2]. Axis 0 goes up, axis 1 to the
 back, axis 2 to the right; a colour is a device.
@@ -15,35 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#3f7fe8", "#e8710a", "#1a9e77", "#b04fc4")  # of devices 0 to 3
-REAL, IMAGINARY = COLORS[:2]
 DEPTH = (0.42, 0.3)  # where a step to the back goes on the paper
 Corner = tuple[float, float, float]
 AXES = "axis 0 \N{UPWARDS ARROW}   axis 1 \N{NORTH EAST ARROW}   axis 2 \N{RIGHTWARDS ARROW}"
-
-
-def complex_tensor() -> Figure:
-    """Draws the two real tensors of a ComplexTensor beside the storage of a native complex one."""
-    figure, axes = _paper(9.5, 3.9)
-    for left, title, letter, color in (
-        (0.0, "z.real", "a", REAL),
-        (3.4, "z.imag", "b", IMAGINARY),
-    ):
-        for row, column in product(range(3), range(3)):
-            _cell(axes, (left + 0.9 * column, 1.4 - 0.7 * row), f"{letter}{row}{column}", color)
-        axes.text(left + 1.35, 2.35, f"{title}: float32 [3, 3]", ha="center", fontsize=12)
-    axes.text(3.0, 1.05, "+ i", ha="center", va="center", fontsize=16)
-    axes.text(2.98, 3.0, "trnfft.ComplexTensor z: complex64 [3, 3]", ha="center", fontsize=13)
-    axes.text(2.98, -0.45, "two tensors, which a NeuronCore can store", ha="center", fontsize=11)
-    for index in range(6):
-        color, letter = ((REAL, "a"), (IMAGINARY, "b"))[index % 2]
-        _cell(axes, (8.6 + 0.75 * index, 0.7), f"{letter}0{index // 2}", color, 0.75)
-    axes.text(13.3, 1.05, "...", va="center", fontsize=14)
-    axes.text(10.9, 3.0, "native: complex64 [3, 3]", ha="center", fontsize=13)
-    axes.text(10.9, -0.45, "one tensor of pairs, as on CPU and CUDA", ha="center", fontsize=11)
-    _arrow(axes, (6.3, 1.8), (8.4, 1.8), "trnfft.as_native")
-    _arrow(axes, (8.4, 0.2), (6.3, 0.2), "trnfft.\nas_complex_tensor")
-    axes.set(xlim=(-0.2, 13.9), ylim=(-0.8, 3.4))
-    return figure
 
 
 def slab() -> Figure:
@@ -90,13 +64,6 @@ def _paper(width: float, height: float) -> tuple[Figure, Axes]:
     axes.set_axis_off()
     axes.set_aspect("equal")
     return figure, axes
-
-
-def _cell(axes: Axes, at: tuple[float, float], text: str, color: str, width: float = 0.9) -> None:
-    from matplotlib.patches import Rectangle
-
-    axes.add_patch(Rectangle(at, width, 0.7, facecolor=color, alpha=0.35, edgecolor=color))
-    axes.text(at[0] + width / 2, at[1] + 0.35, text, ha="center", va="center", fontsize=10)
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], text: str) -> None:

@@ -140,7 +140,7 @@ def predicted(case: Case, backend: str) -> dict[str, Any]:
     """
     if case.candidate is None or backend not in KERNEL_BACKENDS:
         return {}
-    found = case.candidate(case.batch)
+    found = case.candidate()
     us = None if found.predicted_ns is None else found.predicted_ns / 1e3
     return {
         "recipe": str(found.recipe),

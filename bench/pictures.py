@@ -5,8 +5,7 @@ NAME-dark.svg. A page shows the picture that fits the scheme of the reader's sys
 
 front, front_narrow   what a complex transform takes, modelled, and what others measured beside it
 prices    what ``trnfft plan 1000 --batch 1024 --plot FILE`` draws
-scaling   what ``python -m bench.scaling`` draws
-complex_tensor, slab, pencil   diagrams, of bench/diagrams.py
+slab, pencil   diagrams, of bench/diagrams.py
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import diagrams, scaling
+from bench import diagrams
 from bench.seed_article import figures as article
 from bench.tables.planned import ns_of, planned_rows
-from nki_sim import hardware
 from nki_sim.measured_times import HOST_ROUND_TRIP, XLA_LAUNCHES, MeasuredTime
 from trnfft.cli.plan import draw_prices
 from trnfft.planner.planner import plan
@@ -175,22 +173,10 @@ def prices() -> Figure:
     return draw_prices(plan(1000, batch=1024, target="trn1"))
 
 
-def efficiencies() -> Figure:
-    """Modelled efficiencies of transforms over many devices, as `python -m bench.scaling`."""
-    return scaling.draw(
-        {
-            chip: {name: scaling.scaling(shape, chip) for name, shape in scaling.SHAPES.items()}
-            for chip in hardware.NAMES
-        }
-    )
-
-
 PICTURES: dict[str, Callable[[], Figure]] = {
     "front": front,
     "front_narrow": front_narrow,
     "prices": prices,
-    "scaling": efficiencies,
-    "complex_tensor": diagrams.complex_tensor,
     "slab": diagrams.slab,
     "pencil": diagrams.pencil,
 }

@@ -26,9 +26,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+from aws_cases import CASES  # noqa: E402
 from aws_cases.case import Case  # noqa: E402
 from aws_cases.page import page  # noqa: E402
-from aws_cases.table import CASES  # noqa: E402
 from nki_sim.base.installed_nki import SIMULATOR_VARIABLE  # noqa: E402
 from nki_sim.base.releases import NEWEST  # noqa: E402
 from nki_sim.base.releases import VARIABLE as RELEASE_VARIABLE  # noqa: E402

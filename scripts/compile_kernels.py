@@ -1,7 +1,6 @@
 """Compiles the kernels by NKI's front end and neuronx-cc, on any computer without a NeuronCore.
 
-    python scripts/compile_kernels.py --jobs 2                # a plan of each kernel, for each chip
-    python scripts/compile_kernels.py --target trn2 --all     # every shipped plan for a chip
+    python scripts/compile_kernels.py --jobs 2    # a plan of each kernel, for each chip
     python scripts/compile_kernels.py --kernel stockham --json compiled.json
 
 This program has never run against the real compiler. It calls `StandaloneKernel` of NKI 0.6 with an
@@ -74,15 +73,6 @@ class Launch:
         """The inverse of `to_dict`."""
         return cls(**{**entry, "recipe": Recipe.from_dict(entry["recipe"])})
 
-    def decides(self) -> str:
-        """Returns the kernel, its shapes and its settings as text.
-
-        Launches with the same text compile to the same program.
-        """
-        algorithm = ALGORITHMS[self.recipe.algorithm]
-        inputs = algorithm.inputs(self.recipe, self.batch)
-        return repr((self.chip, self.cores, algorithm.name, inputs, algorithm.specs(self.recipe)))
-
     def arguments(self) -> tuple[Any, ...]:
         """Returns the kernel's arguments: zeros for the data, then tables and settings."""
         algorithm = ALGORITHMS[self.recipe.algorithm]
@@ -107,7 +97,7 @@ def main(given: list[str] | None = None) -> int:
     launches = [
         launch
         for chip in ([options.target] if options.target else hardware.NAMES)
-        for launch in launches_for(chip, options.kernel, options.all)
+        for launch in launches_for(chip, options.kernel)
     ]
     print(NEVER_RUN)
     print(line("kernel", "chip", "LNC", "N", "batch", "seconds", "instructions", "result"))
@@ -134,9 +124,6 @@ def parse(given: list[str] | None) -> argparse.Namespace:
         metavar="NAME",
         help=f"a kernel, may be repeated; by default all: {', '.join(ALGORITHMS)}",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="compile every shipped plan, not one for each kernel"
-    )
     parser.add_argument("--jobs", type=int, default=1, help="launches compiled at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the table as JSON")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # for the process that compiles
@@ -151,16 +138,14 @@ def parse(given: list[str] | None) -> argparse.Namespace:
 # The launches that are compiled
 
 
-def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Launch]:
-    """Returns the launches of the shipped plans for a chip: all of them, or one for each kernel.
+def launches_for(chip: str, kernels: list[str] | None) -> list[Launch]:
+    """Returns a launch for each kernel, from the shipped plans for a chip.
 
-    Unless `every` is set, a kernel's launch is the one of middling price at the chip's own degree
-    of LNC. A kernel that no plan chose gets a launch that plans considered and rejected, for
-    example as too inexact.
+    It is the one of middling price at the chip's own degree of LNC. A kernel that no plan chose
+    gets a launch that plans considered and rejected, for example as too inexact.
     """
     chosen: dict[str, list[tuple[float, Launch]]] = {name: [] for name in kernels or ALGORITHMS}
     rejected: dict[str, list[tuple[float, Launch]]] = {name: [] for name in chosen}
-    seen = set()
     for plan in map(Plan.from_row, wisdom.shipped(chip).values()):
         for candidate in plan.candidates:
             name = candidate.recipe.algorithm
@@ -169,16 +154,11 @@ def launches_for(chip: str, kernels: list[str] | None, every: bool) -> list[Laun
             launch = Launch(chip, plan.cores, plan.batch, candidate.recipe)
             if candidate.rejected:
                 rejected[name].append((plan.n * plan.batch, launch))
-            elif (key := launch.decides()) not in seen:
-                seen.add(key)
+            else:
                 chosen[name].append((candidate.predicted_ns or 0.0, launch))
-    found = []
-    for name, offers in chosen.items():
-        if every and offers:
-            found += [launch for _, launch in offers]
-        elif offers := offers or rejected[name]:
-            found.append(middling(offers, hardware.chip(chip).programs_per_launch))
-    return found
+    cores = hardware.chip(chip).programs_per_launch
+    every = [offers or rejected[name] for name, offers in chosen.items()]
+    return [middling(offers, cores) for offers in every if offers]
 
 
 def middling(offers: list[tuple[float, Launch]], cores: int) -> Launch:
@@ -317,6 +297,7 @@ def row_of(
         "kernel": launch.recipe.algorithm,
         "chip": launch.chip,
         "lnc": launch.cores,
+        "n": launch.recipe.n,
         "batch": launch.batch,
         "recipe": launch.recipe.to_dict(),
         "status": "refused" if refusal else "compiled",
@@ -334,7 +315,7 @@ def shown(row: dict[str, Any]) -> str:
         row["kernel"],
         row["chip"],
         row["lnc"],
-        Recipe.from_dict(row["recipe"]).n,
+        row["n"],
         row["batch"],
         f"{row['seconds']:.1f}",
         "-" if row["instructions"] is None else row["instructions"],

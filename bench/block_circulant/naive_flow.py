@@ -1,8 +1,7 @@
-"""The naive block circulant flow, with which the layers are compared.
+"""The kernels of the naive block circulant flow, with which the layers are compared.
 
-The naive flow transforms back before it sums, reverses blocks for its gradients, and transforms the
-operands again in the backward direction. Its forward direction on the chip has one launch for each
-step:
+The naive flow transforms back before it sums. Its forward direction on the chip has one launch for
+each step:
 
     F x, F w     the planner's kernel for real transforms
     products     [b, j, i, f] of all pairs of blocks, on VectorE
@@ -15,42 +14,8 @@ nor the time between launches.
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
 from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, multiply
 from nki_kernels.base.isa import nisa, nki, nl
-from trnfft import irfft, rfft
-
-
-class NaiveProduct(torch.autograd.Function):
-    """Computes `trnfft.ops.block_circulant.block_circulant_product` by its definition."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x, weight)
-        blocks = x.unflatten(-1, (-1, weight.shape[-1]))
-        return convolved(weight, blocks[:, None]).sum(2).flatten(1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        x, weight = ctx.saved_tensors
-        k = weight.shape[-1]
-        x, grad = x.unflatten(-1, (-1, k)), grad.unflatten(-1, (-1, k))
-        by_x = convolved(reversed_blocks(weight), grad[:, :, None]).sum(1)
-        by_weight = convolved(reversed_blocks(x)[:, None], grad[:, :, None]).sum(0)
-        return by_x.flatten(1), by_weight
-
-
-def convolved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Returns the circular convolutions of all pairs of blocks, paired by broadcasting."""
-    return irfft(rfft(x) * rfft(y), x.shape[-1])
-
-
-def reversed_blocks(x: torch.Tensor) -> torch.Tensor:
-    """Returns x[-n mod k] along the last axis."""
-    return x.flip(-1).roll(1, -1)
 
 
 @nki.jit

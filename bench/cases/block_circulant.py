@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,11 @@ import torch
 from bench.cases.case import Arrays, Case, real
 from trnfft.ops.block_circulant import block_circulant_product
 from trnfft.planner.kinds import BlockCirculant
-from trnfft.planner.plan import Candidate
 from trnfft.planner.planner import plan_for
 
 # The shapes (p, q, k) of weights, for q k input and p k output features, each with its number of
 # rows.
 WEIGHTS = {(16, 16, 64): 128, (64, 64, 64): 32}
-
-
-def inputs(weight: tuple[int, int, int], rng: np.random.Generator, rows: int) -> Arrays:
-    """Returns the rows, the weight, and the gradient of the result."""
-    p, q, k = weight
-    return real(rng, rows, q * k), real(rng, *weight), real(rng, rows, p * k)
 
 
 def product(x: Any, weight: Any, grad: Any) -> Any:
@@ -58,21 +50,18 @@ def exact_step(x: np.ndarray, weight: np.ndarray, grad: np.ndarray) -> Arrays:
     return exact_product(x, weight, grad), rows_of(by_x, k), np.fft.irfft(by_weight, k)
 
 
-def candidate(weight: tuple[int, int, int], rows: int) -> Candidate:
-    return plan_for(BlockCirculant(*weight), batch=rows).choice
-
-
 def case(weight: tuple[int, int, int], rows: int, is_step: bool) -> Case:
+    """Returns a product; its inputs are rows, the weight, and the gradient of the result."""
     p, q, k = weight
     return Case(
         operation="block_circulant",
         name=f"{'step' if is_step else 'product'} {q * k} -> {p * k}, blocks of {k}",
         shape=weight,
         batch=rows,
-        inputs=partial(inputs, weight),
+        inputs=lambda rng: (real(rng, rows, q * k), real(rng, *weight), real(rng, rows, p * k)),
         call=step if is_step else product,
         reference=exact_step if is_step else exact_product,
-        candidate=None if is_step else partial(candidate, weight),
+        candidate=None if is_step else lambda: plan_for(BlockCirculant(*weight), batch=rows).choice,
     )
 
 

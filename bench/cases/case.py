@@ -32,13 +32,12 @@ class Case:
         name: the case in words.
         shape: shape of one transform, row, image or weight.
         batch: number of transforms, rows or images.
-        inputs: `inputs(rng, batch)` returns arrays of float32 or complex64.
+        inputs: `inputs(rng)` returns arrays of float32 or complex64.
         call: computes the result from tensors.
         reference: computes the result from the arrays in float64 or complex128; returns an
             array, or a tuple of arrays, as `call` does.
-        candidate: `candidate(batch)` returns the planner's choice for the current chip, with
-            its price and its predicted error; None where the planner has no price for the whole
-            call.
+        candidate: `candidate()` returns the planner's choice for the current chip, with its price
+            and its predicted error; None where the planner has no price for the whole call.
         algorithm: name of a planner's algorithm; "" leaves the choice to the planner.
         precision: the precision mode.
     """
@@ -47,10 +46,10 @@ class Case:
     name: str
     shape: tuple[int, ...]
     batch: int
-    inputs: Callable[[np.random.Generator, int], Arrays]
+    inputs: Callable[[np.random.Generator], Arrays]
     call: Callable[..., Any]
     reference: Callable[..., Any]
-    candidate: Callable[[int], Candidate] | None = None
+    candidate: Callable[[], Candidate] | None = None
     algorithm: str = ""
     precision: str = "fast"
 
@@ -74,7 +73,7 @@ class Case:
 
     def arrays(self) -> Arrays:
         """Returns the inputs, which are the same in every run."""
-        return self.inputs(np.random.default_rng(0), self.batch)
+        return self.inputs(np.random.default_rng(0))
 
     def exact(self, arrays: Arrays) -> Any:
         """Returns `reference` of the inputs, in float64."""

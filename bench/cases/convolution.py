@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from bench.cases.case import Arrays, Case, real
+from bench.cases.case import Case, real
 
 # The shape of one input, the shape of its filter, and the batch.
 ROWS = ((3072,), (1025,), 64)
 SIGNAL = ((2**18,), (1001,), 1)
 PICTURE = ((480, 640), (33, 33), 3)
-
-
-def inputs(
-    shape: tuple[int, ...], taps: tuple[int, ...], rng: np.random.Generator, batch: int
-) -> Arrays:
-    return real(rng, batch, *shape), real(rng, 1, *taps)
 
 
 def reference(axes: tuple[int, ...], x: np.ndarray, h: np.ndarray) -> np.ndarray:
@@ -38,7 +32,7 @@ def case(
         name=f"{name} {' * '.join(sizes)}",
         shape=shape,
         batch=batch,
-        inputs=partial(inputs, shape, taps),
+        inputs=lambda rng: (real(rng, batch, *shape), real(rng, 1, *taps)),
         call=partial(function, dims=axes),
         reference=partial(reference, axes),
     )

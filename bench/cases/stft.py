@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from bench.cases.case import Arrays, Case, real
-from trnfft.planner.plan import Candidate
+from bench.cases.case import Case, real
 
 SAMPLES = 2**18
 FRAMES = {256: 64, 1024: 256}  # length of the frames, and distance between their beginnings
@@ -19,10 +18,6 @@ FRAMES = {256: 64, 1024: 256}  # length of the frames, and distance between thei
 def window_of(n: int) -> np.ndarray:
     """Returns the periodic Hann window of n points."""
     return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / n)).astype(np.float32)
-
-
-def inputs(samples: int, n: int, rng: np.random.Generator, batch: int) -> Arrays:
-    return real(rng, batch, samples), window_of(n)
 
 
 def transform(n: int, hop: int, x: Any, window: Any) -> Any:
@@ -41,24 +36,22 @@ def reference(n: int, hop: int, x: np.ndarray, window: np.ndarray) -> np.ndarray
     return np.fft.rfft(frames).swapaxes(-2, -1)
 
 
-def candidate(samples: int, n: int, hop: int, batch: int) -> Candidate:
-    """Returns the planner's choice for the transforms of all frames, which are computed at once.
-
-    The price does not contain the steps that cut out the frames and multiply them by the window.
-    """
-    return trnfft.plan(n, real=True, batch=batch * ((samples - n) // hop + 1)).choice
-
-
 def case(samples: int, n: int, hop: int) -> Case:
+    """Returns a transform of a signal.
+
+    Its price is that of the transforms of all frames, which are computed at once. It does not
+    contain the steps that cut out the frames and multiply them by the window.
+    """
+    frames = (samples - n) // hop + 1
     return Case(
         operation="stft",
         name=f"stft {samples}, frames of {n}",
         shape=(samples,),
         batch=1,
-        inputs=partial(inputs, samples, n),
+        inputs=lambda rng: (real(rng, 1, samples), window_of(n)),
         call=partial(transform, n, hop),
         reference=partial(reference, n, hop),
-        candidate=partial(candidate, samples, n, hop),
+        candidate=lambda: trnfft.plan(n, real=True, batch=frames).choice,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import trnfft
-from bench.cases.case import Arrays, Case, complex_
+from bench.cases.case import Case, complex_
 from trnfft.backends.choice import named
 from trnfft.planner.plan import Candidate
 
@@ -28,10 +28,6 @@ ALGORITHMS = {
 def batch_of(n: int) -> int:
     """Returns a power of two: how many transforms of length n have about POINTS points."""
     return POINTS >> round(math.log2(n))
-
-
-def inputs(n: int, rng: np.random.Generator, batch: int) -> Arrays:
-    return (complex_(rng, batch, n),)
 
 
 def candidate(n: int, algorithm: str, batch: int) -> Candidate:
@@ -60,10 +56,10 @@ def case(n: int, batch: int, algorithm: str = "", precision: str = "fast") -> Ca
         name=f"fft {n}",
         shape=(n,),
         batch=batch,
-        inputs=partial(inputs, n),
+        inputs=lambda rng: (complex_(rng, batch, n),),
         call=partial(call, n, algorithm),
         reference=np.fft.fft,
-        candidate=partial(candidate, n, algorithm),
+        candidate=partial(candidate, n, algorithm, batch),
         algorithm=algorithm,
         precision=precision,
     )

@@ -7,18 +7,9 @@ from functools import partial
 import numpy as np
 
 import trnfft
-from bench.cases.case import Arrays, Case, complex_, real
-from trnfft.planner.plan import Candidate
+from bench.cases.case import Case, complex_, real
 
 SHAPES = {(256, 256): 16, (1024, 1024): 1, (64, 64, 64): 4}  # each with its batch
-
-
-def inputs(shape: tuple[int, ...], is_real: bool, rng: np.random.Generator, batch: int) -> Arrays:
-    return ((real if is_real else complex_)(rng, batch, *shape),)
-
-
-def candidate(shape: tuple[int, ...], is_real: bool, batch: int) -> Candidate:
-    return trnfft.plan(shape=shape, real=is_real, batch=batch).choice
 
 
 def case(shape: tuple[int, ...], batch: int, is_real: bool) -> Case:
@@ -29,10 +20,10 @@ def case(shape: tuple[int, ...], batch: int, is_real: bool) -> Case:
         name=f"{name} {' x '.join(map(str, shape))}",
         shape=shape,
         batch=batch,
-        inputs=partial(inputs, shape, is_real),
+        inputs=lambda rng: ((real if is_real else complex_)(rng, batch, *shape),),
         call=partial(getattr(trnfft, name), dim=dims),
         reference=partial(getattr(np.fft, name), axes=dims),
-        candidate=partial(candidate, shape, is_real),
+        candidate=lambda: trnfft.plan(shape=shape, real=is_real, batch=batch).choice,
     )
 
 

@@ -4,10 +4,11 @@
     python -m bench.probes propose probes.json      shows what the answers would change, and where
 
 Each probe has a kernel with the construct in question, and a twin that computes the same result in
-a way that is known to be right. Both results are compared with NumPy in float64. Where the result
-of a different interpretation is known, the kernel's result is also compared with that result. A
-probe that times something measures how much longer the kernel gets than its twin with each
-repetition. This difference contains neither the launch nor the work that both kernels do.
+a way that is known to be right; mostly both are one kernel with another argument. Both results are
+compared with NumPy in float64. Where the result of a different interpretation is known, the
+kernel's result is also compared with that result. A probe that times something measures how much
+longer the kernel gets than its twin with each repetition. This difference contains neither the
+launch nor the work that both kernels do.
 
     probe.py            the parts of a probe
     registry.py         all probes; beside it one file with kernels for each topic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from bench.probes import proposals, report
 from bench.probes.asking import ask, ask_apart, modelled_answers, with_model
 from bench.probes.launcher import SIMULATOR, XLA, frameworks
 from bench.probes.probe import Probe
-from bench.probes.registry import PROBES, asks_tensors, chosen
+from bench.probes.registry import PROBES, chosen
 from bench.results import ResultsError, save
 from nki_kernels.base.isa import REAL_NKI
 from nki_sim import hardware
@@ -54,11 +54,11 @@ def run(
         typer.echo("no chip with a framework here: the simulator answers, which settles nothing")
     with hardware.select(core):
         answered = asked(probes, core, found)
-        if asks_tensors(tuple(names or ())):
+        if not names or report.COMPLEX in names:
             answered = with_tensors(answered, found)
     save(answered, out)
     console().print(report.table(answered))
-    answers: list[report.Answer | report.TensorAnswer] = [*answered.answers, *answered.tensors]
+    answers = answered.answers
     typer.echo(f"wrote {out}: {len(answers)} answers, {len(answered.unasked)} not asked")
     if silent := [one for one in answers if one.verdict == report.UNANSWERED]:
         program.stop(f"{len(silent)} probes have no answer, the first: {silent[0].reason}", 1)
@@ -76,8 +76,7 @@ def asked(probes: list[Probe], core: hardware.NeuronCore, found: list[str]) -> r
         for framework in found if probe.per_framework else found[:1]:
             answer = ask_apart(probe, framework) if is_chip else ask(probe, framework)
             answer = with_model(answer, model.get(probe.name))
-            line = f"{probe.name} by {framework}: {answer.verdict} {answer.reason}"
-            program.console.print(escape(line), highlight=False, soft_wrap=True)
+            tell(answer)
             answers.append(answer)
     return report.Report(
         target=core.name, environment=environment(), answers=answers, unasked=unasked
@@ -95,12 +94,17 @@ def with_tensors(answered: report.Report, found: list[str]) -> report.Report:
         return answered.model_copy(update={"unasked": unasked})
     from bench.probes import complex_tensors  # the simulator needs no torch
 
-    tensors = []
+    answers = answered.answers.copy()
     for answer in complex_tensors.ask_all():
-        line = f"{report.COMPLEX}: {answer.in_words}"
-        program.console.print(escape(line), highlight=False, soft_wrap=True)
-        tensors.append(answer)
-    return answered.model_copy(update={"tensors": tensors})
+        tell(answer)
+        answers.append(answer)
+    return answered.model_copy(update={"answers": answers})
+
+
+def tell(answer: report.Answer) -> None:
+    """Prints an answer while others are still asked."""
+    line = f"{answer.probe} by {answer.framework}: {answer.verdict} {answer.reason}"
+    program.console.print(escape(line), highlight=False, soft_wrap=True)
 
 
 @app.command(hidden=True)
@@ -113,7 +117,7 @@ def tensor(
     """Writes one answer about complex tensors, for the process that collects them."""
     from bench.probes import complex_tensors
 
-    save(complex_tensors.ask(name, cast(report.Mode, mode), cast(report.Setting, setting)), out)
+    save(complex_tensors.ask(name, mode, setting), out)
 
 
 @app.command(hidden=True)

@@ -11,16 +11,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from bench.measurement import repeated
 from bench.probes import modelled
 from bench.probes.launcher import SIMULATOR, launch, on_host
-from bench.probes.probe import Arguments, Array, Probe, unchanged
+from bench.probes.probe import Array, Probe
 from bench.probes.report import (
     REFUSED,
     RIGHT,
@@ -44,8 +43,8 @@ SHOWN = 400  # characters of a refusal that are kept
 
 def ask(probe: Probe, framework: str) -> Answer:
     """Asks the current chip the probe's question in this process, and returns the answer."""
-    kernel, results = tried(probe, framework, probe.kernel, probe.packed)
-    twin, others = tried(probe, framework, probe.twin, unchanged)
+    kernel, results = tried(probe, framework, 0)
+    twin, others = tried(probe, framework, 1)
     difference = None
     if results and others:
         difference = max(map(relative, results, others))
@@ -79,10 +78,8 @@ def unanswered(probe: Probe, framework: str, reason: str) -> Answer:
     )
 
 
-def tried(
-    probe: Probe, framework: str, kernel: Any, packed: Callable[[Arguments], Arguments]
-) -> tuple[Tried, list[Array]]:
-    """Runs a kernel with several draws, and returns its largest error and its results.
+def tried(probe: Probe, framework: str, which: Literal[0, 1]) -> tuple[Tried, list[Array]]:
+    """Runs the kernel (0) or its twin (1) with several draws; returns largest error and results.
 
     Where the compiler, the runtime or the framework refuses the kernel, there are no results, and
     the first value contains the refusal.
@@ -90,8 +87,9 @@ def tried(
     results, errors = [], []
     for seed in SEEDS:
         arguments = probe.drawn(seed)
+        kernel, given = probe.both(arguments)[which]
         try:
-            result = on_host(launch(framework, kernel, probe.lnc, packed(arguments))())
+            result = on_host(launch(framework, kernel, probe.lnc, given)())
         except Exception as problem:  # the compiler, the runtime or the framework refuses
             complaint = f"{type(problem).__name__}: {problem}"
             return Tried(refusal=complaint[:SHOWN]), []
@@ -153,11 +151,8 @@ def timed(probe: Probe, framework: str, kernel: Tried, twin: Tried) -> tuple[Tri
 
 def measured_us(probe: Probe, framework: str, count: int) -> tuple[float, float]:
     """Returns the least microseconds of a launch of the kernel, and of one of its twin."""
-    arguments = probe.drawn(0, count)
-    calls = (
-        launch(framework, probe.kernel, probe.lnc, probe.packed(arguments)),
-        launch(framework, probe.twin, probe.lnc, arguments),
-    )
+    launches = probe.both(probe.drawn(0, count))
+    calls = [launch(framework, kernel, probe.lnc, given) for kernel, given in launches]
     for call in calls:
         call()  # the first call compiles
     kernel, twin = (min(repeated(call)) for call in calls)

@@ -21,20 +21,12 @@ import torch
 
 from bench.probes.asking import SECONDS, SHOWN, TOLERANCE, apart, relative
 from bench.probes.probe import Array
-from bench.probes.report import (
-    DECOMPOSE,
-    MODES,
-    REFUSED,
-    RIGHT,
-    SETTINGS,
-    UNANSWERED,
-    WRONG,
-    Mode,
-    Setting,
-    TensorAnswer,
-)
+from bench.probes.report import COMPLEX, REFUSED, RIGHT, UNANSWERED, WRONG, Answer, Tried, Verdict
 from trnfft.base import neuron_launchers
 
+DECOMPOSE = "TORCH_NEURONX_COMPLEX_DECOMPOSE"
+MODES, SETTINGS = ("eager", "compiled"), ("0", "1")  # of the code, and of the variable
+STORED = "trnfft.set_complex_storage(True)"  # about which the answers inform
 DEVICE = "neuron"  # also the name of its compiler as a backend of torch.compile
 SIDE = 32  # of the matrices, which have no symmetry
 # Words by which warnings and logs say that the CPU computed.
@@ -87,12 +79,11 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-def ask(
-    name: str, mode: Mode, setting: Setting, device: str = DEVICE, backend: str = DEVICE
-) -> TensorAnswer:
+def ask(name: str, mode: str, setting: str, device: str = DEVICE, backend: Any = DEVICE) -> Answer:
     """Runs an operation on a device in this process, and returns the answer.
 
-    The process must already have the variable's value.
+    The process must already have the variable's value. A result that the CPU computed counts as
+    refused; a silent fallback is not detected.
     """
     operation = OPERATIONS[name]
     generator = np.random.default_rng(0)
@@ -111,22 +102,38 @@ def ask(
     except Exception as problem:  # the framework, the compiler or the runtime refuses
         return answer(name, mode, setting, REFUSED, first_line(problem))
     said = [str(warning.message) for warning in caught if FALLBACK.search(str(warning.message))]
-    error = relative(as_parts(host), np.stack(parts_of(operation.exact(re + 1j * im)), axis=-1))
-    where = "" if result.device.type == device else f"its result is on {result.device.type}"
-    return TensorAnswer(
-        operation=name,
-        mode=mode,
-        setting=setting,
-        verdict=RIGHT if error <= TOLERANCE else WRONG,
-        reason=(where or " ".join(said))[:SHOWN],
-        relative_error=error,
-        fell_back=bool(where or said),
+    if result.device.type != device:
+        said = [f"its result is on {result.device.type}"]
+    z = operation.exact(re + 1j * im)
+    error = relative(as_parts(host), np.stack((z.real, z.imag), axis=-1))
+    verdict: Verdict = RIGHT if error <= TOLERANCE else WRONG
+    found = answer(name, mode, setting, verdict, "", Tried(relative_error=error))
+    return by_the_cpu(found, " ".join(said)) if said else found
+
+
+def answer(
+    name: str, mode: str, setting: str, verdict: Verdict, reason: str, tried: Tried | None = None
+) -> Answer:
+    """Returns the answer to one operation."""
+    return Answer(
+        probe=f"{COMPLEX}: {name}",
+        question="",
+        record="",
+        settles=STORED,
+        framework=f"{mode} code with {DECOMPOSE}={setting}",
+        lnc=1,
+        counts=(1,),
+        verdict=verdict,
+        reason=reason,
+        kernel=tried or Tried(),
     )
 
 
-def answer(name: str, mode: Mode, setting: Setting, verdict: Any, reason: str) -> TensorAnswer:
-    """Returns an answer without a result."""
-    return TensorAnswer(operation=name, mode=mode, setting=setting, verdict=verdict, reason=reason)
+def by_the_cpu(found: Answer, said: str) -> Answer:
+    """Returns the answer where a warning or a log says that the CPU computed."""
+    return found.model_copy(
+        update={"verdict": REFUSED, "reason": f"the CPU computed: {said}"[:SHOWN]}
+    )
 
 
 def first_line(problem: BaseException) -> str:
@@ -144,26 +151,22 @@ def as_parts(host: Any) -> Array:
     return (torch.view_as_real(host) if host.is_complex() else host).numpy()
 
 
-def parts_of(z: Array) -> tuple[Array, Array]:
-    return z.real, z.imag
-
-
-def ask_apart(name: str, mode: Mode, setting: Setting, seconds: float = SECONDS) -> TensorAnswer:
+def ask_apart(name: str, mode: str, setting: str, seconds: float = SECONDS) -> Answer:
     """Runs an operation in a process of its own, and returns the answer.
 
     The answer is "unanswered" where the process takes longer than ``seconds`` or fails.
     """
     words = ["tensor", name, mode, setting]
-    found, said = apart(TensorAnswer, words, seconds, {DECOMPOSE: setting})
+    found, said = apart(Answer, words, seconds, {DECOMPOSE: setting})
     if found is None:
         return answer(name, mode, setting, UNANSWERED, said)
     logged = [line for line in said.splitlines() if FALLBACK.search(line)]
-    if found.verdict in (RIGHT, WRONG) and not found.fell_back and logged:
-        return found.model_copy(update={"fell_back": True, "reason": logged[0].strip()[:SHOWN]})
+    if found.verdict in (RIGHT, WRONG) and logged:
+        return by_the_cpu(found, logged[0].strip())
     return found
 
 
-def ask_all() -> Iterator[TensorAnswer]:
+def ask_all() -> Iterator[Answer]:
     """Yields the answer of each operation, eager and compiled, with both values of the variable."""
     for name, mode, setting in itertools.product(OPERATIONS, MODES, SETTINGS):
         yield ask_apart(name, mode, setting)

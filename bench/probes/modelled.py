@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import nki_sim
+from bench.model_check.modelled_launch import timeline_of
 from bench.probes.probe import Probe
 from nki_sim import hardware
 from nki_sim.hardware import NeuronCore
-from nki_sim.rules.device_rules import RULES
 
 STEPS = 12  # of the search for a constant; the model is piecewise linear in it
 NEAR = 1e-3  # relative error at which the search ends
 
 
-def total_us(probe: Probe, kernel: Any, arguments: tuple[Any, ...], core: NeuronCore) -> float:
-    """Returns modelled microseconds of one launch on a chip, whatever rules the kernel breaks."""
-    with (
-        warnings.catch_warnings(),
-        nki_sim.allow(*RULES),
-        hardware.select(core),
-    ):
-        warnings.simplefilter("ignore", nki_sim.NkiSimulationWarning)
-        ready = nki_sim.simulate(kernel).with_programs(probe.lnc)
-        return nki_sim.dry_run(ready, *arguments).total_ns / 1e3
-
-
 def times_us(probe: Probe, core: NeuronCore, count: int | None = None) -> tuple[float, float]:
-    """Returns the modelled microseconds of the kernel and of its twin."""
-    arguments = probe.drawn(0, count)
-    return (
-        total_us(probe, probe.kernel, probe.packed(arguments), core),
-        total_us(probe, probe.twin, arguments, core),
-    )
+    """Returns the modelled microseconds of the kernel and of its twin on a chip."""
+    with hardware.select(core):
+        kernel, twin = (
+            timeline_of(nki_sim.simulate(kernel).with_programs(probe.lnc), *given).total_ns / 1e3
+            for kernel, given in probe.both(probe.drawn(0, count))
+        )
+    return kernel, twin
 
 
 def extra_ns(probe: Probe, core: NeuronCore) -> float:

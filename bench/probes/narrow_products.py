@@ -14,48 +14,51 @@ from typing import Any
 
 import numpy as np
 
-from bench.probes.moves import combined, copied, evacuated, load, product, stored
+from bench.model_check.tiles import load, stored
+from bench.probes.engines import combined, copied
 from bench.probes.probe import Arguments, Array, Probe, Reading, normal
+from bench.probes.products import COLUMNS, ROWS, WIDTH, evacuated, exact_product, product
 from nki_kernels.base.isa import nisa, nki, nl
 from nki_sim.base import dtypes
 
-ROWS, COLUMNS, WIDTH = 64, 64, 128
 MASKS = {"bfloat16": 0xFFFF0000, "tfloat32": 0xFFFFE000}  # the bits of float32 that the dtype keeps
 
 
 @nki.jit
-def narrow_product(left, right, name):
-    """Returns left.T @ right in the narrow dtype ``name``, which holds all numbers exactly."""
-    dtype = narrow(name)
-    return stored(product(copied(load(left), dtype), copied(load(right), dtype), COLUMNS))
+def narrow_product(left, right, name, asks):
+    """Returns left.T @ right in the narrow dtype ``name`` or in float32.
+
+    The narrow dtype holds all numbers exactly.
+    """
+    stationary, moving = load(left), load(right)
+    if asks:
+        stationary, moving = copied(stationary, narrow(name)), copied(moving, narrow(name))
+    return stored(product(stationary, moving, COLUMNS))
 
 
 @nki.jit
-def wide_product(left, right, name):
-    """Returns the same product in float32."""
-    return stored(product(load(left), load(right), COLUMNS))
-
-
-@nki.jit
-def split_product(left, right, left_parts, right_parts, name):
+def split_product(left, right, left_parts, right_parts, name, asks):
     """Returns the sum of products of parts of left and right: of parts 0 and 0, 0 and 1, and so on.
 
-    The kernel makes the parts.
+    The kernel makes the parts; or it multiplies the host's parts [count, 64, 64] and [count, 64,
+    128] in float32.
     """
     count = left_parts.shape[0]
-    stationaries = parts_of(load(left), count, narrow(name))
-    movings = parts_of(load(right), count, narrow(name))
-    return stored(sum_of_products(stationaries, movings))
-
-
-@nki.jit
-def product_of_parts(left, right, left_parts, right_parts, name):
-    """Returns the same sum in float32, of the host's parts [count, 64, 64] and [count, 64, 128]."""
-    stationaries, movings = [], []
-    for index in range(left_parts.shape[0]):
-        stationaries.append(load(left_parts[index]))
-        movings.append(load(right_parts[index]))
-    return stored(sum_of_products(stationaries, movings))
+    if asks:
+        stationaries = parts_of(load(left), count, narrow(name))
+        movings = parts_of(load(right), count, narrow(name))
+    else:
+        stationaries, movings = [], []
+        for index in range(count):
+            stationaries.append(load(left_parts[index]))
+            movings.append(load(right_parts[index]))
+    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
+    for i in range(count):
+        for j in range(count - i):
+            nisa.nc_matmul(
+                dst=bank, stationary=stationaries[i], moving=movings[j], accumulate=i + j > 0
+            )
+    return stored(evacuated(bank))
 
 
 def narrow(name: str) -> Any:
@@ -73,18 +76,6 @@ def parts_of(tile: Any, count: int, dtype: Any) -> Any:
         if index + 1 < count:
             rest = combined(rest, copied(part, nl.float32), nl.subtract, nisa.engine.vector)
     return parts
-
-
-def sum_of_products(stationaries: Any, movings: Any) -> Any:
-    """Adds up products of parts i and j in one PSUM bank, for i + j below the number of parts."""
-    count = len(stationaries)
-    bank = nl.ndarray((COLUMNS, WIDTH), dtype=nl.float32, buffer=nl.psum)
-    for i in range(count):
-        for j in range(count - i):
-            nisa.nc_matmul(
-                dst=bank, stationary=stationaries[i], moving=movings[j], accumulate=i + j > 0
-            )
-    return evacuated(bank)
 
 
 def rounded(values: Array, name: str) -> Array:
@@ -112,30 +103,26 @@ def host_parts(values: Array, count: int, name: str) -> Array:
 def single(generator: np.random.Generator, count: int, name: str) -> Arguments:
     """Returns a diagonal matrix and a matrix: every element of the result is one product."""
     factors = rounded(normal(generator, ROWS), name)
-    return np.diag(factors), rounded(normal(generator, ROWS, WIDTH), name), name
+    return np.diag(factors), rounded(normal(generator, ROWS, WIDTH), name)
 
 
 def split(generator: np.random.Generator, count: int, name: str, parts: int) -> Arguments:
     left, right = normal(generator, ROWS, COLUMNS), normal(generator, ROWS, WIDTH)
-    return left, right, host_parts(left, parts, name), host_parts(right, parts, name), name
-
-
-def exact_single(left: Array, right: Array, name: str) -> Array:
-    return left.astype(float).T @ right
+    return left, right, host_parts(left, parts, name), host_parts(right, parts, name)
 
 
 def rounded_single(left: Array, right: Array, name: str) -> Array:
-    return rounded(exact_single(left, right, name), name).astype(float)
+    return rounded(exact_product(left, right), name).astype(float)
 
 
 def cut_single(left: Array, right: Array, name: str) -> Array:
-    return cut(exact_single(left, right, name), name).astype(float)
+    return cut(exact_product(left, right), name).astype(float)
 
 
 def exact_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
     count = len(left)
     pairs = [(i, j) for i in range(count) for j in range(count - i)]
-    return np.sum([left[i].astype(float).T @ right[j] for i, j in pairs], axis=0)
+    return np.sum([exact_product(left[i], right[j]) for i, j in pairs], axis=0)
 
 
 def rounded_split(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
@@ -150,7 +137,7 @@ def rounded_split(_: Array, __: Array, left: Array, right: Array, name: str) -> 
 
 def largest_parts(_: Array, __: Array, left: Array, right: Array, name: str) -> Array:
     """Returns the product of the largest parts, as if the other parts were zeros."""
-    return left[0].astype(float).T @ right[0]
+    return exact_product(left[0], right[0])
 
 
 FIELDS = {"bfloat16": "rounds_bf16_products", "tfloat32": "rounds_tfloat32_products"}
@@ -164,16 +151,16 @@ RECORD = (
 def of_one(name: str) -> Probe:
     """Returns a probe of single products of a narrow dtype."""
     return Probe(
-        name=f"{SHORT[name]}-product",
-        question=f"one product of {name}: does it reach PSUM with all of its bits?",
-        record=RECORD,
-        kernel=narrow_product,
-        twin=wide_product,
-        arguments=partial(single, name=name),
-        exact=exact_single,
+        f"{SHORT[name]}-product",
+        f"one product of {name}: does it reach PSUM with all of its bits?",
+        RECORD,
+        narrow_product,
+        exact_product,
+        draw=partial(single, name=name),
+        constants=(name,),
         shown=FIELDS[name],
         readings=(
-            Reading("exact", exact_single, False),
+            Reading("exact", exact_product, False),
             Reading("rounded to nearest", rounded_single, True),
             Reading("cut off", cut_single),
         ),
@@ -183,13 +170,13 @@ def of_one(name: str) -> Probe:
 def of_split(name: str, parts: int, products: int) -> Probe:
     """Returns a probe of sums of products of parts that the kernel makes."""
     return Probe(
-        name=f"{SHORT[name]}-split-{products}",
-        question=f"{products} products of {name} parts made in the kernel: are all terms there?",
-        record=RECORD,
-        kernel=split_product,
-        twin=product_of_parts,
-        arguments=partial(split, name=name, parts=parts),
-        exact=exact_split,
+        f"{SHORT[name]}-split-{products}",
+        f"{products} products of {name} parts made in the kernel: are all terms there?",
+        RECORD,
+        split_product,
+        exact_split,
+        draw=partial(split, name=name, parts=parts),
+        constants=(name,),
         shown=FIELDS[name],
         readings=(
             Reading("exact", exact_split, False),

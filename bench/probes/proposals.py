@@ -5,7 +5,6 @@ This module edits nothing.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,26 +13,13 @@ from rich.markup import escape
 
 from bench.probes.modelled import constant_for
 from bench.probes.registry import PROBES
-from bench.probes.report import (
-    DECOMPOSE,
-    MODES,
-    REFUSED,
-    RIGHT,
-    SETTINGS,
-    UNANSWERED,
-    WRONG,
-    Answer,
-    Report,
-    TensorAnswer,
-)
+from bench.probes.report import COMPLEX, REFUSED, RIGHT, UNANSWERED, WRONG, Answer, Report
 from nki_sim import hardware
 from nki_sim.rules.device_rules import RULES
 
 SOURCE = "nki_sim/hardware.py"
 NEAR = 0.05  # relative; times rarely repeat better
 SHOWN = 100  # characters of a reason that are shown
-# The setting about which the answers on complex tensors inform.
-STORED = "trnfft.set_complex_storage(True)"
 DIGITS = 3  # of a proposed constant
 # The value of a field after all probes of its rule were right. One chip contradicts a record of
 # wrong results, but does not withdraw it.
@@ -80,7 +66,10 @@ def findings(report: Report) -> Findings:
     core = hardware.chip(report.target)
     by_rule: dict[str, list[Answer]] = {}
     by_field: dict[str, list[Answer]] = {}
+    tensors = [answer for answer in report.answers if answer.probe.startswith(COMPLEX)]
     for answer in report.answers:
+        if answer in tensors:
+            continue
         probe = PROBES.get(answer.probe)
         if probe is None:
             found.notes.append(f"{answer.probe}: this version has no such probe")
@@ -97,7 +86,7 @@ def findings(report: Report) -> Findings:
         weigh_rule(rule, answers, core, found)
     for name, answers in by_field.items():
         weigh_readings(name, answers, core, found)
-    weigh_tensors(report.tensors, found)
+    weigh_tensors(tensors, found)
     return found
 
 
@@ -134,21 +123,20 @@ def weigh_readings(
         add(found, core, name, today, values.pop(), why)
 
 
-def weigh_tensors(tensors: list[TensorAnswer], found: Findings) -> None:
+def weigh_tensors(answers: list[Answer], found: Findings) -> None:
     """Adds what the answers about complex tensors say about complex storage.
 
     trnfft assumes that the device has no complex storage.
     """
-    for mode, setting in itertools.product(MODES, SETTINGS):
-        here = [one for one in tensors if (one.mode, one.setting) == (mode, setting)]
-        others = [one for one in here if not one.is_of_device]
-        where = f"{mode} code with {DECOMPOSE}={setting}"
-        if here and not others:
-            names = ", ".join(one.operation for one in here)
-            found.notes.append(f"{names} are right: {STORED} fits {where}")
-        for one in others:
-            notes = found.notes if one.verdict == UNANSWERED else found.agreed
-            notes.append(f"{STORED} does not fit {where}: {one.in_words}")
+    for where in dict.fromkeys(answer.framework for answer in answers):
+        here = [answer for answer in answers if answer.framework == where]
+        others = [answer for answer in here if answer.verdict != RIGHT]
+        if not others:
+            names = ", ".join(answer.probe for answer in here)
+            found.notes.append(f"{names} are right: {here[0].settles} fits {where}")
+        for answer in others:
+            notes = found.notes if answer.verdict == UNANSWERED else found.agreed
+            notes.append(f"{answer.settles} does not fit {where}: {in_words(answer)}")
 
 
 def value_of(answer: Answer) -> Any:

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from bench.probes import (
-    access_patterns,
-    array_tiles,
-    column_operands,
-    device_loops,
-    dynamic_rows,
-    gpsimd,
-    kernel_arguments,
-    launches,
-    logical_cores,
-    moving_operands,
-    narrow_products,
-    psum_contents,
-    psum_destinations,
-    psum_groups,
-    stationaries,
-    transfers,
-    transposes,
-)
+from bench.probes import copies, engines, launches, narrow_products, products
 from bench.probes.probe import Probe
 from bench.probes.report import COMPLEX
 
-TOPICS = (
-    launches,
-    psum_groups,
-    stationaries,
-    psum_destinations,
-    psum_contents,
-    array_tiles,
-    kernel_arguments,
-    device_loops,
-    access_patterns,
-    logical_cores,
-    moving_operands,
-    column_operands,
-    narrow_products,
-    gpsimd,
-    dynamic_rows,
-    transfers,
-    transposes,
-)
+TOPICS = (launches, products, narrow_products, engines, copies)
 PROBES: dict[str, Probe] = {probe.name: probe for topic in TOPICS for probe in topic.PROBES}
 
 
 def chosen(names: tuple[str, ...]) -> list[Probe]:
     """Returns the named probes, or all probes if there is no name.
 
-    The name COMPLEX is allowed but yields no probe, because it is no kernel: see `asks_tensors`.
+    The name COMPLEX is allowed but yields no probe, because it is no kernel.
 
     Raises:
         ValueError: a name is not known.
@@ -59,8 +23,3 @@ def chosen(names: tuple[str, ...]) -> list[Probe]:
     if unknown:
         raise ValueError(f"argument 'PROBE' is {unknown[0]!r}, allowed are {', '.join(known)}")
     return [probe for name, probe in PROBES.items() if not names or name in names]
-
-
-def asks_tensors(names: tuple[str, ...]) -> bool:
-    """Returns whether COMPLEX is among the names, or there is no name."""
-    return not names or COMPLEX in names

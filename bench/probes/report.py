@@ -22,11 +22,6 @@ WRONG: Final = "wrong"
 REFUSED: Final = "refused"
 UNANSWERED: Final = "unanswered"
 COMPLEX: Final = "complex-tensors"  # name of the probe of complex tensors, which is no kernel
-DECOMPOSE: Final = "TORCH_NEURONX_COMPLEX_DECOMPOSE"
-Mode = Literal["eager", "compiled"]
-Setting = Literal["0", "1"]  # values of the variable DECOMPOSE
-MODES: Final[tuple[Mode, ...]] = ("eager", "compiled")
-SETTINGS: Final[tuple[Setting, ...]] = ("0", "1")
 COLORS = {RIGHT: "green", WRONG: "red", REFUSED: "red", UNANSWERED: "yellow"}
 
 
@@ -78,35 +73,6 @@ class Answer(Strict):
         return per_repetition_ns(self.counts, self.kernel.modelled_us, self.twin.modelled_us)
 
 
-class TensorAnswer(Strict):
-    """The answer of PyTorch on the device "neuron" to one operation on complex tensors.
-
-    `fell_back` means that the result is not on the device, or that a warning or a log says that the
-    CPU computed. A silent fallback is not detected. `reason` contains the words of the warning, the
-    log or the error.
-    """
-
-    operation: str
-    mode: Mode
-    setting: Setting
-    verdict: Verdict
-    reason: str = ""
-    relative_error: FiniteFloat | None = None
-    fell_back: bool = False
-
-    @property
-    def is_of_device(self) -> bool:
-        """Whether the result is right, and the device computed it as far as can be seen."""
-        return self.verdict == RIGHT and not self.fell_back
-
-    @property
-    def in_words(self) -> str:
-        """The answer in one line."""
-        by = " by the CPU" if self.fell_back else ""
-        what = f"{self.operation} {self.mode}, {DECOMPOSE}={self.setting}: {self.verdict}{by}"
-        return what + (f" ({' '.join(self.reason.split())})" if self.reason else "")
-
-
 class Unasked(Strict):
     """A probe that cannot be asked of the chip."""
 
@@ -123,7 +89,6 @@ class Report(Strict):
     environment: Environment
     answers: list[Answer]
     unasked: list[Unasked]
-    tensors: list[TensorAnswer] = []  # answers to COMPLEX
 
     @property
     def is_modelled(self) -> bool:
@@ -168,16 +133,6 @@ def table(report: Report) -> Table:
             measured,
             modelled,
             escape(answer.settles),
-        )
-    for tensor in report.tensors:
-        error = tensor.relative_error
-        shown.add_row(
-            f"{COMPLEX}: {tensor.operation}",
-            f"{tensor.mode}, decompose={tensor.setting}",
-            f"[{COLORS[tensor.verdict]}]{tensor.verdict}[/]" + " by the CPU" * tensor.fell_back,
-            "" if error is None else f"{error:.1e}",
-            *("", "", ""),
-            escape(tensor.reason),
         )
     for unasked in report.unasked:
         shown.add_row(unasked.probe, "", "not asked", "", "", "", "", escape(unasked.reason))

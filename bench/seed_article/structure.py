@@ -2,8 +2,8 @@
 
 Every stage has three launches, each of which reads all points from HBM and writes them back: a
 permute, an element-wise twiddle product, and either a radix-8 product with W8 on the Tensor engine
-or a radix-4 butterfly on VectorE. The chain is the baseline of bench/tables/article.py, and the
-model check predicts the article's times with it. With Z_i[K, m] of
+or a radix-4 butterfly on VectorE. The model check predicts
+the article's times with this chain. With Z_i[K, m] of
 nki_kernels/fft/stockham.py, K = output digits so far, and m = (j, m'):
 
     radix 8   state [K, m', j] for the stage, [K, m', k] after it: s + 1 permutes for s stages

@@ -3,3 +3,28 @@
 The shapes are small ones among those that the kernels' own tests use. The references are written in
 NumPy for this project.
 """
+
+from __future__ import annotations
+
+from . import (
+    attention,
+    decoding,
+    elementwise,
+    examples,
+    layers,
+    microscaling,
+    norms,
+    searches,
+)
+from .case import Case
+
+CASES: list[Case] = [
+    *attention.CASES,
+    *decoding.CASES,
+    *layers.CASES,
+    *microscaling.CASES,
+    *norms.CASES,
+    *elementwise.CASES,
+    *searches.CASES,
+    *examples.CASES,
+]

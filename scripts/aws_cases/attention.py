@@ -12,9 +12,10 @@ import numpy as np
 from .case import (
     BFLOAT16,
     BFLOAT16_ERROR,
-    Build,
     Launch,
+    builder,
     cases_of,
+    common_types,
     normal,
     on_both,
     wide,
@@ -29,18 +30,18 @@ def _scaled(heads: int, queries: int, dtype: Any) -> np.ndarray:
     return (normal(heads, queries, 128) * np.float32(128**-0.5)).astype(dtype)
 
 
-def _prefill(queries: int, keys: int, heads: int, dtype: Any = BFLOAT16, **settings: Any) -> Build:
-    def build(module: ModuleType) -> Launch:
-        given = {
-            "q": _scaled(heads, queries, dtype),
-            "k": normal(1, 128, keys, seed=1, dtype=dtype),
-            "v": normal(1, keys, 128, seed=2, dtype=dtype),
-            **settings,
-        }
-        reference = importlib.import_module(f"{_ATTENTION}.attention_cte_torch")
-        return with_reference(module.attention_cte, reference.attention_cte_torch_ref, given)
-
-    return build
+@builder
+def _prefill(
+    module: ModuleType, queries: int, keys: int, heads: int, dtype: Any = BFLOAT16, **settings: Any
+) -> Launch:
+    given = {
+        "q": _scaled(heads, queries, dtype),
+        "k": normal(1, 128, keys, seed=1, dtype=dtype),
+        "v": normal(1, keys, 128, seed=2, dtype=dtype),
+        **settings,
+    }
+    reference = importlib.import_module(f"{_ATTENTION}.attention_cte_torch")
+    return with_reference(module.attention_cte, reference.attention_cte_torch_ref, given)
 
 
 def _prefill_with_prior(module: ModuleType) -> Launch:
@@ -52,38 +53,36 @@ def _prefill_with_prior(module: ModuleType) -> Launch:
     return _prefill(256, 256, 2, **prior)(module)
 
 
-def _backward(causal: bool, kv_heads: int) -> Build:
-    def build(module: ModuleType) -> Launch:
-        heads, width, count = 2, 64, 512
-        q, k, v, dy = (
-            normal(1, n, width, count, seed=seed, dtype=BFLOAT16)
-            for seed, n in enumerate((heads, kv_heads, kv_heads, heads))
-        )
-        wide_q, wide_k, wide_v = (t.astype(np.float64) for t in (q, k, v))
-        wide_k, wide_v = (np.repeat(t, heads // kv_heads, axis=1) for t in (wide_k, wide_v))
-        scores = np.einsum("bhdq,bhdk->bhqk", wide_q, wide_k) * width**-0.5
-        if causal:
-            scores += np.triu(np.full((count, count), -np.inf), 1)
-        lse = np.log(np.exp(scores).sum(axis=-1))
-        weights = np.exp(scores - lse[..., None])
-        o = np.einsum("bhqk,bhdk->bhdq", weights, wide_v)
-        wide_dy = dy.astype(np.float64)
-        slope = np.einsum("bhdq,bhdk->bhqk", wide_dy, wide_v)
-        slope = weights * (slope - (wide_dy * o).sum(axis=2)[..., None]) * width**-0.5
+@builder
+def _backward(module: ModuleType, causal: bool, kv_heads: int) -> Launch:
+    heads, width, count = 2, 64, 512
+    q, k, v, dy = (
+        normal(1, n, width, count, seed=seed, dtype=BFLOAT16)
+        for seed, n in enumerate((heads, kv_heads, kv_heads, heads))
+    )
+    wide_q, wide_k, wide_v = (t.astype(np.float64) for t in (q, k, v))
+    wide_k, wide_v = (np.repeat(t, heads // kv_heads, axis=1) for t in (wide_k, wide_v))
+    scores = np.einsum("bhdq,bhdk->bhqk", wide_q, wide_k) * width**-0.5
+    if causal:
+        scores += np.triu(np.full((count, count), -np.inf), 1)
+    lse = np.log(np.exp(scores).sum(axis=-1))
+    weights = np.exp(scores - lse[..., None])
+    o = np.einsum("bhqk,bhdk->bhdq", weights, wide_v)
+    wide_dy = dy.astype(np.float64)
+    slope = np.einsum("bhdq,bhdk->bhqk", wide_dy, wide_v)
+    slope = weights * (slope - (wide_dy * o).sum(axis=2)[..., None]) * width**-0.5
 
-        def summed(t: np.ndarray) -> np.ndarray:
-            return t.reshape(1, kv_heads, heads // kv_heads, width, count).sum(axis=2)
+    def summed(t: np.ndarray) -> np.ndarray:
+        return t.reshape(1, kv_heads, heads // kv_heads, width, count).sum(axis=2)
 
-        dq = np.einsum("bhqk,bhdk->bhdq", slope, wide_k)
-        dk = summed(np.einsum("bhqk,bhdq->bhdk", slope, wide_q))
-        dv = summed(np.einsum("bhqk,bhdq->bhdk", weights, wide_dy))
-        tiles = lse.reshape(1, heads, count // 128, 128).transpose(0, 1, 3, 2)
-        lse_tiles = np.ascontiguousarray(tiles, dtype=np.float32)
-        arguments = (q, k, v, o.astype(np.float32).astype(BFLOAT16), dy, lse_tiles)
-        settings = {"use_causal_mask": causal, "mixed_precision": True}
-        return Launch(module.attention_bwd, arguments, (dq, dk, dv), settings)
-
-    return build
+    dq = np.einsum("bhqk,bhdk->bhdq", slope, wide_k)
+    dk = summed(np.einsum("bhqk,bhdq->bhdk", slope, wide_q))
+    dv = summed(np.einsum("bhqk,bhdq->bhdk", weights, wide_dy))
+    tiles = lse.reshape(1, heads, count // 128, 128).transpose(0, 1, 3, 2)
+    lse_tiles = np.ascontiguousarray(tiles, dtype=np.float32)
+    arguments = (q, k, v, o.astype(np.float32).astype(BFLOAT16), dy, lse_tiles)
+    settings = {"use_causal_mask": causal, "mixed_precision": True}
+    return Launch(module.attention_bwd, arguments, (dq, dk, dv), settings)
 
 
 def _attended(phase: str) -> tuple[np.ndarray, np.ndarray]:
@@ -95,39 +94,34 @@ def _attended(phase: str) -> tuple[np.ndarray, np.ndarray]:
     return attention, wide(attention).transpose(1, 3, 2, 0).reshape(4, 256)
 
 
-def _projection(phase: str) -> Build:
-    def build(module: ModuleType) -> Launch:
-        weight, bias = normal(256, 1024, seed=1, dtype=BFLOAT16), normal(1, 1024, seed=2)
-        bias = bias.astype(BFLOAT16)
-        attention, rows = _attended(phase)
-        expected = rows @ wide(weight) + wide(bias)
-        kernel = getattr(module, f"output_projection_{phase}")
-        return Launch(kernel, (attention, weight, bias), (expected,))
-
-    return build
+@builder
+def _projection(module: ModuleType, phase: str) -> Launch:
+    weight, bias = normal(256, 1024, seed=1, dtype=BFLOAT16), normal(1, 1024, seed=2)
+    bias = bias.astype(BFLOAT16)
+    attention, rows = _attended(phase)
+    expected = rows @ wide(weight) + wide(bias)
+    kernel = getattr(module, f"output_projection_{phase}")
+    return Launch(kernel, (attention, weight, bias), (expected,))
 
 
-def _quantised(phase: str, kind: str) -> Build:
+@builder
+def _quantised(module: ModuleType, phase: str, kind: str) -> Launch:
     """Returns a case with weights in 8 bits, with one scale or with one for each column."""
-
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module("nkilib.core.utils.common_types")
-        weight = normal(256, 1024, seed=1, dtype=ml_dtypes.float8_e4m3)
-        count = 1 if kind == "STATIC" else 1024
-        scales = np.full((128, count), 0.05, np.float32) * np.linspace(0.5, 2, count, dtype="f4")
-        many = "s" if phase == "cte" else ""  # one kernel names its scales in the plural
-        settings = {
-            "quantization_type": types.QuantizationType[kind],
-            f"weight_scale{many}": scales,
-        }
-        if kind == "STATIC":
-            settings[f"input_scale{many}"] = np.full((128, 1), 0.02, np.float32)
-        attention, rows = _attended(phase)
-        expected = rows @ (wide(weight) * scales[0])
-        kernel = getattr(module, f"output_projection_{phase}")
-        return Launch(kernel, (attention, weight), (expected,), settings)
-
-    return build
+    types = common_types()
+    weight = normal(256, 1024, seed=1, dtype=ml_dtypes.float8_e4m3)
+    count = 1 if kind == "STATIC" else 1024
+    scales = np.full((128, count), 0.05, np.float32) * np.linspace(0.5, 2, count, dtype="f4")
+    many = "s" if phase == "cte" else ""  # one kernel names its scales in the plural
+    settings = {
+        "quantization_type": types.QuantizationType[kind],
+        f"weight_scale{many}": scales,
+    }
+    if kind == "STATIC":
+        settings[f"input_scale{many}"] = np.full((128, 1), 0.02, np.float32)
+    attention, rows = _attended(phase)
+    expected = rows @ (wide(weight) * scales[0])
+    kernel = getattr(module, f"output_projection_{phase}")
+    return Launch(kernel, (attention, weight), (expected,), settings)
 
 
 _WITH_ERROR: dict[str, Any] = {"tolerance": BFLOAT16_ERROR}

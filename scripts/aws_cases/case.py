@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -78,6 +79,23 @@ class Case:
 
 
 Build = Callable[[ModuleType], Launch]
+
+
+def builder(function: Callable[..., Launch]) -> Callable[..., Build]:
+    """Makes a function of a module and more one of the rest, which returns a `Build`."""
+    return lambda *given, **named: lambda module: function(module, *given, **named)
+
+
+def common_types() -> Any:
+    """Returns the module of nki-library with the enumerations that kernels take."""
+    return importlib.import_module("nkilib.core.utils.common_types")
+
+
+def language() -> tuple[Any, Any, Any]:
+    """Returns the simulated nki, nki.language and nki.isa."""
+    names = ("nki", "nki.language", "nki.isa")
+    nki, nl, nisa = (importlib.import_module(name) for name in names)
+    return nki, nl, nisa
 
 
 def cases_of(module: str, kernel: str, **common: Any) -> Callable[..., Case]:

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from .case import Case, Launch, cases_of, normal, on_both, wide
+from .case import Case, Launch, builder, cases_of, normal, on_both, wide
 
 
 def _cumsum(module: ModuleType) -> Launch:
@@ -14,46 +14,44 @@ def _cumsum(module: ModuleType) -> Launch:
     return Launch(module.cumsum, (x,), (np.cumsum(wide(x), axis=-1),))
 
 
-def _rope(contiguous: bool, in_sbuf: bool = False, shards: bool = False):
-    def build(module: ModuleType) -> Launch:
-        x = normal(128, 2, 4, 32)
-        cos, sin = normal(64, 2, 32, seed=1), normal(64, 2, 32, seed=2)
-        lines = wide(x) if contiguous else np.concatenate([wide(x)[0::2], wide(x)[1::2]])
-        real, imaginary = lines[:64], lines[64:]
-        c, s = wide(cos)[:, :, None], wide(sin)[:, :, None]
-        turned = np.concatenate([real * c - imaginary * s, real * s + imaginary * c])
-        if not contiguous:
-            both = np.empty_like(turned)
-            both[0::2], both[1::2] = turned[:64], turned[64:]
-            turned = both
-        settings = {
-            "lnc_shard": shards,
-            "contiguous_layout": contiguous,
-            "relayout_in_sbuf": in_sbuf,
-        }
-        return Launch(module.RoPE, (x, cos, sin), (turned,), settings)
+@builder
+def _rope(
+    module: ModuleType, contiguous: bool, in_sbuf: bool = False, shards: bool = False
+) -> Launch:
+    x = normal(128, 2, 4, 32)
+    cos, sin = normal(64, 2, 32, seed=1), normal(64, 2, 32, seed=2)
+    lines = wide(x) if contiguous else np.concatenate([wide(x)[0::2], wide(x)[1::2]])
+    real, imaginary = lines[:64], lines[64:]
+    c, s = wide(cos)[:, :, None], wide(sin)[:, :, None]
+    turned = np.concatenate([real * c - imaginary * s, real * s + imaginary * c])
+    if not contiguous:
+        both = np.empty_like(turned)
+        both[0::2], both[1::2] = turned[:64], turned[64:]
+        turned = both
+    settings = {
+        "lnc_shard": shards,
+        "contiguous_layout": contiguous,
+        "relayout_in_sbuf": in_sbuf,
+    }
+    return Launch(module.RoPE, (x, cos, sin), (turned,), settings)
 
-    return build
 
+@builder
+def _rope_hf(module: ModuleType, backward: bool) -> Launch:
+    q, k = normal(2, 4, 512, 64), normal(2, 2, 512, 64, seed=1)
+    cos, sin = normal(2, 512, 64, seed=2), normal(2, 512, 64, seed=3)
 
-def _rope_hf(backward: bool):
-    def build(module: ModuleType) -> Launch:
-        q, k = normal(2, 4, 512, 64), normal(2, 2, 512, 64, seed=1)
-        cos, sin = normal(2, 512, 64, seed=2), normal(2, 512, 64, seed=3)
+    def turn(x: np.ndarray) -> np.ndarray:
+        c, s = wide(cos)[:, None], wide(sin)[:, None]
+        x = wide(x)
+        if backward:
+            y = x * s
+            return x * c + np.concatenate([y[..., 32:], -y[..., :32]], axis=-1)
+        return x * c + np.concatenate([-x[..., 32:], x[..., :32]], axis=-1) * s
 
-        def turn(x: np.ndarray) -> np.ndarray:
-            c, s = wide(cos)[:, None], wide(sin)[:, None]
-            x = wide(x)
-            if backward:
-                y = x * s
-                return x * c + np.concatenate([y[..., 32:], -y[..., :32]], axis=-1)
-            return x * c + np.concatenate([-x[..., 32:], x[..., :32]], axis=-1) * s
-
-        outs = np.zeros_like(q), np.zeros_like(k)
-        settings = {"backward": backward}
-        return Launch(module.rope_hf, (q, k, *outs, cos, sin), (turn(q), turn(k)), settings)
-
-    return build
+    outs = np.zeros_like(q), np.zeros_like(k)
+    settings = {"backward": backward}
+    return Launch(module.rope_hf, (q, k, *outs, cos, sin), (turn(q), turn(k)), settings)
 
 
 def _cascaded_max(module: ModuleType) -> Launch:

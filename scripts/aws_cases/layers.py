@@ -15,10 +15,12 @@ from nki_sim.base.releases import PARSED
 from .case import (
     BFLOAT16,
     BFLOAT16_ERROR,
-    Build,
     Case,
     Launch,
+    builder,
     cases_of,
+    common_types,
+    language,
     normal,
     on_both,
     rms_normalised,
@@ -38,47 +40,42 @@ def _small(*shape: int, seed: int) -> np.ndarray:
     return (normal(*shape, seed=seed) * shape[-2] ** -0.5).astype(BFLOAT16)
 
 
-def _projected(tokens: tuple[int, int], norm: bool) -> Build:
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        x, weights = normal(*tokens, 512, dtype=BFLOAT16), _small(512, 768, seed=1)
-        gamma, lines = normal(1, 512, seed=2, dtype=BFLOAT16), wide(x)
-        settings: dict[str, Any] = {}
-        if norm:
-            lines = rms_normalised(x, gamma)
-            settings = {"fused_norm_type": types.NormType.RMS_NORM, "gamma_norm_weights": gamma}
-        return Launch(module.qkv, (x, weights), (lines @ wide(weights),), settings)
-
-    return build
+@builder
+def _projected(module: ModuleType, tokens: tuple[int, int], norm: bool) -> Launch:
+    types = common_types()
+    x, weights = normal(*tokens, 512, dtype=BFLOAT16), _small(512, 768, seed=1)
+    gamma, lines = normal(1, 512, seed=2, dtype=BFLOAT16), wide(x)
+    settings: dict[str, Any] = {}
+    if norm:
+        lines = rms_normalised(x, gamma)
+        settings = {"fused_norm_type": types.NormType.RMS_NORM, "gamma_norm_weights": gamma}
+    return Launch(module.qkv, (x, weights), (lines @ wide(weights),), settings)
 
 
-def _fed_forward(phase: str, tokens: int) -> Build:
+@builder
+def _fed_forward(module: ModuleType, phase: str, tokens: int) -> Launch:
     """Returns a case of mlp_cte or mlp_tkg, in a kernel that makes parameters as mlp.mlp does."""
+    nki, nl, _ = language()
+    parameters = importlib.import_module(f"{_MLP}.mlp_parameters").MLPParameters
+    layer = getattr(module, f"mlp_{phase}")
+    allocator, logs = (
+        importlib.import_module(f"{_CORE}.utils.{name}") for name in ("allocator", "logging")
+    )
 
-    def build(module: ModuleType) -> Launch:
-        nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
-        parameters = importlib.import_module(f"{_MLP}.mlp_parameters").MLPParameters
-        layer = getattr(module, f"mlp_{phase}")
-        allocator, logs = (
-            importlib.import_module(f"{_CORE}.utils.{name}") for name in ("allocator", "logging")
-        )
+    @nki.jit
+    def kernel(x: Any, gate: Any, up: Any, down: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        # Without a manager, mlp_tkg makes one by a name that its file does not import.
+        manager = [allocator.BufferManager(0, 200 << 10, logs.Logger("mlp"))]
+        manager = manager if phase == "tkg" else []
+        layer(parameters(x, gate, up, down), out, None, *manager)
+        return out
 
-        @nki.jit
-        def kernel(x: Any, gate: Any, up: Any, down: Any) -> Any:
-            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-            # Without a manager, mlp_tkg makes one by a name that its file does not import.
-            manager = [allocator.BufferManager(0, 200 << 10, logs.Logger("mlp"))]
-            manager = manager if phase == "tkg" else []
-            layer(parameters(x, gate, up, down), out, None, *manager)
-            return out
-
-        x = normal(1, tokens, 512, dtype=BFLOAT16)
-        gate, up = _small(512, 256, seed=1), _small(512, 256, seed=2)
-        down = _small(256, 512, seed=3)
-        hidden = _silu(wide(x) @ wide(gate)) * (wide(x) @ wide(up))
-        return Launch(kernel, (x, gate, up, down), (hidden @ wide(down),))
-
-    return build
+    x = normal(1, tokens, 512, dtype=BFLOAT16)
+    gate, up = _small(512, 256, seed=1), _small(512, 256, seed=2)
+    down = _small(256, 512, seed=3)
+    hidden = _silu(wide(x) @ wide(gate)) * (wide(x) @ wide(up))
+    return Launch(kernel, (x, gate, up, down), (hidden @ wide(down),))
 
 
 class Experts:
@@ -133,68 +130,70 @@ class Experts:
             total += weights[:, expert, None] * (hidden @ wide(self.down[expert]))
         return total
 
+    def given(self, skips: bool) -> dict[str, Any]:
+        """Returns the arguments of a kernel for the whole layer, but for the weights.
 
-def _prefilled(name: str, block: int = 128, chosen: int = 2, skips: bool = False) -> Build:
-    """Returns a case of a kernel for the whole layer.
-
-    ``skips``: padding has no token instead of a padding token of its own.
-    """
-
-    def build(module: ModuleType) -> Launch:
-        experts = Experts(block, chosen)
+        ``skips``: padding has no token instead of a padding token of its own.
+        """
         skipping = importlib.import_module(f"{_CORE}.moe.moe_cte.moe_cte_utils").SkipMode
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        places, owners = experts.blocks(-1 if skips else experts.tokens)
-        given = {
-            "hidden_states": experts.x[:-1] if skips else experts.x,
-            "expert_affinities_masked": experts.affinities.reshape(-1, 1),
-            "gate_up_proj_weight": experts.gate_up,
-            "down_proj_weight": experts.down,
-            "block_size": experts.block,
+        places, owners = self.blocks(-1 if skips else self.tokens)
+        return {
+            "hidden_states": self.x[:-1] if skips else self.x,
+            "expert_affinities_masked": self.affinities.reshape(-1, 1),
+            "block_size": self.block,
             "token_position_to_id": places,
             "block_to_expert": owners.reshape(-1, 1),
-            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
+            "expert_affinities_scaling_mode": common_types().ExpertAffinityScaleMode.POST_SCALE,
             "skip_dma": skipping(skips, False),
-            "is_tensor_update_accumulating": chosen > 1,
+            "is_tensor_update_accumulating": self.picks.shape[1] > 1,
         }
-        if name.endswith("hybrid"):
-            given["conditions"] = np.array([1] * len(owners) + [0], np.int32)
-        kernel = getattr(module, name)
-        return Launch(kernel, (), (experts.outputs(),), given, _tokens_of)
-
-    return build
 
 
-def _routed(all_experts: bool) -> Build:
+def of_tokens(all_experts: bool) -> dict[str, Any]:
+    """Returns the settings of a kernel for few tokens, of all experts or of selected ones."""
+    given = {
+        "is_all_expert": all_experts,
+        "expert_affinities_scaling_mode": common_types().ExpertAffinityScaleMode.POST_SCALE,
+    }
+    return given | ({"rank_id": np.zeros((1, 1), np.uint32)} if all_experts else {})
+
+
+@builder
+def _prefilled(
+    module: ModuleType, name: str, block: int = 128, chosen: int = 2, skips: bool = False
+) -> Launch:
+    """Returns a case of a kernel for the whole layer."""
+    experts = Experts(block, chosen)
+    given = experts.given(skips)
+    given |= {"gate_up_proj_weight": experts.gate_up, "down_proj_weight": experts.down}
+    if name.endswith("hybrid"):
+        given["conditions"] = np.array([1] * len(given["block_to_expert"]) + [0], np.int32)
+    return Launch(getattr(module, name), (), (experts.outputs(),), given, _tokens_of)
+
+
+@builder
+def _routed(module: ModuleType, all_experts: bool) -> Launch:
     """Returns a case of moe_block_tkg with 16 tokens: norm, router, experts."""
-
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        experts, tokens = Experts(count=8), 16
-        x, gamma = experts.x[:tokens, None], normal(1, experts.width, seed=11, dtype=BFLOAT16)
-        router = normal(experts.width, experts.count, seed=12, dtype=BFLOAT16)
-        lines = rms_normalised(x[:, 0], gamma)
-        logits = lines @ wide(router)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        weights[weights < np.sort(weights, axis=1)[:, -2:-1]] = 0
-        given = {
-            "inp": x,
-            "gamma": gamma,
-            "router_weights": router,
-            "expert_gate_up_weights": experts.gate_up,
-            "expert_down_weights": experts.down,
-            "top_k": 2,
-            "router_act_fn": types.RouterActFnType.SOFTMAX,
-            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
-            "is_all_expert": all_experts,
-        }
-        if all_experts:
-            given["rank_id"] = np.zeros((1, 1), np.uint32)
-        expected = experts.outputs(lines, weights), logits
-        return Launch(module.moe_block_tkg, (), expected, given)
-
-    return build
+    experts, tokens = Experts(count=8), 16
+    x, gamma = experts.x[:tokens, None], normal(1, experts.width, seed=11, dtype=BFLOAT16)
+    router = normal(experts.width, experts.count, seed=12, dtype=BFLOAT16)
+    lines = rms_normalised(x[:, 0], gamma)
+    logits = lines @ wide(router)
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights[weights < np.sort(weights, axis=1)[:, -2:-1]] = 0
+    given = {
+        "inp": x,
+        "gamma": gamma,
+        "router_weights": router,
+        "expert_gate_up_weights": experts.gate_up,
+        "expert_down_weights": experts.down,
+        "top_k": 2,
+        "router_act_fn": common_types().RouterActFnType.SOFTMAX,
+        **of_tokens(all_experts),
+    }
+    expected = experts.outputs(lines, weights), logits
+    return Launch(module.moe_block_tkg, (), expected, given)
 
 
 def _dispatched(module: ModuleType) -> Launch:
@@ -214,27 +213,20 @@ def _tokens_of(result: Any) -> tuple[np.ndarray, ...]:
     return (first[:256],)
 
 
-def _generated(all_experts: bool) -> Build:
+@builder
+def _generated(module: ModuleType, all_experts: bool) -> Launch:
     """Returns a case of moe_tkg with the first 16 tokens."""
-
-    def build(module: ModuleType) -> Launch:
-        nki = importlib.import_module("nki")
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        experts = Experts()
-        rank = {"rank_id": np.zeros((1, 1), np.uint32)} if all_experts else {}
-        given = {
-            "hidden_input": experts.x[:16],
-            "expert_gate_up_weights": experts.gate_up,
-            "expert_down_weights": experts.down,
-            "expert_affinities": experts.affinities[:16].astype(np.float32),
-            "expert_index": experts.picks[:16].astype(np.uint32),
-            "is_all_expert": all_experts,
-            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
-            **rank,
-        }
-        return Launch(nki.jit(module.moe_tkg), (), (experts.outputs()[:16],), given)
-
-    return build
+    nki, *_ = language()
+    experts = Experts()
+    given = {
+        "hidden_input": experts.x[:16],
+        "expert_gate_up_weights": experts.gate_up,
+        "expert_down_weights": experts.down,
+        "expert_affinities": experts.affinities[:16].astype(np.float32),
+        "expert_index": experts.picks[:16].astype(np.uint32),
+        **of_tokens(all_experts),
+    }
+    return Launch(nki.jit(module.moe_tkg), (), (experts.outputs()[:16],), given)
 
 
 OTHERS_ROWS = (

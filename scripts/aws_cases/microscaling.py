@@ -9,8 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .case import BFLOAT16, Build, Case, Launch, cases_of, normal, wide
-from .layers import OTHERS_ROWS, Experts
+from .case import BFLOAT16, Case, Launch, builder, cases_of, common_types, language, normal, wide
+from .layers import OTHERS_ROWS, Experts, of_tokens
 
 _CORE = "nkilib.core"
 _MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of float4_e2m1fn
@@ -31,8 +31,8 @@ def _weights(*shape: int, axis: int, seed: int) -> tuple[np.ndarray, np.ndarray,
 
 
 def _projection(module: ModuleType) -> Launch:
-    nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
-    types = importlib.import_module(f"{_CORE}.utils.common_types")
+    nki, nl, _ = language()
+    types = common_types()
 
     @nki.jit
     def kernel(attention: Any, weight: Any, scales: Any) -> Any:
@@ -78,74 +78,53 @@ class _MxExperts:
         return gate / (1 + np.exp(-gate)) * up @ down + wide(self.down_bias)[:, None]
 
 
-def _generated(all_experts: bool) -> Build:
+@builder
+def _generated(module: ModuleType, all_experts: bool) -> Launch:
     """Returns a case of moe_tkg with 32 tokens, each of which has two of four experts."""
+    nki, nl, _ = language()
+    view = importlib.import_module(f"{_CORE}.utils.tensor_view").TensorView
+    experts, layer, tokens = _MxExperts(), Experts(), 32
 
-    def build(module: ModuleType) -> Launch:
-        nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
-        view = importlib.import_module(f"{_CORE}.utils.tensor_view").TensorView
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        experts, layer, tokens = _MxExperts(), Experts(), 32
+    @nki.jit
+    def kernel(gate_up: Any, down: Any, **given: Any) -> Any:
+        packed = [view(t).reinterpret_cast(nl.float4_e2m1fn_x4) for t in (gate_up, down)]
+        return module.moe_tkg(
+            expert_gate_up_weights=packed[0], expert_down_weights=packed[1], **given
+        )
 
-        @nki.jit
-        def kernel(gate_up: Any, down: Any, **given: Any) -> Any:
-            packed = [view(t).reinterpret_cast(nl.float4_e2m1fn_x4) for t in (gate_up, down)]
-            return module.moe_tkg(
-                expert_gate_up_weights=packed[0], expert_down_weights=packed[1], **given
-            )
-
-        x, affinities = layer.x[:tokens], layer.affinities[:tokens]
-        given = {
-            "hidden_input": x,
-            "expert_affinities": affinities if all_experts else affinities.astype(np.float32),
-            "expert_index": layer.picks[:tokens].astype(np.int32),
-            "is_all_expert": all_experts,
-            "expert_gate_up_bias": experts.gate_bias,
-            "expert_down_bias": experts.down_bias,
-            "expert_gate_up_weights_scale": experts.gate_up[1],
-            "expert_down_weights_scale": experts.down[1],
-            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
-            **experts.limits,
-        }
-        if all_experts:
-            given["rank_id"] = np.zeros((1, 1), np.uint32)
-        expected = np.einsum("te,eth->th", wide(affinities), experts.outputs(x))
-        return Launch(kernel, (experts.gate_up[0], experts.down[0]), (expected,), given)
-
-    return build
+    x, affinities = layer.x[:tokens], layer.affinities[:tokens]
+    given = {
+        "hidden_input": x,
+        "expert_affinities": affinities if all_experts else affinities.astype(np.float32),
+        "expert_index": layer.picks[:tokens].astype(np.int32),
+        "expert_gate_up_bias": experts.gate_bias,
+        "expert_down_bias": experts.down_bias,
+        "expert_gate_up_weights_scale": experts.gate_up[1],
+        "expert_down_weights_scale": experts.down[1],
+        **experts.limits,
+        **of_tokens(all_experts),
+    }
+    expected = np.einsum("te,eth->th", wide(affinities), experts.outputs(x))
+    return Launch(kernel, (experts.gate_up[0], experts.down[0]), (expected,), given)
 
 
-def _prefilled(name: str, inner: int, block: int, chosen: int = 2) -> Build:
+@builder
+def _prefilled(module: ModuleType, name: str, inner: int, block: int, chosen: int = 2) -> Launch:
     """Returns a case of a kernel with 256 tokens, each of which has some of four experts."""
-
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module(f"{_CORE}.utils.common_types")
-        skipping = importlib.import_module(f"{_CORE}.moe.moe_cte.moe_cte_utils").SkipMode
-        experts, layer = _MxExperts(inner), Experts(block, chosen)
-        skips = chosen == 1  # padding has no token instead of a padding token of its own
-        places, owners = layer.blocks(-1 if skips else layer.tokens)
-        given = {
-            "hidden_states": layer.x[:-1] if skips else layer.x,
-            "expert_affinities_masked": layer.affinities.reshape(-1, 1),
-            "gate_up_proj_weight": experts.gate_up[0],  # words that the kernel interprets as MXFP4
-            "down_proj_weight": experts.down[0],
-            "token_position_to_id": places,
-            "block_to_expert": owners.reshape(-1, 1),
-            "gate_and_up_proj_bias": experts.gate_bias,
-            "down_proj_bias": experts.down_bias,
-            "gate_up_proj_scale": experts.gate_up[1],
-            "down_proj_scale": experts.down[1],
-            "block_size": layer.block,
-            "is_tensor_update_accumulating": chosen > 1,
-            "skip_dma": skipping(skips, False),
-            "expert_affinities_scaling_mode": types.ExpertAffinityScaleMode.POST_SCALE,
-            **experts.limits,
-        }
-        outs = experts.outputs(layer.x[:-1])
-        expected = np.einsum("te,eth->th", wide(layer.affinities[:-1]), outs)
-        return Launch(getattr(module, name), (), (expected,), given, _first_sum)
-
-    return build
+    experts, layer = _MxExperts(inner), Experts(block, chosen)
+    given = {
+        **layer.given(skips=chosen == 1),
+        "gate_up_proj_weight": experts.gate_up[0],  # words that the kernel interprets as MXFP4
+        "down_proj_weight": experts.down[0],
+        "gate_and_up_proj_bias": experts.gate_bias,
+        "down_proj_bias": experts.down_bias,
+        "gate_up_proj_scale": experts.gate_up[1],
+        "down_proj_scale": experts.down[1],
+        **experts.limits,
+    }
+    outs = experts.outputs(layer.x[:-1])
+    expected = np.einsum("te,eth->th", wide(layer.affinities[:-1]), outs)
+    return Launch(getattr(module, name), (), (expected,), given, _first_sum)
 
 
 def _fed_forward(module: ModuleType) -> Launch:
@@ -153,8 +132,8 @@ def _fed_forward(module: ModuleType) -> Launch:
 
     The case's kernel makes parameters as mlp.mlp does.
     """
-    nki, nl = importlib.import_module("nki"), importlib.import_module("nki.language")
-    types = importlib.import_module(f"{_CORE}.utils.common_types")
+    nki, nl, _ = language()
+    types = common_types()
     parameters = importlib.import_module(f"{_CORE}.mlp.mlp_parameters").MLPParameters
 
     @nki.jit
@@ -205,12 +184,10 @@ def _first_sum(result: Any) -> tuple[np.ndarray, ...]:
     return (wide(result[0] if np.ndim(result) == 3 else result)[:256],)
 
 
-def _gathered(name: str, *more: int) -> Build:
-    def build(module: ModuleType) -> Launch:
-        given = (normal(512, 512, dtype=BFLOAT16), *[normal(512, n) for n in more])
-        return Launch(getattr(module, name), (*given, 4, 1), ())
-
-    return build
+@builder
+def _gathered(module: ModuleType, name: str, *more: int) -> Launch:
+    given = (normal(512, 512, dtype=BFLOAT16), *[normal(512, n) for n in more])
+    return Launch(getattr(module, name), (*given, 4, 1), ())
 
 
 def _of(module: str, kernel: str, tolerance: float = _MX_ERROR, **common: Any) -> Any:

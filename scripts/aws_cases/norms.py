@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 
 import numpy as np
@@ -12,10 +11,11 @@ from nki_sim.base.releases import PARSED
 from .case import (
     BFLOAT16,
     BFLOAT16_ERROR,
-    Build,
     Case,
     Launch,
+    builder,
     cases_of,
+    common_types,
     normal,
     rms_normalised,
     wide,
@@ -24,44 +24,41 @@ from .case import (
 _FP8_MAX = 240.0
 
 
-def _token_norm(kind: str, tokens: int, cores: int, by_width: bool = False) -> Build:
+@builder
+def _token_norm(
+    module: ModuleType, kind: str, tokens: int, cores: int, by_width: bool = False
+) -> Launch:
     """Returns a case of rmsnorm_tkg or layernorm_tkg of (tokens, 1, 1024).
 
     The result has the shape (128, tokens, 8), divided into shards for the cores.
     """
-
-    def build(module: ModuleType) -> Launch:
-        x = normal(tokens, 1, 1024, dtype=np.float16) + np.float16(0.5)
-        gamma = normal(1, 1024, seed=1, dtype=np.float16)
-        lines = wide(x)
-        if kind == "layernorm":
-            lines = lines - lines.mean(axis=-1, keepdims=True)
-        values = rms_normalised(lines, gamma).reshape(tokens, cores, 128, 8 // cores)
-        expected = values.transpose(2, 0, 1, 3).reshape(128, tokens, 8)
-        output = np.zeros(expected.shape, np.float16)
-        settings = {"shard_on_h": by_width}
-        kernel = getattr(module, f"{kind}_tkg")
-        return Launch(kernel, (x, gamma, output), (expected,), settings, lambda _: (output,))
-
-    return build
+    x = normal(tokens, 1, 1024, dtype=np.float16) + np.float16(0.5)
+    gamma = normal(1, 1024, seed=1, dtype=np.float16)
+    lines = wide(x)
+    if kind == "layernorm":
+        lines = lines - lines.mean(axis=-1, keepdims=True)
+    values = rms_normalised(lines, gamma).reshape(tokens, cores, 128, 8 // cores)
+    expected = values.transpose(2, 0, 1, 3).reshape(128, tokens, 8)
+    output = np.zeros(expected.shape, np.float16)
+    settings = {"shard_on_h": by_width}
+    kernel = getattr(module, f"{kind}_tkg")
+    return Launch(kernel, (x, gamma, output), (expected,), settings, lambda _: (output,))
 
 
-def _quantised(by_row: bool) -> Build:
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module("nkilib.core.utils.common_types")
-        x, gamma = normal(1, 256, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
-        kind = types.QuantizationType.ROW if by_row else types.QuantizationType.STATIC
-        settings = module.RmsNormQuantKernelArgs(quantization_type=kind)
-        values = rms_normalised(x, gamma)
-        if by_row:
-            return Launch(
-                module.rmsnorm_quant_kernel, (x, gamma, settings), (values,), {}, _dequantised
-            )
-        scale = np.full((128, 1), 0.03, np.float32)
-        expected = np.clip(values / 0.03, -_FP8_MAX, _FP8_MAX)
-        return Launch(module.rmsnorm_quant_kernel, (x, gamma, settings, scale), (expected,))
-
-    return build
+@builder
+def _quantised(module: ModuleType, by_row: bool) -> Launch:
+    types = common_types()
+    x, gamma = normal(1, 256, 1024, dtype=BFLOAT16), normal(1, 1024, seed=1, dtype=BFLOAT16)
+    kind = types.QuantizationType.ROW if by_row else types.QuantizationType.STATIC
+    settings = module.RmsNormQuantKernelArgs(quantization_type=kind)
+    values = rms_normalised(x, gamma)
+    if by_row:
+        return Launch(
+            module.rmsnorm_quant_kernel, (x, gamma, settings), (values,), {}, _dequantised
+        )
+    scale = np.full((128, 1), 0.03, np.float32)
+    expected = np.clip(values / 0.03, -_FP8_MAX, _FP8_MAX)
+    return Launch(module.rmsnorm_quant_kernel, (x, gamma, settings, scale), (expected,))
 
 
 def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -70,20 +67,18 @@ def _dequantised(result: np.ndarray) -> tuple[np.ndarray, ...]:
     return (wide(result[..., :-4]) * scales,)
 
 
-def _convolution(stride: int, dilation: int) -> Build:
-    def build(module: ModuleType) -> Launch:
-        x, filters, bias = normal(2, 64, 256), normal(5, 64, 96, seed=1), normal(96, seed=2)
-        padded = np.pad(wide(x), ((0, 0), (0, 0), (2, 2)))
-        count = (260 - dilation * 4 - 1) // stride + 1
-        expected = np.zeros((2, 96, count))
-        for tap in range(5):
-            seen = padded[:, :, tap * dilation :][:, :, : (count - 1) * stride + 1 : stride]
-            expected += np.einsum("bcl,co->bol", seen, wide(filters)[tap])
-        settings = {"stride": stride, "padding": (2, 2), "dilation": dilation}
-        expected += wide(bias)[:, None]
-        return Launch(module.conv1d, (x, filters, bias), (expected,), settings)
-
-    return build
+@builder
+def _convolution(module: ModuleType, stride: int, dilation: int) -> Launch:
+    x, filters, bias = normal(2, 64, 256), normal(5, 64, 96, seed=1), normal(96, seed=2)
+    padded = np.pad(wide(x), ((0, 0), (0, 0), (2, 2)))
+    count = (260 - dilation * 4 - 1) // stride + 1
+    expected = np.zeros((2, 96, count))
+    for tap in range(5):
+        seen = padded[:, :, tap * dilation :][:, :, : (count - 1) * stride + 1 : stride]
+        expected += np.einsum("bcl,co->bol", seen, wide(filters)[tap])
+    settings = {"stride": stride, "padding": (2, 2), "dilation": dilation}
+    expected += wide(bias)[:, None]
+    return Launch(module.conv1d, (x, filters, bias), (expected,), settings)
 
 
 def _depthwise(module: ModuleType) -> Launch:

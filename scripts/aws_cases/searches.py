@@ -11,10 +11,11 @@ import numpy as np
 from .case import (
     BFLOAT16,
     BFLOAT16_ERROR,
-    Build,
     Case,
     Launch,
+    builder,
     cases_of,
+    common_types,
     normal,
     on_both,
     wide,
@@ -53,41 +54,37 @@ def _indexed_flatten(module: ModuleType) -> Launch:
     return Launch(module.indexed_flatten, (data, 128, 64 * 128, offsets), (blocks.reshape(-1),))
 
 
-def _rotational_topk(cores: int) -> Build:
-    def build(module: ModuleType) -> Launch:
-        data = normal(8, 16384)
-        utils = importlib.import_module("nkilib.core.topk.rotational_topk_utils")
-        topk = utils.create_topk_config(data.shape, np.float32, 64, True, cores)
-        config = utils.create_rotational_topk_config(data.shape, topk)
-        config = module.prepare_rotational_constants(config)
-        order = np.argsort(-data, axis=1)[:, :64]
-        expected = np.take_along_axis(data, order, 1), order
-        return Launch(module.rotational_topk, (data, config), expected)
-
-    return build
+@builder
+def _rotational_topk(module: ModuleType, cores: int) -> Launch:
+    data = normal(8, 16384)
+    utils = importlib.import_module("nkilib.core.topk.rotational_topk_utils")
+    topk = utils.create_topk_config(data.shape, np.float32, 64, True, cores)
+    config = utils.create_rotational_topk_config(data.shape, topk)
+    config = module.prepare_rotational_constants(config)
+    order = np.argsort(-data, axis=1)[:, :64]
+    expected = np.take_along_axis(data, order, 1), order
+    return Launch(module.rotational_topk, (data, config), expected)
 
 
-def _router(**settings: Any) -> Build:
-    def build(module: ModuleType) -> Launch:
-        types = importlib.import_module("nkilib.core.utils.common_types")
-        reference = importlib.import_module("nkilib.core.router_topk.router_topk_torch")
-        given = {
-            "x": normal(64, 512, dtype=BFLOAT16),
-            "w": normal(512, 32, seed=1, dtype=BFLOAT16),
-            "w_bias": normal(1, 32, seed=2, dtype=BFLOAT16),
-            "router_logits": np.zeros((64, 32), np.float32),
-            "expert_affinities": np.zeros((64, 32), np.float32),
-            "expert_index": np.zeros((64, 4), np.uint32),
-            "act_fn": types.RouterActFnType.SOFTMAX,
-            "k": 4,
-            "x_hbm_layout": 1,
-            "x_sb_layout": 0,
-            **settings,
-        }
-        results = ("router_logits", "expert_index", "expert_affinities")
-        return with_reference(module.router_topk, reference.router_topk_torch_ref, given, *results)
-
-    return build
+@builder
+def _router(module: ModuleType, **settings: Any) -> Launch:
+    types = common_types()
+    reference = importlib.import_module("nkilib.core.router_topk.router_topk_torch")
+    given = {
+        "x": normal(64, 512, dtype=BFLOAT16),
+        "w": normal(512, 32, seed=1, dtype=BFLOAT16),
+        "w_bias": normal(1, 32, seed=2, dtype=BFLOAT16),
+        "router_logits": np.zeros((64, 32), np.float32),
+        "expert_affinities": np.zeros((64, 32), np.float32),
+        "expert_index": np.zeros((64, 4), np.uint32),
+        "act_fn": types.RouterActFnType.SOFTMAX,
+        "k": 4,
+        "x_hbm_layout": 1,
+        "x_sb_layout": 0,
+        **settings,
+    }
+    results = ("router_logits", "expert_index", "expert_affinities")
+    return with_reference(module.router_topk, reference.router_topk_torch_ref, given, *results)
 
 
 def _loss(module: ModuleType) -> Launch:

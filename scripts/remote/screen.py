@@ -115,8 +115,6 @@ class Screen:
         script, folder = "scripts/hw_bench.py", str(record.folder)
         if (record.folder / PAGE).exists():
             self.line(f"page of results: {escape(str(record.folder / PAGE))}")
-        if path := finished("benchmarks"):
-            self.command("compare", "-m", "bench.compare", str(path))
         if path := finished("probes"):
             self.command("changes to propose", "-m", "bench.probes", "propose", str(path))
         if record.missing:

@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-import torch
 
 import nki_sim
+from bench.block_circulant.__main__ import (
+    BATCHES,
+    BLOCK,
+    FEATURES,
+    circulant_us,
+    dense_us,
+    naive_us,
+)
 from bench.block_circulant.dense_product import dense_product
-from bench.block_circulant.naive_flow import NaiveProduct, multiply_pairs, sum_blocks
-from bench.block_circulant.steps import transforms_of_a_step
-from bench.block_circulant.times import BATCHES, BLOCK, FEATURES, circulant_us, dense_us, naive_us
-from trnfft.nn import BlockCirculantLinear
-from trnfft.ops.block_circulant import block_circulant_product
+from bench.block_circulant.naive_flow import multiply_pairs, sum_blocks
 
 RNG = np.random.default_rng(0)
 
@@ -26,23 +29,6 @@ def test_three_times_faster_than_the_naive_flow_and_faster_than_dense(batch):
     forward, _ = circulant_us(batch, blocks, blocks, BLOCK)
     assert 3 * forward <= sum(naive_us(batch, blocks, blocks, BLOCK).values())
     assert 2.5 * forward <= dense_us(batch, FEATURES, FEATURES)
-
-
-def test_transforms_of_a_step():
-    rows, p, q, k = 5, 3, 4, 8
-    layer, x = BlockCirculantLinear(q * k, p * k, k), torch.randn(rows, q * k, requires_grad=True)
-    assert transforms_of_a_step(layer, x, False) == 2 * (rows * q + p * q + rows * p)
-    pairs = rows * p * q
-    naive = (rows * q + p * q) + (p * q + rows * p) + (rows * q + rows * p) + 3 * pairs
-    assert transforms_of_a_step(layer, x, True) == naive
-
-
-def test_the_naive_flow_computes_the_same():
-    x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(3, 2, 4, dtype=torch.float64, requires_grad=True)
-    y = NaiveProduct.apply(x, weight)
-    torch.testing.assert_close(y, block_circulant_product(x, weight))
-    assert torch.autograd.gradcheck(NaiveProduct.apply, (x, weight))
 
 
 def test_the_kernels_of_the_naive_flow():

@@ -25,7 +25,7 @@ ROWS = {
     "transforms": ("backward (8,)", 3),
     "complex_tensors": ("z * w, 8 numbers", 2),
     "convolutions": ("ifft by matmul (4096,)", 2),
-    "planning": ("from memory", 1),
+    "planning": ("from ", 1),
 }
 
 

@@ -13,15 +13,8 @@ from typer.testing import CliRunner
 
 from bench.probes import __main__ as programs
 from bench.probes import asking, complex_tensors, proposals
-from bench.probes.report import (
-    COMPLEX,
-    DECOMPOSE,
-    MODES,
-    SETTINGS,
-    Report,
-    TensorAnswer,
-    load,
-)
+from bench.probes.complex_tensors import DECOMPOSE, MODES, SETTINGS
+from bench.probes.report import COMPLEX, Report, load
 from bench.results import save
 from nki_sim import hardware
 from tests import sweeps
@@ -42,13 +35,13 @@ def ask_cpu(name, mode="eager"):
 def test_the_cpu_is_right(name, mode):
     answer = ask_cpu(name, mode)
     assert answer.verdict == "right", answer.reason
-    assert answer.is_of_device and answer.reason == ""
+    assert answer.reason == "" and answer.kernel.relative_error < 1e-5
 
 
 def test_what_is_wrong_is_told(monkeypatch):
     monkeypatch.setattr(torch, "mm", lambda a, b: a.conj() @ b)
     answer = ask_cpu("mm")
-    assert answer.verdict == "wrong" and answer.relative_error > 0.1 and not answer.is_of_device
+    assert answer.verdict == "wrong" and answer.kernel.relative_error > 0.1
 
 
 def test_the_first_line_of_an_error_is_told():
@@ -56,7 +49,7 @@ def test_the_first_line_of_an_error_is_told():
         raise RuntimeError("[NCC_EVRF004] complex64 is not supported\nsecond line")
 
     answer = complex_tensors.ask("_fft_c2c", "compiled", "0", "cpu", refuse)
-    assert answer.verdict == "refused" and answer.relative_error is None
+    assert answer.verdict == "refused" and answer.kernel.relative_error is None
     assert answer.reason == "RuntimeError: [NCC_EVRF004] complex64 is not supported"
 
 
@@ -69,14 +62,14 @@ def test_a_fallback_that_warns_is_told(monkeypatch):
 
     monkeypatch.setattr(torch, "mm", mm)
     answer = ask_cpu("mm")
-    assert answer.verdict == "right" and answer.fell_back and not answer.is_of_device
-    assert "aten::mm" in answer.reason
+    assert answer.verdict == "refused" and answer.kernel.relative_error < 1e-5
+    assert answer.reason.startswith("the CPU computed: ") and "aten::mm" in answer.reason
 
 
 def test_a_result_elsewhere_is_a_fallback(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
     answer = complex_tensors.ask("mm", "eager", "0", "meta", "aot_eager")
-    assert answer.fell_back and answer.reason == "its result is on cpu"
+    assert answer.reason == "the CPU computed: its result is on cpu"
 
 
 @pytest.fixture
@@ -98,8 +91,8 @@ def child(monkeypatch):
     return make
 
 
-def answer(name="mm", mode="eager", setting="0", verdict="right", **values):
-    return TensorAnswer(operation=name, mode=mode, setting=setting, verdict=verdict, **values)
+def answer(name="mm", mode="eager", setting="0", verdict="right", reason=""):
+    return complex_tensors.answer(name, mode, setting, verdict, reason)
 
 
 def test_every_case_has_a_process_with_the_variable(child):
@@ -113,7 +106,7 @@ def test_every_case_has_a_process_with_the_variable(child):
 def test_what_a_process_logs_or_leaves_is_told(child):
     child(answer(), "W1125 device.cpp:7] aten::mm: falling back to CPU\n")
     found = complex_tensors.ask_apart("mm", "eager", "0")
-    assert found.verdict == "right" and found.fell_back and "aten::mm" in found.reason
+    assert found.verdict == "refused" and "aten::mm" in found.reason
     child(None, "Segmentation fault", 139)
     found = complex_tensors.ask_apart("mm", "eager", "0")
     assert found.verdict == "unanswered" and "exit code 139: Segmentation fault" in found.reason
@@ -140,7 +133,7 @@ def test_without_the_device_nothing_is_asked(invoke):
     ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
     assert ran.exit_code == 0, ran.output
     found = load(Path("out.json"))
-    assert not found.tensors and [one.probe for one in found.unasked] == [COMPLEX]
+    assert not found.answers and [one.probe for one in found.unasked] == [COMPLEX]
     assert "PyTorch's device 'neuron'" in found.unasked[0].reason
 
 
@@ -150,7 +143,7 @@ def test_one_command_asks_all_of_the_device(invoke, monkeypatch):
     monkeypatch.setattr(programs, "frameworks", lambda: ["torch_neuronx", "torch_xla"])
     ran = invoke("run", COMPLEX, "--target", "trn2", "--out", "out.json")
     assert ran.exit_code == 1 and "1 probes have no answer, the first: it hung" in ran.output
-    assert load(Path("out.json")).tensors == given
+    assert load(Path("out.json")).answers == given
     monkeypatch.setattr(programs, "frameworks", lambda: ["torch_xla"])
     assert invoke("run", COMPLEX, "--out", "out.json").exit_code == 0
     assert load(Path("out.json")).unasked
@@ -161,7 +154,7 @@ def test_the_child_writes_its_answer(invoke, monkeypatch):
     monkeypatch.setattr(complex_tensors, "ask", lambda *case: asked.append(case) or answer())
     assert invoke("tensor", "mm", "eager", "0", "--out", "one.json").exit_code == 0
     assert asked == [("mm", "eager", "0")]
-    assert json.loads(Path("one.json").read_text())["operation"] == "mm"
+    assert json.loads(Path("one.json").read_text())["probe"] == "complex-tensors: mm"
 
 
 # Proposals
@@ -170,7 +163,7 @@ def test_the_child_writes_its_answer(invoke, monkeypatch):
 @pytest.fixture
 def report_of(environment_of_a_chip):
     return lambda tensors: Report(
-        target="trn2", environment=environment_of_a_chip, answers=[], unasked=[], tensors=tensors
+        target="trn2", environment=environment_of_a_chip, answers=tensors, unasked=[]
     )
 
 
@@ -182,18 +175,17 @@ def test_right_answers_of_a_mode_question_the_assumption_there(report_of):
     refused = answer("mm", "eager", "1", "refused", reason="TypeError: no storage")
     found = proposals.findings(report_of([*all_right("compiled", "1"), refused]))
     assert not found.changes
+    names = [f"complex-tensors: {name}" for name in NAMES]
     fits = f"trnfft.set_complex_storage(True) fits compiled code with {DECOMPOSE}=1"
-    assert len(found.notes) == 1 and found.notes[0] == f"{', '.join(NAMES)} are right: {fits}"
+    assert len(found.notes) == 1 and found.notes[0] == f"{', '.join(names)} are right: {fits}"
     assert len(found.agreed) == 1 and "no storage" in found.agreed[0]
 
 
-@pytest.mark.parametrize(
-    "bad", [{"verdict": "wrong"}, {"fell_back": True}, {"verdict": "unanswered"}]
-)
-def test_one_operation_that_is_not_the_devices_keeps_the_assumption(report_of, bad):
-    tensors = [*all_right("eager", "0")[1:], answer("complex", **bad)]
+@pytest.mark.parametrize("verdict", ["wrong", "refused", "unanswered"])
+def test_one_operation_that_is_not_the_devices_keeps_the_assumption(report_of, verdict):
+    tensors = [*all_right("eager", "0")[1:], answer("complex", verdict=verdict)]
     found = proposals.findings(report_of(tensors))
-    told = found.notes if bad.get("verdict") == "unanswered" else found.agreed
+    told = found.notes if verdict == "unanswered" else found.agreed
     assert len(found.notes + found.agreed) == len(told) == 1
     assert "set_complex_storage(True) does not fit eager code" in told[0]
 

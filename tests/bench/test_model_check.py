@@ -10,24 +10,23 @@ from rich.console import Console
 
 import nki_sim
 from bench.model_check import (
-    autocomp_kernels,
+    autocomp,
     device_kernels,
     labs,
     labs_kernels,
     launch_overhead,
-    nkibench_kernels,
+    nkibench,
 )
 from bench.model_check import points as checked
 from bench.model_check import published_kernels as kernels
-from bench.model_check.convolution_kernels import convolve, transpose_tiles
+from bench.model_check.convolution import convolve, transpose_tiles
 from bench.model_check.documentation import MATMUL_TRN1, engines_us
 from bench.model_check.measured import FITTED, HELD_OUT, Group, Measured
 from bench.model_check.modelled_launch import continued, repeated_us
-from bench.model_check.picture import draw
 from bench.model_check.points import LEFT_OUT, RECORDS, Point, check, point_of
 from bench.model_check.report import goal, number, ranges, show, spread, spread_table
+from bench.model_check.small_copies import add_chunks, add_often, add_tiles
 from bench.model_check.turbulence_kernels import turbulence_stage
-from bench.model_check.vector_add_kernels import add_chunks, add_often, add_tiles
 from bench.seed_article.figures import TRANSFORM_US
 from nki_sim import hardware
 from tests.tolerances import near, operands, sums, together, transforms
@@ -60,9 +59,9 @@ def wide(x):
         (kernels.matmul_free_blocks, (1, 1)),
         (kernels.matmul_free_blocks, (2, 2)),
         (kernels.matmul_blocks, (2, 1, 2)),
-        (autocomp_kernels.matmul_one_by_two, ()),
-        (autocomp_kernels.matmul_four_by_two, (1,)),
-        (autocomp_kernels.matmul_four_by_two, (2,)),
+        (autocomp.matmul_one_by_two, ()),
+        (autocomp.matmul_four_by_two, (1,)),
+        (autocomp.matmul_four_by_two, (2,)),
     ],
 )
 def test_matrix_products(kernel, blocks):
@@ -77,10 +76,10 @@ def test_matrix_products(kernel, blocks):
         (kernels.mamba_states_outside, 60, ()),
         (kernels.mamba_channels_outside, 60, (60,)),
         (kernels.mamba_channels_outside, 60, (20,)),
-        (autocomp_kernels.mamba_hoisted, 60, ()),
+        (autocomp.mamba_hoisted, 60, ()),
         (kernels.mamba_states_outside, 600, ()),  # 512: a bank of PSUM
         (kernels.mamba_channels_outside, 600, (600,)),
-        (autocomp_kernels.mamba_hoisted, 600, ()),
+        (autocomp.mamba_hoisted, 600, ()),
     ],
 )
 def test_mamba(kernel, length, step):
@@ -317,7 +316,7 @@ def test_the_launch_of_the_vector_adds_is_fitted_to_one_tile_a_chip():
 # The kernels of Autocomp that are neither matrix products nor Mamba.
 
 
-@pytest.mark.parametrize("kernel", [autocomp_kernels.convolve, autocomp_kernels.convolve_from_psum])
+@pytest.mark.parametrize("kernel", [autocomp.convolve, autocomp.convolve_from_psum])
 @pytest.mark.parametrize(("taps", "padding"), [(3, 1), (4, 0)])
 def test_convolutions(kernel, taps, padding):
     images, filters = real(2, 256, 20), real(256, taps)
@@ -329,7 +328,7 @@ def test_convolutions(kernel, taps, padding):
 
 def test_attention_of_cached_scores():
     q, k, v = real(3, 128, 1024) / 4
-    found = nki_sim.simulate(autocomp_kernels.attention)(q, k, v)
+    found = nki_sim.simulate(autocomp.attention)(q, k, v)
     scores = wide(q).T @ k
     weights = np.exp(scores - scores.max(1, keepdims=True))
     expected = weights / weights.sum(1, keepdims=True) @ v.T
@@ -342,7 +341,7 @@ def test_attention_of_cached_scores():
 def test_adamw():
     theta, gradient, mean, square = real(4, 200, 2048)
     square = np.abs(square)
-    found = nki_sim.simulate(nkibench_kernels.adamw)(theta, gradient, mean, square)
+    found = nki_sim.simulate(nkibench.adamw)(theta, gradient, mean, square)
     step = 0.01 * (0.9 * wide(mean) + 0.1 * gradient)
     moment = 0.999 * wide(square) + 0.001 * wide(gradient) ** 2
     expected = (1 - 1e-5) * wide(theta) - step / (np.sqrt(1000 * moment) + 1e-8)
@@ -351,20 +350,20 @@ def test_adamw():
 
 def test_rotation():
     x, (cosine, sine) = real(64, 1024), real(2, 32, 1024)
-    found = nki_sim.simulate(nkibench_kernels.rotate)(x, cosine, sine)
+    found = nki_sim.simulate(nkibench.rotate)(x, cosine, sine)
     rotated = (wide(x)[:32] + 1j * x[32:]) * (cosine + 1j * sine)
     near(found, np.concatenate([rotated.real, rotated.imag]), sums(2))
 
 
 def test_batched_matmul():
     left, right = real(2, 2048, 64), real(2, 64, 2048)
-    found = nki_sim.simulate(nkibench_kernels.batched_matmul)(left, right)
+    found = nki_sim.simulate(nkibench.batched_matmul)(left, right)
     near(found, wide(left) @ right, sums(64))
 
 
 def test_norm_and_matmul():
     x, weights = real(1024, 1024), real(1024, 2048)
-    found = nki_sim.simulate(nkibench_kernels.norm_matmul)(x, weights)
+    found = nki_sim.simulate(nkibench.norm_matmul)(x, weights)
     normal = x / np.sqrt((wide(x) ** 2).mean(1, keepdims=True))
     near(found, normal @ weights, together(sums(1024), sums(1024)))
 
@@ -372,7 +371,7 @@ def test_norm_and_matmul():
 def test_matmul_with_transposes():
     left, right = real(256, 2048), real(2048, 2048)
     with pytest.warns(nki_sim.NkiSimulationWarning, match="load less at a time"):
-        found = nki_sim.simulate(nkibench_kernels.matmul_transposing)(left, right)
+        found = nki_sim.simulate(nkibench.matmul_transposing)(left, right)
     near(found, wide(left) @ right, sums(2048))
 
 
@@ -544,11 +543,3 @@ def test_goal_and_whole_kernels():
 
 def test_one_repetition_is_the_slope_between_two_launches():
     assert repeated_us(lambda count: 7 + 0.5 * count, 4, 36) == pytest.approx(0.5)
-
-
-@slow
-def test_picture(points, tmp_path):
-    path = tmp_path / "check.png"
-    draw(points, path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert [file.name for file in tmp_path.iterdir()] == ["check.png"]

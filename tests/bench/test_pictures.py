@@ -15,7 +15,7 @@ from bench import pictures
 from tests import sweeps
 
 ROOT = Path(__file__).parents[2]
-DIAGRAMS = ("complex_tensor", "slab", "pencil")
+DIAGRAMS = ("slab", "pencil")
 
 
 @pytest.mark.sweep  # 48 searches of plans where none is remembered

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from bench import scaling, scaling_check
 
@@ -36,49 +35,22 @@ def test_meshes_leave_no_core_without_data(shape, cores, found):
     assert list(scaling.meshes(shape, cores)) == found
 
 
-@pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr(scaling, "SHAPES", {"64^3": (64,) * 3, "2^13": (2**13,)})
-    monkeypatch.setattr(scaling, "CORES", (1, 8, 64))
-
-
-def test_the_program_prints_tables_and_draws(small, tmp_path):
-    out = tmp_path / "scaling.png"
-    done = CliRunner().invoke(scaling.app, ["--target", "trn1", "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert "64^3 on trn1, LNC=1, modelled, with launches and starts that others" in done.output
-    rows = [line for line in done.output.splitlines() if line.startswith("│")]
-    assert [row.split("│")[1].strip() for row in rows] == ["1", "8", "64"] * 2
-    assert out.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.sweep
 def test_the_page_has_the_table_of_the_program():
-    """In its text, the table is the one after the picture."""
-    table = scaling.markdown_of("trn2")
-    assert table in PAGE.read_text()
+    assert scaling.table("trn2") in PAGE.read_text()
 
 
-def test_a_table_of_markdown(small, monkeypatch):
-    monkeypatch.setattr(scaling, "ON_PAGE", (1, 8))
-    done = CliRunner().invoke(scaling.app, ["--target", "trn1", "--markdown"])
-    assert done.exit_code == 0, done.output
-    head, _, one, eight = done.output.splitlines()
-    assert head == "| cores | 64^3 | 2^13 |"
+def test_a_table_of_few_cores(monkeypatch, capsys):
+    monkeypatch.setattr(scaling, "SHAPES", {"64^3": (64,) * 3, "2^13": (2**13,)})
+    monkeypatch.setattr(scaling, "CORES", (1, 8))
+    scaling.main(["trn1"])
+    chip, _, head, _, one, eight, _ = capsys.readouterr().out.splitlines()
+    assert (chip, head) == ("trn1", "| cores | 64^3 | 2^13 |")
     assert re.fullmatch(r"\| 1 \| 0\.\d{3}, 100%, launches \| 0\.\d{3}, 100%, launches \|", one)
     assert eight.count(", start") == 2
 
 
-def test_efficiency_is_against_one_core(small):
-    plans = scaling.scaling((64,) * 3, "trn1")
+def test_efficiency_is_against_one_core():
+    plans = [scaling.fastest((64,) * 3, cores, "trn1") for cores in (1, 8)]
     assert scaling.efficiency(plans[0], plans) == 1
     assert scaling.efficiency(plans[1], plans) == plans[0].total_ns / (8 * plans[1].total_ns)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--target", "trn9"], "trn9"), (["--out", "/no/such/folder/a.png"], "cannot write")],
-)
-def test_bad_arguments_end_the_program(arguments, message):
-    done = CliRunner().invoke(scaling.app, arguments)
-    assert done.exit_code == 2 and message in done.output

@@ -22,7 +22,7 @@ import scipy.fft  # noqa: E402
 import torch  # noqa: E402
 
 import trnfft  # noqa: E402
-from bench.block_circulant import times  # noqa: E402
+from bench.block_circulant import __main__ as times  # noqa: E402
 from bench.tables import bloom, prices, row_guard  # noqa: E402
 from nki_sim import hardware
 from trnfft.planner.kinds import Frames, SpectralGradients, SpectralLayer  # noqa: E402

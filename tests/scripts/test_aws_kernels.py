@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import aws_kernels
+from aws_cases import CASES
 from aws_cases.page import page
 from aws_cases.running import largest_error
-from aws_cases.table import CASES
 
 SCRIPT = Path(aws_kernels.__file__)
 RESULTS: dict[str, Any] = json.loads(aws_kernels.RESULTS.read_text("utf-8"))

@@ -24,7 +24,6 @@ import nki_sim
 from nki_sim import hardware
 from nki_sim.base.installed_nki import FoundNki
 from nki_sim.base.neuron_packages import how_to_install
-from trnfft.planner import wisdom
 from trnfft.planner.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
@@ -195,7 +194,7 @@ def test_all_that_compile_end_with_0(monkeypatch, capsys):
 
 def test_a_launch_that_takes_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(compile_kernels, "SECONDS", 0.05)
-    (launch,) = compile_kernels.launches_for("trn1", ["dft_gemm"], False)
+    (launch,) = compile_kernels.launches_for("trn1", ["dft_gemm"])
     (row,) = compile_kernels.compiled_all([launch], 1)
     assert row["status"] == "refused" and row["refusal"] == "it took more than 0.05 s"
 
@@ -211,34 +210,21 @@ def test_a_compiler_that_leaves_no_table_of_instructions(tmp_path):
 
 @pytest.mark.parametrize("chip", hardware.NAMES)
 def test_one_launch_of_every_kernel_at_the_chips_degree(chip):
-    launches = compile_kernels.launches_for(chip, None, False)
+    launches = compile_kernels.launches_for(chip, None)
     assert [launch.recipe.algorithm for launch in launches] == list(ALGORITHMS)
     assert {launch.cores for launch in launches} == {hardware.chip(chip).programs_per_launch}
-    some = compile_kernels.launches_for(chip, ["stockham", "axes"], False)
+    some = compile_kernels.launches_for(chip, ["stockham", "axes"])
     assert some == [one for one in launches if one.recipe.algorithm in ("stockham", "axes")]
 
 
-@pytest.mark.parametrize("chip", hardware.NAMES)
-def test_every_shipped_plan_with_each_program_once(chip):
-    launches = compile_kernels.launches_for(chip, None, True)
-    programs = [launch.decides() for launch in launches]
-    assert len(set(programs)) == len(programs)
-    for entry in wisdom.shipped(chip).values():
-        plan = compile_kernels.Plan.from_row(entry)
-        if plan.algorithm not in ALGORITHMS:  # separate launches, of other plans
-            continue
-        of_plan = compile_kernels.Launch(chip, plan.cores, plan.batch, plan.recipe)
-        assert of_plan.decides() in programs
-
-
 def test_launches_travel_to_their_process():
-    for launch in compile_kernels.launches_for("trn2", None, False):
+    for launch in compile_kernels.launches_for("trn2", None):
         entry = json.loads(json.dumps(launch.to_dict()))
         assert compile_kernels.Launch.from_dict(entry) == launch
 
 
 def test_arguments_are_what_kernels_take():
-    for launch in compile_kernels.launches_for("trn2", None, False):
+    for launch in compile_kernels.launches_for("trn2", None):
         kernel = ALGORITHMS[launch.recipe.algorithm].kernel
         if launch.recipe.n * launch.batch > 2**17:  # large tables
             continue
