@@ -31,13 +31,6 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
         size: width and height in pixels, 1 to 16384.
         sigma: standard deviation in pixels, above 0.
 
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` or `sigma` is outside its range.
-
     Examples:
         >>> import trnfft
         >>> psf = trnfft.point_spread_functions.gaussian(3, sigma=0.5)
@@ -65,13 +58,6 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
         size: width and height in pixels, 1 to 16384.
         blades: number of blades, 3 to 360. An aperture of more blades would be a disc.
 
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` or `blades` is outside its range.
-
     Examples:
         >>> import trnfft
         >>> psf = trnfft.point_spread_functions.star(64, blades=6)
@@ -98,13 +84,6 @@ def heart(size: int) -> torch.Tensor:
 
     Args:
         size: width and height in pixels, which the heart nearly fills, 1 to 16384.
-
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` is outside its range.
 
     Examples:
         >>> import trnfft

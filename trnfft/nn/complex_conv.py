@@ -134,22 +134,16 @@ class ComplexConv2d(_ComplexConv):
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    The counterpart in torch is `torch.nn.Conv2d`. The parameters are `weight_real` and
-    `weight_imag`, of shape [out_channels, in_channels / groups, J, K], and `bias_real` and
-    `bias_imag`, of shape [out_channels]. `trnfft.nn.split.SplitWeight` describes their first
-    values. See `docs/layers.md`.
+    The parameters are those of `ComplexConv1d`, but for the weight of shape [out_channels,
+    in_channels / groups, J, K]. The counterpart in torch is `torch.nn.Conv2d`.
 
     Args:
-        in_channels, out_channels: numbers of channels, multiples of `groups`.
-        kernel_size, stride, padding, dilation, groups, bias: as for `torch.nn.Conv2d`.
-        device, dtype: of the parameters; `dtype` is real.
+        kernel_size, stride, padding, dilation: as for `torch.nn.Conv2d`.
+        in_channels, out_channels, groups, bias, device, dtype: as for `ComplexConv1d`.
 
     Input: a complex or real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output:
     a complex tensor of shape [B, out_channels, M, N] or [out_channels, M, N], where M and N are as
     in `torch.nn.Conv2d`.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `ComplexConv1d`.
 
     Examples:
         >>> import torch, trnfft

@@ -301,12 +301,7 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    The counterpart in torch is `torch.nn.Conv2d`. The parameters, their first values and the
-    state_dict are those of torch's layer. All points are computed, and the points between strides
-    are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
-    needed and the weight is in the host's memory, the spectrum of the weight is kept for the next
-    input of the same size: it is used again while the weight has the same numbers, whoever wrote
-    them. On other devices, each call transforms the weight. See `docs/convolution.md`.
+    `FFTConv1d` says what else holds. The counterpart in torch is `torch.nn.Conv2d`.
 
     Args:
         in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv2d`.
@@ -315,9 +310,6 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     Input: a real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output: a real
     tensor of shape [B, out_channels, M, N] or [out_channels, M, N] and of the same dtype, where M
     and N are as in torch.nn.Conv2d.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `FFTConv1d`.
 
     Examples:
         >>> import torch, trnfft
