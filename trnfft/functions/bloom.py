@@ -125,9 +125,6 @@ class BloomFilter:
         order: "rows" or "columns", which are transformed first. `axis_order` decides or, on
             backends with NKI kernels, the prices of the planner.
 
-    Raises:
-        TypeError, ValueError, NotImplementedError: as `bloom`.
-
     Examples:
         >>> import torch, trnfft
         >>> psf = trnfft.point_spread_functions.gaussian(9, sigma=1.5)
@@ -166,9 +163,6 @@ class BloomFilter:
 
         Args:
             image, strength: as for `bloom`.
-
-        Raises:
-            TypeError, ValueError, NotImplementedError: as `bloom`.
         """
         check_real("image", image)
         self._check_fits(image)

@@ -186,12 +186,6 @@ def oaconvolve(
     Args:
         input, filter, mode, dims: as for `convolve`.
 
-    Returns:
-        The same as `convolve`.
-
-    Raises:
-        TypeError, IndexError, ValueError, NotImplementedError: as `convolve`.
-
     Examples:
         >>> import torch, trnfft
         >>> x, h = torch.arange(1000.0), torch.tensor([0.5, 0.5])  # means of two neighbours
@@ -370,9 +364,6 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     """Returns both operands in one dtype, and the dimensions counted from 0.
 
     For "valid", the longer operand comes first.
-
-    Raises:
-        TypeError, IndexError, ValueError: as `convolve`.
     """
     x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
     check_choice("mode", mode, MODES)

@@ -701,9 +701,6 @@ def length_and_dimension(
         sharded: whether many devices hold the input.
         n, dim: arguments of the public functions.
         is_half: whether the input is half of a spectrum, whose transform is real.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
     """
     dim = dimension("dim", integer("dim", dim), like.ndim)
     usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
@@ -737,11 +734,7 @@ def _many(
 def several(
     name: str, kind: Call, input: Input, s: Sizes, dim: int | Iterable[int] | None
 ) -> tuple[Parts, bool, Call]:
-    """Returns what `trnfft.ops.transforms.transformed` needs, without the norm.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
-    """
+    """Returns what `trnfft.ops.transforms.transformed` needs, without the norm."""
     x, like, sharded = _entered(name, kind, input)
     given = None if s is None else integers("s", s)
     dims = dimensions("dim", dim, given, like.ndim)

@@ -113,11 +113,6 @@ class ComplexConv1d(_ComplexConv):
     complex tensor of shape [B, out_channels, M] or [out_channels, M], where M is as in
     `torch.nn.Conv1d`.
 
-    Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call has another dtype or shape.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.ComplexConv1d(2, 4, kernel_size=3, padding=1)

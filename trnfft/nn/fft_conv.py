@@ -280,10 +280,6 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
     torch.nn.Conv1d.
 
     Raises:
-        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
-            on another device than the weight, or is shorter than the filter.
-        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
-            tensor, or is complex or of integers.
         RuntimeError: the input of a call is too short for its `padding_mode`.
 
     Examples:

@@ -76,11 +76,6 @@ class SpectralConv1d(_SpectralConv):
     Input: a real tensor of shape [B, in_channels, N] with N // 2 + 1 >= modes. Output: a real
     tensor of shape [B, out_channels, N] and of the same dtype.
 
-    Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.SpectralConv1d(2, 4, modes=16)

@@ -14,6 +14,10 @@ Toolkit:
 "slaney" is the scale of Slaney's "Auditory toolbox", 1998:
 
     mel = 3 f / 200 below 1000 Hz,  15 + 27 ln(f / 1000) / ln(6.4) above
+
+The layers raise a ValueError for a name that is unknown, or a number outside of its range; a
+TypeError for an argument of the wrong type; and a RuntimeError where the memory is too small, or
+the input does not have the frequencies. A call raises the errors of `trnfft.stft` as well.
 """
 
 import math
@@ -103,13 +107,6 @@ class Spectrogram(_Frames):
 
     Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., F, T], or a complex
     tensor for power None. float16 and bfloat16 give float32.
-
-    Raises:
-        ValueError: `normalized` is unknown, a length is less than 1, or `pad` is negative.
-        TypeError: an argument has the wrong type, or `window_fn` returns something else than a
-            window.
-        RuntimeError: the memory is too small for the window.
-        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
 
     Examples:
         >>> import torch, trnfft
@@ -213,10 +210,6 @@ class InverseSpectrogram(_Frames):
     Input: a native complex tensor or a ComplexTensor of shape [..., F, T]; and the length L of the
     signal, whose default is the length of the frames. Output: a real tensor of shape [..., L].
 
-    Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram`; a call raises the errors of
-            `trnfft.istft`.
-
     Examples:
         >>> import torch, trnfft
         >>> x = torch.arange(256.0)
@@ -280,14 +273,6 @@ class MelScale(nn.Module):
 
     Input: a real tensor of shape [..., F, T]. Output: a real tensor of shape [..., n_mels, T] and
     of the same dtype.
-
-    Raises:
-        ValueError: `n_mels` is less than 1, `f_min` is negative or not below `f_max`, or `norm` or
-            `mel_scale` is unknown.
-        TypeError: an argument that must be a number is not, or the input of a call is not a tensor
-            of real numbers.
-        RuntimeError: the memory is too small for `fb`, or the input of a call does not have F
-            frequencies.
 
     Examples:
         >>> import torch, trnfft
@@ -354,11 +339,6 @@ class MelSpectrogram(nn.Module):
         mel_scale: "htk" or "slaney".
 
     Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., n_mels, T].
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram` and `MelScale`; ValueError also where
-            `power` is None.
-        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
 
     Examples:
         >>> import torch, trnfft
