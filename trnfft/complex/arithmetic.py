@@ -166,18 +166,16 @@ def lerp(self: Operand, end: Operand, weight: Operand) -> ComplexTensor:
     return add(self, mul(sub(end, self), weight))
 
 
-@implements(aten.addcmul.default)
-def addcmul(
-    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
-) -> ComplexTensor:
-    return add(self, mul(tensor1, tensor2), value)
+def _plus(function: Function) -> Any:
+    def implementation(
+        self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
+    ) -> ComplexTensor:
+        return add(self, function(tensor1, tensor2), value)
+
+    return implementation
 
 
-@implements(aten.addcdiv.default)
-def addcdiv(
-    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
-) -> ComplexTensor:
-    return add(self, div(tensor1, tensor2), value)
+TABLE[aten.addcmul.default], TABLE[aten.addcdiv.default] = _plus(mul), _plus(div)
 
 
 # Powers

@@ -83,11 +83,6 @@ def abs(input: ComplexTensor) -> torch.Tensor:
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 
-@_composite("nan_to_num")
-def nan_to_num(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-    return _on_each_part(torch.nan_to_num, [input], *args, **kwargs)
-
-
 def _refused(name: str) -> Any:
     def refuse(*args: object, **kwargs: object) -> Any:
         raise NotImplementedError(
@@ -182,24 +177,19 @@ def block_diag(*tensors: Any) -> ComplexTensor:
     return _on_each_part(torch.block_diag, tensors)
 
 
-@_composite("trace")
-def trace(input: ComplexTensor) -> ComplexTensor:
-    return _on_each_part(torch.trace, [input])
+def _part_by_part(function: Function) -> Function:
+    def call(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+        return _on_each_part(function, [input], *args, **kwargs)
+
+    return call
 
 
-@_composite("repeat", torch.Tensor)
-def repeat(self: ComplexTensor, *sizes: Any) -> ComplexTensor:
-    return _on_each_part(torch.Tensor.repeat, [self], *sizes)
-
-
-@_composite("tile", torch.Tensor)
-def _tile(self: ComplexTensor, *dims: Any) -> ComplexTensor:
-    return _on_each_part(torch.Tensor.tile, [self], *dims)
-
-
-@_composite("tile", torch)
-def tile(input: ComplexTensor, dims: object) -> ComplexTensor:
-    return _on_each_part(torch.tile, [input], dims)
+for _owner, _names in (
+    (torch, "nan_to_num tile trace"),
+    (torch.Tensor, "nan_to_num repeat tile trace"),
+):
+    for _name in _names.split():
+        _composite(_name, _owner)(_part_by_part(getattr(_owner, _name)))
 
 
 @_composite("put")

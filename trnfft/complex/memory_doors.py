@@ -66,9 +66,6 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Returns whether `self.data = from_` may take the memory of the other tensor.
 
     For a view of parts, as a parameter may be one, torch makes a new parameter, or raises an error.
-
-    Raises:
-        RuntimeError: one tensor is a ComplexTensor, and the other is not.
     """
     kinds = _kinds(self, from_)
     if RealPairs in kinds:

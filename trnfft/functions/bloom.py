@@ -196,13 +196,6 @@ class BloomFilter:
 
         Args:
             size: (H, W) of the pictures.
-
-        Returns:
-            BloomFilter for pictures of this size.
-
-        Raises:
-            TypeError, ValueError: `size` is not two positive ints, or a picture would have over 2
-                GiB.
         """
         other = copy.copy(self)
         other._lay_out(size)

@@ -241,12 +241,7 @@ def _arc(
 def _spiral(
     n: int, m: int, length: int, w: complex, a: complex, largest: float, lost: float
 ) -> list[np.ndarray]:
-    """Returns the tables of the points a w^(-k).
-
-    Raises:
-        ValueError: powers are beyond `largest`, or magnitudes of the chirp differ by more than
-            `lost`.
-    """
+    """Returns the tables of the points a w^(-k)."""
     growth = abs(_polar(w)[1]) * max(n, m) ** 2 / 2
     if growth > math.log(lost):
         raise ValueError(

@@ -157,9 +157,6 @@ def _mixed(input: Input, filter: Input, dims: object) -> list[int]:
 
     These are the dimensions of the convolution, and those along which the filter is not of size 1,
     because each device has all of the filter.
-
-    Raises:
-        NotImplementedError: the filter has more dimensions than the input.
     """
     check_tensor("filter", filter)
     if filter.ndim > input.ndim:

@@ -6,14 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.functions.arguments import check_flags, check_parameters, check_positive, integers
-from trnfft.nn.conv_arguments import (
-    check_channels,
-    check_conv,
-    check_points,
-    check_shape,
-    plain_sizes,
-)
+from trnfft.functions.arguments import check_parameters, integers
+from trnfft.nn.conv_arguments import check_conv, check_points, check_shape, plain_sizes
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.many_devices import of_shards, takes_shards
 
@@ -40,22 +34,14 @@ class _ComplexConv(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
-        check_channels(in_channels, out_channels, groups)
-        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
-        check_flags(bias=bias)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        given = {**channels, "groups": groups}
+        check_conv(given, self._DIMENSIONS, kernel_size, stride, padding, dilation, bias)
         sizes = integers("kernel_size", kernel_size)
         kernel_size = sizes * (self._DIMENSIONS // len(sizes))
         points = math.prod(kernel_size)
         shape = (out_channels, in_channels // groups, *kernel_size)
-        check_parameters(
-            device,
-            dtype,
-            shape,
-            in_channels=in_channels,
-            out_channels=out_channels,
-            kernel_size=points,
-        )
+        check_parameters(device, dtype, shape, **channels, kernel_size=points)
         super().__init__(
             shape,
             in_channels // groups * points,
@@ -64,11 +50,8 @@ class _ComplexConv(SplitWeight):
             device,
             dtype,
         )
-        self.in_channels, self.out_channels, self.kernel_size = (
-            in_channels,
-            out_channels,
-            kernel_size,
-        )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = kernel_size
         self.settings = dict(
             stride=plain_sizes("stride", stride),
             padding=plain_sizes("padding", padding),
@@ -81,8 +64,7 @@ class _ComplexConv(SplitWeight):
         x, weight = self.checked(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
         if takes_shards(self, x):
-            along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, x, along)
+            return of_shards(self, x, range(-self._DIMENSIONS - 1, 0))
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
         return self.biased(bilinear(convolve, x, weight), (-1,) + (1,) * self._DIMENSIONS)
 

@@ -15,9 +15,7 @@ from trnfft.complex.followed import is_followed
 from trnfft.functions.arguments import (
     check_choice,
     check_device,
-    check_flags,
     check_parameters,
-    check_positive,
     check_real,
     computed_dtype,
     integers,
@@ -27,7 +25,6 @@ from trnfft.functions.fft import irfftn, rfftn
 from trnfft.nn.conv_arguments import (
     Padding,
     Sizes,
-    check_channels,
     check_conv,
     check_padded,
     check_shape,
@@ -81,15 +78,13 @@ class _FFTConv(ConvNd):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
-        check_channels(in_channels, out_channels, groups)
-        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
-        check_flags(bias=bias)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        given = {**channels, "groups": groups}
+        check_conv(given, self._DIMENSIONS, kernel_size, stride, padding, dilation, bias)
         check_choice("padding_mode", padding_mode, PADDING_MODES)
         size = max(integers("kernel_size", kernel_size))
         shape = (out_channels, in_channels // groups, *(size,) * self._DIMENSIONS)
-        sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": size}
-        check_parameters(device, dtype, shape, **sizes)
+        check_parameters(device, dtype, shape, **channels, kernel_size=size)
         super().__init__(  # type: ignore[call-arg]  # the arguments of Conv1d and Conv2d
             in_channels,
             out_channels,
@@ -109,8 +104,7 @@ class _FFTConv(ConvNd):
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         _check_input(input, weight, self.in_channels)
         if takes_shards(self, input):
-            along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, input, along)
+            return of_shards(self, input, range(-self._DIMENSIONS - 1, 0))
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)
