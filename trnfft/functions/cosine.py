@@ -1,4 +1,4 @@
-"""Cosine and sine transforms of types I to IV, with the arguments of `scipy.fft`.
+"""Cosine and sine transforms of types I to IV, with the names and the arguments of `scipy.fft`.
 
 `trnfft.ops.real_transforms` has the definitions, and how Fourier transforms compute them. Types I,
 II and III along all dimensions, and type IV along one dimension, are a single Fourier transform,
@@ -136,8 +136,6 @@ def idct(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete cosine transform along one dimension.
 
-    The counterpart in SciPy is `scipy.fft.idct`.
-
     Args:
         type: type of the transform that is inverted, 1, 2, 3 or 4.
         x, n, axis, norm, orthogonalize: as for `dct`.
@@ -162,8 +160,6 @@ def dst(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete sine transform along one dimension.
 
-    The counterpart in SciPy is `scipy.fft.dst`.
-
     Args:
         x, type, n, axis, norm, orthogonalize: as for `dct`.
 
@@ -185,8 +181,6 @@ def idst(
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete sine transform along one dimension.
-
-    The counterpart in SciPy is `scipy.fft.idst`.
 
     Args:
         type: type of the transform that is inverted, 1, 2, 3 or 4.
@@ -211,8 +205,6 @@ def dctn(
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete cosine transform along several dimensions.
-
-    The counterpart in SciPy is `scipy.fft.dctn`.
 
     Args:
         x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -247,8 +239,6 @@ def idctn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete cosine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.idctn`.
-
     Args:
         type: type of the transform that is inverted, 1, 2, 3 or 4.
         x, s, axes, norm, orthogonalize: as for `dctn`.
@@ -274,8 +264,6 @@ def dstn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete sine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.dstn`.
-
     Args:
         x, type, s, axes, norm, orthogonalize: as for `dctn`.
 
@@ -297,8 +285,6 @@ def idstn(
     orthogonalize: bool | None = None,
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete sine transform along several dimensions.
-
-    The counterpart in SciPy is `scipy.fft.idstn`.
 
     Args:
         type: type of the transform that is inverted, 1, 2, 3 or 4.

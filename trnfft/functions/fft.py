@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms with the arguments and the results of `torch.fft`.
+"""Discrete Fourier transforms with the names, the arguments and the results of `torch.fft`.
 
 For a length N, an index j = 0 ... N - 1 of the data and a frequency k = 0 ... N - 1, they are
 
@@ -157,8 +157,6 @@ def ifft(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along one dimension.
 
-    The counterpart in torch is `torch.fft.ifft`.
-
     Args:
         input, n, dim, out: as for `fft`.
         norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
@@ -183,8 +181,6 @@ def rfft(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns the first half of the discrete Fourier transform of real data along one dimension.
-
-    The counterpart in torch is `torch.fft.rfft`.
 
     Args:
         input: a real tensor of any shape with at least one dimension.
@@ -211,8 +207,6 @@ def irfft(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns real data, given the first half of its transform: the inverse of `rfft`.
-
-    The counterpart in torch is `torch.fft.irfft`.
 
     Args:
         input: the first n // 2 + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0]
@@ -244,8 +238,6 @@ def hfft(
 ) -> torch.Tensor:
     """Returns the real discrete Fourier transform of Hermitian data, given the first half of it.
 
-    The counterpart in torch is `torch.fft.hfft`.
-
     Args:
         input, n: as for `irfft`.
         dim, norm, out: as for `fft`.
@@ -270,8 +262,6 @@ def ihfft(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns the first half of the Hermitian data whose transform is real, the inverse of `hfft`.
-
-    The counterpart in torch is `torch.fft.ihfft`.
 
     Args:
         input, n: as for `rfft`.
@@ -298,8 +288,6 @@ def fft2(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along two dimensions.
 
-    The counterpart in torch is `torch.fft.fft2`.
-
     Args:
         input, s, norm, out: as for `fftn`.
         dim: the two dimensions to transform.
@@ -322,8 +310,6 @@ def ifft2(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along two dimensions.
-
-    The counterpart in torch is `torch.fft.ifft2`.
 
     Args:
         input, s, norm, out: as for `fftn`.
@@ -349,8 +335,7 @@ def rfft2(
 ) -> torch.Tensor:
     """Returns half of the discrete Fourier transform of real data along two dimensions.
 
-    It is `rfft` along the last of `dim` and `fft` along the other. The counterpart in torch is
-    `torch.fft.rfft2`.
+    It is `rfft` along the last of `dim` and `fft` along the other.
 
     Args:
         input, s, norm, out: as for `rfftn`.
@@ -375,8 +360,7 @@ def irfft2(
 ) -> torch.Tensor:
     """Returns real data of two dimensions, given half of its transform: the inverse of `rfft2`.
 
-    It is `ifft` along the first of `dim` and `irfft` along the last. The counterpart in torch is
-    `torch.fft.irfft2`.
+    It is `ifft` along the first of `dim` and `irfft` along the last.
 
     Args:
         input, s, norm, out: as for `irfftn`.
@@ -402,8 +386,7 @@ def hfft2(
 ) -> torch.Tensor:
     """Returns the real transform of Hermitian data of two dimensions, given half of the data.
 
-    It is `fft` along the first of `dim` and `hfft` along the last. The counterpart in torch is
-    `torch.fft.hfft2`.
+    It is `fft` along the first of `dim` and `hfft` along the last.
 
     Args:
         input, s, norm, out: as for `irfftn`.
@@ -429,8 +412,7 @@ def ihfft2(
 ) -> torch.Tensor:
     """Returns half of the Hermitian data of two dimensions whose transform is real.
 
-    It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other. The
-    counterpart in torch is `torch.fft.ihfft2`.
+    It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other.
 
     Args:
         input, s, norm, out: as for `rfftn`.
@@ -454,8 +436,6 @@ def fftn(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along several dimensions.
-
-    The counterpart in torch is `torch.fft.fftn`.
 
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
@@ -491,8 +471,6 @@ def ifftn(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along several dimensions.
 
-    The counterpart in torch is `torch.fft.ifftn`.
-
     Args:
         input, s, dim, norm, out: as for `fftn`.
 
@@ -515,8 +493,7 @@ def rfftn(
 ) -> torch.Tensor:
     """Returns half of the discrete Fourier transform of real data along several dimensions.
 
-    It is `rfft` along the last of `dim` and `fft` along the others. The counterpart in torch is
-    `torch.fft.rfftn`.
+    It is `rfft` along the last of `dim` and `fft` along the others.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
@@ -544,8 +521,6 @@ def irfftn(
     """Returns real data of several dimensions, given half of its transform.
 
     It is the inverse of `rfftn`: `ifft` along all but the last of `dim` and `irfft` along the last.
-    The counterpart in torch is `torch.fft.irfftn`.
-
     Args:
         input: the first n // 2 + 1 of n Hermitian numbers along the last of `dim`. Numbers that
             must be real are read without their imaginary parts.
@@ -577,8 +552,7 @@ def hfftn(
 ) -> torch.Tensor:
     """Returns the real transform of Hermitian data of several dimensions, given half of the data.
 
-    It is `fft` along all but the last of `dim` and `hfft` along the last. The counterpart in torch
-    is `torch.fft.hfftn`.
+    It is `fft` along all but the last of `dim` and `hfft` along the last.
 
     Args:
         input, s: as for `irfftn`.
@@ -602,8 +576,7 @@ def ihfftn(
 ) -> torch.Tensor:
     """Returns half of the Hermitian data of several dimensions whose transform is real.
 
-    It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others. The
-    counterpart in torch is `torch.fft.ihfftn`.
+    It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others.
 
     Args:
         input, s, dim, norm, out: as for `rfftn`.

@@ -40,15 +40,14 @@ def check_conv(
             )
     for name, sizes in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
         check_sizes(name, sizes, dimensions, 1)
+    check_flags(bias=bias)
     if not isinstance(padding, str):
-        check_sizes("padding", padding, dimensions, 0)
-    else:
-        check_choice("padding", padding, ("valid", "same"))
+        return check_sizes("padding", padding, dimensions, 0)
+    check_choice("padding", padding, ("valid", "same"))
     if padding == "same" and set(integers("stride", stride)) != {1}:
         raise ValueError(
             f"argument 'padding' is 'same', allowed only where argument 'stride' is 1, not {stride}"
         )
-    check_flags(bias=bias)
 
 
 def plain_sizes(name: str, sizes: Padding) -> Any:
