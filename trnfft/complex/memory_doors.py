@@ -44,14 +44,6 @@ def _apply(self: ComplexTensor, function: Function) -> torch.Tensor:
     return self.copy_(self.to_complex().apply_(function))
 
 
-def _dlpack(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
-    return self.to_complex().__dlpack__(*args, **kwargs)
-
-
-def _dlpack_device(self: ComplexTensor) -> Any:
-    return self._real.__dlpack_device__()
-
-
 def _kinds(*tensors: torch.Tensor) -> set[type | None]:
     return {next((kind for kind in _OF_PARTS if isinstance(x, kind)), None) for x in tensors}
 
@@ -89,6 +81,8 @@ FUNCTIONS |= {
     private.has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
-    torch.Tensor.__dlpack__: _dlpack,
-    torch.Tensor.__dlpack_device__: _dlpack_device,
+    torch.Tensor.__dlpack__: lambda self, *args, **kwargs: self.to_complex().__dlpack__(
+        *args, **kwargs
+    ),
+    torch.Tensor.__dlpack_device__: lambda self: self._real.__dlpack_device__(),
 }

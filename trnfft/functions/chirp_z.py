@@ -123,8 +123,7 @@ def zoom_fft(
 ) -> torch.Tensor:
     """Returns the Fourier transform at equally spaced frequencies of a range, along one dimension.
 
-    The counterpart in SciPy is `scipy.signal.zoom_fft`. The dtypes are
-    those of `czt`.
+    The counterpart in SciPy is `scipy.signal.zoom_fft`. The dtypes are those of `czt`.
 
     Args:
         x, axis: as for `czt`.

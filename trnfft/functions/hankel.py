@@ -99,8 +99,7 @@ def ifht(
 ) -> torch.Tensor:
     """Returns the inverse of `fht` along the last dimension.
 
-    The counterpart in SciPy is `scipy.fft.ifht`. The inverse is
-    singular where u[0] is 0; it then uses 1 / u[0] = 0 and warns.
+    The inverse is singular where u[0] is 0; it then uses 1 / u[0] = 0 and warns.
 
     Args:
         A: a real tensor of shape [..., n], as `fht` returns it.

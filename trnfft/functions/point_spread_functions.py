@@ -104,7 +104,9 @@ def heart(size: int) -> torch.Tensor:
     _check_size(size)
     y, x = _coordinates(size, _SAMPLES)
     x, y = 2.4 * x / size, 0.1 - 2.4 * y / size  # the curve spans 2.28 by 2.24, y upwards
-    return _normalised(_pixels((x**2 + y**2 - 1) ** 3 <= x**2 * y**3))
+    inside = (x**2 + y**2 - 1) ** 3 <= x**2 * y**3
+    # the part of every pixel that is inside
+    return _normalised(torch.nn.functional.avg_pool2d(inside.double()[None], _SAMPLES)[0])
 
 
 def _check_size(size: int) -> None:
@@ -118,11 +120,6 @@ def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     fine = torch.arange(size * samples, dtype=torch.float64, device=_HOST)
     x = (fine + 0.5) / samples - 0.5 - size // 2
     return x[:, None], x[None, :]
-
-
-def _pixels(inside: torch.Tensor) -> torch.Tensor:
-    """Returns the part of every pixel that is inside of a shape, given the samples of the shape."""
-    return torch.nn.functional.avg_pool2d(inside.double()[None], _SAMPLES)[0]
 
 
 def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tensor:

@@ -48,8 +48,13 @@ class _SpectralConv(SplitWeight):
             return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
-            is_last = i == len(counts) - 1
-            _check_modes(name, count, sizes[i] // 2 + int(is_last), sizes[i])
+            most = sizes[i] // 2 + int(i == len(counts) - 1)
+            if count > most:
+                raise ValueError(
+                    f"argument 'input' has {sizes[i]} points and {most} frequencies, allowed are "
+                    f"{count} or more, because the layer has {name}={count}; use longer data or "
+                    f"fewer modes"
+                )
         return convolved(input, self.parts)
 
     def extra_repr(self) -> str:
@@ -199,12 +204,4 @@ def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
         raise ValueError(
             f"argument 'input' has shape {tuple(input.shape)}, allowed is "
             f"[B, {channels}, {points}]; bring the channels to dimension 1"
-        )
-
-
-def _check_modes(name: str, modes: int, most: int, length: int) -> None:
-    if modes > most:
-        raise ValueError(
-            f"argument 'input' has {length} points and {most} frequencies, allowed are {modes} "
-            f"or more, because the layer has {name}={modes}; use longer data or fewer modes"
         )
