@@ -19,6 +19,7 @@ from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
+from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
@@ -83,18 +84,12 @@ def abs(input: ComplexTensor) -> torch.Tensor:
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 
-def _refused(name: str) -> Any:
-    def refuse(*args: object, **kwargs: object) -> Any:
-        raise NotImplementedError(
-            f"{name} of complex numbers is not defined, as in torch; use it for real numbers, or "
-            f"write for example (input - target).abs().square().mean()"
-        )
-
-    return refuse
-
-
 for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
-    FUNCTIONS[getattr(torch.nn.functional, _name)] = _refused(_name)
+    FUNCTIONS[getattr(torch.nn.functional, _name)] = refusing(
+        NotImplementedError,
+        f"{_name} of complex numbers is not defined, as in torch; use it for real numbers, or "
+        f"write for example (input - target).abs().square().mean()",
+    )
 
 
 # Choosing numbers

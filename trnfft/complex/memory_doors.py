@@ -5,31 +5,18 @@ torch keeps a storage for such a tensor to tell views from each other, but the s
 nothing: reading it would read stray memory.
 """
 
-from typing import Any
-
 import torch
 
 from trnfft.base import torch_private as private
 from trnfft.complex.composites import as_torch
 from trnfft.complex.graphs import is_seen_by_compiler
 from trnfft.complex.pairs import RealPairs
+from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)
-
-
-def _refused(function: Function) -> Any:
-    name = function.__name__
-
-    def refuse(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
-        raise RuntimeError(
-            f"{name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
-            f"of their own; write z.real.{name} and z.imag.{name}, or trnfft.as_native(z).{name}"
-        )
-
-    return refuse
 
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
@@ -76,7 +63,12 @@ for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
 for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, private.typed_storage):
-    FUNCTIONS[_function] = _refused(_function)
+    _name = _function.__name__
+    FUNCTIONS[_function] = refusing(
+        RuntimeError,
+        f"{_name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
+        f"of their own; write z.real.{_name} and z.imag.{_name}, or trnfft.as_native(z).{_name}",
+    )
 FUNCTIONS |= {
     private.has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
