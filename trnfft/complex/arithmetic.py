@@ -232,13 +232,3 @@ def _numbers(value: object, like: object) -> Parts:
     known = next(x for x in parts if x is not None)
     dtype = dtype if dtype in PART_DTYPES else known.dtype
     return Parts(*(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value)))
-
-
-@implements(aten.float_power.Tensor_Tensor, aten.float_power.Scalar, aten.float_power.Tensor_Scalar)
-def float_power(self: Operand, exponent: Operand) -> ComplexTensor:
-    if isinstance(self, torch.Tensor):
-        self = TABLE[aten._to_copy.default](self, dtype=torch.complex128)
-    if isinstance(exponent, torch.Tensor):
-        exponent = exponent.to(torch.float64) if not exponent.is_complex() else exponent
-        return pow(self, exponent)
-    return pow_of_number(self, exponent)

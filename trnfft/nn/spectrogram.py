@@ -65,8 +65,11 @@ class _Frames(nn.Module):
         window_fn: Callable[..., torch.Tensor],
         wkwargs: dict[str, Any] | None,
         normalized: bool | str,
+        center: bool,
+        onesided: bool,
     ) -> None:
         super().__init__()
+        self.center, self.onesided = center, onesided
         check_choice("normalized", normalized, _NORMALIZED, ValueError)
         by = "window" if normalized is True else normalized
         n_fft, win_length, hop_length = lengths
@@ -82,6 +85,10 @@ class _Frames(nn.Module):
             raise ValueError(f"argument 'pad' is {pad}, allowed is 0 or more")
         self.by_window, self.by_length = by == "window", by == "frame_length"
         self.register_buffer("window", _window(self.win_length, window_fn, wkwargs))
+
+    def _settings(self) -> tuple[int, int, int, torch.Tensor, bool]:
+        """Returns the arguments that `trnfft.stft` and `trnfft.istft` have in common."""
+        return self.n_fft, self.hop_length, self.win_length, self.window, self.center
 
     def _norm(self) -> torch.Tensor:
         return self.window.square().sum().sqrt()
@@ -130,10 +137,10 @@ class Spectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
+        lengths = n_fft, win_length, hop_length
+        super().__init__(lengths, pad, window_fn, wkwargs, normalized, center, onesided)
         self.power = None if power is None else finite("power", power)
-        self.center = center
-        self.pad_mode, self.onesided = pad_mode, onesided
+        self.pad_mode = pad_mode
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         floating_point("waveform", waveform, TypeError, with_integers=False)
@@ -143,17 +150,8 @@ class Spectrogram(_Frames):
         if self._is_fused(waveform):
             return self.bands(waveform, None)
         padded, signals = self._signals(waveform)
-        spectrum = stft(
-            signals,
-            self.n_fft,
-            self.hop_length,
-            self.win_length,
-            self.window,
-            self.center,
-            self.pad_mode,
-            self.by_length,
-            self.onesided,
-        )
+        more = self.pad_mode, self.by_length, self.onesided
+        spectrum = stft(signals, *self._settings(), *more)
         spectrum = spectrum.reshape(*padded.shape[:-1], *spectrum.shape[-2:])
         if self.by_window:
             spectrum = spectrum / self._norm()
@@ -232,8 +230,8 @@ class InverseSpectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
-        self.center, self.onesided = center, onesided
+        lengths = n_fft, win_length, hop_length
+        super().__init__(lengths, pad, window_fn, wkwargs, normalized, center, onesided)
 
     def forward(self, spectrogram: torch.Tensor, length: int | None = None) -> torch.Tensor:
         spectra: torch.Tensor = as_complex("spectrogram", spectrogram)
@@ -245,17 +243,9 @@ class InverseSpectrogram(_Frames):
             return of_shards(self, spectra, (-2, -1), length)
         if self.by_window:
             spectra = spectra * self._norm()
-        signal = istft(
-            spectra.reshape(math.prod(spectra.shape[:-2]), *spectra.shape[-2:]),
-            self.n_fft,
-            self.hop_length,
-            self.win_length,
-            self.window,
-            self.center,
-            self.by_length,
-            self.onesided,
-            None if length is None else integer("length", length) + 2 * self.pad,
-        )
+        batch = spectra.reshape(math.prod(spectra.shape[:-2]), *spectra.shape[-2:])
+        whole = None if length is None else integer("length", length) + 2 * self.pad
+        signal = istft(batch, *self._settings(), self.by_length, self.onesided, whole)
         if length is not None and self.pad:
             signal = signal[:, self.pad : -self.pad]
         return signal.reshape(*spectra.shape[:-2], signal.shape[-1])
