@@ -101,9 +101,6 @@ def backend(name: str) -> Iterator[None]:
     Args:
         name: as for `set_backend`.
 
-    Raises:
-        ValueError, ImportError: as `set_backend`.
-
     Examples:
         >>> import torch, trnfft
         >>> with trnfft.backend("nki-sim"):  # the kernel runs in the simulator
@@ -122,9 +119,6 @@ def backend(name: str) -> Iterator[None]:
 
 def get_precision() -> str:
     """Returns the name of the precision mode that transforms use in this context.
-
-    Returns:
-        One of the names that `set_precision` accepts.
 
     Examples:
         >>> import trnfft
@@ -176,9 +170,6 @@ def precision(name: str) -> Iterator[None]:
     Args:
         name: as for `set_precision`.
 
-    Raises:
-        ValueError: `name` is unknown.
-
     Examples:
         >>> import trnfft
         >>> with trnfft.precision("kahan"):
@@ -214,9 +205,6 @@ def settings_of_now() -> Callable[[], AbstractContextManager[None]]:
 
 def get_complex_storage() -> bool:
     """Returns whether NeuronCores are assumed to store complex numbers.
-
-    Returns:
-        The bool that `set_complex_storage` was given last, or False.
 
     Examples:
         >>> import trnfft

@@ -166,18 +166,16 @@ def lerp(self: Operand, end: Operand, weight: Operand) -> ComplexTensor:
     return add(self, mul(sub(end, self), weight))
 
 
-@implements(aten.addcmul.default)
-def addcmul(
-    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
-) -> ComplexTensor:
-    return add(self, mul(tensor1, tensor2), value)
+def _plus(function: Function) -> Any:
+    def implementation(
+        self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
+    ) -> ComplexTensor:
+        return add(self, function(tensor1, tensor2), value)
+
+    return implementation
 
 
-@implements(aten.addcdiv.default)
-def addcdiv(
-    self: Operand, tensor1: Operand, tensor2: Operand, *, value: Operand = 1
-) -> ComplexTensor:
-    return add(self, div(tensor1, tensor2), value)
+TABLE[aten.addcmul.default], TABLE[aten.addcdiv.default] = _plus(mul), _plus(div)
 
 
 # Powers
@@ -234,13 +232,3 @@ def _numbers(value: object, like: object) -> Parts:
     known = next(x for x in parts if x is not None)
     dtype = dtype if dtype in PART_DTYPES else known.dtype
     return Parts(*(torch.as_tensor(x, dtype=dtype, device=known.device) for x in both(value)))
-
-
-@implements(aten.float_power.Tensor_Tensor, aten.float_power.Scalar, aten.float_power.Tensor_Scalar)
-def float_power(self: Operand, exponent: Operand) -> ComplexTensor:
-    if isinstance(self, torch.Tensor):
-        self = TABLE[aten._to_copy.default](self, dtype=torch.complex128)
-    if isinstance(exponent, torch.Tensor):
-        exponent = exponent.to(torch.float64) if not exponent.is_complex() else exponent
-        return pow(self, exponent)
-    return pow_of_number(self, exponent)

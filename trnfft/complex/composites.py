@@ -19,6 +19,7 @@ from trnfft.complex.elementary import complex_sinc
 from trnfft.complex.parts import join, parts_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.complex.reductions import complex_cumprod, complex_prod
+from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
@@ -83,23 +84,12 @@ def abs(input: ComplexTensor) -> torch.Tensor:
     return torch.hypot(a.masked_fill(zero, 1), b).masked_fill(zero, 0)
 
 
-@_composite("nan_to_num")
-def nan_to_num(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-    return _on_each_part(torch.nan_to_num, [input], *args, **kwargs)
-
-
-def _refused(name: str) -> Any:
-    def refuse(*args: object, **kwargs: object) -> Any:
-        raise NotImplementedError(
-            f"{name} of complex numbers is not defined, as in torch; use it for real numbers, or "
-            f"write for example (input - target).abs().square().mean()"
-        )
-
-    return refuse
-
-
 for _name in ("mse_loss", "smooth_l1_loss", "huber_loss"):
-    FUNCTIONS[getattr(torch.nn.functional, _name)] = _refused(_name)
+    FUNCTIONS[getattr(torch.nn.functional, _name)] = refusing(
+        NotImplementedError,
+        f"{_name} of complex numbers is not defined, as in torch; use it for real numbers, or "
+        f"write for example (input - target).abs().square().mean()",
+    )
 
 
 # Choosing numbers
@@ -182,24 +172,19 @@ def block_diag(*tensors: Any) -> ComplexTensor:
     return _on_each_part(torch.block_diag, tensors)
 
 
-@_composite("trace")
-def trace(input: ComplexTensor) -> ComplexTensor:
-    return _on_each_part(torch.trace, [input])
+def _part_by_part(function: Function) -> Function:
+    def call(input: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+        return _on_each_part(function, [input], *args, **kwargs)
+
+    return call
 
 
-@_composite("repeat", torch.Tensor)
-def repeat(self: ComplexTensor, *sizes: Any) -> ComplexTensor:
-    return _on_each_part(torch.Tensor.repeat, [self], *sizes)
-
-
-@_composite("tile", torch.Tensor)
-def _tile(self: ComplexTensor, *dims: Any) -> ComplexTensor:
-    return _on_each_part(torch.Tensor.tile, [self], *dims)
-
-
-@_composite("tile", torch)
-def tile(input: ComplexTensor, dims: object) -> ComplexTensor:
-    return _on_each_part(torch.tile, [input], dims)
+for _owner, _names in (
+    (torch, "nan_to_num tile trace"),
+    (torch.Tensor, "nan_to_num repeat tile trace"),
+):
+    for _name in _names.split():
+        _composite(_name, _owner)(_part_by_part(getattr(_owner, _name)))
 
 
 @_composite("put")

@@ -1,7 +1,6 @@
 """Operators that make tensors of another tensor's shape; with a real dtype the result is real."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -49,50 +48,33 @@ def new_zeros_as(self: Any, other: Any, *, self_num_batch_dims: int = 0) -> torc
     return joined(*(function(*pair, self_num_batch_dims=self_num_batch_dims) for pair in pairs))
 
 
-@implements(aten.full_like.default)
-def full_like(
-    self: ComplexTensor, fill_value: object, *, dtype: torch.dtype | None = None, **kwargs: object
-) -> Any:
-    return _filled(aten.full_like.default, self, (), fill_value, dtype, kwargs)
+def _filled(function: Function, count: int, ones: bool) -> Any:
+    """Returns an implementation that writes a number into each part, or once for a real dtype.
+
+    count: how many arguments, which are sizes, come before the number. ones: whether the number is
+    1, and no argument.
+    """
+
+    def implementation(
+        self: ComplexTensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object
+    ) -> Any:
+        sizes, value = args[:count], 1 if ones else args[count]
+        if dtype is not None and not dtype.is_complex:
+            return function(self._real, *sizes, value, dtype=dtype, **kwargs)
+        kwargs["dtype"] = dtype_of_parts(dtype) if dtype else self._real.dtype
+        parts = zip((self._real, self._imag), both(value), strict=True)
+        return joined(*(function(part, *sizes, number, **kwargs) for part, number in parts))
+
+    return implementation
 
 
-@implements(aten.ones_like.default)
-def ones_like(self: ComplexTensor, *, dtype: torch.dtype | None = None, **kwargs: object) -> Any:
-    return full_like(self, 1, dtype=dtype, **kwargs)
-
-
-@implements(aten.new_full.default)
-def new_full(
-    self: ComplexTensor,
-    size: Sequence[int],
-    fill_value: object,
-    *,
-    dtype: torch.dtype | None = None,
-    **kwargs: object,
-) -> Any:
-    return _filled(aten.new_full.default, self, (size,), fill_value, dtype, kwargs)
-
-
-@implements(aten.new_ones.default)
-def new_ones(
-    self: ComplexTensor, size: Sequence[int], *, dtype: torch.dtype | None = None, **kwargs: object
-) -> Any:
-    return new_full(self, size, 1, dtype=dtype, **kwargs)
-
-
-def _filled(
-    function: Function,
-    self: ComplexTensor,
-    size: tuple[Any, ...],
-    value: object,
-    dtype: torch.dtype | None,
-    kwargs: dict[str, Any],
-) -> Any:
-    if dtype is not None and not dtype.is_complex:
-        return function(self._real, *size, value, dtype=dtype, **kwargs)
-    kwargs["dtype"] = dtype_of_parts(dtype) if dtype else self._real.dtype
-    parts = zip((self._real, self._imag), both(value), strict=True)
-    return joined(*(function(part, *size, number, **kwargs) for part, number in parts))
+for _operator, _function, _count, _ones in (
+    (aten.full_like.default, aten.full_like.default, 0, False),
+    (aten.ones_like.default, aten.full_like.default, 0, True),
+    (aten.new_full.default, aten.new_full.default, 1, False),
+    (aten.new_ones.default, aten.new_full.default, 1, True),
+):
+    implements(_operator)(_filled(_function, _count, _ones))
 
 
 @implements(aten.randn_like.default)

@@ -289,9 +289,6 @@ def _refuse_to_follow(overload: private.OpOverload, args: tuple[Any, ...]) -> No
     """Refuses second derivatives of what torch.autograd.functional vectorizes.
 
     torch follows the parts inside their batch, and a ComplexTensor outside.
-
-    Raises:
-        NotImplementedError: a gradient is computed for another gradient (create_graph=True).
     """
     if private.is_forward_mode() or not torch.is_grad_enabled():
         return
@@ -541,9 +538,6 @@ def _refuse_if_traced(target: ComplexTensor) -> None:
     """Refuses writes into a lazily conjugated input of a graph.
 
     torch copies what a graph writes into its inputs without considering the conjugation.
-
-    Raises:
-        RuntimeError: the target is in a graph.
     """
     if is_in_graph(target._real):
         raise RuntimeError(

@@ -68,35 +68,34 @@ def complex_expm1(a: torch.Tensor, b: torch.Tensor) -> Parts:
 
 @_operator(aten.log.default)
 def complex_log(a: torch.Tensor, b: torch.Tensor) -> Parts:
+    return Parts(_log_of_size(a, b, (a - 1) * (a + 1) + b * b), torch.atan2(b, a))
+
+
+def _log_of_size(a: torch.Tensor, b: torch.Tensor, excess: torch.Tensor) -> torch.Tensor:
+    """Returns log |a + ib|, given |a + ib|^2 - 1 without a difference that cancels."""
     size = absolute(a, b)
-    # Near z = 1, rounding the absolute value would cost digits of its logarithm.
+    # Near an absolute value of 1, its rounding would cost digits of the logarithm.
     is_near = (size > 0.5).bitwise_and(size < 2)
-    excess = ((a - 1) * (a + 1) + b * b).masked_fill(~is_near, 0)
-    real = torch.where(is_near, torch.log1p(excess) / 2, torch.log(size))
-    return Parts(real, torch.atan2(b, a))
+    near = torch.log1p(excess.masked_fill(~is_near, 0)) / 2
+    return torch.where(is_near, near, torch.log(size))
 
 
 @_operator(aten.log1p.default)
 def complex_log1p(a: torch.Tensor, b: torch.Tensor) -> Parts:
     # |1 + z|^2 - 1 = a (2 + a) + b^2
-    size = absolute(1 + a, b)
-    is_near = (size > 0.5).bitwise_and(size < 2)
-    excess = (a * (2 + a) + b * b).masked_fill(~is_near, 0)
-    return Parts(
-        torch.where(is_near, torch.log1p(excess) / 2, torch.log(size)), torch.atan2(b, 1 + a)
-    )
+    return Parts(_log_of_size(1 + a, b, a * (2 + a) + b * b), torch.atan2(b, 1 + a))
 
 
-@_operator(aten.log2.default)
-def complex_log2(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    real, imag = complex_log(a, b)
-    return Parts(real / math.log(2), imag / math.log(2))
+def _logarithm(base: int) -> Function:
+    def logarithm(a: torch.Tensor, b: torch.Tensor) -> Parts:
+        real, imag = complex_log(a, b)
+        return Parts(real / math.log(base), imag / math.log(base))
+
+    return logarithm
 
 
-@_operator(aten.log10.default)
-def complex_log10(a: torch.Tensor, b: torch.Tensor) -> Parts:
-    real, imag = complex_log(a, b)
-    return Parts(real / math.log(10), imag / math.log(10))
+_operator(aten.log2.default)(_logarithm(2))
+_operator(aten.log10.default)(_logarithm(10))
 
 
 @_operator(aten.sqrt.default)

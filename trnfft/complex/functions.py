@@ -44,6 +44,7 @@ from trnfft.complex.parts import (
     view_of_part,
 )
 from trnfft.complex.parts import split as split_native
+from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import (
     ComplexTensor,
@@ -328,17 +329,6 @@ _WITH_NUMBERS = {
     arithmetic.quotient: "div divide true_divide __truediv__ __rtruediv__ __rdiv__ __itruediv__ "
     "div_ divide_ true_divide_",
 }
-for _compute, _names in _WITH_NUMBERS.items():
-    for _name in _names.split():
-        for _owner in (torch, torch.Tensor):
-            if hasattr(_owner, _name):
-                _function = getattr(_owner, _name)
-                FUNCTIONS[_function] = _of_numbers(
-                    _function,
-                    _compute,
-                    is_reflected=_name.lstrip("_").startswith("r"),
-                    is_in_place=_name.startswith("__i") or _name[-1] == "_" != _name[0],
-                )
 
 
 def _operator(function: Function, compute: Function, is_reflected: bool) -> Any:
@@ -357,10 +347,14 @@ def _operator(function: Function, compute: Function, is_reflected: bool) -> Any:
 
 for _compute, _names in _WITH_NUMBERS.items():
     for _name in _names.split():
-        if _name.startswith("__") and not _name.startswith("__i"):
-            _function = getattr(torch.Tensor, _name, None)
+        _is_reflected = _name.lstrip("_").startswith("r")
+        _is_in_place = _name.startswith("__i") or _name[-1] == "_" != _name[0]
+        for _owner in (torch, torch.Tensor):
+            _function = getattr(_owner, _name, None)
             if _function is not None:
-                setattr(ComplexTensor, _name, _operator(_function, _compute, _name[2] == "r"))
+                FUNCTIONS[_function] = _of_numbers(_function, _compute, _is_reflected, _is_in_place)
+        if _function is not None and _name.startswith("__") and not _is_in_place:
+            setattr(ComplexTensor, _name, _operator(_function, _compute, _is_reflected))
 
 _PRODUCTS = "matmul mm bmm mv dot inner tensordot linalg.matmul"
 for _name in _PRODUCTS.split():
@@ -414,21 +408,14 @@ FUNCTIONS |= {
 }
 
 
-def _not_in_place(name: str) -> Any:
-    """Returns a refusal: autograd would look for views of the old tensor in the new one."""
-
-    def refuse(self: object, *args: object, **kwargs: object) -> Any:
-        raise NotImplementedError(
-            f"{name} of a ComplexTensor is not allowed, because torch could then not tell of which "
-            f"tensor its views are; assign a new tensor, as in z = z.{name.rstrip('_')}(...)"
-        )
-
-    return refuse
-
-
+# Autograd would look for views of the old tensor in the new one.
 _IN_PLACE = "as_strided squeeze swapaxes swapdims t transpose unsqueeze"
 for _name in _IN_PLACE.split():
-    FUNCTIONS[getattr(torch.Tensor, f"{_name}_")] = _not_in_place(f"{_name}_")
+    FUNCTIONS[getattr(torch.Tensor, f"{_name}_")] = refusing(
+        NotImplementedError,
+        f"{_name}_ of a ComplexTensor is not allowed, because torch could then not tell of which "
+        f"tensor its views are; assign a new tensor, as in z = z.{_name}(...)",
+    )
 
 
 def _collated(batch: list[ComplexTensor], *, collate_fn_map: object = None) -> ComplexTensor:

@@ -5,31 +5,18 @@ torch keeps a storage for such a tensor to tell views from each other, but the s
 nothing: reading it would read stray memory.
 """
 
-from typing import Any
-
 import torch
 
 from trnfft.base import torch_private as private
 from trnfft.complex.composites import as_torch
 from trnfft.complex.graphs import is_seen_by_compiler
 from trnfft.complex.pairs import RealPairs
+from trnfft.complex.refusals import refusing
 from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
 _LIBRARY = torch.library.Library("aten", "IMPL")
 _OF_PARTS = (ComplexTensor, RealPairs)
-
-
-def _refused(function: Function) -> Any:
-    name = function.__name__
-
-    def refuse(self: ComplexTensor, *args: object, **kwargs: object) -> Any:
-        raise RuntimeError(
-            f"{name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
-            f"of their own; write z.real.{name} and z.imag.{name}, or trnfft.as_native(z).{name}"
-        )
-
-    return refuse
 
 
 def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
@@ -42,14 +29,6 @@ def _untyped_storage(self: ComplexTensor) -> torch.UntypedStorage:
 
 def _apply(self: ComplexTensor, function: Function) -> torch.Tensor:
     return self.copy_(self.to_complex().apply_(function))
-
-
-def _dlpack(self: ComplexTensor, *args: Any, **kwargs: Any) -> Any:
-    return self.to_complex().__dlpack__(*args, **kwargs)
-
-
-def _dlpack_device(self: ComplexTensor) -> Any:
-    return self._real.__dlpack_device__()
 
 
 def _kinds(*tensors: torch.Tensor) -> set[type | None]:
@@ -66,9 +45,6 @@ def _is_compatible(self: torch.Tensor, from_: torch.Tensor) -> bool:
     """Returns whether `self.data = from_` may take the memory of the other tensor.
 
     For a view of parts, as a parameter may be one, torch makes a new parameter, or raises an error.
-
-    Raises:
-        RuntimeError: one tensor is a ComplexTensor, and the other is not.
     """
     kinds = _kinds(self, from_)
     if RealPairs in kinds:
@@ -87,11 +63,18 @@ for _key in ("AutogradCPU", "AutogradCUDA", "AutogradPrivateUse1"):
     _LIBRARY.impl("_has_compatible_shallow_copy_type", _is_compatible, _key, allow_override=True)
 
 for _function in (torch.Tensor.data_ptr, torch.Tensor.storage, private.typed_storage):
-    FUNCTIONS[_function] = _refused(_function)
+    _name = _function.__name__
+    FUNCTIONS[_function] = refusing(
+        RuntimeError,
+        f"{_name} of a ComplexTensor is not allowed, as its parts are two tensors with memory "
+        f"of their own; write z.real.{_name} and z.imag.{_name}, or trnfft.as_native(z).{_name}",
+    )
 FUNCTIONS |= {
     private.has_compatible_shallow_copy_type: _would_be_compatible,
     torch.Tensor.untyped_storage: _untyped_storage,
     torch.Tensor.apply_: _apply,
-    torch.Tensor.__dlpack__: _dlpack,
-    torch.Tensor.__dlpack_device__: _dlpack_device,
+    torch.Tensor.__dlpack__: lambda self, *args, **kwargs: self.to_complex().__dlpack__(
+        *args, **kwargs
+    ),
+    torch.Tensor.__dlpack_device__: lambda self: self._real.__dlpack_device__(),
 }

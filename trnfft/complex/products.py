@@ -98,7 +98,8 @@ def _added_product(product: Any) -> Any:
     def implementation(
         self: Any, x: object, y: object, *, beta: object = 1, alpha: complex = 1
     ) -> Any:
-        scaled = bilinear(product, x, y) if _any_complex(x, y) else product(x, y)
+        is_real = not isinstance(x, ComplexTensor) and not isinstance(y, ComplexTensor)
+        scaled = product(x, y) if is_real else bilinear(product, x, y)
         scaled = scaled if alpha == 1 else mul(scaled, alpha)
         if beta == 0:
             shape = scaled.shape if scaled.ndim >= self.ndim else self.shape
@@ -106,10 +107,6 @@ def _added_product(product: Any) -> Any:
         return add(self if beta == 1 else mul(self, beta), scaled)
 
     return implementation
-
-
-def _any_complex(*values: object) -> bool:
-    return any(isinstance(x, ComplexTensor) for x in values)
 
 
 for _overload, _product in (

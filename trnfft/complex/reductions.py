@@ -25,16 +25,9 @@ from trnfft.complex.table import FUNCTIONS, Function
 from trnfft.complex.tensor import ComplexTensor
 
 
-@implements(aten.prod.default)
-def prod(self: ComplexTensor, *, dtype: torch.dtype | None = None) -> ComplexTensor:
-    return joined(*complex_prod(both(self), dtype=dtype))
-
-
-@implements(aten.prod.dim_int)
-def prod_dim(
-    self: ComplexTensor, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> ComplexTensor:
-    return joined(*complex_prod(both(self), dim, keepdim, dtype=dtype))
+@implements(aten.prod.default, aten.prod.dim_int)
+def prod(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
+    return joined(*complex_prod(both(self), *args, **kwargs))
 
 
 def complex_prod(

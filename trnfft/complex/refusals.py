@@ -7,15 +7,25 @@ it refuses them, it is asked for real tensors on device meta, which computes not
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from trnfft.base import torch_private as private
+from trnfft.complex.table import Function
 
 aten = torch.ops.aten
 
 _MOST = 2**16  # numbers of a stand-in that has all of them in memory
+
+
+def refusing(error: type[Exception], message: str) -> Function:
+    """Returns what stands for a function of torch that ComplexTensors do not have."""
+
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise error(message)
+
+    return refuse
 
 
 def refusal(

@@ -70,9 +70,7 @@ def _with_value(function: Function) -> Any:
     return implementation
 
 
-for _operator in overloads_of("index_fill"):
-    TABLE[_operator] = _with_value(_operator)
-for _operator in (aten.scatter.value, aten.scatter.src):
+for _operator in (*overloads_of("index_fill"), aten.scatter.value, aten.scatter.src):
     TABLE[_operator] = _with_value(_operator)
 
 
@@ -151,28 +149,22 @@ def is_nonzero(x: Any) -> torch.Tensor:
     return (x._real != 0).bitwise_or(x._imag != 0)
 
 
-def _of_nonzero(function: Function) -> Any:
-    """Returns an implementation that applies the operator to whether numbers are not zero."""
+def _of_nonzero(function: Function, count: int) -> Any:
+    """Returns an implementation that applies the operator to whether numbers are not zero.
 
-    def implementation(self: Operand, *args: object, **kwargs: object) -> Any:
-        return function(is_nonzero(self), *args, **kwargs)
+    count: how many arguments are numbers.
+    """
+
+    def implementation(*args: Any, **kwargs: object) -> Any:
+        return function(*map(is_nonzero, args[:count]), *args[count:], **kwargs)
 
     return implementation
 
 
 for _operator in overloads_of("all any argwhere count_nonzero logical_not nonzero nonzero_static"):
-    TABLE[_operator] = _of_nonzero(_operator)
-
-
-def _of_both_nonzero(function: Function) -> Any:
-    def implementation(self: Operand, other: Operand) -> torch.Tensor:
-        return function(is_nonzero(self), is_nonzero(other))
-
-    return implementation
-
-
+    TABLE[_operator] = _of_nonzero(_operator, 1)
 for _operator in overloads_of("logical_and logical_or logical_xor"):
-    TABLE[_operator] = _of_both_nonzero(_operator)
+    TABLE[_operator] = _of_nonzero(_operator, 2)
 for _operator in overloads_of("isnan isinf"):
     TABLE[_operator] = lambda self, _of=_operator: _of(self._real).bitwise_or(_of(self._imag))
 

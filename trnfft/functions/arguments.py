@@ -56,11 +56,7 @@ def integer(name: str, value: object) -> int:
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Returns the ints of an argument that is one int or several.
-
-    Raises:
-        TypeError, ValueError: one of them is not an int, or has more than 64 bits.
-    """
+    """Returns the ints of an argument that is one int or several."""
     if are_several(values):
         return tuple(integer(name, value) for value in values)
     return (integer(name, values),)
@@ -98,11 +94,6 @@ def dimensions(
 
     None stands for all dimensions of an input of `ndim` dimensions. With `lengths`, which are
     argument 's', None stands for the last dimensions, as many as there are lengths.
-
-    Raises:
-        IndexError: the input does not have one of the dimensions.
-        RuntimeError: the dimensions repeat, or differ in number from the lengths.
-        TypeError: one of them is not an int.
     """
     if dims is None:
         count = ndim if lengths is None else len(lengths)
@@ -124,12 +115,7 @@ def dimensions(
 
 
 def normalization(norm: str | None, name: str = "norm") -> str:
-    """Returns argument 'norm', with "backward" in place of None.
-
-    Raises:
-        RuntimeError: the name is not known.
-        TypeError: it is neither a str nor None.
-    """
+    """Returns argument 'norm', with "backward" in place of None."""
     if norm is None:
         return "backward"
     if not isinstance(norm, str):
@@ -344,9 +330,6 @@ def floating_point(
         x: the argument. Integers and bool are converted to torch's default dtype.
         error_type: type of the error for a dtype that cannot be used.
         with_integers: whether integers and bool are allowed.
-
-    Raises:
-        TypeError: `x` is not a tensor.
     """
     check_tensor(name, x)
     if isinstance(x, ComplexTensor):
@@ -368,11 +351,7 @@ def floating_point(
 
 
 def as_complex(name: str, x: Input) -> torch.Tensor:
-    """Returns floating-point numbers as complex numbers of the kind that `x` gives.
-
-    Raises:
-        TypeError: `x` is not a tensor, or has another dtype.
-    """
+    """Returns floating-point numbers as complex numbers of the kind that `x` gives."""
     x = floating_point(name, x, TypeError, with_integers=False)
     if x.dtype not in _COMPUTED:  # torch computes in no native complex dtype of such parts
         return ComplexTensor.from_complex(x)

@@ -125,9 +125,6 @@ class BloomFilter:
         order: "rows" or "columns", which are transformed first. `axis_order` decides or, on
             backends with NKI kernels, the prices of the planner.
 
-    Raises:
-        TypeError, ValueError, NotImplementedError: as `bloom`.
-
     Examples:
         >>> import torch, trnfft
         >>> psf = trnfft.point_spread_functions.gaussian(9, sigma=1.5)
@@ -166,9 +163,6 @@ class BloomFilter:
 
         Args:
             image, strength: as for `bloom`.
-
-        Raises:
-            TypeError, ValueError, NotImplementedError: as `bloom`.
         """
         check_real("image", image)
         self._check_fits(image)
@@ -202,13 +196,6 @@ class BloomFilter:
 
         Args:
             size: (H, W) of the pictures.
-
-        Returns:
-            BloomFilter for pictures of this size.
-
-        Raises:
-            TypeError, ValueError: `size` is not two positive ints, or a picture would have over 2
-                GiB.
         """
         other = copy.copy(self)
         other._lay_out(size)

@@ -123,31 +123,20 @@ def zoom_fft(
 ) -> torch.Tensor:
     """Returns the Fourier transform at equally spaced frequencies of a range, along one dimension.
 
-    The counterpart in SciPy is `scipy.signal.zoom_fft`. See `docs/more_transforms.md`. float64 and
-    complex128 are computed in float64, and all smaller floating-point dtypes in float32. Integers
-    and bool are converted to torch's default dtype first.
+    The counterpart in SciPy is `scipy.signal.zoom_fft`. The dtypes are those of `czt`.
 
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
-            dimension.
+        x, axis: as for `czt`.
         fn: the range of frequencies: its first and its second end, or the second alone, where the
             first is 0.
         m: number of frequencies. Default: the size of `axis`.
         fs: the sampling frequency, in the unit of `fn`.
         endpoint: whether the second end of the range is the last frequency. Otherwise, it is the
             frequency that would follow the last one.
-        axis: the dimension to transform.
-
-    Returns:
-        A complex tensor with the shape of `x`, in which `m` replaces the size of `axis`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `axis` is out of range.
         ValueError: `fn` does not have one or two finite numbers, or `fs` is 0 or not finite.
-        RuntimeError: `m` or the size of `axis` is less than 1, or `x` has a dtype that cannot be
-            transformed.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, RuntimeError, NotImplementedError: as `czt`.
 
     Examples:
         >>> import torch, trnfft
@@ -251,12 +240,7 @@ def _arc(
 def _spiral(
     n: int, m: int, length: int, w: complex, a: complex, largest: float, lost: float
 ) -> list[np.ndarray]:
-    """Returns the tables of the points a w^(-k).
-
-    Raises:
-        ValueError: powers are beyond `largest`, or magnitudes of the chirp differ by more than
-            `lost`.
-    """
+    """Returns the tables of the points a w^(-k)."""
     growth = abs(_polar(w)[1]) * max(n, m) ** 2 / 2
     if growth > math.log(lost):
         raise ValueError(

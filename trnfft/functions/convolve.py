@@ -157,9 +157,6 @@ def _mixed(input: Input, filter: Input, dims: object) -> list[int]:
 
     These are the dimensions of the convolution, and those along which the filter is not of size 1,
     because each device has all of the filter.
-
-    Raises:
-        NotImplementedError: the filter has more dimensions than the input.
     """
     check_tensor("filter", filter)
     if filter.ndim > input.ndim:
@@ -185,12 +182,6 @@ def oaconvolve(
 
     Args:
         input, filter, mode, dims: as for `convolve`.
-
-    Returns:
-        The same as `convolve`.
-
-    Raises:
-        TypeError, IndexError, ValueError, NotImplementedError: as `convolve`.
 
     Examples:
         >>> import torch, trnfft
@@ -370,9 +361,6 @@ def operands(input: Input, filter: Input, mode: str, dims: Any) -> tuple[Any, An
     """Returns both operands in one dtype, and the dimensions counted from 0.
 
     For "valid", the longer operand comes first.
-
-    Raises:
-        TypeError, IndexError, ValueError: as `convolve`.
     """
     x, h = traced.held(_operand("input", input)), traced.held(_operand("filter", filter))
     check_choice("mode", mode, MODES)

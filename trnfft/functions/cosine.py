@@ -1,4 +1,4 @@
-"""Cosine and sine transforms of types I to IV, with the arguments of `scipy.fft`.
+"""Cosine and sine transforms of types I to IV, with the names and the arguments of `scipy.fft`.
 
 `trnfft.ops.real_transforms` has the definitions, and how Fourier transforms compute them. Types I,
 II and III along all dimensions, and type IV along one dimension, are a single Fourier transform,
@@ -114,12 +114,8 @@ def dct(
         real `x` and complex for complex `x`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `axis` is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: `n` is less than 1, or less than 2 for a DCT of type 1; `norm` is unknown; or
-            the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: the opening of
+            `trnfft.functions.cosine` says when, for all transforms.
 
     Examples:
         >>> import torch, trnfft
@@ -140,24 +136,9 @@ def idct(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete cosine transform along one dimension.
 
-    The counterpart in SciPy is `scipy.fft.idct`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
-            dimension.
         type: type of the transform that is inverted, 1, 2, 3 or 4.
-        n: length of the transform. Default: the size of `axis`.
-        axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
-            "ortho".
-
-    Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
-        real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
+        x, n, axis, norm, orthogonalize: as for `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -179,24 +160,8 @@ def dst(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete sine transform along one dimension.
 
-    The counterpart in SciPy is `scipy.fft.dst`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
-            dimension.
-        type: type of the transform, 1, 2, 3 or 4.
-        n: length of the transform. Default: the size of `axis`.
-        axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
-            "ortho".
-
-    Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
-        real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
+        x, type, n, axis, norm, orthogonalize: as for `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -217,24 +182,9 @@ def idst(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete sine transform along one dimension.
 
-    The counterpart in SciPy is `scipy.fft.idst`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least one
-            dimension.
         type: type of the transform that is inverted, 1, 2, 3 or 4.
-        n: length of the transform. Default: the size of `axis`.
-        axis: the dimension to transform.
-        norm: "backward" (the default), "ortho" or "forward", see `trnfft.functions.cosine`.
-        orthogonalize: whether the matrix is orthogonal up to a factor. Default: True with norm
-            "ortho".
-
-    Returns:
-        A tensor with the shape of `x`, in which `n` replaces the size of `axis`. It is real for
-        real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dct`.
+        x, n, axis, norm, orthogonalize: as for `dct`.
 
     Examples:
         >>> import torch, trnfft
@@ -256,30 +206,18 @@ def dctn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete cosine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.dctn`. See `docs/more_transforms.md`.
-
     Args:
         x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
             dimensions `axes`.
-        type: type of the transform, 1, 2, 3 or 4.
         s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
             `axes`.
         axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
             or all of them without `s`.
-        norm: as for one dimension, where N is the product of the logical lengths.
-        orthogonalize: as for one dimension.
+        type, norm, orthogonalize: as for `dct`.
 
     Returns:
         A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
         for real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: an axis is out of range.
-        ValueError: `type` is not 1, 2, 3 or 4.
-        RuntimeError: a length is less than 1, or less than 2 for a DCT of type 1; axes repeat, or
-            differ in number from `s`; `norm` is unknown; or the dtype cannot be transformed.
-        NotImplementedError: the backend cannot compute a length or the precision.
 
     Examples:
         >>> import torch, trnfft
@@ -301,25 +239,9 @@ def idctn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete cosine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.idctn`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `axes`.
         type: type of the transform that is inverted, 1, 2, 3 or 4.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `axes`.
-        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where N is the product of the logical lengths.
-        orthogonalize: as for one dimension.
-
-    Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
-        for real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
+        x, s, axes, norm, orthogonalize: as for `dctn`.
 
     Examples:
         >>> import torch, trnfft
@@ -342,25 +264,8 @@ def dstn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the discrete sine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.dstn`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `axes`.
-        type: type of the transform, 1, 2, 3 or 4.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `axes`.
-        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where N is the product of the logical lengths.
-        orthogonalize: as for one dimension.
-
-    Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
-        for real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
+        x, type, s, axes, norm, orthogonalize: as for `dctn`.
 
     Examples:
         >>> import torch, trnfft
@@ -381,25 +286,9 @@ def idstn(
 ) -> torch.Tensor | ComplexTensor:
     """Returns the inverse discrete sine transform along several dimensions.
 
-    The counterpart in SciPy is `scipy.fft.idstn`. See `docs/more_transforms.md`.
-
     Args:
-        x: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `axes`.
         type: type of the transform that is inverted, 1, 2, 3 or 4.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `axes`.
-        axes: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where N is the product of the logical lengths.
-        orthogonalize: as for one dimension.
-
-    Returns:
-        A tensor with the shape of `x`, in which the lengths replace the sizes of `axes`. It is real
-        for real `x` and complex for complex `x`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `dctn`.
+        x, s, axes, norm, orthogonalize: as for `dctn`.
 
     Examples:
         >>> import torch, trnfft

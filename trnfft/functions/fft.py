@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms with the arguments and the results of `torch.fft`.
+"""Discrete Fourier transforms with the names, the arguments and the results of `torch.fft`.
 
 For a length N, an index j = 0 ... N - 1 of the data and a frequency k = 0 ... N - 1, they are
 
@@ -29,9 +29,10 @@ All transforms raise these errors:
 - `TypeError`: an argument has the wrong type, or the backend lacks the dtype.
 - `ValueError`: a length or a dimension has more than 64 bits.
 - `IndexError`: a dimension is out of range.
-- `RuntimeError`: a length is less than 1; dimensions repeat, or differ in number from the lengths;
-  `norm` or `order` is unknown; `input` has a dtype that cannot be transformed, or is complex where
-  it must be real; `out` does not fit; or an array is larger than the memory.
+- `RuntimeError`: a length is less than 1; dimensions repeat, differ in number from the lengths, or
+  are none for real or Hermitian data; `norm` or `order` is unknown; `input` has a dtype that cannot
+  be transformed, or is complex where it must be real; `out` does not fit; or an array is larger
+  than the memory.
 - `NotImplementedError`: the backend cannot compute the length or the precision.
 """
 
@@ -132,12 +133,8 @@ def fft(
         A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
 
     Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: `dim` is out of range.
-        ValueError: `n` or `dim` has more than 64 bits.
-        RuntimeError: `n` is less than 1, `norm` or `order` is unknown, `out` does not fit, the
-            dtype cannot be transformed, or the memory is too small.
-        NotImplementedError: the backend cannot compute this length or precision.
+        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: the opening of
+            `trnfft.functions.fft` says when, for all transforms.
 
     Examples:
         >>> import torch, trnfft
@@ -160,24 +157,11 @@ def ifft(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along one dimension.
 
-    The counterpart in torch is `torch.fft.ifft`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor of any shape with at least
-            one dimension.
-        n: length of the transform. Default: the size of `dim`.
-        dim: the dimension to transform.
+        input, n, dim, out: as for `fft`.
         norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-        order: order of the frequencies in `input`. "natural" is the order of torch.fft. "planned"
-            is the order in which `fft` with order="planned" returns them. It needs all frequencies,
-            so `n` must then be the size of `dim`.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which `n` replaces the size of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
+        order: order of the frequencies in `input`, as for `fft`. "planned" needs all frequencies:
+            `n` must then be the size of `dim`.
 
     Examples:
         >>> import torch, trnfft
@@ -198,22 +182,13 @@ def rfft(
 ) -> torch.Tensor:
     """Returns the first half of the discrete Fourier transform of real data along one dimension.
 
-    The counterpart in torch is `torch.fft.rfft`. See `docs/getting_started.md`.
-
     Args:
         input: a real tensor of any shape with at least one dimension.
-        n: length of the transform. Default: the size of `dim`.
-        dim: the dimension to transform.
-        norm: "backward" (the default: no factor), "ortho" (factor 1/sqrt(n)) or "forward" (1/n).
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        n, dim, norm, out: as for `fft`.
 
     Returns:
         A complex tensor with the shape of `input`, in which `n // 2 + 1` replaces the size of
         `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
-            RuntimeError also where `input` is complex.
 
     Examples:
         >>> import torch, trnfft
@@ -233,22 +208,14 @@ def irfft(
 ) -> torch.Tensor:
     """Returns real data, given the first half of its transform: the inverse of `rfft`.
 
-    The counterpart in torch is `torch.fft.irfft`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0] and, for even n, of
-            X[n/2] are ignored.
+        input: the first n // 2 + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0]
+            and, for even n, of X[n/2] are ignored.
         n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
-        dim: the dimension to transform.
-        norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        dim, norm, out: as for `ifft`.
 
     Returns:
         A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
 
     Examples:
         >>> import torch, trnfft
@@ -271,22 +238,12 @@ def hfft(
 ) -> torch.Tensor:
     """Returns the real discrete Fourier transform of Hermitian data, given the first half of it.
 
-    The counterpart in torch is `torch.fft.hfft`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along `dim`. The imaginary parts of X[0] and, for even n, of
-            X[n/2] are ignored.
-        n: length of the result. Default: 2 * (size of `dim` - 1), which is even.
-        dim: the dimension to transform.
-        norm: "backward" (the default: no factor), "ortho" (factor 1/sqrt(n)) or "forward" (1/n).
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        input, n: as for `irfft`.
+        dim, norm, out: as for `fft`.
 
     Returns:
-        A real tensor with the shape of `input`, in which `n` replaces the size of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`.
+        A real tensor, as `irfft`.
 
     Examples:
         >>> import torch, trnfft
@@ -306,22 +263,12 @@ def ihfft(
 ) -> torch.Tensor:
     """Returns the first half of the Hermitian data whose transform is real, the inverse of `hfft`.
 
-    The counterpart in torch is `torch.fft.ihfft`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor of any shape with at least one dimension.
-        n: length of the transform. Default: the size of `dim`.
-        dim: the dimension to transform.
-        norm: "backward" (the default: factor 1/n), "ortho" (1/sqrt(n)) or "forward" (no factor).
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        input, n: as for `rfft`.
+        dim, norm, out: as for `ifft`.
 
     Returns:
-        A complex tensor with the shape of `input`, in which `n // 2 + 1` replaces the size of
-        `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fft`;
-            RuntimeError also where `input` is complex.
+        A complex tensor, as `rfft`.
 
     Examples:
         >>> import torch, trnfft
@@ -341,22 +288,9 @@ def fft2(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along two dimensions.
 
-    The counterpart in torch is `torch.fft.fft2`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
+        input, s, norm, out: as for `fftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -377,22 +311,9 @@ def ifft2(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along two dimensions.
 
-    The counterpart in torch is `torch.fft.ifft2`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
+        input, s, norm, out: as for `fftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -414,24 +335,11 @@ def rfft2(
 ) -> torch.Tensor:
     """Returns half of the discrete Fourier transform of real data along two dimensions.
 
-    It is `rfft` along the last of `dim` and `fft` along the other. The counterpart in torch is
-    `torch.fft.rfft2`. See `docs/getting_started.md`.
+    It is `rfft` along the last of `dim` and `fft` along the other.
 
     Args:
-        input: a real tensor of any shape that has the dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
+        input, s, norm, out: as for `rfftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-        The last length, n, becomes n // 2 + 1.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -452,25 +360,11 @@ def irfft2(
 ) -> torch.Tensor:
     """Returns real data of two dimensions, given half of its transform: the inverse of `rfft2`.
 
-    It is `ifft` along the first of `dim` and `irfft` along the last. The counterpart in torch is
-    `torch.fft.irfft2`. See `docs/getting_started.md`.
+    It is `ifft` along the first of `dim` and `irfft` along the last.
 
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
-            without their imaginary parts.
-        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
-            dimension and, for the last one, 2 * (size - 1).
+        input, s, norm, out: as for `irfftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -492,25 +386,11 @@ def hfft2(
 ) -> torch.Tensor:
     """Returns the real transform of Hermitian data of two dimensions, given half of the data.
 
-    It is `fft` along the first of `dim` and `hfft` along the last. The counterpart in torch is
-    `torch.fft.hfft2`. See `docs/getting_started.md`.
+    It is `fft` along the first of `dim` and `hfft` along the last.
 
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
-            without their imaginary parts.
-        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
-            dimension and, for the last one, 2 * (size - 1).
+        input, s, norm, out: as for `irfftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -532,24 +412,11 @@ def ihfft2(
 ) -> torch.Tensor:
     """Returns half of the Hermitian data of two dimensions whose transform is real.
 
-    It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other. The
-    counterpart in torch is `torch.fft.ihfft2`. See `docs/getting_started.md`.
+    It is the inverse of `hfft2`: `ihfft` along the last of `dim` and `ifft` along the other.
 
     Args:
-        input: a real tensor of any shape that has the dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
+        input, s, norm, out: as for `rfftn`.
         dim: the two dimensions to transform.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-        The last length, n, becomes n // 2 + 1.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `input` is complex, or `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -570,8 +437,6 @@ def fftn(
 ) -> torch.Tensor:
     """Returns the discrete Fourier transform along several dimensions.
 
-    The counterpart in torch is `torch.fft.fftn`. See `docs/getting_started.md`.
-
     Args:
         input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
             dimensions `dim`.
@@ -584,15 +449,6 @@ def fftn(
 
     Returns:
         A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError: an argument has the wrong type, or the backend lacks the dtype.
-        IndexError: a dimension is out of range.
-        ValueError: a length or a dimension has more than 64 bits.
-        RuntimeError: a length is less than 1, dimensions repeat, `s` and `dim` differ in number,
-            `norm` is unknown, `out` does not fit, the dtype cannot be transformed, or the memory is
-            too small.
-        NotImplementedError: the backend cannot compute a length or the precision.
 
     Examples:
         >>> import torch, trnfft
@@ -615,23 +471,8 @@ def ifftn(
 ) -> torch.Tensor:
     """Returns the inverse discrete Fourier transform along several dimensions.
 
-    The counterpart in torch is `torch.fft.ifftn`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor of any shape that has the
-            dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
-        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`.
+        input, s, dim, norm, out: as for `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -652,25 +493,14 @@ def rfftn(
 ) -> torch.Tensor:
     """Returns half of the discrete Fourier transform of real data along several dimensions.
 
-    It is `rfft` along the last of `dim` and `fft` along the others. The counterpart in torch is
-    `torch.fft.rfftn`. See `docs/getting_started.md`.
+    It is `rfft` along the last of `dim` and `fft` along the others.
 
     Args:
         input: a real tensor of any shape that has the dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
-        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        s, dim, norm, out: as for `fftn`.
 
     Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-        The last length, n, becomes n // 2 + 1.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `input` is complex, or `dim` is empty.
+        A complex tensor as that of `fftn`, in which the last length, n, becomes n // 2 + 1.
 
     Examples:
         >>> import torch, trnfft
@@ -691,25 +521,15 @@ def irfftn(
     """Returns real data of several dimensions, given half of its transform.
 
     It is the inverse of `rfftn`: `ifft` along all but the last of `dim` and `irfft` along the last.
-    The counterpart in torch is `torch.fft.irfftn`. See `docs/getting_started.md`.
-
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
-            without their imaginary parts.
+        input: the first n // 2 + 1 of n Hermitian numbers along the last of `dim`. Numbers that
+            must be real are read without their imaginary parts.
         s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
             dimension and, for the last one, 2 * (size - 1).
-        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
+        dim, norm, out: as for `fftn`.
 
     Returns:
         A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `dim` is empty.
 
     Examples:
         >>> import torch, trnfft
@@ -732,26 +552,11 @@ def hfftn(
 ) -> torch.Tensor:
     """Returns the real transform of Hermitian data of several dimensions, given half of the data.
 
-    It is `fft` along all but the last of `dim` and `hfft` along the last. The counterpart in torch
-    is `torch.fft.hfftn`. See `docs/getting_started.md`.
+    It is `fft` along all but the last of `dim` and `hfft` along the last.
 
     Args:
-        input: a real tensor, a native complex tensor or a ComplexTensor. It holds the first n // 2
-            + 1 of n Hermitian numbers along the last of `dim`. Numbers that must be real are read
-            without their imaginary parts.
-        s: lengths of the result along `dim`. -1 stands for the default, which is the size of the
-            dimension and, for the last one, 2 * (size - 1).
-        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A real tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `dim` is empty.
+        input, s: as for `irfftn`.
+        dim, norm, out: as for `fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -771,25 +576,10 @@ def ihfftn(
 ) -> torch.Tensor:
     """Returns half of the Hermitian data of several dimensions whose transform is real.
 
-    It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others. The
-    counterpart in torch is `torch.fft.ihfftn`. See `docs/getting_started.md`.
+    It is the inverse of `hfftn`: `ihfft` along the last of `dim` and `ifft` along the others.
 
     Args:
-        input: a real tensor of any shape that has the dimensions `dim`.
-        s: lengths of the transforms. -1 stands for the size of the dimension. Default: the sizes of
-            `dim`.
-        dim: the dimensions to transform. Default: the last dimensions, as many as `s` has lengths,
-            or all of them without `s`.
-        norm: as for one dimension, where n is the product of the lengths.
-        out: a tensor with the shape, dtype and device of the result, which is written into it.
-
-    Returns:
-        A complex tensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-        The last length, n, becomes n // 2 + 1.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fftn`;
-            RuntimeError also where `input` is complex, or `dim` is empty.
+        input, s, dim, norm, out: as for `rfftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -809,7 +599,6 @@ def _one(
     out: object,
     order: str = "natural",
 ) -> Any:
-    """Returns a transform along one dimension."""
     if out is None and order == "natural" and name in _OF_TORCH:
         of_torch, takes = _OF_TORCH[name]
         if type(input) is not ComplexTensor:
@@ -885,9 +674,6 @@ def length_and_dimension(
         sharded: whether many devices hold the input.
         n, dim: arguments of the public functions.
         is_half: whether the input is half of a spectrum, whose transform is real.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
     """
     dim = dimension("dim", integer("dim", dim), like.ndim)
     usual = 2 * (like.shape[dim] - 1) if is_half else like.shape[dim]
@@ -909,7 +695,6 @@ def _many(
     norm: str | None,
     out: object,
 ) -> Any:
-    """Returns a transform along several dimensions."""
     if out is None and name in _OF_TORCH and type(dim) in (tuple, list):
         of_torch, takes = _OF_TORCH[name]
         if _is_straight(takes, input, norm) and _are_several_usual(input, s, dim):
@@ -922,11 +707,7 @@ def _many(
 def several(
     name: str, kind: Call, input: Input, s: Sizes, dim: int | Iterable[int] | None
 ) -> tuple[Parts, bool, Call]:
-    """Returns what `trnfft.ops.transforms.transformed` needs, without the norm.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as all transforms.
-    """
+    """Returns what `trnfft.ops.transforms.transformed` needs, without the norm."""
     x, like, sharded = _entered(name, kind, input)
     given = None if s is None else integers("s", s)
     dims = dimensions("dim", dim, given, like.ndim)

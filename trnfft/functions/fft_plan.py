@@ -102,8 +102,6 @@ class FftPlan:
                 native tensor or a ComplexTensor. A plan for DTensors needs a DTensor with the same
                 placements.
 
-        Returns:
-            A complex tensor of the kind that `trnfft.fft` returns, or a real tensor for "c2r".
 
         Raises:
             TypeError: `x` is not a tensor.

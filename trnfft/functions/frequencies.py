@@ -48,12 +48,6 @@ def ifftshift(input: Numbers, dim: int | Iterable[int] | None = None) -> Numbers
     Args:
         input, dim: as for `fftshift`.
 
-    Returns:
-        A tensor with the shape, dtype and kind of `input`.
-
-    Raises:
-        TypeError, IndexError, RuntimeError: as `fftshift`.
-
     Examples:
         >>> import torch, trnfft
         >>> trnfft.ifftshift(torch.tensor([-1.0, 0.0, 1.0]))

@@ -99,18 +99,11 @@ def ifht(
 ) -> torch.Tensor:
     """Returns the inverse of `fht` along the last dimension.
 
-    The counterpart in SciPy is `scipy.fft.ifht`. See `docs/more_transforms.md`. The inverse is
-    singular where u[0] is 0; it then uses 1 / u[0] = 0 and warns.
+    The inverse is singular where u[0] is 0; it then uses 1 / u[0] = 0 and warns.
 
     Args:
         A: a real tensor of shape [..., n], as `fht` returns it.
         dln, mu, offset, bias: as given to `fht`.
-
-    Returns:
-        A real tensor with the shape of `A`.
-
-    Raises:
-        TypeError, IndexError, ValueError, RuntimeError, NotImplementedError: as `fht`.
 
     Examples:
         >>> import torch, trnfft
@@ -125,18 +118,11 @@ def ifht(
 def fhtoffset(dln: float, mu: float, initial: float = 0.0, bias: float = 0.0) -> float:
     """Returns the offset nearest to `initial` for which the last u of `fht` is real.
 
-    Such an offset reduces ringing. The counterpart in SciPy is `scipy.fft.fhtoffset`. See
-    `docs/more_transforms.md`.
+    Such an offset reduces ringing. The counterpart in SciPy is `scipy.fft.fhtoffset`.
 
     Args:
         dln, mu, bias: as for `fht`.
         initial: where the search begins.
-
-    Returns:
-        A float, for argument `offset` of `fht`.
-
-    Raises:
-        TypeError, ValueError: as `fht`.
 
     Examples:
         >>> import trnfft

@@ -31,13 +31,6 @@ def gaussian(size: int, sigma: float) -> torch.Tensor:
         size: width and height in pixels, 1 to 16384.
         sigma: standard deviation in pixels, above 0.
 
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` or `sigma` is outside its range.
-
     Examples:
         >>> import trnfft
         >>> psf = trnfft.point_spread_functions.gaussian(3, sigma=0.5)
@@ -64,13 +57,6 @@ def star(size: int, blades: int = 6) -> torch.Tensor:
     Args:
         size: width and height in pixels, 1 to 16384.
         blades: number of blades, 3 to 360. An aperture of more blades would be a disc.
-
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` or `blades` is outside its range.
 
     Examples:
         >>> import trnfft
@@ -99,13 +85,6 @@ def heart(size: int) -> torch.Tensor:
     Args:
         size: width and height in pixels, which the heart nearly fills, 1 to 16384.
 
-    Returns:
-        float32 tensor of shape [size, size] with sum 1.
-
-    Raises:
-        TypeError: an argument is not a number, or `size` is not an int.
-        ValueError: `size` is outside its range.
-
     Examples:
         >>> import trnfft
         >>> psf = trnfft.point_spread_functions.heart(11)
@@ -125,7 +104,9 @@ def heart(size: int) -> torch.Tensor:
     _check_size(size)
     y, x = _coordinates(size, _SAMPLES)
     x, y = 2.4 * x / size, 0.1 - 2.4 * y / size  # the curve spans 2.28 by 2.24, y upwards
-    return _normalised(_pixels((x**2 + y**2 - 1) ** 3 <= x**2 * y**3))
+    inside = (x**2 + y**2 - 1) ** 3 <= x**2 * y**3
+    # the part of every pixel that is inside
+    return _normalised(torch.nn.functional.avg_pool2d(inside.double()[None], _SAMPLES)[0])
 
 
 def _check_size(size: int) -> None:
@@ -139,11 +120,6 @@ def _coordinates(size: int, samples: int) -> tuple[torch.Tensor, torch.Tensor]:
     fine = torch.arange(size * samples, dtype=torch.float64, device=_HOST)
     x = (fine + 0.5) / samples - 0.5 - size // 2
     return x[:, None], x[None, :]
-
-
-def _pixels(inside: torch.Tensor) -> torch.Tensor:
-    """Returns the part of every pixel that is inside of a shape, given the samples of the shape."""
-    return torch.nn.functional.avg_pool2d(inside.double()[None], _SAMPLES)[0]
 
 
 def _to_nearest_side(y: torch.Tensor, x: torch.Tensor, sides: int) -> torch.Tensor:

@@ -11,6 +11,9 @@ On the backends with kernels, one launch computes a float32 transform of real da
 products by real numbers before it, and powers or magnitudes and their sums in bands after it: see
 nki_kernels/spectral/frames.py. All other steps are operations of torch around the launch, and so
 are all steps on other backends, with the same numbers and the same derivatives.
+
+A step raises a TypeError for an argument of the wrong type, and a ValueError for one whose value or
+shape is not as described.
 """
 
 from __future__ import annotations
@@ -40,12 +43,12 @@ class Step:
     """A step before or after a transform."""
 
     def result(self, row: Row) -> Row:
-        """Returns what the step makes of a row.
+        """Returns what the step makes of a row: as many numbers, which are real.
 
         Raises:
             ValueError: the step does not fit the row.
         """
-        raise NotImplementedError
+        return Row(row.length, False)
 
     def __call__(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         """Returns the result along a dimension, counted from 0."""
@@ -59,10 +62,6 @@ class Multiply(Step):
     Args:
         factor: a number, or a real or complex tensor of shape [length], which may have gradients.
             Its numbers are converted to the precision of the data.
-
-    Raises:
-        TypeError: `factor` is no number and no tensor.
-        ValueError: it has more than one dimension, or is not finite.
     """
 
     factor: float | complex | torch.Tensor
@@ -103,12 +102,7 @@ class Multiply(Step):
 
 @dataclass(frozen=True)
 class Pad(Step):
-    """Adds zeros before and after the numbers.
-
-    Raises:
-        TypeError: a number of zeros is not an int.
-        ValueError: it is negative.
-    """
+    """Adds zeros before and after the numbers."""
 
     before: int = 0
     after: int = 0
@@ -130,12 +124,7 @@ class Pad(Step):
 
 @dataclass(frozen=True)
 class Trim(Step):
-    """Keeps a range of numbers: `length` of them from `start` on.
-
-    Raises:
-        TypeError: an argument is not an int.
-        ValueError: `start` is negative, or `length` less than 1.
-    """
+    """Keeps a range of numbers: `length` of them from `start` on."""
 
     start: int
     length: int
@@ -159,9 +148,6 @@ class Trim(Step):
 class Power(Step):
     """Computes |z|^2."""
 
-    def result(self, row: Row) -> Row:
-        return Row(row.length, False)
-
     def __call__(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         return x.real.square() + x.imag.square() if x.is_complex() else x.square()
 
@@ -170,21 +156,13 @@ class Power(Step):
 class Magnitude(Step):
     """Computes |z|, whose derivative at 0 is 0."""
 
-    def result(self, row: Row) -> Row:
-        return Row(row.length, False)
-
     def __call__(self, x: torch.Tensor, dim: int) -> torch.Tensor:
         return x.abs()
 
 
 @dataclass(frozen=True)
 class Log(Step):
-    """Computes the natural logarithm of real numbers, of which small ones count as `floor`.
-
-    Raises:
-        TypeError: `floor` is not a number.
-        ValueError: it is not finite, or not above 0.
-    """
+    """Computes the natural logarithm of real numbers, of which small ones count as `floor`."""
 
     floor: float = 1e-10
 
@@ -205,10 +183,6 @@ class Bands(Step):
 
     Args:
         bank: weights, a real tensor of shape [length, bands], which may have gradients.
-
-    Raises:
-        TypeError: `bank` is not a tensor.
-        ValueError: it is complex, or has another number of dimensions than two.
     """
 
     bank: torch.Tensor

@@ -9,6 +9,16 @@ parameters.
 `FFTConv1d` and `FFTConv2d` are torch.nn.Conv1d and torch.nn.Conv2d with the same real weights,
 computed by transforms. `BlockCirculantLinear` is a smaller torch.nn.Linear of real numbers.
 `docs/layers.md` shows how the layers are used.
+
+All layers raise these errors, when they are made or called:
+
+- `ValueError`: a number is less than 1, or another argument is not as described; or the input of a
+  call has another shape, too few points, or is on another device than the parameters.
+- `TypeError`: a size is not an int, `dtype` is not real, or the input of a call is not a tensor, is
+  of integers, or is complex where it must be real.
+- `RuntimeError`: the memory is too small. In `ComplexLinear` and `ComplexConv1d` also for an input
+  of another dtype or shape, and in `SpectralConv1d` and `SpectralConv` for a complex input.
+- `NotImplementedError`: the backend cannot compute a length.
 """
 
 from trnfft.nn.block_circulant import BlockCirculantLinear, convert_linear

@@ -43,11 +43,6 @@ class BlockCirculantLinear(nn.Module):
     Input: a real tensor of shape [..., in_features]. Output: a real tensor of shape [...,
     out_features] and of the same dtype.
 
-    Raises:
-        ValueError: a number is less than 1, or the input of a call has another last dimension.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is complex or of
-            integers.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.BlockCirculantLinear(256, 128, block_size=64)
@@ -192,10 +187,6 @@ def convert_linear(
 
     Returns:
         The model, or the layer that replaces it.
-
-    Raises:
-        TypeError: `model` is not a module, or `block_size` is not an int.
-        ValueError: `block_size` is less than 1.
 
     Examples:
         >>> import trnfft

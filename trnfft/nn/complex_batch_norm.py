@@ -56,9 +56,7 @@ class ComplexBatchNorm(nn.Module):
     complex tensor of the same shape and dtype.
 
     Raises:
-        ValueError: `num_features` is less than 1; or the input of a call has another shape, or one
-            number per channel in training.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
+        ValueError: the input of a call has one number per channel in training.
 
     Examples:
         >>> import torch, trnfft

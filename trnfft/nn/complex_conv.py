@@ -6,14 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from trnfft.functions.arguments import check_flags, check_parameters, check_positive, integers
-from trnfft.nn.conv_arguments import (
-    check_channels,
-    check_conv,
-    check_points,
-    check_shape,
-    plain_sizes,
-)
+from trnfft.functions.arguments import check_parameters, integers
+from trnfft.nn.conv_arguments import check_conv, check_points, check_shape, plain_sizes
 from trnfft.nn.split import SplitWeight, bilinear
 from trnfft.ops.many_devices import of_shards, takes_shards
 
@@ -40,22 +34,14 @@ class _ComplexConv(SplitWeight):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
-        check_channels(in_channels, out_channels, groups)
-        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
-        check_flags(bias=bias)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        given = {**channels, "groups": groups}
+        check_conv(given, self._DIMENSIONS, kernel_size, stride, padding, dilation, bias)
         sizes = integers("kernel_size", kernel_size)
         kernel_size = sizes * (self._DIMENSIONS // len(sizes))
         points = math.prod(kernel_size)
         shape = (out_channels, in_channels // groups, *kernel_size)
-        check_parameters(
-            device,
-            dtype,
-            shape,
-            in_channels=in_channels,
-            out_channels=out_channels,
-            kernel_size=points,
-        )
+        check_parameters(device, dtype, shape, **channels, kernel_size=points)
         super().__init__(
             shape,
             in_channels // groups * points,
@@ -64,11 +50,8 @@ class _ComplexConv(SplitWeight):
             device,
             dtype,
         )
-        self.in_channels, self.out_channels, self.kernel_size = (
-            in_channels,
-            out_channels,
-            kernel_size,
-        )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = kernel_size
         self.settings = dict(
             stride=plain_sizes("stride", stride),
             padding=plain_sizes("padding", padding),
@@ -81,8 +64,7 @@ class _ComplexConv(SplitWeight):
         x, weight = self.checked(input)
         check_shape(x, self.in_channels, self._DIMENSIONS)
         if takes_shards(self, x):
-            along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, x, along)
+            return of_shards(self, x, range(-self._DIMENSIONS - 1, 0))
         check_points(x, self.kernel_size, self.settings["padding"], self.settings["dilation"])
         return self.biased(bilinear(convolve, x, weight), (-1,) + (1,) * self._DIMENSIONS)
 
@@ -113,11 +95,6 @@ class ComplexConv1d(_ComplexConv):
     complex tensor of shape [B, out_channels, M] or [out_channels, M], where M is as in
     `torch.nn.Conv1d`.
 
-    Raises:
-        ValueError: a number of channels, `groups` or `kernel_size` is not as described.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call has another dtype or shape.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.ComplexConv1d(2, 4, kernel_size=3, padding=1)
@@ -134,22 +111,16 @@ class ComplexConv2d(_ComplexConv):
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    The counterpart in torch is `torch.nn.Conv2d`. The parameters are `weight_real` and
-    `weight_imag`, of shape [out_channels, in_channels / groups, J, K], and `bias_real` and
-    `bias_imag`, of shape [out_channels]. `trnfft.nn.split.SplitWeight` describes their first
-    values. See `docs/layers.md`.
+    The parameters are those of `ComplexConv1d`, but for the weight of shape [out_channels,
+    in_channels / groups, J, K]. The counterpart in torch is `torch.nn.Conv2d`.
 
     Args:
-        in_channels, out_channels: numbers of channels, multiples of `groups`.
-        kernel_size, stride, padding, dilation, groups, bias: as for `torch.nn.Conv2d`.
-        device, dtype: of the parameters; `dtype` is real.
+        kernel_size, stride, padding, dilation: as for `torch.nn.Conv2d`.
+        in_channels, out_channels, groups, bias, device, dtype: as for `ComplexConv1d`.
 
     Input: a complex or real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output:
     a complex tensor of shape [B, out_channels, M, N] or [out_channels, M, N], where M and N are as
     in `torch.nn.Conv2d`.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `ComplexConv1d`.
 
     Examples:
         >>> import torch, trnfft

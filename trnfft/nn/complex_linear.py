@@ -24,11 +24,6 @@ class ComplexLinear(SplitWeight):
     Input: a complex or real tensor of shape [..., in_features]. Output: a complex tensor of shape
     [..., out_features].
 
-    Raises:
-        ValueError: a number of features is less than 1.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call has another dtype or last dimension.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.ComplexLinear(8, 4)

@@ -4,22 +4,43 @@ from collections.abc import Sequence
 from typing import Any
 
 from trnfft.base.memory import check_memory
-from trnfft.functions.arguments import Input, check_choice, check_sizes, integers
+from trnfft.functions.arguments import (
+    Input,
+    check_choice,
+    check_flags,
+    check_positive,
+    check_sizes,
+    integers,
+)
 
 Sizes = int | Sequence[int]
 Padding = str | Sizes
 
 
 def check_conv(
-    dimensions: int, kernel_size: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
+    channels: dict[str, int],
+    dimensions: int,
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Padding,
+    dilation: Sizes,
+    bias: bool,
 ) -> None:
-    """Raises TypeError or ValueError for what torch.nn refuses, if only when it is called."""
-    for name, sizes, least in (
-        ("kernel_size", kernel_size, 1),
-        ("stride", stride, 1),
-        ("dilation", dilation, 1),
-    ):
-        check_sizes(name, sizes, dimensions, least)
+    """Raises TypeError or ValueError for what torch.nn refuses, if only when it is called.
+
+    channels: the arguments 'in_channels', 'out_channels' and 'groups'.
+    """
+    check_positive(**channels)
+    groups = channels["groups"]
+    for name, count in channels.items():
+        if count % groups:
+            raise ValueError(
+                f"argument '{name}' is {count}, allowed are multiples of argument "
+                f"'groups', which is {groups}"
+            )
+    for name, sizes in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        check_sizes(name, sizes, dimensions, 1)
+    check_flags(bias=bias)
     if not isinstance(padding, str):
         return check_sizes("padding", padding, dimensions, 0)
     check_choice("padding", padding, ("valid", "same"))
@@ -35,16 +56,6 @@ def plain_sizes(name: str, sizes: Padding) -> Any:
         return sizes
     found = integers(name, sizes)
     return found[0] if len(found) == 1 else found
-
-
-def check_channels(in_channels: int, out_channels: int, groups: int) -> None:
-    """Raises ValueError for numbers of channels that are not multiples of the groups."""
-    for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-        if channels % groups:
-            raise ValueError(
-                f"argument '{name}' is {channels}, allowed are multiples of argument "
-                f"'groups', which is {groups}"
-            )
 
 
 def check_shape(

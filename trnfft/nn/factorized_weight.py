@@ -49,11 +49,6 @@ class FactorizedWeight(nn.Module):
         fixed_modes: of a Tucker decomposition, the modes whose ranks are their sizes.
         deviation: standard deviation of the first values of the whole weight.
         device: of the parameters.
-
-    Raises:
-        ValueError, TypeError: the ranks do not fit.
-        ImportError: tensorly is missing.
-        RuntimeError: the memory is too small for the factors.
     """
 
     def __init__(

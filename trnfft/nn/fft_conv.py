@@ -15,9 +15,7 @@ from trnfft.complex.followed import is_followed
 from trnfft.functions.arguments import (
     check_choice,
     check_device,
-    check_flags,
     check_parameters,
-    check_positive,
     check_real,
     computed_dtype,
     integers,
@@ -27,7 +25,6 @@ from trnfft.functions.fft import irfftn, rfftn
 from trnfft.nn.conv_arguments import (
     Padding,
     Sizes,
-    check_channels,
     check_conv,
     check_padded,
     check_shape,
@@ -81,15 +78,13 @@ class _FFTConv(ConvNd):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check_positive(in_channels=in_channels, out_channels=out_channels, groups=groups)
-        check_channels(in_channels, out_channels, groups)
-        check_conv(self._DIMENSIONS, kernel_size, stride, padding, dilation)
-        check_flags(bias=bias)
+        channels = {"in_channels": in_channels, "out_channels": out_channels}
+        given = {**channels, "groups": groups}
+        check_conv(given, self._DIMENSIONS, kernel_size, stride, padding, dilation, bias)
         check_choice("padding_mode", padding_mode, PADDING_MODES)
         size = max(integers("kernel_size", kernel_size))
         shape = (out_channels, in_channels // groups, *(size,) * self._DIMENSIONS)
-        sizes = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": size}
-        check_parameters(device, dtype, shape, **sizes)
+        check_parameters(device, dtype, shape, **channels, kernel_size=size)
         super().__init__(  # type: ignore[call-arg]  # the arguments of Conv1d and Conv2d
             in_channels,
             out_channels,
@@ -109,8 +104,7 @@ class _FFTConv(ConvNd):
         weight, bias = self.weight, self.bias  # read once: parametrizations compute them
         _check_input(input, weight, self.in_channels)
         if takes_shards(self, input):
-            along = range(-self._DIMENSIONS - 1, 0)
-            return of_shards(self, input, along)
+            return of_shards(self, input, range(-self._DIMENSIONS - 1, 0))
         wide = computed_dtype(input.dtype)
         batch = input if input.ndim == weight.ndim else input[None]
         check_padded(batch, self.padding, self._DIMENSIONS)
@@ -280,10 +274,6 @@ class FFTConv1d(_FFTConv, nn.Conv1d):
     torch.nn.Conv1d.
 
     Raises:
-        ValueError: torch's layer rejects an argument; or the input of a call has another shape, is
-            on another device than the weight, or is shorter than the filter.
-        TypeError: a size is not an int, or `dtype` is not real; or the input of a call is not a
-            tensor, or is complex or of integers.
         RuntimeError: the input of a call is too short for its `padding_mode`.
 
     Examples:
@@ -301,12 +291,7 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
 
         y[o, l, m] = b[o] + sum_{i, j, k} w[o, i, j, k] x[i, stride l + dilation j - padding, ...]
 
-    The counterpart in torch is `torch.nn.Conv2d`. The parameters, their first values and the
-    state_dict are those of torch's layer. All points are computed, and the points between strides
-    are dropped. float16 and bfloat16 are computed in float32. Where no gradient of the weight is
-    needed and the weight is in the host's memory, the spectrum of the weight is kept for the next
-    input of the same size: it is used again while the weight has the same numbers, whoever wrote
-    them. On other devices, each call transforms the weight. See `docs/convolution.md`.
+    `FFTConv1d` says what else holds. The counterpart in torch is `torch.nn.Conv2d`.
 
     Args:
         in_channels, out_channels, kernel_size, stride: as for `torch.nn.Conv2d`.
@@ -315,9 +300,6 @@ class FFTConv2d(_FFTConv, nn.Conv2d):
     Input: a real tensor of shape [B, in_channels, H, W] or [in_channels, H, W]. Output: a real
     tensor of shape [B, out_channels, M, N] or [out_channels, M, N] and of the same dtype, where M
     and N are as in torch.nn.Conv2d.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `FFTConv1d`.
 
     Examples:
         >>> import torch, trnfft

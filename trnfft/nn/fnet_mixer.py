@@ -19,8 +19,7 @@ class FNetMixer(nn.Module):
     Output: a real tensor of the same shape and dtype.
 
     Raises:
-        TypeError, IndexError, RuntimeError: the input of a call is not a tensor, has fewer than two
-            dimensions, or is complex or of integers.
+        IndexError: the input of a call has fewer than two dimensions.
 
     Examples:
         >>> import torch, trnfft

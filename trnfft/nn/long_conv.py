@@ -23,11 +23,6 @@ class LongConv(nn.Module):
     Input: u, a real tensor of shape [B, H, L] or [H, L]; and k, a real tensor of shape [H, M] or
     [1, M] with any M, on the same device. Output: a real tensor with the shape and dtype of u.
 
-    Raises:
-        TypeError: an input is not a tensor, or is complex or of integers.
-        ValueError: an input has another shape, or is on another device.
-        NotImplementedError: the backend cannot compute a length.
-
     Examples:
         >>> import torch, trnfft
         >>> u = torch.tensor([[1.0, 0.0, 0.0, 2.0, 0.0]])

@@ -23,10 +23,6 @@ class ModReLU(nn.Module):
     Input: a complex or real tensor of shape [B, num_features, ...]. Output: a complex tensor of the
     same shape.
 
-    Raises:
-        ValueError: `num_features` is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.ModReLU(1)

@@ -71,12 +71,8 @@ class SpectralConv(SplitWeight):
     scaled sizes of the input.
 
     Raises:
-        ValueError: a number is less than 1, the ranks do not fit, a separable layer changes the
-            number of channels, or the input of a call has another shape.
         NotImplementedError: an argument has a value that is not allowed.
         ImportError: the layer has a factorization, and tensorly is missing.
-        TypeError: an argument that must be a number is not, or the input of a call is not a tensor.
-        RuntimeError: the input of a call is complex.
 
     Examples:
         >>> import torch, trnfft

@@ -48,8 +48,13 @@ class _SpectralConv(SplitWeight):
             return of_shards(self, input, range(1, input.ndim))
         sizes = input.shape[2:]
         for i, (name, count) in enumerate(self._modes.items()):
-            is_last = i == len(counts) - 1
-            _check_modes(name, count, sizes[i] // 2 + int(is_last), sizes[i])
+            most = sizes[i] // 2 + int(i == len(counts) - 1)
+            if count > most:
+                raise ValueError(
+                    f"argument 'input' has {sizes[i]} points and {most} frequencies, allowed are "
+                    f"{count} or more, because the layer has {name}={count}; use longer data or "
+                    f"fewer modes"
+                )
         return convolved(input, self.parts)
 
     def extra_repr(self) -> str:
@@ -76,11 +81,6 @@ class SpectralConv1d(_SpectralConv):
     Input: a real tensor of shape [B, in_channels, N] with N // 2 + 1 >= modes. Output: a real
     tensor of shape [B, out_channels, N] and of the same dtype.
 
-    Raises:
-        ValueError: a number is less than 1, or the input of a call has another shape.
-        TypeError: `dtype` is not real, or the input of a call is not a tensor, or is of integers.
-        RuntimeError: the input of a call is complex.
-
     Examples:
         >>> import torch, trnfft
         >>> layer = trnfft.nn.SpectralConv1d(2, 4, modes=16)
@@ -96,8 +96,7 @@ class SpectralConv1d(_SpectralConv):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        modes_by_name = {"modes": modes}
-        super().__init__(in_channels, out_channels, modes_by_name, device, dtype)
+        super().__init__(in_channels, out_channels, {"modes": modes}, device, dtype)
         self.modes = modes
 
 
@@ -107,24 +106,17 @@ class SpectralConv2d(_SpectralConv):
         y = irfft2(Y),  Y[o, j, k] = sum_i w[i, o, j, k] X[i, j, k],  X = rfft2(x)
 
     for -modes1 <= j < modes1 and 0 <= k < modes2; all other Y are 0. The weight stores j >= 0
-    first, then j < 0, in the order of the transform. (Li et al., "Fourier neural operator for
-    parametric partial differential equations", 2021, section 4.) The parameters are `weight_real`
-    and `weight_imag`, of shape [in_channels, out_channels, 2 * modes1, modes2].
-    `trnfft.nn.split.SplitWeight` describes their first values. float16 and bfloat16 are computed in
-    float32. The transforms are those of `torch.fft.rfft2`. See `docs/layers.md`.
+    first, then j < 0, in the order of `torch.fft.rfft2`; its shape is [in_channels, out_channels,
+    2 * modes1, modes2]. `SpectralConv1d` says what else holds.
 
     Args:
-        in_channels, out_channels: numbers of channels.
         modes1: the number of frequencies of each sign that are kept along the last but one
             dimension.
         modes2: the number of frequencies that are kept along the last dimension.
-        device, dtype: of the parameters; `dtype` is real.
+        in_channels, out_channels, device, dtype: as for `SpectralConv1d`.
 
     Input: a real tensor of shape [B, in_channels, H, W] with H >= 2 * modes1 and W // 2 + 1 >=
     modes2. Output: a real tensor of shape [B, out_channels, H, W] and of the same dtype.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft
@@ -153,26 +145,19 @@ class SpectralConv3d(_SpectralConv):
         y = irfftn(Y),  Y[o, j, k, l] = sum_i w[i, o, j, k, l] X[i, j, k, l],  X = rfftn(x)
 
     for -modes1 <= j < modes1, -modes2 <= k < modes2 and 0 <= l < modes3; all other Y are 0. The
-    weight stores j >= 0 first, then j < 0, and k likewise, in the order of the transform. (Li et
-    al., "Fourier neural operator for parametric partial differential equations", 2021, section 4.)
-    The parameters are `weight_real` and `weight_imag`, of shape [in_channels, out_channels, 2 *
-    modes1, 2 * modes2, modes3]. `trnfft.nn.split.SplitWeight` describes their first values. float16
-    and bfloat16 are computed in float32. The transforms are those of `torch.fft.rfftn`. See
-    `docs/layers.md`.
+    weight stores j >= 0 first, then j < 0, and k likewise, in the order of `torch.fft.rfftn`; its
+    shape is [in_channels, out_channels, 2 * modes1, 2 * modes2, modes3]. `SpectralConv1d` says what
+    else holds.
 
     Args:
-        in_channels, out_channels: numbers of channels.
         modes1, modes2: the numbers of frequencies of each sign that are kept along the last but two
             and the last but one dimension.
         modes3: the number of frequencies that are kept along the last dimension.
-        device, dtype: of the parameters; `dtype` is real.
+        in_channels, out_channels, device, dtype: as for `SpectralConv1d`.
 
     Input: a real tensor of shape [B, in_channels, D, H, W] with D >= 2 * modes1, H >= 2 * modes2
     and W // 2 + 1 >= modes3. Output: a real tensor of shape [B, out_channels, D, H, W] and of the
     same dtype.
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `SpectralConv1d`.
 
     Examples:
         >>> import torch, trnfft
@@ -219,12 +204,4 @@ def check_shape(input: torch.Tensor, ndim: int, channels: int) -> None:
         raise ValueError(
             f"argument 'input' has shape {tuple(input.shape)}, allowed is "
             f"[B, {channels}, {points}]; bring the channels to dimension 1"
-        )
-
-
-def _check_modes(name: str, modes: int, most: int, length: int) -> None:
-    if modes > most:
-        raise ValueError(
-            f"argument 'input' has {length} points and {most} frequencies, allowed are {modes} "
-            f"or more, because the layer has {name}={modes}; use longer data or fewer modes"
         )

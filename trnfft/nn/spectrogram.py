@@ -14,6 +14,10 @@ Toolkit:
 "slaney" is the scale of Slaney's "Auditory toolbox", 1998:
 
     mel = 3 f / 200 below 1000 Hz,  15 + 27 ln(f / 1000) / ln(6.4) above
+
+The layers raise a ValueError for a name that is unknown, or a number outside of its range; a
+TypeError for an argument of the wrong type; and a RuntimeError where the memory is too small, or
+the input does not have the frequencies. A call raises the errors of `trnfft.stft` as well.
 """
 
 import math
@@ -61,8 +65,11 @@ class _Frames(nn.Module):
         window_fn: Callable[..., torch.Tensor],
         wkwargs: dict[str, Any] | None,
         normalized: bool | str,
+        center: bool,
+        onesided: bool,
     ) -> None:
         super().__init__()
+        self.center, self.onesided = center, onesided
         check_choice("normalized", normalized, _NORMALIZED, ValueError)
         by = "window" if normalized is True else normalized
         n_fft, win_length, hop_length = lengths
@@ -78,6 +85,10 @@ class _Frames(nn.Module):
             raise ValueError(f"argument 'pad' is {pad}, allowed is 0 or more")
         self.by_window, self.by_length = by == "window", by == "frame_length"
         self.register_buffer("window", _window(self.win_length, window_fn, wkwargs))
+
+    def _settings(self) -> tuple[int, int, int, torch.Tensor, bool]:
+        """Returns the arguments that `trnfft.stft` and `trnfft.istft` have in common."""
+        return self.n_fft, self.hop_length, self.win_length, self.window, self.center
 
     def _norm(self) -> torch.Tensor:
         return self.window.square().sum().sqrt()
@@ -104,13 +115,6 @@ class Spectrogram(_Frames):
     Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., F, T], or a complex
     tensor for power None. float16 and bfloat16 give float32.
 
-    Raises:
-        ValueError: `normalized` is unknown, a length is less than 1, or `pad` is negative.
-        TypeError: an argument has the wrong type, or `window_fn` returns something else than a
-            window.
-        RuntimeError: the memory is too small for the window.
-        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
-
     Examples:
         >>> import torch, trnfft
         >>> x = torch.cos(torch.pi / 2 * torch.arange(1000))  # a quarter of the sampling frequency
@@ -133,10 +137,10 @@ class Spectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
+        lengths = n_fft, win_length, hop_length
+        super().__init__(lengths, pad, window_fn, wkwargs, normalized, center, onesided)
         self.power = None if power is None else finite("power", power)
-        self.center = center
-        self.pad_mode, self.onesided = pad_mode, onesided
+        self.pad_mode = pad_mode
 
     def forward(self, waveform: torch.Tensor) -> torch.Tensor:
         floating_point("waveform", waveform, TypeError, with_integers=False)
@@ -146,17 +150,8 @@ class Spectrogram(_Frames):
         if self._is_fused(waveform):
             return self.bands(waveform, None)
         padded, signals = self._signals(waveform)
-        spectrum = stft(
-            signals,
-            self.n_fft,
-            self.hop_length,
-            self.win_length,
-            self.window,
-            self.center,
-            self.pad_mode,
-            self.by_length,
-            self.onesided,
-        )
+        more = self.pad_mode, self.by_length, self.onesided
+        spectrum = stft(signals, *self._settings(), *more)
         spectrum = spectrum.reshape(*padded.shape[:-1], *spectrum.shape[-2:])
         if self.by_window:
             spectrum = spectrum / self._norm()
@@ -213,10 +208,6 @@ class InverseSpectrogram(_Frames):
     Input: a native complex tensor or a ComplexTensor of shape [..., F, T]; and the length L of the
     signal, whose default is the length of the frames. Output: a real tensor of shape [..., L].
 
-    Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram`; a call raises the errors of
-            `trnfft.istft`.
-
     Examples:
         >>> import torch, trnfft
         >>> x = torch.arange(256.0)
@@ -239,8 +230,8 @@ class InverseSpectrogram(_Frames):
         pad_mode: str = "reflect",
         onesided: bool = True,
     ) -> None:
-        super().__init__((n_fft, win_length, hop_length), pad, window_fn, wkwargs, normalized)
-        self.center, self.onesided = center, onesided
+        lengths = n_fft, win_length, hop_length
+        super().__init__(lengths, pad, window_fn, wkwargs, normalized, center, onesided)
 
     def forward(self, spectrogram: torch.Tensor, length: int | None = None) -> torch.Tensor:
         spectra: torch.Tensor = as_complex("spectrogram", spectrogram)
@@ -252,17 +243,9 @@ class InverseSpectrogram(_Frames):
             return of_shards(self, spectra, (-2, -1), length)
         if self.by_window:
             spectra = spectra * self._norm()
-        signal = istft(
-            spectra.reshape(math.prod(spectra.shape[:-2]), *spectra.shape[-2:]),
-            self.n_fft,
-            self.hop_length,
-            self.win_length,
-            self.window,
-            self.center,
-            self.by_length,
-            self.onesided,
-            None if length is None else integer("length", length) + 2 * self.pad,
-        )
+        batch = spectra.reshape(math.prod(spectra.shape[:-2]), *spectra.shape[-2:])
+        whole = None if length is None else integer("length", length) + 2 * self.pad
+        signal = istft(batch, *self._settings(), self.by_length, self.onesided, whole)
         if length is not None and self.pad:
             signal = signal[:, self.pad : -self.pad]
         return signal.reshape(*spectra.shape[:-2], signal.shape[-1])
@@ -280,14 +263,6 @@ class MelScale(nn.Module):
 
     Input: a real tensor of shape [..., F, T]. Output: a real tensor of shape [..., n_mels, T] and
     of the same dtype.
-
-    Raises:
-        ValueError: `n_mels` is less than 1, `f_min` is negative or not below `f_max`, or `norm` or
-            `mel_scale` is unknown.
-        TypeError: an argument that must be a number is not, or the input of a call is not a tensor
-            of real numbers.
-        RuntimeError: the memory is too small for `fb`, or the input of a call does not have F
-            frequencies.
 
     Examples:
         >>> import torch, trnfft
@@ -354,11 +329,6 @@ class MelSpectrogram(nn.Module):
         mel_scale: "htk" or "slaney".
 
     Input: a real tensor of shape [..., L]. Output: a real tensor of shape [..., n_mels, T].
-
-    Raises:
-        ValueError, TypeError, RuntimeError: as `Spectrogram` and `MelScale`; ValueError also where
-            `power` is None.
-        TypeError, RuntimeError, NotImplementedError: a call raises the errors of `trnfft.stft`.
 
     Examples:
         >>> import torch, trnfft

@@ -232,10 +232,6 @@ def _viewing(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tenso
     return view
 
 
-def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return _to(self, other)
-
-
 # Functions that make complex numbers without an argument that `called` would find.
 MAKERS: dict[Any, Function] = {
     torch.complex: _of_parts(torch.complex, complex_parts),
@@ -245,7 +241,7 @@ MAKERS: dict[Any, Function] = {
     torch.view_copy: _viewing(torch.view_copy),
     torch.linalg.eig: _by_the_host(torch.linalg.eig),
     torch.linalg.eigvals: _by_the_host(torch.linalg.eigvals),
-    torch.Tensor.type_as: _type_as,
+    torch.Tensor.type_as: _to,
     _TO: _to,
     _VIEW: _viewing(_VIEW),
 }

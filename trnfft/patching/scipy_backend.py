@@ -67,12 +67,7 @@ def __ua_function__(method: Callable, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _check(given: dict[str, Any]) -> None:
-    """Refuses what SciPy refuses of the arguments without an effect.
-
-    Raises:
-        NotImplementedError: there is a plan.
-        ValueError: the number of workers is zero, or negative beyond the number of CPUs.
-    """
+    """Refuses what SciPy refuses of the arguments without an effect."""
     if given.get("plan") is not None:
         raise NotImplementedError(
             "argument 'plan' is given, allowed is None; trnfft plans each transform itself, and "
