@@ -34,9 +34,6 @@ def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments:
         cores: the degree of LNC.
         operands: the kernel's input, contiguous tensors on the device.
         arguments: the arguments after the input: tensors, ints and nested tuples of ints.
-
-    Raises:
-        RuntimeError: the degree differs from that of this process's first launch.
     """
     caller, names = _wrapped(kernel)
     _check_runtime(cores)
@@ -66,11 +63,7 @@ _first_degree: list[int] = []
 
 
 def _check_runtime(cores: int) -> None:
-    """Warns once of a setting that makes launches slow, and checks the degree of LNC.
-
-    Raises:
-        RuntimeError: the degree of LNC has changed since the first launch.
-    """
+    """Warns once of a setting that makes launches slow, and checks the degree of LNC."""
     if not _first_degree:
         _first_degree.append(cores)
         if not os.environ.get(hardware.TARGET_VARIABLE):

@@ -24,9 +24,6 @@ def tables_of(
         shapes: shapes of the parts.
         call: the transform.
         device: the device to which the tables go, once.
-
-    Raises:
-        NotImplementedError: no kernel can transform a length with this precision.
     """
     backend = Rehearsal(device)
     getattr(backend, call.kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)

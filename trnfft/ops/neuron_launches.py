@@ -65,9 +65,6 @@ def launch(
         shapes: shapes of the results.
         forward: the text of the step.
         backward: the text of the derivative's step, or "" where no tensor needs a gradient.
-
-    Raises:
-        NotImplementedError: the graph has dynamic shapes, or a tensor has a tangent.
     """
     neuron_graph.check_shapes_are_static()
     neuron_graph.warn_of_the_last_graph()

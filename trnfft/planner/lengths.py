@@ -137,9 +137,6 @@ def plan_images(
         image: (H, W) of the image.
         least: the least padded size.
         target: the chip, as for `plan`.
-
-    Raises:
-        NotImplementedError: no kernel can compute the convolution.
     """
     found: list[Plan[Convolution]] = []
     for turned in (1, -1):

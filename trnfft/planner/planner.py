@@ -188,11 +188,7 @@ def forget() -> None:
 
 @cache.cached(REMEMBERED)
 def solved(problem: Problem, names: Names = None) -> Plan:
-    """Returns the plan for a problem: from memory, from a file, or by a search.
-
-    Raises:
-        ValueError, NotImplementedError: as `search`.
-    """
+    """Returns the plan for a problem: from memory, from a file, or by a search."""
     kind = problem.kind
     forward = replace(problem, kind=kind.priced, inverse=False)
     if problem.precision == "double":
@@ -359,10 +355,6 @@ def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]
     """Returns all recipes of the algorithms that accept shapes of this kind.
 
     Where none does, a kind that separate launches compute has a candidate without a price.
-
-    Raises:
-        NotImplementedError: there are none. The message is that of the last algorithm, the most
-            general one.
     """
     recipes: list[Recipe] = []
     kind, last, name = problem.kind, None, ""
@@ -473,9 +465,6 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
 
     Of candidates whose prices hardly differ, the choice is the one with the fewest launches, and
     then the one with the least dear reading of the records.
-
-    Raises:
-        NotImplementedError: there is no choice.
     """
     priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
     if not priced:

@@ -83,11 +83,7 @@ class Legs:
     itemsize: int
 
     def __iter__(self) -> Iterator[Leg]:
-        """Yields the legs, one after the other.
-
-        Raises:
-            NotImplementedError: there is no way.
-        """
+        """Yields the legs, one after the other."""
         left = list(route(self.problem))
         leg = Leg(self.problem.source, frozenset())
         while left:

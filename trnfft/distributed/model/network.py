@@ -80,12 +80,12 @@ class Exchange:
     """
 
     mesh_axis: int
-    devices: int  # devices of a group
+    devices: int
     dimensions: tuple[int, ...]
     traffic: tuple[Traffic, ...]
-    fixed_ns: float  # time of each chunk for start, latency and messages
+    fixed_ns: float
     chunks: int = 1
-    hidden_ns: float = 0.0  # time that passes while kernels run
+    hidden_ns: float = 0.0
 
     @property
     def wire_ns(self) -> float:

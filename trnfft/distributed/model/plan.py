@@ -266,11 +266,7 @@ def plan(
 
 
 def _check_axes(shape: tuple[int, ...], mesh: tuple[int, ...]) -> None:
-    """Checks the number of axes of the mesh.
-
-    Raises:
-        ValueError: there are more axes than decompositions exist for.
-    """
+    """Checks the number of axes of the mesh."""
     axes = min(2, max(1, len(shape) - 1))
     if len(mesh) > axes:
         allowed = "one size" if axes == 1 else "one or two sizes"

@@ -59,9 +59,6 @@ class Launches:
             lengths: lengths of these dimensions.
             points: points of the data before, which are real numbers where `real` is true.
             real: whether the data is real; the last length then gives half a spectrum.
-
-        Raises:
-            NotImplementedError: a length has no price.
         """
         longer = tuple(length for length in lengths if length > 1)
         if not longer or not points:
@@ -107,12 +104,7 @@ class Launches:
 
 
 def checked_launches(target: str | None, cores: int | None, precision: str | None) -> Launches:
-    """Returns the settings of launches, by the rules of `trnfft.plan`.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range or is not known.
-        NotImplementedError: the precision is computed on the host, which is not modelled.
-    """
+    """Returns the settings of launches, by the rules of `trnfft.plan`."""
     found = planner.plan(2, target=target, cores=cores, precision=precision)
     if found.predicted_ns is None:
         raise NotImplementedError(

@@ -171,13 +171,7 @@ def _own_part(copy: torch.Tensor, kind: Kind) -> Any:
 
 
 def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
-    """Checks the filter's placements for an input with these placements.
-
-    Raises:
-        ValueError: the filter is on another mesh.
-        NotImplementedError: the filter is neither copies, nor split along the dimensions of the
-            mesh that split the input.
-    """
+    """Checks the filter's placements for an input with these placements."""
     if not is_sharded(h):
         return
     other, theirs = _placed(h)

@@ -152,17 +152,11 @@ class Exchange:
         """Returns the exchange in the opposite direction."""
         return Exchange(self.group, self.boxes.back)
 
-    def of_sources(self, dim: int, index: int, count: int) -> Exchange:
-        """Returns the exchange of one of `count` chunks of each device's box."""
+    def chunk(self, of_sources: bool, dim: int, index: int, count: int) -> Exchange:
+        """Returns the exchange of one of `count` chunks of what devices have, or get."""
         if count == 1:
             return self
-        return replace(self, boxes=_chunks(self.boxes, True, dim, index, count))
-
-    def of_targets(self, dim: int, index: int, count: int) -> Exchange:
-        """Returns the exchange of one of `count` chunks of what each device gets."""
-        if count == 1:
-            return self
-        return replace(self, boxes=_chunks(self.boxes, False, dim, index, count))
+        return replace(self, boxes=_chunks(self.boxes, of_sources, dim, index, count))
 
 
 class Flight:
@@ -238,11 +232,7 @@ class Flight:
 
 
 def coordinate_of(mesh: DeviceMesh) -> tuple[int, ...]:
-    """Returns the coordinates of this process on a mesh.
-
-    Raises:
-        RuntimeError: the mesh does not include this process.
-    """
+    """Returns the coordinates of this process on a mesh."""
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise RuntimeError(

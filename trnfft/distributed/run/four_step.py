@@ -131,11 +131,7 @@ def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 
 
 def check_longest(n: int) -> None:
-    """Checks that indices of a length have few enough bits.
-
-    Raises:
-        NotImplementedError: the length is too long.
-    """
+    """Checks that indices of a length have few enough bits."""
     if n > LONGEST:
         raise NotImplementedError(
             f"the length of a transform is {n}, allowed across devices are lengths up to "

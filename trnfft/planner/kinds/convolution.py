@@ -21,6 +21,9 @@ class Convolution(Padded, tag=CONVOLUTION, frozen=True):
         kept: sizes of the part of the result that is kept; () where they are those of the data.
     """
 
+    name = CONVOLUTION
+    title = "convolution of real data"
+
     kept: Counts = ()
 
     def __post_init__(self) -> None:
@@ -32,14 +35,6 @@ class Convolution(Padded, tag=CONVOLUTION, frozen=True):
     def results(self) -> tuple[int, ...]:
         """The sizes of the part of the result that is kept."""
         return self.kept or self.held
-
-    @property
-    def name(self) -> str:
-        return CONVOLUTION
-
-    @property
-    def title(self) -> str:
-        return "convolution of real data"
 
     @property
     def priced(self) -> Convolution:

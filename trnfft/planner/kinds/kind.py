@@ -149,11 +149,7 @@ def at_least_one(name: str, value: object) -> int:
 
 
 def checked_shape(name: str, sizes: object) -> tuple[int, ...]:
-    """Returns an argument as a tuple of one or more ints of at least 1.
-
-    Raises:
-        TypeError, ValueError: it is something else.
-    """
+    """Returns an argument as a tuple of one or more ints of at least 1."""
     if not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0:
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
     found = tuple(at_least_one(name, size) for size in sizes)

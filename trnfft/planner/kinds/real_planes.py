@@ -19,6 +19,9 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         rows, columns: sizes of a plane.
     """
 
+    name = REAL_PLANES
+    title = "real part of the FFT of real data"
+
     rows: Count
     columns: Count
 
@@ -26,16 +29,8 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         self._check(rows=at_least_one, columns=at_least_one)
 
     @property
-    def name(self) -> str:
-        return REAL_PLANES
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         return self.rows, self.columns
-
-    @property
-    def title(self) -> str:
-        return "real part of the FFT of real data"
 
     def work(self, batch: int) -> str:
         return f"real part of {number_of(batch, 'transform')} of {self.size} points"

@@ -169,13 +169,8 @@ class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
         inputs, outputs, lengths, kept, negative_first: of the layer, see `SpectralLayer`.
     """
 
-    @property
-    def name(self) -> str:
-        return SPECTRAL_GRADIENTS
-
-    @property
-    def title(self) -> str:
-        return "gradients of a spectral convolution"
+    name = SPECTRAL_GRADIENTS
+    title = "gradients of a spectral convolution"
 
     def least_bytes(self, batch: int) -> int:
         return 4 * (self._data(batch) + self._spectra(batch) + 4 * self._weight)
