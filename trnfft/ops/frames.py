@@ -70,10 +70,7 @@ class Frames(NamedTuple):
 def frame_spectra(
     x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0
 ) -> torch.Tensor:
-    """Computes half spectra of frames. Differentiable, any number of times.
-
-    Args:
-        x, window, hop, scale: as for `frame_bands`.
+    """Computes half spectra of the frames of `frame_bands`. Differentiable, any number of times.
 
     Returns:
         [B, T, N // 2 + 1], of the kind that `trnfft.rfft` returns, with T frames.

@@ -114,9 +114,7 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
 def prepared(x: torch.Tensor | ComplexTensor, call: Call) -> tuple[Callable[[Any], Any], str, str]:
     """Returns a transform of tensors like `x`, and the names of the backend and the precision.
 
-    Args:
-        x: a tensor of the shape, dtype and device; its numbers do not matter.
-        call: the transform, with a named norm.
+    The numbers of `x` do not matter. The call has a named norm.
     """
     (like, *_), sharded = to_transform(x)
     device, precision = like.device, config.get_precision()
@@ -328,18 +326,9 @@ def _c2c(
     dims: int = 1,
     planned: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the discrete Fourier transform of split complex data along the last dimensions.
+    """Computes `c2c` of split data [..., N] along the `dims` last dimensions, times a scale.
 
-    Args:
-        real, imag: float32 or float64, [..., N].
-        inverse: the sign of the exponent, as for `c2c`.
-        scale: a factor on the result.
-        backend, precision: names as in `trnfft.base.config`, or "" for those of the context.
-        dims: the number of last dimensions.
-        planned: as for `c2c`.
-
-    Returns:
-        Real and imaginary part of the result, with the shape and dtype of the input.
+    Backend and precision are names as in `trnfft.base.config`, or "" for those of the context.
     """
     if real.numel() == 0:  # nothing to compute, and MKL rejects an empty batch
         return torch.empty_like(real), torch.empty_like(imag)

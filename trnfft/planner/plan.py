@@ -321,12 +321,7 @@ class Plan(Problem[K]):
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
     def solving(self, kind: K, inverse: bool) -> Plan[K]:
-        """Returns the plan for a direction, and for a kind of the same price: only tables differ.
-
-        Args:
-            kind: a kind whose `priced` is that of this plan.
-            inverse: the direction.
-        """
+        """Returns the plan for a direction, and for a kind with the same `priced`."""
         if kind == self.kind:
             return replace(self, inverse=inverse)
         candidates = [

@@ -32,14 +32,7 @@ class Failure(Exception):
 
 
 def started(work: Callable[..., T], count: int, device: str, *arguments: object) -> list[T]:
-    """Returns what `count` processes on this computer return, in their order.
-
-    Args:
-        work: a function of a module, of the device and further arguments.
-        count: the number of processes, which share the cores of the CPU.
-        device: the type of their device.
-        arguments: arguments of `work`, after the device.
-    """
+    """Returns what `work(device, *arguments)` returns in `count` processes on this computer."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     given = (count, store.port, work, device, arguments)
     context = mp.start_processes(  # type: ignore[attr-defined]

@@ -67,14 +67,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Legs:
-    """The legs of a route.
-
-    Attributes:
-        problem: the transform that is wanted.
-        inverse, norm: of the transforms, as in `trnfft.ops.transforms`.
-        device: the type of the devices.
-        itemsize: bytes of a real number.
-    """
+    """The legs of a route."""
 
     problem: Problem
     inverse: bool

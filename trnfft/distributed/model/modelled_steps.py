@@ -52,13 +52,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The devices of a mesh, and the links that join them.
-
-    Attributes:
-        launches: the settings for which kernels are planned.
-        machine: the links.
-        mesh: the shape of the mesh.
-    """
+    """The devices of a mesh, and the links that join them."""
 
     launches: Launches
     machine: Machine

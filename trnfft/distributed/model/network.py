@@ -134,8 +134,7 @@ def all_to_all(
 
     Args:
         machine: devices and links.
-        mesh_shape: the shape of the mesh of all devices.
-        mesh_axis: the axis along which the groups lie.
+        mesh_shape, mesh_axis: the mesh of all devices, and the axis along which the groups lie.
         shard_bytes: the bytes that each device holds.
         dimensions: dimensions of the tensor, as in `Exchange`.
     """

@@ -55,10 +55,7 @@ class Launches:
     def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
         """Returns kernels that transform the last dimensions of data, in one launch if possible.
 
-        Args:
-            lengths: lengths of these dimensions.
-            points: points of the data before, which are real numbers where `real` is true.
-            real: whether the data is real; the last length then gives half a spectrum.
+        `points` are those of the data before. Of real data, the last length gives half a spectrum.
         """
         longer = tuple(length for length in lengths if length > 1)
         if not longer or not points:

@@ -113,11 +113,6 @@ def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
     numbers than there are devices, as half a spectrum easily has. It is used only where one operand
     has a single number, on one device, for many numbers of the other operand on many devices.
-
-    Args:
-        spectrum: the spectrum of the input.
-        h: the filter, a DTensor on the same mesh or a tensor that every device has.
-        forward: the transform of both.
     """
     mesh, placements = _placed(spectrum)
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))

@@ -202,14 +202,7 @@ def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 def chunks_of_exchanges(
     long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
 ) -> tuple[int, ...]:
-    """Returns into how many chunks the exchanges of a transform are cut.
-
-    Args:
-        long: the transform.
-        mesh, along: as in `Devices`.
-        device: the type of the devices.
-        itemsize: bytes of a real number.
-    """
+    """Returns into how many chunks the exchanges of a transform are cut."""
     arguments = mesh, along, device, itemsize
     if has_rows_and_columns(long.n, mesh[along]):
         return _chunks(long, *arguments)

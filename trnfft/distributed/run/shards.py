@@ -173,13 +173,7 @@ many_devices.FUNCTIONS.update(apply=apply, to_whole=to_whole, from_whole=from_wh
 
 @dataclass(frozen=True)
 class _Way:
-    """The exchanges that make dimensions whole.
-
-    Attributes:
-        mesh, placements, shape: those of the DTensor.
-        source, layout: the layouts before and after.
-        steps: the exchanges between them.
-    """
+    """The exchanges that make dimensions whole."""
 
     mesh: DeviceMesh
     placements: tuple[Placement, ...]

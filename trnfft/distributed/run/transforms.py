@@ -191,14 +191,7 @@ class _Given(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A leg with what follows for this device.
-
-    Attributes:
-        leg: the leg.
-        before, after: the boxes of its exchanges, or None.
-        rows: its transform, where each device has the dimensions whole.
-        made: the shape of the results of this transform.
-    """
+    """A leg with what follows for this device."""
 
     leg: Leg
     before: Boxes | None

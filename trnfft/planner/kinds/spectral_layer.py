@@ -38,14 +38,9 @@ SPECTRAL_GRADIENTS = "spectral_gradients"
 
 
 class _Spectral(KindRecord, frozen=True):
-    """What a layer and its gradients share.
+    """What a layer and its gradients share: see `SpectralLayer`.
 
-    Attributes:
-        inputs, outputs: numbers of channels.
-        lengths: points along each axis.
-        kept: frequencies that are kept along each axis, of both signs but along the last.
-        negative_first: whether negative frequencies come first in the weight. This changes tables,
-            but no price.
+    `negative_first` changes tables, but no price.
     """
 
     inputs: Count
