@@ -79,15 +79,6 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
     return x.dtype.itemsize * q * 2 * (k // 2 + 1) * (x.shape[0] + p)
 
 
-def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
-    """Returns the shapes of the spectra that the kernel keeps, of x and of the weight."""
-    from nki_kernels.convolution.block_circulant import (
-        spectra_shape,  # only its users load the kernels
-    )
-
-    return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
-
-
 def _recipe(shape: tuple[int, ...], rows: int, gradients: bool) -> Recipe[kinds.BlockCirculant]:
     """Returns the recipe of the product, or of its gradients."""
     from trnfft.planner.planner import plan_for  # here: only its users load the kernels
@@ -132,8 +123,10 @@ def _block_circulant_gradients(
 
 @_block_circulant.register_fake
 def _(x: torch.Tensor, weight: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    from nki_kernels.convolution.block_circulant import spectra_shape  # only its users load it
+
     p, q, k = weight.shape
-    spectra = [x.new_empty(shape) for shape in _kernel_spectra(p, q, k, x.shape[0])]
+    spectra = [x.new_empty(spectra_shape(q, k, rows)) for rows in (x.shape[0], p)]
     return x.new_empty(x.shape[0], p * k), *spectra
 
 

@@ -44,14 +44,7 @@ if TYPE_CHECKING:
 
 
 class Frames(NamedTuple):
-    """What is computed of frames.
-
-    Attributes:
-        n: length of a frame and of its transform.
-        hop: distance between the starts of two frames.
-        power: exponent of absolute values, 1 or 2; 0 for spectra.
-        bands: number of bands in which powers are summed; None for powers of all frequencies.
-    """
+    """The fields of `kinds.Frames` as a tuple, which Dynamo knows; for spectra the power is 0."""
 
     n: int
     hop: int

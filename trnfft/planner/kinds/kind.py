@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
@@ -59,6 +59,8 @@ class KindRecord(
 
     A new kind is a subclass in a file of its own, with a name in the union of `kinds/__init__.py`.
     """
+
+    unit: ClassVar[str] = "transform"  # what a batch counts
 
     @property
     def name(self) -> str:
@@ -111,7 +113,8 @@ class KindRecord(
 
     def work(self, batch: int) -> str:
         """Returns the work of a launch, in words."""
-        raise NotImplementedError
+        size = " x ".join(map(str, self.transformed))
+        return f"{number_of(batch, self.unit)} of {size} points"
 
     def least_bytes(self, batch: int) -> int:
         """Returns the bytes of the input and the output, each read or written once."""

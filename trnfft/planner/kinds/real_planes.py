@@ -6,7 +6,7 @@ both parts of half a spectrum, one joins and copies a part.
 
 from __future__ import annotations
 
-from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one, number_of
+from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one
 from trnfft.planner.kinds.transform import R2C, Transform
 
 REAL_PLANES = "real_planes"
@@ -33,7 +33,7 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         return self.rows, self.columns
 
     def work(self, batch: int) -> str:
-        return f"real part of {number_of(batch, 'transform')} of {self.size} points"
+        return f"real part of {super().work(batch)}"
 
     def least_bytes(self, batch: int) -> int:
         return 8 * batch * self.points

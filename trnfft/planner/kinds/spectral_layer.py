@@ -29,7 +29,6 @@ from trnfft.planner.kinds.kind import (
     at_least_one,
     checked_flag,
     checked_shape,
-    number_of,
 )
 from trnfft.planner.kinds.transform import C2R, R2C, Transform
 
@@ -42,6 +41,8 @@ class _Spectral(KindRecord, frozen=True):
 
     `negative_first` changes tables, but no price.
     """
+
+    unit = "sample"
 
     inputs: Count
     outputs: Count
@@ -80,10 +81,6 @@ class _Spectral(KindRecord, frozen=True):
     @property
     def transformed(self) -> tuple[int, ...]:
         return self.lengths
-
-    def work(self, batch: int) -> str:
-        size = " x ".join(map(str, self.lengths))
-        return f"{number_of(batch, 'sample')} of {size} points"
 
     @property
     def frequencies(self) -> int:
