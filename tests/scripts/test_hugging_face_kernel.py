@@ -37,7 +37,7 @@ sys.modules |= {one: None for one in [*ours, *sys.modules] if one.partition(".")
 """
 # Outputs and gradients of the layer, which the test compares.
 COMPUTE = """
-config = importlib.import_module(f"{name}.trnfft.config")
+config = importlib.import_module(f"{name}.trnfft.base.config")
 layer = kernel.layers.FourierMixing()
 x = torch.randn(2, 6, 8, requires_grad=True)
 weights = torch.randn(2, 6, 8)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trnfft.backends.choice import named
 from trnfft.base import config
 from trnfft.base.devices import backend_for
-from trnfft.planner import kinds
+
+if TYPE_CHECKING:
+    from trnfft.planner import kinds
 
 
 def kernel_backend(device: torch.device, precisions: Sequence[str] = ("fast",)) -> str:

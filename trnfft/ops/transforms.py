@@ -426,10 +426,9 @@ def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
     return real * weights, imag * weights
 
 
-_IN_EAGER_MODE: dict[Any, Any] = {}  # the function of each operator
-
-
-def _differentiable(operator: Any, tensors: int, gradients: Any, adjoint: Any) -> Any:
+def _differentiable(
+    operator: Any, tensors: int, gradients: Any, adjoint: Any, eager_adjoint: Callable[[], Any]
+) -> Any:
     """Registers derivatives and the vmap rule of an operator; returns its autograd.Function.
 
     A custom operator supports neither torch.func nor forward mode.
@@ -448,7 +447,7 @@ def _differentiable(operator: Any, tensors: int, gradients: Any, adjoint: Any) -
 
         @staticmethod
         def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-            found = gradients(_IN_EAGER_MODE[adjoint].apply, ctx, *grads)
+            found = gradients(eager_adjoint().apply, ctx, *grads)
             return *found, *(None,) * len(ctx.settings)
 
         @staticmethod
@@ -457,10 +456,9 @@ def _differentiable(operator: Any, tensors: int, gradients: Any, adjoint: Any) -
 
     operator.register_autograd(backward, setup_context=keep)
     operator.register_vmap(batched(operator, tensors))
-    _IN_EAGER_MODE[operator] = Transform
     return Transform
 
 
-_C2C = _differentiable(_c2c, 2, _c2c_gradients, _c2c)
-_R2C = _differentiable(_r2c, 1, _r2c_gradients, _c2r)
-_C2R = _differentiable(_c2r, 2, _c2r_gradients, _r2c)
+_C2C = _differentiable(_c2c, 2, _c2c_gradients, _c2c, lambda: _C2C)
+_R2C = _differentiable(_r2c, 1, _r2c_gradients, _c2r, lambda: _C2R)
+_C2R = _differentiable(_c2r, 2, _c2r_gradients, _r2c, lambda: _R2C)
