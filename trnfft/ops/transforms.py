@@ -459,6 +459,6 @@ def _differentiable(
     return Transform
 
 
-_C2C = _differentiable(_c2c, 2, _c2c_gradients, _c2c, lambda: _C2C)
-_R2C = _differentiable(_r2c, 1, _r2c_gradients, _c2r, lambda: _C2R)
-_C2R = _differentiable(_c2r, 2, _c2r_gradients, _r2c, lambda: _R2C)
+_C2C: Any = _differentiable(_c2c, 2, _c2c_gradients, _c2c, lambda: _C2C)
+_R2C: Any = _differentiable(_r2c, 1, _r2c_gradients, _c2r, lambda: _C2R)
+_C2R: Any = _differentiable(_c2r, 2, _c2r_gradients, _r2c, lambda: _R2C)
