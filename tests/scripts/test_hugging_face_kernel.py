@@ -260,7 +260,7 @@ def test_nothing_is_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("source", "new"),
     [
-        ("from trnfft import config", "from ...trnfft import"),
+        ("from trnfft.base import config", "from ...trnfft.base import"),
         ("from trnfft.planner import cost", "from ...trnfft.planner import"),
         ("import nki_kernels", "from ... import nki_kernels"),
         ("def f():\n    from nki_sim.hardware import (\n        chip,\n    )", "from ...nki_s"),
