@@ -16,11 +16,10 @@ def test_arrays_in_nested_tuples_are_found_counted_and_frozen():
     assert not any(array.flags.writeable for array in arrays)
 
 
-def test_dft_matrices_are_those_of_the_kernel():
-    assert np.array_equal(tables.dft_matrix(6), dft_gemm_matrix(6))
-    found = tables.dft_matrix(5, True, 0.25)
+def test_tables_are_computed_once_and_read_only():
+    found = tables.cached(dft_gemm_matrix, 5, True, 0.25)
     assert np.array_equal(found, dft_gemm_matrix(5, True, 0.25))
-    assert tables.dft_matrix(5, True, 0.25) is found
+    assert tables.cached(dft_gemm_matrix, 5, True, 0.25) is found
     with pytest.raises(ValueError, match="read-only"):
         found[0] = 1
 
@@ -29,7 +28,7 @@ def test_small_tables_of_many_lengths_take_a_quarter_of_the_bound(monkeypatch):
     tables.cached.cache_clear()
     monkeypatch.setattr(tables.cached.cache, "_Cache__maxsize", 1 << 20)
     for n in range(2, 100):
-        tables.dft_matrix(n)
+        tables.cached(dft_gemm_matrix, n, False, 1.0)
     kept = sum(map(tables.bytes_of, tables.cached.cache.values()))
     tables.cached.cache_clear()
     assert 1 << 17 < kept <= 1 << 18

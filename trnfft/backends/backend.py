@@ -126,12 +126,6 @@ class Backend:
     ) -> list[torch.Tensor]:
         """Returns the results of the kernel of any plan's recipe, on the device of its input.
 
-        Args:
-            recipe: the recipe of any plan.
-            x: the kernel's float32 input, of the shapes that its algorithm's `inputs` returns.
-            inverse: the sign of the exponent.
-            scale: a factor on the result.
-
         Raises:
             NotImplementedError: the backend has no kernels.
         """

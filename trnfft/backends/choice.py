@@ -20,11 +20,7 @@ def backend_of(device: torch.device, precision: str, name: str = "") -> Backend:
 
 
 def named(name: str) -> Backend:
-    """Returns the backend of a name other than "auto".
-
-    Raises:
-        ValueError: there is no such backend.
-    """
+    """Returns the backend of a name other than "auto"."""
     backend = _made(name)
     return backend if devices.REPLACEMENT is None else devices.REPLACEMENT(backend)
 

@@ -60,12 +60,7 @@ class Matmul(Backend):
     has_planned_order = True
 
     def c2c_rows(self, parts: Parts, call: Call) -> Parts:
-        """Computes `c2c` along the last dimension only.
-
-        Raises:
-            NotImplementedError: the precision is "kahan" and the device may have no float64, or the
-                length has no plan.
-        """
+        """Computes `c2c` along the last dimension only."""
         real = parts[0]
         return _transform(real.shape[-1], real.dtype, real.device, call)(parts)
 
@@ -95,9 +90,6 @@ def _half_transform(n: int, dtype: torch.dtype, device: torch.device, call: Call
 
     The first stage contracts no imaginary parts, and only half of the numbers are brought back to
     rows.
-
-    Raises:
-        NotImplementedError: as for `_transform`.
     """
     if n == 1:
         scale = call.scale
@@ -116,9 +108,6 @@ def _transform(
     """Returns a function that transforms parts [..., n], with its plan and tables.
 
     is_real: whether it transforms one part to the parts of a half spectrum, if n > 1.
-
-    Raises:
-        NotImplementedError: as for `c2c_rows`.
     """
     if call.precision == "kahan" and dtype != torch.float64:
         if device.type not in FLOAT64_DEVICES:

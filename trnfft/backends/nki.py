@@ -123,11 +123,7 @@ class Nki(Backend):
         return uploaded(device, None, arguments, recipe, inverse, scale)
 
     def _recipe(self, kind: str, parts: Parts, call: Call) -> Recipe | None:
-        """Returns the recipe for one launch, or None where several dimensions have none.
-
-        Raises:
-            NotImplementedError: no kernel transforms the single length.
-        """
+        """Returns the recipe for one launch, or None where several dimensions have none."""
         self._check(parts[0])
         sizes = call.sizes
         try:

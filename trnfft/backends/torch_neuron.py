@@ -27,17 +27,7 @@ TARGET_COST = "each launch forks neuron-ls, which takes 52 ms"  # NKI 0.5 on trn
 
 
 def launch(kernel: Any, cores: int, operands: Sequence[torch.Tensor], arguments: Any) -> Any:
-    """Launches a kernel and returns its results, tensors on the device of its operands.
-
-    Args:
-        kernel: an `nki.jit` kernel.
-        cores: the degree of LNC.
-        operands: the kernel's input, contiguous tensors on the device.
-        arguments: the arguments after the input: tensors, ints and nested tuples of ints.
-
-    Raises:
-        RuntimeError: the degree differs from that of this process's first launch.
-    """
+    """Launches a kernel and returns its results, tensors on the device of its operands."""
     caller, names = _wrapped(kernel)
     _check_runtime(cores)
     # Arguments are passed by name, as AWS documents; the caller accepts them by position, too.
@@ -66,11 +56,7 @@ _first_degree: list[int] = []
 
 
 def _check_runtime(cores: int) -> None:
-    """Warns once of a setting that makes launches slow, and checks the degree of LNC.
-
-    Raises:
-        RuntimeError: the degree of LNC has changed since the first launch.
-    """
+    """Warns once of a setting that makes launches slow, and checks the degree of LNC."""
     if not _first_degree:
         _first_degree.append(cores)
         if not os.environ.get(hardware.TARGET_VARIABLE):

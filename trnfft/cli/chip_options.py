@@ -29,11 +29,7 @@ Lnc = Annotated[
 
 
 def chip_and_cores(target: str | None, lnc: int | None) -> tuple[hardware.NeuronCore, int]:
-    """Returns the chip that the options name, and the degree of LNC of launches on it.
-
-    Raises:
-        ValueError: there is no such chip, or the chip has no launches of this degree.
-    """
+    """Returns the chip that the options name, and the degree of LNC of launches on it."""
     from trnfft.planner.problem import checked_cores
 
     named = None if target is None else hardware.chip(target)

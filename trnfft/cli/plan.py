@@ -131,11 +131,7 @@ def check_size(n: int | None, shape: str | None) -> None:
 
 
 def parse_shape(name: str, text: str | None) -> tuple[int, ...] | None:
-    """Returns the sizes of a shape like 1080x1920, and None for None.
-
-    Raises:
-        ValueError: the text is no shape.
-    """
+    """Returns the sizes of a shape like 1080x1920, and None for None."""
     if text is None:
         return None
     sizes = text.split("x")

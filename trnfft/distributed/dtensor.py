@@ -25,9 +25,6 @@ def local_copy_of(x: torch.Tensor, mesh: DeviceMesh, split: tuple[int, ...]) -> 
         mesh: the devices.
         split: the dimensions of the mesh along which devices do different parts of the work. The
             gradient is the sum along these dimensions.
-
-    Raises:
-        NotImplementedError: x is a DTensor that is split, or on another mesh.
     """
     if x.is_complex():
         own = parts_of(x)
@@ -72,11 +69,7 @@ def misfit(parts: Sequence[DTensor], wanted: tuple[int, ...]) -> str:
 
 
 def check_fits(wrong: str) -> None:
-    """Checks the result of `misfit`.
-
-    Raises:
-        RuntimeError: something is wrong.
-    """
+    """Checks the result of `misfit`."""
     if wrong:
         raise RuntimeError(f"argument 'input' has {wrong}")
 

@@ -75,18 +75,11 @@ def ifftn(
     *,
     out_placements: Placements = None,
 ) -> ComplexTensor:
-    """Returns `trnfft.ifftn` of a DTensor, in the given placements.
-
-    See `docs/distributed.md`.
+    """Returns `trnfft.ifftn` of a DTensor, in the given placements. See `docs/distributed.md`.
 
     Args:
-        input, s, dim, norm, out_placements: as for `trnfft.distributed.fftn`.
-
-    Returns:
-        ComplexTensor of DTensors, as `trnfft.distributed.fftn` returns it.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
+        input, s, dim, norm, out_placements: as for `trnfft.distributed.fftn`, also for the result
+            and the errors.
 
     Examples:
         >>> import torch, trnfft
@@ -111,9 +104,7 @@ def rfftn(
     *,
     out_placements: Placements = None,
 ) -> ComplexTensor:
-    """Returns `trnfft.rfftn` of a DTensor, in the given placements.
-
-    See `docs/distributed.md`.
+    """Returns `trnfft.rfftn` of a DTensor, in the given placements. See `docs/distributed.md`.
 
     Args:
         input: a real DTensor of any shape that has the dimensions `dim`.
@@ -122,9 +113,6 @@ def rfftn(
     Returns:
         ComplexTensor of DTensors, as `trnfft.distributed.fftn` returns it, in which the last
         length, n, becomes n // 2 + 1.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -148,9 +136,7 @@ def irfftn(
     *,
     out_placements: Placements = None,
 ) -> DTensor:
-    """Returns `trnfft.irfftn` of a DTensor, in the given placements.
-
-    See `docs/distributed.md`.
+    """Returns `trnfft.irfftn` of a DTensor, in the given placements. See `docs/distributed.md`.
 
     Args:
         input: a DTensor, or a ComplexTensor of two DTensors. It holds the first n // 2 + 1 of n
@@ -160,9 +146,6 @@ def irfftn(
 
     Returns:
         A real DTensor with the shape of `input`, in which the lengths replace the sizes of `dim`.
-
-    Raises:
-        TypeError, IndexError, RuntimeError, NotImplementedError: as `trnfft.distributed.fftn`.
 
     Examples:
         >>> import torch, trnfft
@@ -196,11 +179,7 @@ def _transformed(
 
 
 def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
-    """Checks that an argument is a DTensor, or a ComplexTensor of DTensors.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Checks that an argument is a DTensor, or a ComplexTensor of DTensors."""
     if not is_sharded(x):
         raise TypeError(
             f"argument '{name}' is of type {type(x).__name__}, allowed are DTensor and "
@@ -209,12 +188,7 @@ def check_sharded(name: str, x: torch.Tensor | ComplexTensor) -> None:
 
 
 def _placements(given: object) -> tuple[Placement, ...]:
-    """Returns the argument `out_placements` as a tuple.
-
-    Raises:
-        TypeError: it is not a sequence of placements.
-        RuntimeError: it is empty.
-    """
+    """Returns the argument `out_placements` as a tuple."""
     found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for placement in found:
         if not isinstance(placement, Placement):

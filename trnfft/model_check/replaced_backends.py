@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +22,7 @@ from trnfft.planner.algorithms import ALGORITHMS
 from trnfft.planner.kinds import C2C, C2R, R2C
 from trnfft.planner.plan import Recipe
 
+Method = Callable[[Parts, Call], Parts]
 NAMES: dict[str, str] = {C2C: "fft", R2C: "rfft", C2R: "irfft"}  # of transforms, in the report
 
 
@@ -52,25 +52,33 @@ def in_place_of(backend: Backend, listener: Listener) -> Backend:
     return OnTheHost(listener) if isinstance(backend, TorchNative) else Products(listener)
 
 
-class Planned(Nki):
-    """Moves data as the backend "nki" does, with torch.fft in place of the kernels."""
+class _Reporting(Backend):
+    """What the replacements share: each transform passes `_computed`, which tells the listener."""
 
     def __init__(self, listener: Listener) -> None:
-        super().__init__("nki")
         self.listener = listener
-        self.asked = ""  # the transform; a kernel of another kind may compute it
 
     def c2c(self, parts: Parts, call: Call) -> Parts:
-        return self._unless_refused(C2C, super().c2c, parts, call)
+        return self._computed(C2C, super().c2c, parts, call)
 
     def r2c(self, parts: Parts, call: Call) -> Parts:
-        return self._unless_refused(R2C, super().r2c, parts, call)
+        return self._computed(R2C, super().r2c, parts, call)
 
     def c2r(self, parts: Parts, call: Call) -> Parts:
-        return self._unless_refused(C2R, super().c2r, parts, call)
+        return self._computed(C2R, super().c2r, parts, call)
 
     def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
         return Backend.prepared(self, like, call)  # without a plan, which may raise
+
+    def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
+        raise NotImplementedError
+
+
+class Planned(_Reporting, Nki):
+    """Moves data as the backend "nki" does, with torch.fft in place of the kernels."""
+
+    name = "nki"
+    asked = ""  # the transform; a kernel of another kind may compute it
 
     def run(
         self, recipe: Recipe, x: Parts, inverse: bool = False, scale: float = 1.0
@@ -85,9 +93,7 @@ class Planned(Nki):
         with self.listener.apart():
             return reference(recipe, x, inverse, scale)
 
-    def _unless_refused(
-        self, kind: str, method: Callable[[Parts, Call], Parts], parts: Parts, call: Call
-    ) -> Parts:
+    def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         self.asked = kind
         try:
             with self.listener.on_the_device():
@@ -117,29 +123,15 @@ class Planned(Nki):
             raise TypeError(str(error).replace('"nki-sim"', '"nki"')) from None
 
 
-class OnTheHost(TorchNative):
+class OnTheHost(_Reporting, TorchNative):
     """Transforms by torch.fft, which in the precision "double" runs on the host."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
 
     def whole(self, x: Parts, call: Call, native: bool) -> torch.Tensor:
         self._note(call.kind, call.precision)
         with self.listener.apart():
             return super().whole(x, call, native)
 
-    def c2c(self, parts: Parts, call: Call) -> Parts:
-        return self._noted(C2C, super().c2c, parts, call)
-
-    def r2c(self, parts: Parts, call: Call) -> Parts:
-        return self._noted(R2C, super().r2c, parts, call)
-
-    def c2r(self, parts: Parts, call: Call) -> Parts:
-        return self._noted(C2R, super().c2r, parts, call)
-
-    def _noted(
-        self, kind: str, method: Callable[[Parts, Call], Parts], parts: Parts, call: Call
-    ) -> Parts:
+    def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         self._note(kind, call.precision)
         with self.listener.apart():
             return method(parts, call)
@@ -151,27 +143,10 @@ class OnTheHost(TorchNative):
         self.listener.falls_back(kind, message)
 
 
-class Products(Matmul):
+class Products(_Reporting, Matmul):
     """Transforms by matrix products of torch."""
 
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-
-    def c2c(self, parts: Parts, call: Call) -> Parts:
-        self._note(C2C)
-        return super().c2c(parts, call)
-
-    def r2c(self, parts: Parts, call: Call) -> Parts:
-        self._note(R2C)
-        return super().r2c(parts, call)
-
-    def c2r(self, parts: Parts, call: Call) -> Parts:
-        self._note(C2R)
-        return super().c2r(parts, call)
-
-    def prepared(self, like: torch.Tensor, call: Call) -> Callable[[Parts], Parts]:
-        return partial(getattr(self, call.kind), call=call)
-
-    def _note(self, kind: str) -> None:
+    def _computed(self, kind: str, method: Method, parts: Parts, call: Call) -> Parts:
         message = 'backend "matmul" was chosen: operators of torch take the place of one kernel'
         self.listener.falls_back(kind, message)
+        return method(parts, call)

@@ -105,8 +105,7 @@ def is_internal(frame: FrameType | None) -> bool:
 def origin(modules: dict[int, str]) -> Origin:
     """Returns the place in the user's program that the caller was called from.
 
-    Args:
-        modules: names of the model's modules, by their ids.
+    `modules` are names of the model's modules, by their ids.
     """
     functions: list[str] = []
     name = module = ""

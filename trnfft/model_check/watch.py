@@ -208,9 +208,7 @@ class Watch:
     def tag(self, values: Iterable[Any], origin: Origin | None = None) -> None:
         """Writes the origin of tensors into their nodes of autograd's graph that have none yet.
 
-        Args:
-            values: tensors, and other values, which are skipped.
-            origin: by default that of the last launch, as the modes do not see its nodes.
+        The default is the origin of the last launch, as the modes do not see its nodes.
         """
         if not self.has_backward or self.phase == BACKWARD:
             return

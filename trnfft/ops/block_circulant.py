@@ -33,6 +33,7 @@ from trnfft.complex.kinds import made_of
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import has_kernels
+from trnfft.ops.operators import one_by_one
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
 from trnfft.planner import kinds
@@ -78,21 +79,8 @@ def saved_bytes(x: torch.Tensor, weight: torch.Tensor) -> int:
     return x.dtype.itemsize * q * 2 * (k // 2 + 1) * (x.shape[0] + p)
 
 
-def _kernel_spectra(p: int, q: int, k: int, rows: int) -> list[tuple[int, ...]]:
-    """Returns the shapes of the spectra that the kernel keeps, of x and of the weight."""
-    from nki_kernels.convolution.block_circulant import (
-        spectra_shape,  # only its users load the kernels
-    )
-
-    return [spectra_shape(q, k, rows), spectra_shape(q, k, p)]
-
-
 def _recipe(shape: tuple[int, ...], rows: int, gradients: bool) -> Recipe[kinds.BlockCirculant]:
-    """Returns the recipe of the product, or of its gradients.
-
-    Raises:
-        NotImplementedError: no kernel computes it.
-    """
+    """Returns the recipe of the product, or of its gradients."""
     from trnfft.planner.planner import plan_for  # here: only its users load the kernels
 
     p, q, k = shape
@@ -134,11 +122,11 @@ def _block_circulant_gradients(
 
 
 @_block_circulant.register_fake
-def _(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, backend: str
-) -> tuple[torch.Tensor, ...]:
+def _(x: torch.Tensor, weight: torch.Tensor, *others: Any) -> tuple[torch.Tensor, ...]:
+    from nki_kernels.convolution.block_circulant import spectra_shape  # only its users load it
+
     p, q, k = weight.shape
-    spectra = [x.new_empty(shape) for shape in _kernel_spectra(p, q, k, x.shape[0])]
+    spectra = [x.new_empty(spectra_shape(q, k, rows)) for rows in (x.shape[0], p)]
     return x.new_empty(x.shape[0], p * k), *spectra
 
 
@@ -165,25 +153,8 @@ def matrix_of(spectra: torch.Tensor, k: int) -> torch.Tensor:
     return irfft(z.permute(2, 0, 1), k).flatten(1)
 
 
-def _one_by_one(operator: Any, tensors: int) -> Any:
-    """Returns the vmap rule of an operator without further dimensions: a call for each index."""
-
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        results = []
-        for index in range(info.batch_size):
-            each = [
-                x if dim is None else x.select(dim, index)
-                for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
-            ]
-            results.append(operator(*each, *arguments[tensors:]))
-        stacked = tuple(torch.stack(part) for part in zip(*results, strict=True))
-        return stacked, (0,) * len(stacked)
-
-    return rule
-
-
-_block_circulant.register_vmap(_one_by_one(_block_circulant, 3))
-_block_circulant_gradients.register_vmap(_one_by_one(_block_circulant_gradients, 3))
+_block_circulant.register_vmap(one_by_one(_block_circulant, 3))
+_block_circulant_gradients.register_vmap(one_by_one(_block_circulant_gradients, 3))
 
 
 class _Product(torch.autograd.Function):

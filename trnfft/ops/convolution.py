@@ -16,10 +16,10 @@ import torch
 
 from trnfft.backends.backend import Parts
 from trnfft.backends.choice import named
-from trnfft.base import config
 from trnfft.base.devices import backend_for
 from trnfft.complex.kinds import made_of
 from trnfft.complex.tensor import ComplexTensor, is_sharded
+from trnfft.ops.operators import kernel_backend, one_by_one
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import irfft, owned, rfft
 from trnfft.planner import kinds
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 def has_kernels(*tensors: torch.Tensor) -> bool:
     """Returns whether kernels convolve these tensors; False while compiling, when it is unknown."""
-    if torch.compiler.is_compiling() or config.get_precision() != "fast":
+    if torch.compiler.is_compiling():
         return False
     if any(x.dtype != torch.float32 or x.numel() == 0 for x in tensors):
         return False
-    return named(backend_for(tensors[0].device)).has_kernels
+    return bool(kernel_backend(tensors[0].device))
 
 
 def are_plain(*tensors: torch.Tensor) -> bool:
@@ -96,20 +96,13 @@ def convolve_images(
             dimension, or one, which is the dimension before the last two of x. It gets no gradient.
         padded: (M, N).
         kept: sizes of the result, from the first row and column on.
-
-    Raises:
-        NotImplementedError: no kernel accepts these sizes.
     """
     backend = backend_for(x.device)
     return _ConvolveImages.apply(x, h.real, h.imag, *padded, *kept, backend)
 
 
 def spectrum_for_images(h: torch.Tensor) -> torch.Tensor:
-    """Returns half spectra [..., M, C] as [..., C, M], in the order in which stages leave columns.
-
-    Raises:
-        NotImplementedError: no kernel accepts columns of this length.
-    """
+    """Returns half spectra [..., M, C] as [..., C, M], in the order in which stages leave M."""
     # Here, so that only its users load the kernels.
     from nki_kernels.convolution.image_convolution import column_radices
 
@@ -294,16 +287,12 @@ def _tangent(function: Any, tensors: Any, tangents: Any, settings: tuple[Any, ..
     return sum(sums[1:], sums[0])
 
 
-def _batched_images(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
-    """The vmap rule: one more leading dimension, and a launch for each spectrum."""
+def _batched_images(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
+    """The vmap rule: one more leading dimension, or a launch for each spectrum."""
     x, real, imag, *settings = arguments
     if in_dims[1] is None and in_dims[2] is None:
         return _convolve_images(x.movedim(in_dims[0], 0), real, imag, *settings), 0
-    moved = [
-        [part] * info.batch_size if dim is None else part.unbind(dim)
-        for part, dim in zip((x, real, imag), in_dims[:3], strict=True)
-    ]
-    return torch.stack([_convolve_images(*each, *settings) for each in zip(*moved, strict=True)]), 0
+    return one_by_one(_convolve_images, 3)(info, in_dims, *arguments)  # type: ignore[no-any-return]
 
 
 def _batched_rows(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:

@@ -31,8 +31,9 @@ from trnfft.base.torch_private import keep_from_compiler
 from trnfft.complex.followed import is_transformed
 from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.parts import join_to_read
-from trnfft.ops import autocast
+from trnfft.ops import autocast, operators
 from trnfft.ops.convolution import are_plain
+from trnfft.ops.operators import kernel_backend, one_by_one
 from trnfft.ops.overlap import cut_frames, overlap_add
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, rfft
@@ -43,14 +44,7 @@ if TYPE_CHECKING:
 
 
 class Frames(NamedTuple):
-    """What is computed of frames.
-
-    Attributes:
-        n: length of a frame and of its transform.
-        hop: distance between the starts of two frames.
-        power: exponent of absolute values, 1 or 2; 0 for spectra.
-        bands: number of bands in which powers are summed; None for powers of all frequencies.
-    """
+    """The fields of `kinds.Frames` as a tuple, which Dynamo knows; for spectra the power is 0."""
 
     n: int
     hop: int
@@ -69,10 +63,7 @@ class Frames(NamedTuple):
 def frame_spectra(
     x: torch.Tensor, window: torch.Tensor, hop: int, scale: float = 1.0
 ) -> torch.Tensor:
-    """Computes half spectra of frames. Differentiable, any number of times.
-
-    Args:
-        x, window, hop, scale: as for `frame_bands`.
+    """Computes half spectra of the frames of `frame_bands`. Differentiable, any number of times.
 
     Returns:
         [B, T, N // 2 + 1], of the kind that `trnfft.rfft` returns, with T frames.
@@ -133,7 +124,7 @@ def has_kernel(x: torch.Tensor) -> bool:
     """Returns whether kernels may transform frames of a signal, or compiled code may ask."""
     if torch.compiler.is_compiling():
         return True
-    return config.get_precision() == "fast" and named(backend_for(x.device)).has_kernels
+    return bool(kernel_backend(x.device))
 
 
 def by_transform(
@@ -161,20 +152,10 @@ def by_spectra(spectra: torch.Tensor, bank: torch.Tensor | None, power: int) -> 
 
 def recipe_for(count: int, frames: Frames) -> Any:
     """Returns the recipe of the kernel for so many frames, or None where a transform is cheaper."""
-    from trnfft.planner.planner import plan_for  # only its users load the kernels
-    from trnfft.planner.separate import SEPARATE
-
-    try:
-        plan = plan_for(_kind(frames), batch=count)
-    except NotImplementedError:
-        return None
-    return None if plan.algorithm == SEPARATE else plan.recipe
-
-
-def _kind(frames: Frames) -> kinds.Frames:
-    """Returns the planner's record, of which Dynamo can make none."""
     powers: tuple[kinds.Power | None, ...] = (None, 1, 2)
-    return kinds.Frames(frames.n, frames.hop, powers[frames.power], frames.bands)
+    # the planner's record, of which Dynamo can make none
+    kind = kinds.Frames(frames.n, frames.hop, powers[frames.power], frames.bands)
+    return operators.recipe_for(kind, count)
 
 
 def _frames(window: torch.Tensor, bank: torch.Tensor | None, hop: int, power: int) -> Frames:
@@ -195,11 +176,8 @@ def _is_followed(tensors: Sequence[torch.Tensor]) -> bool:
 
 def _kernel_backend(x: torch.Tensor, frames: Frames) -> str:
     """Returns the backend whose kernel does the work, or "" where a transform does."""
-    if config.get_precision() != "fast":
-        return ""
-    name = backend_for(x.device)
-    is_able = named(name).has_kernels and _recipe(x.shape, frames) is not None
-    return name if is_able else ""
+    name = kernel_backend(x.device)
+    return name if name and _recipe(x.shape, frames) is not None else ""
 
 
 def _recipe(x: Sequence[int], frames: Frames) -> Any:
@@ -379,31 +357,7 @@ class _Spectra(torch.autograd.Function):
 keep_from_compiler(_spectra_backward.__code__)
 
 
-def _selected(tensors: tuple[Any, ...], in_dims: tuple[Any, ...], index: int) -> list[Any]:
-    """Returns the tensors of one call of vmap."""
-    return [
-        t if dim is None else t.select(dim, index)
-        for t, dim in zip(tensors, in_dims[: len(tensors)], strict=True)
-    ]
-
-
-def _batched_spectra(
-    info: Any, in_dims: tuple[Any, ...], *arguments: Any
-) -> tuple[Any, tuple[int, int]]:
-    """The vmap rule: more signals, or a call for each window."""
-    x, window, *rest = arguments
-    if in_dims[0] is not None and in_dims[1] is None:
-        signals = x.movedim(in_dims[0], 0)
-        parts = _frame_spectra(signals.flatten(0, 1), window, *rest)
-        return tuple(part.unflatten(0, signals.shape[:2]) for part in parts), (0, 0)
-    calls = [
-        _frame_spectra(*_selected((x, window), in_dims, index), *rest)
-        for index in range(info.batch_size)
-    ]
-    return tuple(torch.stack(parts) for parts in zip(*calls, strict=True)), (0, 0)
-
-
-_frame_spectra.register_vmap(_batched_spectra)
+_frame_spectra.register_vmap(one_by_one(_frame_spectra, 2, is_foldable=True))
 
 
 @torch.library.custom_op("trnfft::frame_bands", mutates_args=())
@@ -427,14 +381,9 @@ def _frame_bands(
 
 @_frame_bands.register_fake
 def _(
-    x: torch.Tensor,
-    window: torch.Tensor,
-    bank: torch.Tensor | None,
-    hop: int,
-    power: int,
-    scale: float,
-    backend: str,
+    x: torch.Tensor, window: torch.Tensor, bank: torch.Tensor | None, *settings: Any
 ) -> torch.Tensor:
+    hop, power, _, backend = settings
     bands = None if bank is None else bank.shape[1]
     return _fake(x, Frames(window.shape[0], hop, power, bands), backend)
 
@@ -469,18 +418,4 @@ _frame_bands.register_autograd(_bands_backward, setup_context=_keep_bands)
 keep_from_compiler(_bands_backward.__code__)
 
 
-def _batched_bands(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, int]:
-    """The vmap rule: more signals, or a call for each window or bank."""
-    x, window, bank, *rest = arguments
-    if in_dims[0] is not None and in_dims[1] is None and in_dims[2] is None:
-        signals = x.movedim(in_dims[0], 0)
-        y = _frame_bands(signals.flatten(0, 1), window, bank, *rest)
-        return y.unflatten(0, signals.shape[:2]), 0
-    found = [
-        _frame_bands(*_selected((x, window, bank), in_dims, index), *rest)
-        for index in range(info.batch_size)
-    ]
-    return torch.stack(found), 0
-
-
-_frame_bands.register_vmap(_batched_bands)
+_frame_bands.register_vmap(one_by_one(_frame_bands, 3, is_foldable=True))

@@ -18,16 +18,7 @@ from trnfft.planner.plan import Recipe
 def tables_of(
     shapes: Sequence[tuple[int, ...]], call: Call, device: torch.device
 ) -> list[torch.Tensor]:
-    """Returns the tables of a transform's launches, in the order of the launches, on the device.
-
-    Args:
-        shapes: shapes of the parts.
-        call: the transform.
-        device: the device to which the tables go, once.
-
-    Raises:
-        NotImplementedError: no kernel can transform a length with this precision.
-    """
+    """Returns the tables of a transform's launches, in the order of the launches, on the device."""
     backend = Rehearsal(device)
     getattr(backend, call.kind)(tuple(torch.empty(s, device="meta") for s in shapes), call)
     return backend.tables
@@ -42,10 +33,10 @@ class GraphNki(Nki):
 
     def _tables(self, recipe: Recipe, inverse: bool, scale: float, device: torch.device) -> Any:
         arguments = ALGORITHMS[recipe.algorithm].arguments(recipe, inverse, scale)
-        return tuple(self._given(argument) for argument in arguments)
-
-    def _given(self, argument: Any) -> Any:
-        return next(self.tables) if isinstance(argument, np.ndarray) else argument
+        return tuple(
+            next(self.tables) if isinstance(argument, np.ndarray) else argument
+            for argument in arguments
+        )
 
 
 class Rehearsal(Nki):

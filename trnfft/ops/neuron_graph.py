@@ -30,12 +30,7 @@ Tensors = list[torch.Tensor]
 
 @torch.compiler.assume_constant_result
 def check_shapes_are_static() -> None:
-    """Checks, while Dynamo traces, that shapes are static; TorchNeuron would refuse others later.
-
-    Raises:
-        NotImplementedError: torch.compile has dynamic=True, or a dimension of an input is marked by
-            torch._dynamo.mark_dynamic.
-    """
+    """Checks, while Dynamo traces, that shapes are static, as TorchNeuron wants them."""
     advice = "each shape makes a graph of its own; pad inputs to few shapes where they vary"
     if not private.dynamo_config().assume_static_by_default:
         asked = "argument 'dynamic' of torch.compile is True (or torch._dynamo.config has "
@@ -106,11 +101,6 @@ def _transform(
     Args:
         parts: float32 tensors on the device, [..., *sizes]; half spectra have N // 2 + 1 numbers.
         kind, sizes, inverse, scale, planned: as for `trnfft.backends.backend.Call`.
-
-    Raises:
-        RuntimeError: the backend of this context is not "nki".
-        NotImplementedError: no kernel can transform a length, the precision is "double", or a part
-            has a tangent.
     """
     refuse_tangents(parts)
     # Dynamo needs only shapes, and hides errors that are raised here.
@@ -147,12 +137,7 @@ def refuse_tangents(tensors: Parts) -> None:
 
 
 def _precision(device: torch.device) -> str:
-    """Returns the precision of this context, if kernels have it.
-
-    Raises:
-        RuntimeError: the backend is not "nki".
-        NotImplementedError: the precision is "double".
-    """
+    """Returns the precision of this context, if kernels have it."""
     chosen, precision = backend_for(device), config.get_precision()
     if chosen != "nki":
         raise RuntimeError(
@@ -201,11 +186,7 @@ def shapes_alone(parts: Parts, shapes: Any) -> Parts:
 
 
 def found_nki_op() -> Any:
-    """Returns TorchNeuron's `nki_op`.
-
-    Raises:
-        ImportError: no installed package has it.
-    """
+    """Returns TorchNeuron's `nki_op`."""
     nki_op = neuron_launchers.launcher("nki_op")
     if nki_op is None:
         raise ImportError(

@@ -60,14 +60,7 @@ def launch(
 ) -> Sequence[torch.Tensor]:
     """Computes a step in a graph, after the checks of transforms. Differentiable once.
 
-    Args:
-        tensors: float32 tensors on the device, of the shapes that the step takes.
-        shapes: shapes of the results.
-        forward: the text of the step.
-        backward: the text of the derivative's step, or "" where no tensor needs a gradient.
-
-    Raises:
-        NotImplementedError: the graph has dynamic shapes, or a tensor has a tangent.
+    `shapes` are those of the results. `backward` is "" where no tensor needs a gradient.
     """
     neuron_graph.check_shapes_are_static()
     neuron_graph.warn_of_the_last_graph()

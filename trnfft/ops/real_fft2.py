@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trnfft.backends.choice import named
-from trnfft.base import config
 from trnfft.base.devices import backend_for
 from trnfft.complex.tensor import ComplexTensor, is_sharded
 from trnfft.ops import autocast
+from trnfft.ops.operators import batched, kernel_backend, recipe_for
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2c, owned
 from trnfft.planner import kinds
@@ -71,23 +71,14 @@ def by_transform(x: torch.Tensor) -> torch.Tensor:
 
 def _kernel_backend(x: torch.Tensor) -> str:
     """Returns the backend whose kernel computes the planes, or "" where a transform does."""
-    if config.get_precision() != "fast":
-        return ""
-    name = backend_for(x.device)
-    return name if named(name).has_kernels and _recipe(x) is not None else ""
+    name = kernel_backend(x.device)
+    return name if name and _recipe(x) is not None else ""
 
 
 def _recipe(x: torch.Tensor) -> Any:
     """Returns the recipe of the kernel, or None where a transform is cheaper."""
-    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
-    from trnfft.planner.separate import SEPARATE
-
     rows, columns = x.shape[-2:]
-    try:
-        plan = plan_for(kinds.RealPlanes(rows, columns), batch=x.numel() // (rows * columns))
-    except NotImplementedError:
-        return None
-    return None if plan.algorithm == SEPARATE else plan.recipe
+    return recipe_for(kinds.RealPlanes(rows, columns), x.numel() // (rows * columns))
 
 
 @reference_of(kinds.RealPlanes)
@@ -142,9 +133,4 @@ class _Mixed(torch.autograd.Function):
         return real_fft2(tangents[0])
 
 
-def _batched(info: Any, in_dims: tuple[Any, ...], x: torch.Tensor, backend: str) -> Any:
-    """The vmap rule: more planes."""
-    return _real_fft2(x.movedim(in_dims[0], 0), backend), 0
-
-
-_real_fft2.register_vmap(_batched)
+_real_fft2.register_vmap(batched(_real_fft2, 1))

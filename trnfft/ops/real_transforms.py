@@ -99,12 +99,7 @@ class RealTransform:
 
 
 def transformed(x: torch.Tensor, asked: RealTransform) -> torch.Tensor:
-    """Returns the transform of a real tensor in float32 or float64. Differentiable.
-
-    Raises:
-        RuntimeError: the backend cannot work on the device.
-        TypeError, NotImplementedError: the backend lacks the dtype, the length or the precision.
-    """
+    """Returns the transform of a real tensor in float32 or float64. Differentiable."""
     return (_type_1, _type_2, _type_3, _type_4)[asked.type - 1](x, asked)
 
 

@@ -38,11 +38,7 @@ def reference(
 ) -> list[torch.Tensor]:
     """Returns the results of a launch, in the shapes in which the kernel returns them.
 
-    Args:
-        recipe: a recipe of any kind.
-        x: the float32 inputs of the kernel, on any device.
-        inverse: the direction; for a spectral convolution, whether the weight is the adjoint one.
-        scale: a factor on transforms.
+    Of a spectral convolution, `inverse` says whether the weight is the adjoint one.
     """
     return _references[type(recipe.kind)](recipe, x, inverse, scale)
 

@@ -35,6 +35,7 @@ from trnfft.complex.parts import each_part
 from trnfft.complex.products import bilinear_parts
 from trnfft.ops import autocast
 from trnfft.ops.convolution import are_plain
+from trnfft.ops.operators import kernel_backend, one_by_one, recipe_for
 from trnfft.ops.reference import reference_of
 from trnfft.ops.transforms import c2r, is_neuron_graph, owned, r2c
 from trnfft.planner import kinds
@@ -155,10 +156,8 @@ def _backward_step(
 
 def _kernel_backend(x: torch.Tensor, weight: torch.Tensor, keeps: bool) -> str:
     """Returns the backend with a kernel for the layer or its gradients, or "" without one."""
-    if config.get_precision() not in PRECISIONS:
-        return ""
-    name = backend_for(x.device)
-    if not named(name).has_kernels:
+    name = kernel_backend(x.device, PRECISIONS)
+    if not name:
         return ""
     kinds: tuple[Kind, ...] = ("keeps", "gradients") if keeps else ("",)
     recipes = [_recipe(tuple(x.shape), tuple(weight.shape), False, kind) for kind in kinds]
@@ -169,20 +168,13 @@ def _recipe(
     x: tuple[int, ...], weight: tuple[int, ...], is_centered: bool, kind: Kind = ""
 ) -> Recipe | None:
     """Returns the recipe of the kernel for these shapes, or None where transforms are cheaper."""
-    from trnfft.planner.planner import plan_for  # here: only its users load the kernels
-    from trnfft.planner.separate import SEPARATE
-
     sizes = weight[0], weight[1], x[2:], weight[2:], is_centered
-    try:
-        layer = (
-            kinds.SpectralGradients(*sizes)
-            if kind == "gradients"
-            else kinds.SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
-        )
-        plan = plan_for(layer, batch=x[0], precision=config.get_precision())
-    except NotImplementedError:
-        return None
-    return None if plan.algorithm == SEPARATE else plan.recipe
+    layer = (
+        kinds.SpectralGradients(*sizes)
+        if kind == "gradients"
+        else kinds.SpectralLayer(*sizes, keeps_spectra=kind == "keeps")
+    )
+    return recipe_for(layer, x[0], config.get_precision())  # type: ignore[no-any-return]
 
 
 # By two transforms, and operations of torch between them.
@@ -376,9 +368,7 @@ def _gradients(
     """Returns the gradients of x and of both parts of the weight."""
     lengths = tuple(grad.shape[2:])
     x = (grad.shape[0], real.shape[0], *lengths)
-    if not backend and config.get_precision() in PRECISIONS:
-        backend = backend_for(grad.device)
-        backend = backend if named(backend).has_kernels else ""
+    backend = backend or kernel_backend(grad.device, PRECISIONS)
     recipe = _recipe(x, tuple(real.shape), is_centered, "gradients") if backend else None
     if recipe is None:
         with autocast.switched_off(grad.device):
@@ -467,33 +457,20 @@ def _inverse_factors(like: torch.Tensor, lengths: tuple[int, ...], count: int) -
 
 
 @_convolution.register_fake
-def _(
-    x: torch.Tensor,
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    is_centered: bool,
-    is_adjoint: bool,
-    backend: str,
-) -> torch.Tensor:
+def _(x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *settings: Any) -> torch.Tensor:
+    _, is_adjoint, _ = settings
     return x.new_empty(x.shape[0], real.shape[0 if is_adjoint else 1], *x.shape[2:])
 
 
 @_kept.register_fake
-def _(
-    x: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, is_centered: bool, backend: str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _(x: torch.Tensor, real: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
     y = x.new_empty(x.shape[0], real.shape[1], *x.shape[2:])
     return y, x.new_empty(x.shape[0], math.prod(real.shape[2:]), 2, real.shape[0])
 
 
 @_gradients.register_fake
 def _(
-    grad: torch.Tensor,
-    spectra: torch.Tensor,
-    real: torch.Tensor,
-    imag: torch.Tensor,
-    is_centered: bool,
-    backend: str,
+    grad: torch.Tensor, spectra: torch.Tensor, real: torch.Tensor, imag: torch.Tensor, *others: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = grad.new_empty(grad.shape[0], real.shape[0], *grad.shape[2:])
     return x, torch.empty_like(real), torch.empty_like(imag)
@@ -573,35 +550,6 @@ for _function in (_backward_of_kept, _Convolution.backward):
     keep_from_compiler(_function.__code__)
 
 
-def _folded(operator: Any, tensors: int) -> Any:
-    """Returns the vmap rule of an operator: more samples, where all share a weight, or calls."""
-
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        results = []
-        for index in range(info.batch_size):
-            each = [
-                x if dim is None else x.select(dim, index)
-                for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
-            ]
-            found = operator(*each, *arguments[tensors:])
-            results.append(found if isinstance(found, tuple) else (found,))
-        stacked = tuple(torch.stack(part) for part in zip(*results, strict=True))
-        if len(stacked) == 1:
-            return stacked[0], 0
-        return stacked, (0,) * len(stacked)
-
-    return rule
-
-
-def _batched_convolution(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-    x, real, imag, *settings = arguments
-    if in_dims[0] is None or in_dims[1] is not None or in_dims[2] is not None:
-        return _folded(_convolution, 3)(info, in_dims, *arguments)
-    samples = x.movedim(in_dims[0], 0)
-    y = _convolution(samples.flatten(0, 1), real, imag, *settings)
-    return y.unflatten(0, samples.shape[:2]), 0
-
-
-_convolution.register_vmap(_batched_convolution)
-_kept.register_vmap(_folded(_kept, 3))
-_gradients.register_vmap(_folded(_gradients, 4))
+_convolution.register_vmap(one_by_one(_convolution, 3, is_foldable=True))
+_kept.register_vmap(one_by_one(_kept, 3))
+_gradients.register_vmap(one_by_one(_gradients, 4))

@@ -27,6 +27,7 @@ from trnfft.complex.kinds import has_native, native_of
 from trnfft.complex.parts import join_to_read, parts_to_transform, to_transform
 from trnfft.complex.tensor import ComplexTensor
 from trnfft.ops import autocast, many_devices, traced
+from trnfft.ops.operators import batched
 
 
 def c2c(
@@ -113,12 +114,7 @@ def c2c_of_parts(real: torch.Tensor, imag: torch.Tensor, dims: int) -> Parts:
 def prepared(x: torch.Tensor | ComplexTensor, call: Call) -> tuple[Callable[[Any], Any], str, str]:
     """Returns a transform of tensors like `x`, and the names of the backend and the precision.
 
-    Args:
-        x: a tensor of the shape, dtype and device; its numbers do not matter.
-        call: the transform, with a named norm.
-
-    Raises:
-        RuntimeError, TypeError, NotImplementedError: as for the operators.
+    The numbers of `x` do not matter. The call has a named norm.
     """
     (like, *_), sharded = to_transform(x)
     device, precision = like.device, config.get_precision()
@@ -330,18 +326,9 @@ def _c2c(
     dims: int = 1,
     planned: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the discrete Fourier transform of split complex data along the last dimensions.
+    """Computes `c2c` of split data [..., N] along the `dims` last dimensions, times a scale.
 
-    Args:
-        real, imag: float32 or float64, [..., N].
-        inverse: the sign of the exponent, as for `c2c`.
-        scale: a factor on the result.
-        backend, precision: names as in `trnfft.base.config`, or "" for those of the context.
-        dims: the number of last dimensions.
-        planned: as for `c2c`.
-
-    Returns:
-        Real and imaginary part of the result, with the shape and dtype of the input.
+    Backend and precision are names as in `trnfft.base.config`, or "" for those of the context.
     """
     if real.numel() == 0:  # nothing to compute, and MKL rejects an empty batch
         return torch.empty_like(real), torch.empty_like(imag)
@@ -418,108 +405,60 @@ def _(real: torch.Tensor, imag: torch.Tensor, n: int, *call: Any) -> torch.Tenso
     return real.new_empty((*real.shape[:-1], n))
 
 
-def _keep_c2c(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.inverse, *ctx.rest = inputs[2:]
-
-
-def _keep_r2c(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.n = inputs[0].shape[-1]
-    ctx.inverse, *ctx.rest = inputs[1:]
-
-
-def _keep_c2r(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.n, ctx.inverse, *ctx.rest = inputs[2:]
+# Derivatives, by an adjoint operator. `ctx.settings` are the arguments that are not tensors.
 
 
 def _c2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
-    return *adjoint(real, imag, not ctx.inverse, *ctx.rest), *_none(ctx, 1)
+    inverse, *rest = ctx.settings
+    return adjoint(real, imag, not inverse, *rest)
 
 
 def _r2c_gradients(adjoint: Any, ctx: Any, real: torch.Tensor, imag: torch.Tensor) -> Any:
+    inverse, *rest = ctx.settings
     weights = interior(real, ctx.n, 0.5)
-    y = adjoint(real * weights, imag * weights, ctx.n, not ctx.inverse, *ctx.rest)
-    return y, *_none(ctx, 1)
+    return (adjoint(real * weights, imag * weights, ctx.n, not inverse, *rest),)
 
 
 def _c2r_gradients(adjoint: Any, ctx: Any, grad: torch.Tensor) -> Any:
-    real, imag = adjoint(grad, not ctx.inverse, *ctx.rest)
-    weights = interior(real, ctx.n, 2.0)
-    return real * weights, imag * weights, *_none(ctx, 2)
+    n, inverse, *rest = ctx.settings
+    real, imag = adjoint(grad, not inverse, *rest)
+    weights = interior(real, n, 2.0)
+    return real * weights, imag * weights
 
 
-def _none(ctx: Any, more: int) -> tuple[None, ...]:
-    """Returns the gradients of arguments that are not tensors: `ctx.rest` and `more` others."""
-    return (None,) * (len(ctx.rest) + more)
+def _differentiable(
+    operator: Any, tensors: int, gradients: Any, adjoint: Any, eager_adjoint: Callable[[], Any]
+) -> Any:
+    """Registers derivatives and the vmap rule of an operator; returns its autograd.Function.
 
+    A custom operator supports neither torch.func nor forward mode.
+    """
 
-# A custom operator supports neither torch.func nor forward mode. So each operator is an
-# autograd.Function, too.
-class _C2C(torch.autograd.Function):
-    generate_vmap_rule = True
-    forward = staticmethod(_c2c)
-    setup_context = staticmethod(_keep_c2c)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return _c2c_gradients(_C2C.apply, ctx, *grads)
-
-    @staticmethod
-    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> Parts:
-        return _C2C.apply(real, imag, ctx.inverse, *ctx.rest)
-
-
-class _R2C(torch.autograd.Function):
-    generate_vmap_rule = True
-    forward = staticmethod(_r2c)
-    setup_context = staticmethod(_keep_r2c)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return _r2c_gradients(_C2R.apply, ctx, *grads)
-
-    @staticmethod
-    def jvp(ctx: Any, x: torch.Tensor, *rest: None) -> Parts:
-        return _R2C.apply(x, ctx.inverse, *ctx.rest)
-
-
-class _C2R(torch.autograd.Function):
-    generate_vmap_rule = True
-    forward = staticmethod(_c2r)
-    setup_context = staticmethod(_keep_c2r)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return _c2r_gradients(_R2C.apply, ctx, *grads)
-
-    @staticmethod
-    def jvp(ctx: Any, real: torch.Tensor, imag: torch.Tensor, *rest: None) -> torch.Tensor:
-        return _C2R.apply(real, imag, ctx.n, ctx.inverse, *ctx.rest)
-
-
-def batched(operator: Any, tensors: int) -> Any:
-    """Returns the vmap rule of an operator that takes any leading dimensions: one more of them."""
-
-    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-        moved = [
-            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            for x, dim in zip(arguments[:tensors], in_dims[:tensors], strict=True)
-        ]
-        result = operator(*moved, *arguments[tensors:])
-        return result, 0 if isinstance(result, torch.Tensor) else (0,) * len(result)
-
-    return rule
-
-
-def _register(operator: Any, tensors: int, keep: Any, gradients: Any, adjoint: Any) -> None:
-    """Registers derivatives and the vmap rule of an operator."""
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.n, ctx.settings = inputs[0].shape[-1], inputs[tensors:]
 
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        return gradients(adjoint, ctx, *grads)
+        return *gradients(adjoint, ctx, *grads), *(None,) * len(ctx.settings)
+
+    class Transform(torch.autograd.Function):
+        generate_vmap_rule = True
+        forward = staticmethod(operator)
+        setup_context = staticmethod(keep)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+            found = gradients(eager_adjoint().apply, ctx, *grads)
+            return *found, *(None,) * len(ctx.settings)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            return Transform.apply(*tangents[:tensors], *ctx.settings)
 
     operator.register_autograd(backward, setup_context=keep)
     operator.register_vmap(batched(operator, tensors))
+    return Transform
 
 
-_register(_c2c, 2, _keep_c2c, _c2c_gradients, _c2c)
-_register(_r2c, 1, _keep_r2c, _r2c_gradients, _c2r)
-_register(_c2r, 2, _keep_c2r, _c2r_gradients, _r2c)
+_C2C: Any = _differentiable(_c2c, 2, _c2c_gradients, _c2c, lambda: _C2C)
+_R2C: Any = _differentiable(_r2c, 1, _r2c_gradients, _c2r, lambda: _C2R)
+_C2R: Any = _differentiable(_c2r, 2, _c2r_gradients, _r2c, lambda: _R2C)

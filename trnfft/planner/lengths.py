@@ -95,7 +95,7 @@ def _next_fast_len(target: int, real: bool, chip: str, cores: int, precision: st
 
     if real and (fitting := [n for n in smooth if not REAL_STOCKHAM.why_not(n)]):
         # Every stage takes as long as a stage of radix 64, whatever its radix.
-        fitting.sort(key=lambda n: n / _second_radix(n))
+        fitting.sort(key=lambda n: n / max(way.radices[-1] for way in REAL_STOCKHAM.recipes(n)))
         return min(fitting[: 2 * PRICED_LENGTHS], key=price)
     direct = [n for n in smooth if not all(each.why_not(n) for each in DIRECT)]
     return min(_likeliest(direct), key=price) if direct else smooth[0]
@@ -137,9 +137,6 @@ def plan_images(
         image: (H, W) of the image.
         least: the least padded size.
         target: the chip, as for `plan`.
-
-    Raises:
-        NotImplementedError: no kernel can compute the convolution.
     """
     found: list[Plan[Convolution]] = []
     for turned in (1, -1):
@@ -179,7 +176,3 @@ def _row_work(n: int) -> float:
     if REAL_STOCKHAM.why_not(n):
         return math.inf
     return n * (1 + 16 / REAL_STOCKHAM.recipes(n)[0].radices[-1])
-
-
-def _second_radix(n: int) -> int:
-    return max(recipe.radices[-1] for recipe in REAL_STOCKHAM.recipes(n))

@@ -56,15 +56,7 @@ def frequencies(n: int) -> np.ndarray:
 def positions(n: int) -> np.ndarray:
     """Returns the position of each frequency: natural = planned[..., positions(n)].
 
-    Args:
-        n: length of the transform.
-
-    Returns:
-        A permutation of 0 ... n - 1, an int64 array of shape [n].
-
-    Raises:
-        TypeError: `n` is not an int.
-        ValueError: `n` is less than 1, or more than 2^28, for which the array would have 2 GiB.
+    `n`, the array and the errors are as for `frequencies`.
 
     Examples:
         >>> import torch, trnfft
@@ -82,15 +74,7 @@ def mirrors(n: int) -> np.ndarray:
 
     For real data, X[-k] = conj X[k], so planned[..., mirrors(n)] = conj planned.
 
-    Args:
-        n: length of the transform.
-
-    Returns:
-        A permutation of 0 ... n - 1, an int64 array of shape [n].
-
-    Raises:
-        TypeError: `n` is not an int.
-        ValueError: `n` is less than 1, or more than 2^28, for which the array would have 2 GiB.
+    `n`, the array and the errors are as for `frequencies`.
 
     Examples:
         >>> import trnfft
@@ -102,11 +86,7 @@ def mirrors(n: int) -> np.ndarray:
 
 
 def radices(n: int) -> tuple[int, ...]:
-    """Returns the radices whose digits the planned order reverses, or (n,) for the natural order.
-
-    Raises:
-        TypeError, ValueError: as `frequencies`.
-    """
+    """Returns the radices whose digits the planned order reverses; (n,) for the natural order."""
     try:
         found, transformed = stages(n)
     except NotImplementedError:
@@ -118,10 +98,6 @@ def stages(n: int) -> tuple[tuple[int, ...], int]:
     """Returns the radices by which the backend "matmul" transforms length n, and their product.
 
     The product is longer than n for Bluestein's convolution.
-
-    Raises:
-        TypeError, ValueError: as `frequencies`.
-        NotImplementedError: there is no plan.
     """
     return _stages(at_least_one("n", n))
 

@@ -115,11 +115,7 @@ class Recipe(Generic[K]):
 
     @staticmethod
     def from_row(row: RecipeRow, known: Kind | None = None) -> Recipe:
-        """Returns the recipe in a row of a file, of the kind `known` where the row has none.
-
-        Raises:
-            ValueError: there is no kind.
-        """
+        """Returns the recipe in a row of a file, of the kind `known` where the row has none."""
         kind = row.kind or known
         if kind is None:
             raise ValueError(f"the recipe of {row.algorithm!r} has no kind")
@@ -325,12 +321,7 @@ class Plan(Problem[K]):
         return f"<Plan: {self.title}: {self.recipe}, {price}>"
 
     def solving(self, kind: K, inverse: bool) -> Plan[K]:
-        """Returns the plan for a direction, and for a kind of the same price: only tables differ.
-
-        Args:
-            kind: a kind whose `priced` is that of this plan.
-            inverse: the direction.
-        """
+        """Returns the plan for a direction, and for a kind with the same `priced`."""
         if kind == self.kind:
             return replace(self, inverse=inverse)
         candidates = [
@@ -376,9 +367,6 @@ class Plan(Problem[K]):
         """Returns the plan in a row of a file, for a known chip and with sizes that fit.
 
         Whether its choice solves its problem is checked by the algorithms: see wisdom.py.
-
-        Raises:
-            ValueError: the row is not a plan; the message says why.
         """
         chip = hardware.chip(row.target)
         if row.candidates[0].rejected:

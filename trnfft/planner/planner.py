@@ -107,17 +107,8 @@ def plan(
     mode, budget = checked_accuracy(precision, dtype, max_error)
     part = C2C if not real else C2R if inverse else R2C
     kind = checked_transform(n, shape, padded_from, part)
-    chip, degree = checked_launch(target, cores)
-    problem = Problem(
-        kind=kind,
-        batch=at_least_one("batch", batch),
-        inverse=bool(inverse),
-        precision=mode,
-        target=chip.name,
-        max_error=budget,
-        cores=degree,
-    )
-    return solved(problem, _checked_names(algorithms))
+    problem = _problem(kind, batch, mode, budget, target, cores)
+    return solved(replace(problem, inverse=bool(inverse)), _checked_names(algorithms))
 
 
 def plan_for(
@@ -168,8 +159,14 @@ def plan_for(
     mode, budget = checked_accuracy(precision, "float32", None)
     if budget < accuracy.MAX_ERRORS["fast"] and not isinstance(kind, Transform):
         raise NotImplementedError(f"no kernel computes a {kind.title} in the precision {mode!r}")
+    return solved(_problem(kind, batch, mode, budget, target, cores))
+
+
+def _problem(
+    kind: K, batch: int, mode: str, budget: float, target: str | None, cores: int | None
+) -> Problem[K]:
     chip, degree = checked_launch(target, cores)
-    problem = Problem(
+    return Problem(
         kind=kind,
         batch=at_least_one("batch", batch),
         precision=mode,
@@ -177,7 +174,6 @@ def plan_for(
         max_error=budget,
         cores=degree,
     )
-    return solved(problem)
 
 
 def forget() -> None:
@@ -188,15 +184,13 @@ def forget() -> None:
 
 @cache.cached(REMEMBERED)
 def solved(problem: Problem, names: Names = None) -> Plan:
-    """Returns the plan for a problem: from memory, from a file, or by a search.
-
-    Raises:
-        ValueError, NotImplementedError: as `search`.
-    """
+    """Returns the plan for a problem: from memory, from a file, or by a search."""
     kind = problem.kind
     forward = replace(problem, kind=kind.priced, inverse=False)
     if problem.precision == "double":
-        found = _host_plan(forward)
+        error = accuracy.double_error(forward.n)
+        host = Candidate(Recipe(HOST, forward.kind), predicted_error=error)
+        found = Plan.of(forward, (host,))
     elif kind.is_rows and kind.name in (R2C, C2R) and names is None:
         found = _real_plan(forward)
     else:
@@ -359,10 +353,6 @@ def _recipes_for_shape(problem: Problem) -> tuple[list[Candidate], list[Recipe]]
     """Returns all recipes of the algorithms that accept shapes of this kind.
 
     Where none does, a kind that separate launches compute has a candidate without a price.
-
-    Raises:
-        NotImplementedError: there are none. The message is that of the last algorithm, the most
-            general one.
     """
     recipes: list[Recipe] = []
     kind, last, name = problem.kind, None, ""
@@ -413,7 +403,8 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
     beaten: list[Candidate] = []
     simulated = 0
     tried: set[str] = set()
-    for least, recipe in _by_least_time(recipes, problem):
+    by_bound = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
+    for least, recipe in sorted(by_bound, key=lambda pair: pair[0]):
         name, error = recipe.algorithm, errors[recipe]
         candidate = Candidate(recipe, None, ALGORITHMS[name].stated_error(recipe))
         lighter = ALGORITHMS[name].lighter
@@ -427,7 +418,8 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
         elif not is_first:  # one candidate stands for all of an algorithm
             continue
         elif error > problem.max_error:
-            found.append(replace(candidate, rejected=_exceeds(problem.max_error)))
+            reason = f"its error exceeds {problem.max_error:.2g}"
+            found.append(replace(candidate, rejected=reason))
         elif lighter in fitting:  # `lighter` is never slower, and its dry run is shorter
             reason = f"{lighter} does the same with less work"
             found.append(replace(candidate, rejected=reason))
@@ -440,11 +432,6 @@ def _priced(recipes: list[Recipe], problem: Problem, known: list[Candidate]) -> 
 def _beaten(candidate: Candidate, cheapest: float) -> Candidate:
     ratio = (candidate.least_ns or math.inf) / cheapest
     return replace(candidate, rejected=f"takes {ratio:.3g} times as long or more")
-
-
-def _by_least_time(recipes: list[Recipe], problem: Problem) -> list[tuple[float, Recipe]]:
-    found = [(bounds.least_ns(recipe, problem), recipe) for recipe in recipes]
-    return sorted(found, key=lambda pair: pair[0])
 
 
 def _price(candidate: Candidate, problem: Problem, cheapest: float) -> tuple[Candidate, int]:
@@ -473,9 +460,6 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
 
     Of candidates whose prices hardly differ, the choice is the one with the fewest launches, and
     then the one with the least dear reading of the records.
-
-    Raises:
-        NotImplementedError: there is no choice.
     """
     priced = [candidate for candidate in candidates if candidate.predicted_ns is not None]
     if not priced:
@@ -488,10 +472,6 @@ def _choose(problem: Problem, candidates: list[Candidate]) -> Plan:
     rejected = [replace(other, rejected=_why_rejected(other, best)) for other in others]
     unpriced = [candidate for candidate in candidates if candidate.predicted_ns is None]
     return Plan.of(problem, (best, *rejected, *unpriced))
-
-
-def _exceeds(max_error: float) -> str:
-    return f"its error exceeds {max_error:.2g}"
 
 
 def _why_rejected(candidate: Candidate, best: Candidate) -> str:
@@ -529,9 +509,3 @@ def _cannot_run(problem: Problem, candidates: list[Candidate]) -> str:
         f"factors, as trnfft.next_fast_len returns, or "
         f'trnfft.set_precision("double"), which transforms any length on the host'
     )
-
-
-def _host_plan(problem: Problem) -> Plan:
-    error = accuracy.double_error(problem.n)
-    choice = Candidate(Recipe(HOST, problem.kind), predicted_error=error)
-    return Plan.of(problem, (choice,))

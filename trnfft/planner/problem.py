@@ -68,12 +68,7 @@ class Problem(Generic[K]):
 
 
 def checked_transform(n: object, shape: object, padded_from: object, part: Part) -> Transform:
-    """Returns the kind of a transform from the arguments of `plan`.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range, or does not fit the
-            others.
-    """
+    """Returns the kind of a transform from the arguments of `plan`."""
     if shape is not None and n is not None:
         raise TypeError(
             f"arguments 'n' and 'shape' are {shown(n)} and {shown(shape)}, allowed is one of them"
@@ -91,11 +86,7 @@ def checked_transform(n: object, shape: object, padded_from: object, part: Part)
 
 
 def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> tuple[str, float]:
-    """Returns precision mode and largest error of a problem; float64 data has the mode "double".
-
-    Raises:
-        TypeError, ValueError: an argument is unknown, or the error is not positive.
-    """
+    """Returns precision mode and largest error of a problem; float64 data has the mode "double"."""
     config.check_precision(precision, "precision")
     if _dtype_name(dtype) == "float64" or precision == "double":
         return "double", accuracy.MAX_ERRORS["double"]
@@ -106,11 +97,7 @@ def checked_accuracy(precision: str, dtype: object, max_error: float | None) -> 
 
 
 def checked_launch(target: str | None, cores: object) -> tuple[hardware.NeuronCore, int]:
-    """Returns chip and degree of LNC; for None, those of the launches on this computer.
-
-    Raises:
-        TypeError, ValueError: the chip is unknown, or it does not have the degree.
-    """
+    """Returns chip and degree of LNC; for None, those of the launches on this computer."""
     named = None if target is None else _chip(target)
     chip = named or hardware.current()
     return chip, hardware.degree(named) if cores is None else checked_cores(cores, chip)
@@ -125,11 +112,7 @@ def _chip(target: str) -> hardware.NeuronCore:
 
 
 def checked_cores(cores: object, chip: hardware.NeuronCore) -> int:
-    """Returns the degree of LNC of a problem.
-
-    Raises:
-        TypeError, ValueError: it is not an int, or the chip does not have the degree.
-    """
+    """Returns the degree of LNC of a problem."""
     degree, most = at_least_one("cores", cores), chip.programs_per_launch
     if degree > most:
         allowed = f"1 to {most} on {chip.name}"

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from nki_kernels.fft.dft_gemm import dft_gemm_matrix
 from trnfft.base import cache
 
 CACHE_BYTES = 64 * 2**20  # the most that `_counted` may sum to
@@ -50,14 +49,3 @@ def _counted(tables: Any) -> int:
 def cached(compute: Callable[..., Any], *arguments: Hashable) -> Any:
     """Returns `compute(*arguments)`, read-only, from the cache that all kernels share."""
     return read_only(compute(*arguments))
-
-
-def dft_matrix(n: int, inverse: bool = False, scale: float = 1.0) -> np.ndarray:
-    """Returns the matrix by which the DFT-GEMM kernel multiplies, `scale` included, read-only.
-
-    Args:
-        n: length of the transform.
-        inverse: the sign of the exponent: False for exp(-2 pi i j k / n), True for exp(+ ...).
-        scale: a factor on the transform.
-    """
-    return cached(dft_gemm_matrix, n, inverse, scale)

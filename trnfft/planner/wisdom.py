@@ -142,11 +142,7 @@ def believed(row: PlanRow, problem: Problem) -> Plan:
 
 
 def check_layout(plan: Plan) -> None:
-    """Runs a block circulant plan dry, because not every layout accepts every number of rows.
-
-    Raises:
-        ValueError: the plan's layout does not accept its batch.
-    """
+    """Runs a block circulant plan dry, because not every layout accepts every number of rows."""
     if not isinstance(plan.kind, BlockCirculant):
         return
     try:
@@ -184,11 +180,7 @@ def own(chip: str) -> Entries:
 
 
 def remove(chip: str) -> None:
-    """Removes the user's files of this version for a chip, and forgets the plans in them.
-
-    Raises:
-        OSError: a file cannot be removed.
-    """
+    """Removes the user's files of this version for a chip, and forgets the plans in them."""
     with _lock:
         path = user_file(chip)
         for file in (_older(path), path):
@@ -294,11 +286,7 @@ class _ShippedFile(msgspec.Struct):
 
 
 def _shipped_rows(source: Traversable) -> list[bytes]:
-    """Returns the rows of a shipped file.
-
-    Raises:
-        ValueError: the file does not have this format.
-    """
+    """Returns the rows of a shipped file."""
     content = msgspec.json.decode(source.read_bytes(), type=_ShippedFile)
     if content.format != FORMAT:
         raise ValueError(f"it has format {content.format}, not {FORMAT}")
@@ -341,11 +329,7 @@ def _older(path: Path) -> Path:
 
 
 def _user_rows(path: Path) -> list[bytes]:
-    """Returns the rows of a user's file without rows that were cut short when a process was killed.
-
-    Raises:
-        ValueError, OSError: as for `rows_of`.
-    """
+    """Returns the rows of a user's file, without those cut short when a process was killed."""
     rows = rows_of(path, 2 * FULL)
     return [row for row in rows if not (row.startswith(b'{"kind":') and row[-1:] != b"}")]
 
@@ -365,12 +349,7 @@ def rows_of(path: Path, most: int) -> list[bytes]:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Opens a regular file, but nothing to which a link leads or which could block.
-
-    Raises:
-        ValueError: the path is something else.
-        OSError: the file cannot be opened.
-    """
+    """Opens a regular file, but nothing to which a link leads or which could block."""
     if path.is_symlink():
         raise ValueError("it is a symbolic link")
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):  # Windows has only the last flag
@@ -410,11 +389,7 @@ def _remove_stale(folder: Path) -> None:
 
 
 def row_of(text: bytes) -> PlanRow:
-    """Returns a row after a check by the schema.
-
-    Raises:
-        ValueError: the text is no such row.
-    """
+    """Returns a row after a check by the schema."""
     row: PlanRow = _decoder.decode(text)
     return row
 

@@ -24,11 +24,6 @@ from trnfft.distributed.layout import Box, Interval
 def signal(shape: Sequence[int], box: Box, is_real: bool) -> torch.Tensor:
     """Returns the numbers of a box of the signal; outside the shape they are 0.
 
-    Args:
-        shape: even sizes, up to 2^40.
-        box: the box.
-        is_real: whether only the real part is returned.
-
     Returns:
         complex128 or float64, of the sizes of the box.
     """

@@ -32,17 +32,7 @@ class Failure(Exception):
 
 
 def started(work: Callable[..., T], count: int, device: str, *arguments: object) -> list[T]:
-    """Returns what `count` processes on this computer return, in their order.
-
-    Args:
-        work: a function of a module, of the device and further arguments.
-        count: the number of processes, which share the cores of the CPU.
-        device: the type of their device.
-        arguments: arguments of `work`, after the device.
-
-    Raises:
-        Failure: a process has failed.
-    """
+    """Returns what `work(device, *arguments)` returns in `count` processes on this computer."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     given = (count, store.port, work, device, arguments)
     context = mp.start_processes(  # type: ignore[attr-defined]
@@ -77,10 +67,6 @@ def together(work: Callable[..., T], device: str, *arguments: object) -> list[T]
     """Returns what the processes of torchrun return, on the first of them, and None on the others.
 
     All processes call this function.
-
-    Raises:
-        Failure: the processes did not meet, or this one has failed.
-        ValueError: there is no such device, or the environment does not say where to meet.
     """
     try:
         dist.init_process_group(backend_of(device), timeout=_limit(device))
@@ -93,11 +79,7 @@ def together(work: Callable[..., T], device: str, *arguments: object) -> list[T]
 
 
 def backend_of(device: str) -> str:
-    """Returns the backend of torch.distributed for a type of device.
-
-    Raises:
-        ValueError: there is no such backend, or no such device here.
-    """
+    """Returns the backend of torch.distributed for a type of device."""
     here = {
         name: str(backend)
         for name, backend in dist.Backend.default_device_backend_map.items()

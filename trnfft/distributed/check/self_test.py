@@ -177,12 +177,7 @@ class Part:
 
 
 def cases(count: int, points: int) -> Iterator[Case]:
-    """Yields all cases.
-
-    Args:
-        count: the number of processes.
-        points: about the number of points of each process.
-    """
+    """Yields all cases, with about so many points for each of `count` processes."""
     line, (a, b) = (count,), _factors(count)
     total = 1 << max(6, math.ceil(math.log2(points * count)))
     sizes = cube(total)
@@ -200,12 +195,7 @@ def cases(count: int, points: int) -> Iterator[Case]:
 
 
 def run(device: str, points: int) -> Report:
-    """Returns what all processes have found.
-
-    Args:
-        device: the type of their device, for which torch.distributed is initialised.
-        points: about the number of points of each process.
-    """
+    """Returns what all processes have found, for about so many points of each process."""
     count = dist.get_world_size()
     init_device_mesh(device, (count,))  # this gives each process of a host a device of its own
     places = _places(device)

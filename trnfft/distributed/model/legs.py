@@ -67,14 +67,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class Legs:
-    """The legs of a route.
-
-    Attributes:
-        problem: the transform that is wanted.
-        inverse, norm: of the transforms, as in `trnfft.ops.transforms`.
-        device: the type of the devices.
-        itemsize: bytes of a real number.
-    """
+    """The legs of a route."""
 
     problem: Problem
     inverse: bool
@@ -83,11 +76,7 @@ class Legs:
     itemsize: int
 
     def __iter__(self) -> Iterator[Leg]:
-        """Yields the legs, one after the other.
-
-        Raises:
-            NotImplementedError: there is no way.
-        """
+        """Yields the legs, one after the other."""
         left = list(route(self.problem))
         leg = Leg(self.problem.source, frozenset())
         while left:

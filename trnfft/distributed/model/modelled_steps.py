@@ -52,24 +52,14 @@ class Way:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The devices of a mesh, and the links that join them.
-
-    Attributes:
-        launches: the settings for which kernels are planned.
-        machine: the links.
-        mesh: the shape of the mesh.
-    """
+    """The devices of a mesh, and the links that join them."""
 
     launches: Launches
     machine: Machine
     mesh: tuple[int, ...]
 
     def way(self, problem: Problem) -> Way:
-        """Returns the way by which a transform of a DTensor runs.
-
-        Raises:
-            NotImplementedError: a length has no price.
-        """
+        """Returns the way by which a transform of a DTensor runs."""
         groups: list[Group] = []
         algorithm, split = "", tuple[int, ...]()
         for leg in Legs(problem, False, "backward", "meta", COMPLEX_BYTES // 2):
@@ -116,9 +106,6 @@ def way_alone(launches: Launches, machine: Machine, shape: tuple[int, ...], real
 
     One launch transforms some of the last dimensions, and the dimensions before them follow one by
     one.
-
-    Raises:
-        NotImplementedError: a length has no price.
     """
     *before, last = shape
     points = math.prod(before) * (last // 2 + 1 if real else last)

@@ -80,12 +80,12 @@ class Exchange:
     """
 
     mesh_axis: int
-    devices: int  # devices of a group
+    devices: int
     dimensions: tuple[int, ...]
     traffic: tuple[Traffic, ...]
-    fixed_ns: float  # time of each chunk for start, latency and messages
+    fixed_ns: float
     chunks: int = 1
-    hidden_ns: float = 0.0  # time that passes while kernels run
+    hidden_ns: float = 0.0
 
     @property
     def wire_ns(self) -> float:
@@ -128,19 +128,16 @@ def all_to_all(
     mesh_shape: tuple[int, ...],
     mesh_axis: int,
     shard_bytes: float,
-    dimensions: tuple[int, ...] = (),
 ) -> Exchange:
     """Returns the exchange of even shards along one axis of a mesh.
 
     Args:
         machine: devices and links.
-        mesh_shape: the shape of the mesh of all devices.
-        mesh_axis: the axis along which the groups lie.
+        mesh_shape, mesh_axis: the mesh of all devices, and the axis along which the groups lie.
         shard_bytes: the bytes that each device holds.
-        dimensions: dimensions of the tensor, as in `Exchange`.
     """
     piece = shard_bytes / mesh_shape[mesh_axis]
-    return _slowest(machine, mesh_shape, mesh_axis, dimensions, lambda a, b: (b - a) * piece)
+    return _slowest(machine, mesh_shape, mesh_axis, (), lambda a, b: (b - a) * piece)
 
 
 def between_boxes(
@@ -155,10 +152,11 @@ def between_boxes(
     """Returns the exchange along one axis of a mesh from some boxes to others, which may be uneven.
 
     Args:
-        machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
+        machine, mesh_shape, mesh_axis: as for `all_to_all`.
         sources, targets: what each device of a group has, and gets, in the group that has the
             most. The targets of consecutive devices together are one box.
         number_bytes: bytes of each number.
+        dimensions: dimensions of the tensor, as in `Exchange`.
     """
     held, needed = np.array(sources), np.array(targets)  # [device, dimension, start and stop]
 
@@ -180,7 +178,7 @@ def _slowest(
     """Returns the exchange of the device whose links take the longest.
 
     Args:
-        machine, mesh_shape, mesh_axis, dimensions: as for `all_to_all`.
+        machine, mesh_shape, mesh_axis, dimensions: as for `between_boxes`.
         sent: the bytes that each device of a group sends to the devices from a first one up to an
             end, which is not included; it may send to itself. The arguments are arrays [group,
             device].

@@ -258,7 +258,7 @@ def plan(
         target=launches.target,
         cores=launches.cores,
         precision=launches.precision,
-        decomposition=way.algorithm or _decomposition(mesh),
+        decomposition=way.algorithm or (LOCAL, SLAB, PENCIL)[sum(size > 1 for size in mesh)],
         split=way.split,
         steps=tuple(step for group in way.groups for step in _chunked(group)),
         alone_ns=alone.ns,
@@ -266,11 +266,7 @@ def plan(
 
 
 def _check_axes(shape: tuple[int, ...], mesh: tuple[int, ...]) -> None:
-    """Checks the number of axes of the mesh.
-
-    Raises:
-        ValueError: there are more axes than decompositions exist for.
-    """
+    """Checks the number of axes of the mesh."""
     axes = min(2, max(1, len(shape) - 1))
     if len(mesh) > axes:
         allowed = "one size" if axes == 1 else "one or two sizes"
@@ -290,10 +286,6 @@ def _problem(shape: tuple[int, ...], mesh: tuple[int, ...], real: bool, planned:
     target = None if planned and not across else source
     operation, dims = "r2c" if halved else "c2c", tuple(range(len(shape)))
     return Problem(operation, lines, dims, real, across, source, target)
-
-
-def _decomposition(mesh: tuple[int, ...]) -> str:
-    return (LOCAL, SLAB, PENCIL)[sum(devices > 1 for devices in mesh)]
 
 
 def _chunked(group: Group) -> Group:

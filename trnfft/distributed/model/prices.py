@@ -55,13 +55,7 @@ class Launches:
     def transforms(self, lengths: tuple[int, ...], points: int, real: bool) -> tuple[Kernel, ...]:
         """Returns kernels that transform the last dimensions of data, in one launch if possible.
 
-        Args:
-            lengths: lengths of these dimensions.
-            points: points of the data before, which are real numbers where `real` is true.
-            real: whether the data is real; the last length then gives half a spectrum.
-
-        Raises:
-            NotImplementedError: a length has no price.
+        `points` are those of the data before. Of real data, the last length gives half a spectrum.
         """
         longer = tuple(length for length in lengths if length > 1)
         if not longer or not points:
@@ -107,12 +101,7 @@ class Launches:
 
 
 def checked_launches(target: str | None, cores: int | None, precision: str | None) -> Launches:
-    """Returns the settings of launches, by the rules of `trnfft.plan`.
-
-    Raises:
-        TypeError, ValueError: an argument has the wrong type, is out of range or is not known.
-        NotImplementedError: the precision is computed on the host, which is not modelled.
-    """
+    """Returns the settings of launches, by the rules of `trnfft.plan`."""
     found = planner.plan(2, target=target, cores=cores, precision=precision)
     if found.predicted_ns is None:
         raise NotImplementedError(

@@ -126,7 +126,8 @@ def _followed(
     given = taken(parts)
     if before:
         starts = tuple(
-            Passage(before.of_targets(dims[0], index, count), len(given)) for index in range(count)
+            Passage(before.chunk(False, dims[0], index, count), len(given))
+            for index in range(count)
         )
         tokens = Start.apply(starts, *given)
         given.clear()
@@ -141,7 +142,7 @@ def _followed(
         x = list(End.apply((starts[index],), tokens[index])) if before else cut[index]
         y = rows.function(x, chunk)
         if after:
-            ends.append(Passage(after.of_sources(dims[1], index, count), len(y)))
+            ends.append(Passage(after.chunk(True, dims[1], index, count), len(y)))
             y = list(Start.apply((ends[-1],), *y))
         made.append(y)
     if after:
@@ -191,7 +192,7 @@ class _Source:
     def start(self, index: int) -> None:
         """Starts the exchange for the chunk of this index, if there is one."""
         if self._exchange and index < self._count:
-            exchange = self._exchange.of_targets(self._dim, index, self._count)
+            exchange = self._exchange.chunk(False, self._dim, index, self._count)
             self._following = Flight(exchange, len(self._parts), self._parts[0])
             self._following.pack(self._parts, exchange.source)
             if index == self._count - 1:
@@ -234,7 +235,7 @@ class _Target:
         """Stores the results of an interval, which is in the chunk of this index."""
         if self._exchange:
             if len(self._flights) == index:
-                exchange = self._exchange.of_sources(self._dim, index, self._count)
+                exchange = self._exchange.chunk(True, self._dim, index, self._count)
                 self._flights.append(Flight(exchange, len(results), results[0]))
             self._flights[-1].pack(results, within(self._exchange.source, self._dim, block))
             return

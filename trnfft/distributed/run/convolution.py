@@ -113,11 +113,6 @@ def _product(spectrum: torch.Tensor, h: torch.Tensor, forward: Call) -> Any:
     Each device multiplies what it has. torch's own product gathers a dimension that has fewer
     numbers than there are devices, as half a spectrum easily has. It is used only where one operand
     has a single number, on one device, for many numbers of the other operand on many devices.
-
-    Args:
-        spectrum: the spectrum of the input.
-        h: the filter, a DTensor on the same mesh or a tensor that every device has.
-        forward: the transform of both.
     """
     mesh, placements = _placed(spectrum)
     owners = tuple(i for i, placement in enumerate(placements) if isinstance(placement, Shard))
@@ -171,13 +166,7 @@ def _own_part(copy: torch.Tensor, kind: Kind) -> Any:
 
 
 def _check_filter(h: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
-    """Checks the filter's placements for an input with these placements.
-
-    Raises:
-        ValueError: the filter is on another mesh.
-        NotImplementedError: the filter is neither copies, nor split along the dimensions of the
-            mesh that split the input.
-    """
+    """Checks the filter's placements for an input with these placements."""
     if not is_sharded(h):
         return
     other, theirs = _placed(h)

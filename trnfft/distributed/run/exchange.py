@@ -41,12 +41,7 @@ Window = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What one device sends to each device, or gets from each.
-
-    Attributes:
-        box: the box of this device, of which they are pieces.
-        boxes: the piece of each device.
-    """
+    """What one device sends to each device, or gets from each."""
 
     box: Box
     boxes: tuple[Box, ...]
@@ -83,10 +78,6 @@ class Boxes:
     """The boxes of an exchange, and what follows from them.
 
     Two of them are equal only if they are the same object, so that caches find them at once.
-
-    Attributes:
-        rank: the rank of this device.
-        sources, targets: the boxes that each device has and gets.
     """
 
     rank: int
@@ -152,17 +143,11 @@ class Exchange:
         """Returns the exchange in the opposite direction."""
         return Exchange(self.group, self.boxes.back)
 
-    def of_sources(self, dim: int, index: int, count: int) -> Exchange:
-        """Returns the exchange of one of `count` chunks of each device's box."""
+    def chunk(self, of_sources: bool, dim: int, index: int, count: int) -> Exchange:
+        """Returns the exchange of one of `count` chunks of what devices have, or get."""
         if count == 1:
             return self
-        return replace(self, boxes=_chunks(self.boxes, True, dim, index, count))
-
-    def of_targets(self, dim: int, index: int, count: int) -> Exchange:
-        """Returns the exchange of one of `count` chunks of what each device gets."""
-        if count == 1:
-            return self
-        return replace(self, boxes=_chunks(self.boxes, False, dim, index, count))
+        return replace(self, boxes=_chunks(self.boxes, of_sources, dim, index, count))
 
 
 class Flight:
@@ -238,11 +223,7 @@ class Flight:
 
 
 def coordinate_of(mesh: DeviceMesh) -> tuple[int, ...]:
-    """Returns the coordinates of this process on a mesh.
-
-    Raises:
-        RuntimeError: the mesh does not include this process.
-    """
+    """Returns the coordinates of this process on a mesh."""
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise RuntimeError(
@@ -302,12 +283,6 @@ class Passage:
     Between them there is no tensor: the start returns a token, an empty tensor, and the end takes
     it. The derivative of the end can therefore start the exchange back, of other sizes, and the
     derivative of the start can end it, while derivatives of other chunks are computed in between.
-
-    Attributes:
-        exchange: the exchange.
-        count: the number of parts.
-        flight: the flight, from its start to its end.
-        back: the passage of the derivative, from its start to its end.
     """
 
     def __init__(self, exchange: Exchange, count: int) -> None:
@@ -365,14 +340,7 @@ def kept(function: Callable[..., Boxes]) -> Any:
 def boxes_of(
     coordinate: tuple[int, ...], along: int, shape: tuple[int, ...], before: Layout, after: Layout
 ) -> Boxes:
-    """Returns the boxes of an exchange along a mesh dimension between two layouts of a tensor.
-
-    Args:
-        coordinate: the coordinates of this device on the mesh.
-        along: the dimension of the mesh.
-        shape: the shape of the tensor.
-        before, after: the layouts.
-    """
+    """Returns the boxes of an exchange along a mesh dimension between two layouts of a tensor."""
     held, needed = (tuple(x.boxes(shape, coordinate, along)) for x in (before, after))
     return Boxes(coordinate[along], held, needed)
 

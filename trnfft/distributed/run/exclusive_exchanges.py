@@ -55,11 +55,7 @@ _LOCK = threading.Lock()  # guards all of the above, for a few instructions at a
 
 @contextmanager
 def exclusive(mesh: DeviceMesh, exchanges: bool) -> Iterator[None]:
-    """A context for a call that exchanges along the dimensions of a mesh, if `exchanges` is true.
-
-    Raises:
-        RuntimeError: another thread exchanges, or a call was interrupted.
-    """
+    """A context for a call that exchanges along the dimensions of a mesh, if `exchanges`."""
     if not exchanges or torch.compiler.is_compiling():
         yield
         return
@@ -147,9 +143,6 @@ def _check_passes(exchanging: _Exchanging) -> None:
 
     An open pass of this thread, or of a thread that has ended, has left out exchanges: by an error,
     or by an interrupt that no function of this package could record. This breaks the group.
-
-    Raises:
-        RuntimeError: a backward pass of another thread has not ended.
     """
     if not exchanging.passes or current_graph_task_id() != _NONE:
         return  # a pass goes on where it computes again, as a checkpoint does
@@ -166,11 +159,7 @@ def _of(group: ProcessGroup) -> _Exchanging:
 
 
 def _check(exchanging: _Exchanging) -> None:
-    """Checks that this thread may exchange.
-
-    Raises:
-        RuntimeError: it may not.
-    """
+    """Checks that this thread may exchange."""
     if exchanging.is_broken:
         raise RuntimeError(
             "argument 'input' is on a process group of which an exchange was interrupted or has "

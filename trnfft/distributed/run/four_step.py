@@ -131,11 +131,7 @@ def transformed(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 
 
 def check_longest(n: int) -> None:
-    """Checks that indices of a length have few enough bits.
-
-    Raises:
-        NotImplementedError: the length is too long.
-    """
+    """Checks that indices of a length have few enough bits."""
     if n > LONGEST:
         raise NotImplementedError(
             f"the length of a transform is {n}, allowed across devices are lengths up to "
@@ -206,14 +202,7 @@ def _four_steps(parts: Held, given: int, long: Long, devices: Devices) -> Held:
 def chunks_of_exchanges(
     long: Long, mesh: tuple[int, ...], along: int, device: str, itemsize: int
 ) -> tuple[int, ...]:
-    """Returns into how many chunks the exchanges of a transform are cut.
-
-    Args:
-        long: the transform.
-        mesh, along: as in `Devices`.
-        device: the type of the devices.
-        itemsize: bytes of a real number.
-    """
+    """Returns into how many chunks the exchanges of a transform are cut."""
     arguments = mesh, along, device, itemsize
     if has_rows_and_columns(long.n, mesh[along]):
         return _chunks(long, *arguments)

@@ -7,6 +7,7 @@ where code is compiled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,35 +18,24 @@ from trnfft.distributed.run import convolution, shards, transforms
 from trnfft.ops import many_devices
 
 
-@torch.compiler.allow_in_graph
-def transform(x: torch.Tensor, call: Call, *placements: Any) -> Any:
+def _transform(x: torch.Tensor, call: Call, *placements: Any) -> Any:
     """Calls `transforms.transform` for these sizes only, because the route depends on them."""
-    with compiling():
-        call = call._replace(sizes=tuple(map(int, call.sizes)))
-        return transforms.transform(x, call, *placements)
+    call = call._replace(sizes=tuple(map(int, call.sizes)))
+    return transforms.transform(x, call, *placements)
 
 
-@torch.compiler.allow_in_graph
-def convolve(*asked: Any) -> Any:
-    """Calls `convolution.convolved`."""
-    with compiling():
-        return convolution.convolved(*asked)
+def _in_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    @torch.compiler.allow_in_graph
+    def called(*arguments: Any) -> Any:
+        with compiling():
+            return function(*arguments)
 
-
-@torch.compiler.allow_in_graph
-def to_whole(along: tuple[int, ...], *parts: object) -> Any:
-    """Calls `shards.to_whole`."""
-    with compiling():
-        return shards.to_whole(along, *parts)
-
-
-@torch.compiler.allow_in_graph
-def from_whole(along: tuple[int, ...], like: torch.Tensor, *local: torch.Tensor) -> Any:
-    """Calls `shards.from_whole`."""
-    with compiling():
-        return shards.from_whole(along, like, *local)
+    return called  # type: ignore[no-any-return]
 
 
 many_devices.IN_GRAPH.update(
-    transform=transform, convolve=convolve, to_whole=to_whole, from_whole=from_whole
+    transform=_in_graph(_transform),
+    convolve=_in_graph(convolution.convolved),
+    to_whole=_in_graph(shards.to_whole),
+    from_whole=_in_graph(shards.from_whole),
 )

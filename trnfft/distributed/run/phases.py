@@ -52,9 +52,8 @@ class Chirp:
         rows: the indices j; |j| < 2^40.
         n: the length, below 2^40.
         sign: the sign of the exponent.
-        period: j counts modulo this number, from -period / 2 on; the factor is 0 for |j| >= n.
-            None:
-            j is the index itself.
+        period: j counts modulo this number, from -period / 2 on; the factor is 0 for |j| >= n. For
+            None, j is the index itself.
     """
 
     rows: Interval

@@ -146,11 +146,7 @@ def _with(module: torch.nn.Module, own: Callable[[torch.Tensor], torch.Tensor]) 
 
 
 def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _Way) -> None:
-    """Checks that all devices of exchanges or pending sums were asked for the same.
-
-    Raises:
-        RuntimeError: they were not.
-    """
+    """Checks that all devices of exchanges or pending sums were asked for the same."""
     described = {
         **_described(call.function, (call.arguments, call.named)),
         "dimensions": str(along),
@@ -160,12 +156,7 @@ def _check(call: _Call, along: tuple[int, ...], parts: Sequence[DTensor], way: _
 
 
 def to_whole(along: tuple[int, ...], *parts: Any) -> Parts:
-    """Returns the shards of DTensors, rearranged so that some dimensions are whole.
-
-    Raises:
-        RuntimeError: the shards do not fit their placements, or the parts have different
-            placements.
-    """
+    """Returns the shards of DTensors, rearranged so that some dimensions are whole."""
     way = _Way.of(parts[0], along, len(parts))
     check_fits(misfit(parts, way.shard))
     return way.there([local_of(part) for part in parts])
@@ -182,13 +173,7 @@ many_devices.FUNCTIONS.update(apply=apply, to_whole=to_whole, from_whole=from_wh
 
 @dataclass(frozen=True)
 class _Way:
-    """The exchanges that make dimensions whole.
-
-    Attributes:
-        mesh, placements, shape: those of the DTensor.
-        source, layout: the layouts before and after.
-        steps: the exchanges between them.
-    """
+    """The exchanges that make dimensions whole."""
 
     mesh: DeviceMesh
     placements: tuple[Placement, ...]
@@ -199,12 +184,7 @@ class _Way:
 
     @staticmethod
     def of(like: DTensor, along: tuple[int, ...], count: int) -> _Way:
-        """Returns the way for `count` DTensors like this one.
-
-        Raises:
-            NotImplementedError: there is no way, or a placement is not known.
-            RuntimeError: the mesh does not include this process.
-        """
+        """Returns the way for `count` DTensors like this one."""
         coordinate_of(like.device_mesh)
         shape = tuple(map(int, like.shape))
         placements = summed_placements(like)

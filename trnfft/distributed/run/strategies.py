@@ -42,6 +42,12 @@ def _rules(tensors: int, results: int, others: int, batch: int) -> list[Rule]:
     return [([p] * results, [p] * tensors + [None] * others) for p in placements]
 
 
+def _of_rows(results: list[Any], arguments: list[Any]) -> list[Rule]:
+    """Returns the rules for copies, and for rows that are split so."""
+    copies = [[x and Replicate() for x in each] for each in (results, arguments)]
+    return [(copies[0], copies[1]), (results, arguments)]
+
+
 @register_sharding(operators.c2c.default)
 def _c2c(real: Spec, imag: Spec, inverse: bool, scale: float, *rest: object) -> list[Rule]:
     return _rules(2, 2, 2 + len(rest), real.ndim - _dims(rest, 2))
@@ -85,10 +91,8 @@ def _filtered(x: Spec, spectrum: Spec, last: int) -> list[Rule]:
 
 @register_sharding(operators.block_circulant.default)
 def _block_circulant(x: Spec, weight: Spec, bias: Spec | None, backend: str) -> list[Rule]:
-    copies = [None if bias is None else Replicate(), None]
-    rules: list[Rule] = [([Replicate()] * 3, [Replicate(), Replicate(), *copies])]
-    results = [Shard(0), _OF_ROWS, Replicate()]
-    return [*rules, (results, [Shard(0), Replicate(), *copies])]
+    of_bias = None if bias is None else Replicate()
+    return _of_rows([Shard(0), _OF_ROWS, Replicate()], [Shard(0), Replicate(), of_bias, None])
 
 
 @register_sharding(operators.block_circulant_gradients.default)
@@ -109,26 +113,22 @@ def _block_circulant_gradients(
 def _spectral_convolution(
     x: Spec, real: Spec, imag: Spec, is_centered: bool, is_adjoint: bool, backend: str
 ) -> list[Rule]:
-    settings = [None] * 3
-    rules: list[Rule] = [([Replicate()], [Replicate()] * 3 + settings)]
-    return [*rules, ([Shard(0)], [Shard(0), Replicate(), Replicate(), *settings])]
+    return _of_rows([Shard(0)], [Shard(0), Replicate(), Replicate(), None, None, None])
 
 
 @register_sharding(operators.spectral_convolution_kept.default)
 def _spectral_convolution_kept(
     x: Spec, real: Spec, imag: Spec, is_centered: bool, backend: str
 ) -> list[Rule]:
-    rules: list[Rule] = [([Replicate()] * 2, [Replicate()] * 3 + [None] * 2)]
-    return [*rules, ([Shard(0)] * 2, [Shard(0), Replicate(), Replicate(), None, None])]
+    return _of_rows([Shard(0)] * 2, [Shard(0), Replicate(), Replicate(), None, None])
 
 
 @register_sharding(operators.spectral_gradients.default)
 def _spectral_gradients(
     grad: Spec, spectra: Spec, real: Spec, imag: Spec, is_centered: bool, backend: str
 ) -> list[Rule]:
-    rules: list[Rule] = [([Replicate()] * 3, [Replicate()] * 4 + [None] * 2)]
-    results = [Shard(0), Partial(), Partial()]
-    return [*rules, (results, [Shard(0)] * 2 + [Replicate()] * 2 + [None] * 2)]
+    given = [Shard(0), Shard(0), Replicate(), Replicate(), None, None]
+    return _of_rows([Shard(0), Partial(), Partial()], given)
 
 
 def _dims(rest: tuple[Any, ...], index: int) -> int:

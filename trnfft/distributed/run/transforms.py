@@ -177,11 +177,7 @@ class _Given(NamedTuple):
         )
 
     def problem(self) -> Problem:
-        """Returns the routing problem.
-
-        Raises:
-            NotImplementedError, RuntimeError, IndexError: a placement is not allowed.
-        """
+        """Returns the routing problem."""
         call = self.call
         source = layout_of("input", self.placements, self.mesh, self.shape)
         lines = _lines(self.shape, call, dict(self.kept))
@@ -195,14 +191,7 @@ class _Given(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A leg with what follows for this device.
-
-    Attributes:
-        leg: the leg.
-        before, after: the boxes of its exchanges, or None.
-        rows: its transform, where each device has the dimensions whole.
-        made: the shape of the results of this transform.
-    """
+    """A leg with what follows for this device."""
 
     leg: Leg
     before: Boxes | None
@@ -317,11 +306,7 @@ class _Plan:
 
 @cached(_MOST_KEPT, lambda plan: plan.size)
 def _plan(given: _Given) -> _Plan:
-    """Returns the plan of a transform.
-
-    Raises:
-        NotImplementedError, RuntimeError, IndexError: there is none.
-    """
+    """Returns the plan of a transform."""
     call, problem = given.call, given.problem()
     placements = given.placements if given.wanted is None else given.wanted
     if problem.target is None:
@@ -387,11 +372,7 @@ def _lines(shape: Sequence[int], call: Call, kept: Kept) -> tuple[Line, ...]:
 def _check_copies(
     given: Sequence[Placement], wanted: Sequence[Placement], mesh: Sequence[int]
 ) -> None:
-    """Checks that shards stay shards and copies stay copies.
-
-    Raises:
-        RuntimeError: copies are to become shards, or shards copies.
-    """
+    """Checks that shards stay shards and copies stay copies."""
     for owner, (before, after) in enumerate(zip(given, wanted, strict=True)):
         is_same = isinstance(before, Replicate) == isinstance(after, Replicate)
         if not is_same and mesh[owner] > 1:
@@ -403,11 +384,7 @@ def _check_copies(
 
 
 def _check_fits(part: torch.Tensor, shape: Sequence[int]) -> None:
-    """Checks that this device has the memory for its part of the result.
-
-    Raises:
-        RuntimeError: it does not.
-    """
+    """Checks that this device has the memory for its part of the result."""
     check_memory(
         f"argument 'input' has shards that become {tuple(shape)}",
         shape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trnfft.planner.kinds.kind import Counts, checked_shape, number_of
+from trnfft.planner.kinds.kind import Counts, checked_shape
 from trnfft.planner.kinds.padded import Padded
 
 CONVOLUTION = "convolution"
@@ -21,6 +21,9 @@ class Convolution(Padded, tag=CONVOLUTION, frozen=True):
         kept: sizes of the part of the result that is kept; () where they are those of the data.
     """
 
+    name = unit = CONVOLUTION
+    title = "convolution of real data"
+
     kept: Counts = ()
 
     def __post_init__(self) -> None:
@@ -34,21 +37,9 @@ class Convolution(Padded, tag=CONVOLUTION, frozen=True):
         return self.kept or self.held
 
     @property
-    def name(self) -> str:
-        return CONVOLUTION
-
-    @property
-    def title(self) -> str:
-        return "convolution of real data"
-
-    @property
     def priced(self) -> Convolution:
         data = self.data if len(self.lengths) > 1 else ()
         return Convolution(self.lengths, data)
-
-    def work(self, batch: int) -> str:
-        size = " x ".join(map(str, self.lengths))
-        return f"{number_of(batch, 'convolution')} of {size} points"
 
     def least_bytes(self, batch: int) -> int:
         return batch * 4 * (math.prod(self.held) + math.prod(self.results))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
@@ -59,6 +59,8 @@ class KindRecord(
 
     A new kind is a subclass in a file of its own, with a name in the union of `kinds/__init__.py`.
     """
+
+    unit: ClassVar[str] = "transform"  # what a batch counts
 
     @property
     def name(self) -> str:
@@ -111,7 +113,8 @@ class KindRecord(
 
     def work(self, batch: int) -> str:
         """Returns the work of a launch, in words."""
-        raise NotImplementedError
+        size = " x ".join(map(str, self.transformed))
+        return f"{number_of(batch, self.unit)} of {size} points"
 
     def least_bytes(self, batch: int) -> int:
         """Returns the bytes of the input and the output, each read or written once."""
@@ -149,11 +152,7 @@ def at_least_one(name: str, value: object) -> int:
 
 
 def checked_shape(name: str, sizes: object) -> tuple[int, ...]:
-    """Returns an argument as a tuple of one or more ints of at least 1.
-
-    Raises:
-        TypeError, ValueError: it is something else.
-    """
+    """Returns an argument as a tuple of one or more ints of at least 1."""
     if not isinstance(sizes, Iterable) or getattr(sizes, "ndim", 1) == 0:
         raise TypeError(f"argument {name!r} must be a tuple of ints, not {type(sizes).__name__}")
     found = tuple(at_least_one(name, size) for size in sizes)

@@ -6,7 +6,7 @@ both parts of half a spectrum, one joins and copies a part.
 
 from __future__ import annotations
 
-from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one, number_of
+from trnfft.planner.kinds.kind import Count, KindRecord, Launched, Separate, at_least_one
 from trnfft.planner.kinds.transform import R2C, Transform
 
 REAL_PLANES = "real_planes"
@@ -19,6 +19,9 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         rows, columns: sizes of a plane.
     """
 
+    name = REAL_PLANES
+    title = "real part of the FFT of real data"
+
     rows: Count
     columns: Count
 
@@ -26,19 +29,11 @@ class RealPlanes(KindRecord, tag=REAL_PLANES, frozen=True):
         self._check(rows=at_least_one, columns=at_least_one)
 
     @property
-    def name(self) -> str:
-        return REAL_PLANES
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         return self.rows, self.columns
 
-    @property
-    def title(self) -> str:
-        return "real part of the FFT of real data"
-
     def work(self, batch: int) -> str:
-        return f"real part of {number_of(batch, 'transform')} of {self.size} points"
+        return f"real part of {super().work(batch)}"
 
     def least_bytes(self, batch: int) -> int:
         return 8 * batch * self.points

@@ -29,7 +29,6 @@ from trnfft.planner.kinds.kind import (
     at_least_one,
     checked_flag,
     checked_shape,
-    number_of,
 )
 from trnfft.planner.kinds.transform import C2R, R2C, Transform
 
@@ -38,15 +37,12 @@ SPECTRAL_GRADIENTS = "spectral_gradients"
 
 
 class _Spectral(KindRecord, frozen=True):
-    """What a layer and its gradients share.
+    """What a layer and its gradients share: see `SpectralLayer`.
 
-    Attributes:
-        inputs, outputs: numbers of channels.
-        lengths: points along each axis.
-        kept: frequencies that are kept along each axis, of both signs but along the last.
-        negative_first: whether negative frequencies come first in the weight. This changes tables,
-            but no price.
+    `negative_first` changes tables, but no price.
     """
+
+    unit = "sample"
 
     inputs: Count
     outputs: Count
@@ -85,10 +81,6 @@ class _Spectral(KindRecord, frozen=True):
     @property
     def transformed(self) -> tuple[int, ...]:
         return self.lengths
-
-    def work(self, batch: int) -> str:
-        size = " x ".join(map(str, self.lengths))
-        return f"{number_of(batch, 'sample')} of {size} points"
 
     @property
     def frequencies(self) -> int:
@@ -169,13 +161,8 @@ class SpectralGradients(_Spectral, tag=SPECTRAL_GRADIENTS, frozen=True):
         inputs, outputs, lengths, kept, negative_first: of the layer, see `SpectralLayer`.
     """
 
-    @property
-    def name(self) -> str:
-        return SPECTRAL_GRADIENTS
-
-    @property
-    def title(self) -> str:
-        return "gradients of a spectral convolution"
+    name = SPECTRAL_GRADIENTS
+    title = "gradients of a spectral convolution"
 
     def least_bytes(self, batch: int) -> int:
         return 4 * (self._data(batch) + self._spectra(batch) + 4 * self._weight)

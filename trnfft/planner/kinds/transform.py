@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from trnfft.planner.kinds.kind import number_of
 from trnfft.planner.kinds.padded import Padded
 
 Part = Literal["c2c", "r2c", "c2r"]
@@ -34,10 +33,6 @@ class Transform(Padded, tag="transform", frozen=True):
     @property
     def title(self) -> str:
         return _TITLES[self.part]
-
-    def work(self, batch: int) -> str:
-        size = " x ".join(map(str, self.lengths))
-        return f"{number_of(batch, 'transform')} of {size} points"
 
     def least_bytes(self, batch: int) -> int:
         numbers, last = math.prod(self.held), self.lengths[-1]
