@@ -152,7 +152,7 @@ def test_best_chunks():
 
 
 def test_the_same_price_as_of_a_plan():
-    from trnfft.distributed import plan
+    from trnfft.distributed.model import plan
     from trnfft.distributed.run import overlap
 
     modelled = plan((2048, 2048, 2048), (32,), target="trn1", cores=1, order="planned")
