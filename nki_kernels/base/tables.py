@@ -65,6 +65,16 @@ def load_tables(tables: Sequence[Tensor], tiles: int = 2) -> list[Tensor]:
     return loaded
 
 
+def load_few_tables(tables: Sequence[Tensor], are_few: bool) -> list[Tensor]:
+    """Load tables; a few may stay where DMA writes them, which is quicker."""
+    if not are_few:
+        return load_tables(tables)
+    loaded = [sbuf(table.shape) for table in tables]
+    for tile, table in zip(loaded, tables, strict=True):
+        transfer(tile, table)
+    return loaded
+
+
 def _pieces(tables: Sequence[Tensor], loaded: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield pieces of tables in HBM, and their places in SBUF."""
     for table, tile in zip(tables, loaded, strict=True):

@@ -67,13 +67,13 @@ from .circulant_areas import (
     Spectra,
     blocks_together,
     chunk_size,
+    for_area,
     row_pitch,
     spectrum_rows,
 )
 from .circulant_products import Product
 from .circulant_sums import Sums, sum_spectra
 from .circulant_transforms import Tools, ToRows, ToSpectra, transform
-from .circulant_walk import for_area
 
 MAX_BLOCK = 256
 

@@ -33,14 +33,13 @@ from nki_kernels.base.isa import nisa, nki, nl
 from nki_kernels.base.launch import HbmRows, Rows, load_rows
 from nki_kernels.base.packing import unpack
 from nki_kernels.base.pipeline import TURN, Beside, Block, Order, by_age
+from nki_kernels.base.row_guard import guarded, mark_of
 from nki_kernels.base.table_terms import Array, TableSpec
 from nki_kernels.base.tensor import Tensor
 
-from ..fft.row_transforms import guarded
 from ..real.real_stages import (
     FlatRows,
     into_slots,
-    mark_of,
     new_spectra,
     new_state,
     slab_tasks,
@@ -68,9 +67,6 @@ def convolution_tables(n: int, radices: tuple[int, int]) -> tuple[Array, ...]:
     Args:
         n: length of the convolution, up to 5120.
         radices: two radices with product n, the first up to 128, the second up to 64.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     if n > MAX_LENGTH:
         raise ValueError(f"n = {n}: convolutions in SBUF accept lengths up to {MAX_LENGTH}")

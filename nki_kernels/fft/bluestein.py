@@ -109,8 +109,7 @@ def bluestein_tables(
         n: length of the transform, at least 1.
         m: length of the convolution, at least 2 n - 1.
         radices: radices of the convolution, with product m.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
+        inverse, scale: as for ``stockham_tables``.
 
     Returns:
         One float32 array for each stage, forward then back.

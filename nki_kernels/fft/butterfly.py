@@ -29,7 +29,7 @@ the same time, so that the intermediate results of a compensated addition are in
 10 cycles a number in place of 16.
 
 Compensated (Kahan) mode.  Each number is an unevaluated sum hi + lo, so that it has two words in
-place of one (butterfly_words.py). An addition is Knuth's TwoSum of the hi, whose exact error is
+place of one (butterfly_stages.py). An addition is Knuth's TwoSum of the hi, whose exact error is
 added to lo. A product splits both factors after 12 bits, as Dekker does: x = x1 + x2 by a mask, w =
 w1 + w2 on the host; then x1 w1 is exact, and x1 w2 + x2 w is added to lo. Roundings of lo are
 2**-12 below a rounding of hi; hi + lo is rounded once at the end. Both modes are the same stages.
@@ -52,9 +52,17 @@ from nki_kernels.base.pipeline import TURN, Block, Order, pipeline
 from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
-from .butterfly_stages import Tables, butterflies, scale, transform
+from .butterfly_stages import (
+    Tables,
+    Words,
+    butterflies,
+    by_table,
+    fresh,
+    scale,
+    transform,
+    twiddle,
+)
 from .butterfly_tables import RUN, Geometry
-from .butterfly_words import Words, by_table, fresh, twiddle
 
 _PIECE = 256  # points of each quarter of a long row that are loaded at once
 _STORED = 512  # the same, of results that are stored at once

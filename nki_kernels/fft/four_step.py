@@ -46,8 +46,7 @@ array.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from nki_kernels.base.arguments import check_factors, check_tables, rows_and_length
@@ -90,7 +89,7 @@ from .spread_lines import (
     with_whole_lines,
 )
 from .stage_products import Tabled, Tools, into_state, new_state, transform
-from .twiddles import Sums, Twiddles, finish_sums, into_twiddled, twiddle
+from .twiddles import Sums, Twiddles, into_twiddled
 
 _WORKING = 24 << 10  # bytes of a partition for operands, results and small tables
 _STREAMED = 32 << 10  # bytes of a partition for pieces of streamed tables
@@ -134,10 +133,11 @@ def four_step(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
 class Held:
     """Tables in SBUF that the first, the other, and the last steps use."""
 
-    first: Tensor  # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
-    last: Tensor  # Wr, Wi and -Wi: [C, 3, columns], with zeros from column C on
-    factors: Tensor | None = None  # twiddles [C, 2, A], where no stage follows the first one
-    tools: Tools | None = None
+    # [2 r1, 1, 2 r1], for r1 <= 32 again from partition 64 on, or [r1, 2, 2 r1]
+    first: Tensor = field(init=False)
+    last: Tensor = field(init=False)  # Wr, Wi, -Wi: [C, 3, columns], with zeros from column C on
+    factors: Tensor = field(init=False)  # twiddles [C, 2, A], where no stage follows the first one
+    tools: Tools = field(init=False)  # for other stages
 
 
 class FourStep:
@@ -160,15 +160,9 @@ class FourStep:
             shape = (spread.columns, count, 2 * spread.length // count)
             self._twiddles = Twiddles(stages[-1], self._table.reshape(shape))
         self._is_once = is_once and spread.length >= _STREAMED_ONCE
-        self._held: Held | None = None
+        self.held = Held()
         self._results: list[Tensor] = []
         self._is_busy = False  # whether a block is on its way to the last stage
-
-    @property
-    def held(self) -> Held:
-        """The tables in SBUF, after ``setup``."""
-        assert self._held is not None
-        return self._held
 
     @property
     def order(self) -> Order:
@@ -195,12 +189,11 @@ class FourStep:
 
         Tables are streamed that do not fit, or that only one block reads.
         """
-        self._held = None  # if it is of a count, whose tables take no room any more
-        first, last = load_tables(self._ends)
-        self._held = Held(first, last)
+        held = self.held = Held()  # those of a count take no room any more
+        held.first, held.last = load_tables(self._ends)
         if not self.stages:
             (factors,) = load_tables([self._table])
-            self._held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
+            held.factors = factors.reshape((self.spread.columns, 2, self.spread.length))
             return
         for tabled in self.stages:
             tabled.held = None
@@ -209,9 +202,9 @@ class FourStep:
         final = self.stages[-1]
         sizes = 8 * self.spread.length, 4 * final.width * final.table.shape[1]
         has_twiddles, has_final = self._fitting(wanted, sizes)
-        self._held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
+        held.tools = Tools(load_identity(), is_scalar=True)  # VectorE has the twiddles
         if not has_final:
-            self._held.tools.stream = Stream(final.chunk * final.width, nl.float32)
+            held.tools.stream = Stream(final.chunk * final.width, nl.float32)
         wanted += final.pieces() if has_final else []
         loaded = iter(load_tables(wanted + (self._twiddles.pieces() if has_twiddles else [])))
         for tabled in self.stages if has_final else self.stages[:-1]:
@@ -271,7 +264,7 @@ class FourStep:
             yield from self._openings(chunks, results, sums)
         if not self.spread.is_long:
             yield TURN  # the sums follow twiddles of another block, and have time
-        yield After(partial(finish_sums, sums))
+        yield After(sums.finish)
         yield TURN
         tasks = self._closings(results, target, rows, weigh)
         del results
@@ -338,8 +331,7 @@ class FourStep:
             if self.stages:
                 evacuate(bank, target)
             else:
-                assert self.held.factors is not None
-                twiddle(target, bank, factor_views(self.held.factors, 0, target.shape), sums)
+                sums.twiddle(target, bank, factor_views(self.held.factors, 0, target.shape))
         if self.stages:
             yield
 
@@ -364,7 +356,6 @@ class FourStep:
     def _contract(self, dst: Tensor, chunk: Chunk, place: int, row: int, digit: int) -> None:
         """Multiply one a' of one row, into PSUM [columns, part, k1]."""
         spread, tile, first = self.spread, chunk.tile, self.held.first
-        assert tile is not None
         radix, whole = spread.first, columns_read(spread.columns)
         at = column_of(spread, chunk, row, digit, 0)
         if spread.parts == 2:
@@ -383,7 +374,6 @@ class FourStep:
     def _stages(self, state: Tensor, rows: Rows, sums: Sums) -> Generator[Item, None, Tensor]:
         """Yield the other stages of a block; return its results [C, 2, rows, A], times twiddles."""
         tools = self.held.tools
-        assert tools is not None
         for tabled, after in pairwise(self.stages):
             following = new_state(after.stage, self.spread.columns, rows.each, nl.float32)
             put = into_state(tabled.stage, after.stage, following, rows.each)

@@ -53,11 +53,7 @@ def long_bluestein_tables(
     Args:
         n: length of the transform, at least 1.
         radices: r1, ..., C with product M >= 2 n - 1; r1 is 65 to 128.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:

@@ -68,7 +68,7 @@ def transform_rows(
         transforms: stages of one transform after the other; each reads in natural order what the
             one before made.
         each: rows of a partition in a block, at most.
-        growth: as for ``begin_guard``.
+        growth: as for ``RowGuard``.
     """
     RowTransforms(source, target, transforms, each, growth).run()
 

@@ -42,6 +42,7 @@ from nki_kernels.base.engines import (
     PARTITIONS,
     PSUM_BANK,
     WHOLE_RADIX,
+    chunks,
     clear,
     hbm,
     multiply_banks,
@@ -92,11 +93,7 @@ def split_bluestein_tables(
     Args:
         n: length of the transform, at least 1.
         radices: P, r1, ..., C with product M >= 2 n - 1; P is 65 to 128.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     m = math.prod(radices)
     if n < 1 or m < 2 * n - 1:
@@ -303,8 +300,8 @@ class ClosingPass(PieceByPiece):
         chirp = self.chirp.load(rows.first, number)
         yield TURN
         result = sbuf((sides[-1].held.stop, 2, geometry.piece))
-        for start in range(0, geometry.piece, PSUM_BANK):
-            columns = slice(start, min(start + PSUM_BANK, geometry.piece))
+        for start, count in chunks(geometry.piece, PSUM_BANK):
+            columns = slice(start, start + count)
             some = [piece[:, :, columns] for piece in pieces]
             yield self._products(some, matrices, chirp, result, columns)
         yield After(partial(self._store, result, sides))

@@ -28,6 +28,7 @@ from nki_kernels.base.engines import (
 )
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.pipeline import TURN, After, Block, Task
+from nki_kernels.base.row_guard import mark_of
 from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
 from nki_kernels.base.tables import Stream
 from nki_kernels.base.tensor import Tensor
@@ -347,15 +348,9 @@ def into_rows(stage: Stage, row_of: Callable[[int], Tensor], marks: Tensor | Non
     """
 
     def put(results: Results) -> None:
-        row = results.row
-        place = natural_places(stage, row_of(row), results.K, results.bank.shape[3])
-        mark = None if marks is None else marks[:, row : row + 1]
-        evacuate(
-            results.bank,
-            place,
-            is_scalar=results.is_scalar,
-            factor=stage.factor,
-            marks=mark,
-        )
+        bank, row, is_scalar = results.bank, results.row, results.is_scalar
+        place = natural_places(stage, row_of(row), results.K, bank.shape[3])
+        mark = mark_of(marks, row)
+        evacuate(bank, place, is_scalar=is_scalar, factor=stage.factor, marks=mark)
 
     return put

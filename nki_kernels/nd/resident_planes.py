@@ -93,11 +93,7 @@ def resident_planes_tables(
     Args:
         rows, columns: sizes of an image, powers of two from 256 to 4096 and from 128 to 2048,
             up to 2^20 points.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        Four float32 arrays.
+        inverse, scale: as for ``stockham_tables``.
     """
     if reason := check_shape(rows, columns):
         raise ValueError(f"shape ({rows}, {columns}): the kernel {reason}")

@@ -44,6 +44,7 @@ from nki_kernels.base.engines import (
     multiply_tile,
     psum,
     sbuf,
+    times,
     transfer,
 )
 from nki_kernels.base.isa import nisa, nki, nl
@@ -53,7 +54,7 @@ from nki_kernels.base.pipeline import TURN, After, Block, Order, Single, Task, b
 from nki_kernels.base.tables import load_identity
 from nki_kernels.base.tensor import Tensor
 
-from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows, times
+from .real_four_step_stages import LOADED, RUNS, SUMS, Put, SpreadRows
 from .real_four_step_tables import inverse_digits
 
 _RING = 2  # input tiles

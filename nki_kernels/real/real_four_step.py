@@ -58,6 +58,7 @@ from nki_kernels.base.engines import (
     multiply_tile,
     psum,
     sbuf,
+    times,
     transfer,
 )
 from nki_kernels.base.isa import nisa, nki
@@ -75,7 +76,6 @@ from .real_four_step_stages import (
     SpreadRows,
     lines,
     shared_evenly,
-    times,
 )
 from .real_four_step_tables import forward_digits
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nki_kernels.base import chip
 from nki_kernels.base.engines import (
     PARTITIONS,
     PSUM_BANK,
@@ -22,7 +21,7 @@ from nki_kernels.base.engines import (
     transpose,
     transposed_dtype,
 )
-from nki_kernels.base.isa import nisa, nl
+from nki_kernels.base.isa import nl
 from nki_kernels.base.launch import Rows
 from nki_kernels.base.pipeline import TURN, Block, Order, Task, Turn
 from nki_kernels.base.tables import load_tables
@@ -180,17 +179,6 @@ def lines(x: Tensor, rows: Rows, shape: tuple[int, int], low: int, size: int) ->
     n = x.shape[1]
     pattern = [[pitch, partitions], [n, rows.each], [1, size]]
     return x.ap(pattern, rows.first * n + low, scalar_offset=rows.base)
-
-
-def times(bank: Tensor, factors: Tensor, replaces: bool) -> Tensor:
-    """Return PSUM numbers times factors, on VectorE.
-
-    replaces: whether the products may take the place of the numbers. A sum of two operands takes
-    half the time if one is in PSUM; where VectorE and ScalarE share PSUM, that does not pay.
-    """
-    product = bank if replaces and not chip.psum_port_is_shared() else sbuf(bank.shape)
-    nisa.tensor_tensor(dst=product, data1=bank, data2=factors, op=nl.multiply)
-    return product
 
 
 def shared_evenly(numbers: range, most: int) -> Iterator[range]:

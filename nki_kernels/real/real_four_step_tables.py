@@ -145,13 +145,8 @@ def real_four_step_tables(
     lines the factors of the real and of the imaginary parts, columns (part, k').
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: (R, C) or (R, L, C) with product n.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     check_radices(n, radices)
     digits = forward_digits(radices)
@@ -177,13 +172,8 @@ def inverse_real_four_step_tables(
     half of the array.
 
     Args:
-        n: length of the transform.
+        n, inverse, scale: as for ``stockham_tables``.
         radices: (R, C) or (R, L, C) with product n.
-        inverse: the sign of the exponent: False for exp(-...), True for exp(+...).
-        scale: a factor on the transform.
-
-    Returns:
-        A tuple of float32 arrays.
     """
     check_inverse_radices(n, radices)
     digits = inverse_digits(radices)

@@ -108,8 +108,3 @@ def operands(size: int) -> list[Operand]:
         for part in range(2)
         for low in range(0, size, PARTITIONS)
     ]
-
-
-def chunks(size: int, most: int = PARTITIONS) -> list[tuple[int, int]]:
-    """Return (first, count) of the chunks of a size."""
-    return [(low, min(most, size - low)) for low in range(0, size, most)]

@@ -31,14 +31,22 @@ from dataclasses import dataclass
 from functools import partial
 
 from nki_kernels.base import chip
-from nki_kernels.base.engines import PSUM_BANK, clear, itemsize, multiply_tile, psum, sbuf
+from nki_kernels.base.engines import (
+    PSUM_BANK,
+    chunks,
+    clear,
+    itemsize,
+    multiply_tile,
+    psum,
+    sbuf,
+)
 from nki_kernels.base.isa import nisa, nl
 from nki_kernels.base.pipeline import Item, Single
 from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
 from .constants import STAGED, Job, Loader, Place
-from .layer import Layer, Operand, Piece, chunks, operands
+from .layer import Layer, Operand, Piece, operands
 
 _RESIDENT = 72 << 10  # bytes a partition of a weight that stays in SBUF
 _BEHIND = 1  # banks of products before their results are transposed

@@ -12,7 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import HALF, clear, cuts, element_count, sbuf, transfer
+from nki_kernels.base.engines import (
+    HALF,
+    addressed,
+    chunks,
+    clear,
+    cuts,
+    element_count,
+    sbuf,
+    transfer,
+)
 from nki_kernels.base.isa import nisa, nl
 from nki_kernels.base.launch import Rows
 from nki_kernels.base.pipeline import Beside
@@ -21,10 +30,9 @@ from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
 from .constants import Loader
-from .evacuation import Balance
-from .layer import Layer, Operand, chunks, operands, slot
+from .layer import Layer, Operand, operands, slot
 from .mixing import Modes
-from .products import columns_of, slack, turn
+from .products import Balance, columns_of, slack, turn
 
 _GATHERED = 6 << 10  # bytes a partition of spectra of rows that DMA moves together
 _BY_DMA = 28 << 10  # and of those of a block, because DMA may write only a part of SBUF
@@ -89,12 +97,8 @@ class RowTiles:
         if one.channels == self.width == inputs:
             parts = [(0, one.samples * inputs)]
         for sample, (place, held) in enumerate(parts):
-            source = self.source.ap(
-                [[n, held], [1, one.count]],
-                start + sample * inputs * n,
-                scalar_offset=rows.base,
-                indirect_dim=0,
-            )
+            pattern = [[n, held], [1, one.count]]
+            source = addressed(self.source, pattern, start + sample * inputs * n, rows.base)
             transfer(tile[place : place + held, 0 : one.count], source, rows.base)
 
     def tile(self, one: RowTile, number: int) -> Tensor:
@@ -267,9 +271,7 @@ class Spectra:
                         dst = view[:, sample, begin - start : end - start, first : first + inners]
                         cut = [bank[rows, :, begin - low : end - low] for bank in banks]
                         data = [bank.permute((0, 2, 1)) for bank in cut]
-                        self.balance.move(dst, data[0], None if marks is None else marks[rows])
-                        for other in data[1:]:
-                            self.balance.add(dst, other)
+                        self.balance.move_sum(dst, data, None if marks is None else marks[rows])
 
 
 def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:
@@ -340,10 +342,7 @@ class _Rows:
         """Store [f, repeats, c] in HBM [B, f, part, c] from a column on."""
         _, total, parts, channels = target.shape
         width = parts * channels
-        dst = target.ap(
-            [[width, data.shape[0]], [self.step * width, data.shape[1]], [1, data.shape[2]]],
-            (self.block.first * total + self.first) * width + column,
-            scalar_offset=self.block.base,
-            indirect_dim=0,
-        )
-        transfer(dst, data, self.block.base)
+        steps, base = (width, self.step * width, 1), self.block.base
+        pattern = [[step, count] for step, count in zip(steps, data.shape, strict=True)]
+        start = (self.block.first * total + self.first) * width + column
+        transfer(addressed(target, pattern, start, base), data, base)

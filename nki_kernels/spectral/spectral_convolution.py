@@ -37,11 +37,11 @@ from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
 from .constants import Loader
-from .evacuation import Balance
 from .layer import Layer, check_layer
 from .lines import LineAnalysis, LineSynthesis
 from .mixing import Mixing, Weight
 from .planes import PlaneAnalysis, PlaneSynthesis
+from .products import Balance
 from .sample_transforms import Analysis, Synthesis
 from .volumes import VolumeAnalysis, VolumeSynthesis
 

@@ -42,8 +42,11 @@ from functools import partial
 from nki_kernels.base import chip
 from nki_kernels.base.engines import (
     PSUM_BANK,
+    addressed,
+    chunks,
     clear,
     multiply,
+    multiply_row_tile,
     padded_columns,
     psum,
     sbuf,
@@ -57,10 +60,9 @@ from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
 from .constants import Loader, Place
-from .evacuation import Balance
-from .layer import Layer, chunks, row_tile, slot
+from .layer import Layer, row_tile, slot
 from .mixing import Mixed, Weight
-from .products import columns_of, multiply_in_slot, slack, turn
+from .products import Balance, columns_of, slack, turn
 from .row_tiles import RowTile
 from .sample_transforms import Analysis, Synthesis
 
@@ -103,12 +105,8 @@ class Slabs:
         size = self.layer.points // self.depth
         plane = ((rows.first + one.first) * self.layer.inputs + one.low) * self.depth
         held = one.channels * self.depth
-        source = self.source.ap(
-            [[size, held], [1, one.count]],
-            plane * size + one.start,
-            scalar_offset=rows.base,
-            indirect_dim=0,
-        )
+        pattern = [[size, held], [1, one.count]]
+        source = addressed(self.source, pattern, plane * size + one.start, rows.base)
         tile = self.ring[number % len(self.ring)]
         transfer(tile[0:held, 0 : one.count], source, rows.base)
 
@@ -433,7 +431,7 @@ class VolumeSynthesis(Synthesis):
             ]
             order = 0, 4, 2, 1, 3
             dst, data = dst.permute(order), [one.permute(order) for one in data]
-            self.balance.move_sum(dst, data[0], data[1:])
+            self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
         """Yield the tasks of a block, after all of its spectra are mixed."""
@@ -565,7 +563,7 @@ class VolumeSynthesis(Synthesis):
                 low = tile * self.rows
                 slots = slice(low, low + self.rows)
                 held, moved = flat[slots, start : start + columns], self.closing[0][slots]
-                multiply_in_slot(banks[tile][:, index], held, moved, low, self.rows, False)
+                multiply_row_tile(banks[tile][:, index], held, moved, low, self.rows, False)
         for tile, bank in enumerate(banks):
             self.balance.move(result[:, tile :: self.tiles], bank[0 : cut[1]])
         return result
@@ -577,13 +575,9 @@ class VolumeSynthesis(Synthesis):
         (depth, height, width), outputs = self.layer.lengths, self.layer.outputs
         plane = ((rows.first + unit.sample) * outputs + unit.low) * depth + cut[0]
         data = result.flatten_dims(1, 2)
-        target = self.target.ap(
-            [[height * width, cut[1]], [1, data.shape[1]]],
-            plane * height * width + block * self.lines * width,
-            scalar_offset=rows.base,
-            indirect_dim=0,
-        )
-        transfer(target, data, rows.base)
+        pattern = [[height * width, cut[1]], [1, data.shape[1]]]
+        start = plane * height * width + block * self.lines * width
+        transfer(addressed(self.target, pattern, start, rows.base), data, rows.base)
 
 
 def _new_tile(size: int) -> Tensor:
