@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from nki_kernels.base.arguments import are_positive, check_dimensions
-from nki_kernels.base.engines import PARTITIONS, clear, element_count, hbm, sbuf, transfer
+from nki_kernels.base.engines import PARTITIONS, chunks, clear, element_count, hbm, sbuf, transfer
 from nki_kernels.base.isa import nki, nl
 from nki_kernels.base.launch import meet
 from nki_kernels.base.packing import unpack
@@ -298,7 +298,7 @@ def table_pieces(table: Tensor) -> list[Tensor]:
     """Cut a table in HBM into equal pieces of at most 128 rows."""
     height = table.shape[0]
     step = -(-height // -(-height // PARTITIONS))
-    return [table[first : min(first + step, height)] for first in range(0, height, step)]
+    return [table[first : first + count] for first, count in chunks(height, step)]
 
 
 def fill_gap(found: Tensor, rows: int) -> None:

@@ -338,8 +338,7 @@ def _table(operands: Sequence[Operand], grid: _Grid) -> Tensor:
     each = inner * innermost
     shape = (grid.positions, len(operands))
     table: Tensor = nl.ndarray(shape, dtype=nl.int32, buffer=nl.private_hbm)
-    for low in range(0, outermost, PARTITIONS):
-        rows = min(PARTITIONS, outermost - low)
+    for low, rows in chunks(outermost):
         tile = sbuf((rows, each, len(operands)), nl.int32)
         for index, operand in enumerate(operands):
             steps = [grid.once.size(axis) * operand.strides.get(axis, 0) for axis in grid.axes]

@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 
 from nki_kernels.base.arguments import check_tables, convolved_length, rows_and_length
-from nki_kernels.base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, hbm
+from nki_kernels.base.engines import DMA_RUN, PARTITIONS, PSUM_BANK, WHOLE_RADIX, hbm
 from nki_kernels.base.isa import nki
 from nki_kernels.base.launch import HbmRows
 from nki_kernels.base.packing import unpack
@@ -129,6 +129,16 @@ def bluestein_tables(
         else:
             tables.append(stage_table(stage, index >= middle, 1.0))
     return tuple(tables)
+
+
+def check_long(n: int, radices: tuple[int, ...]) -> int:
+    """Return the length M of a long convolution; raise ValueError unless its kernels accept it."""
+    m = math.prod(radices)
+    if n < 1 or m < 2 * n - 1:
+        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
+    if radices[0] <= WHOLE_RADIX:
+        raise ValueError(f"radices {radices}: the first must be 65 to 128")
+    return m
 
 
 def chirp_factors(n: int, m: int, inverse: bool, scale: float) -> tuple[Array, Array, Array]:

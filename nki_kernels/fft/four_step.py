@@ -55,6 +55,7 @@ from nki_kernels.base.engines import (
     PSUM_BANK,
     SMALLEST_SBUF,
     SPLIT_TERMS,
+    chunks,
     columns_read,
     element_count,
     evacuate,
@@ -242,7 +243,7 @@ class FourStep:
 
         before: factors of the inputs. weigh: what multiplies the results.
         """
-        chunks = self.inputs.chunks(source, rows, before)
+        pieces = self.inputs.chunks(source, rows, before)
         yield TURN
         while self.spread.is_long and self._is_busy:
             yield TURN  # SBUF holds two long states: the block before has to leave the stages
@@ -251,7 +252,7 @@ class FourStep:
         sums, columns, length = Sums(), self.spread.columns, self.spread.length
         if self.stages:
             state = new_state(self.stages[0].stage, columns, rows.each, nl.float32)
-            tasks = self._openings(chunks, state, sums)
+            tasks = self._openings(pieces, state, sums)
             yield from tasks
             yield TURN
             moving = self._stages(state, rows, sums)
@@ -261,7 +262,7 @@ class FourStep:
         else:
             self._is_busy = False
             results = sbuf((columns, 2, rows.each, length))
-            yield from self._openings(chunks, results, sums)
+            yield from self._openings(pieces, results, sums)
         if not self.spread.is_long:
             yield TURN  # the sums follow twiddles of another block, and have time
         yield After(sums.finish)
@@ -272,7 +273,7 @@ class FourStep:
 
     # The first stage, which leaves c on partitions.
 
-    def _openings(self, chunks: list[Chunk], state: Tensor, sums: Sums) -> Block:
+    def _openings(self, pieces: list[Chunk], state: Tensor, sums: Sums) -> Block:
         """Yield the first stage of a block, into the state of the next stage or into results.
 
         A product contracts the digits a1 for one a' of one row, where a' is what a1 leaves of a.
@@ -280,15 +281,15 @@ class FourStep:
         spread, stages = self.spread, self.stages
         most = max(1, PSUM_BANK // (2 * spread.first)) if spread.parts == 1 else 1
         run = stages[0].stage.left if stages else 1  # a' that are neighbours in the state
-        each = self.inputs.each(chunks[0].rows)
-        for chunk in chunks:
+        each = self.inputs.each(pieces[0].rows)
+        for chunk in pieces:
             low = chunk.low // spread.columns
             end = low + chunk.size // spread.columns
-            together = max(1, most // (end - low)) if len(chunks) == 1 else 1
+            together = max(1, most // (end - low)) if len(pieces) == 1 else 1
             is_first = True
-            for row in range(0, each, together):
+            for row, rows in chunks(each, together):
                 for digit, count in _runs(low, end, run, most):
-                    products = Products(chunk, row, min(together, each - row), digit, count)
+                    products = Products(chunk, row, rows, digit, count)
                     yield self._opened(products, state, sums, is_first)
                     is_first = False
             yield After(self.inputs.release)
@@ -399,16 +400,15 @@ class FourStep:
         length = self.spread.length
         most = STORED if length <= LONG else PSUM_BANK
         together = max(1, most // length)
-        for top in range(0, rows.each, together):
-            for low in range(0, length, most):
-                count, size = min(together, rows.each - top), min(most, length - low)
+        for top, count in chunks(rows.each, together):
+            for low, size in chunks(length, most):
                 store = Store(target, Place(rows.first + top, low, length), count, size, weigh)
                 each = max(1, PSUM_BANK // size)
-                for row in range(top, top + count, each):
-                    for start in range(low, low + size, PSUM_BANK):
-                        end = min(start + PSUM_BANK, low + size)
-                        data = state[:, :, row : min(row + each, top + count), start:end]
-                        yield self._closed(data, store, row - top, start - low)
+                block = state[:, :, top : top + count, low : low + size]
+                for row, held in chunks(count, each):
+                    for start, columns in chunks(size, PSUM_BANK):
+                        data = block[:, :, row : row + held, start : start + columns]
+                        yield self._closed(data, store, row, start)
                 yield After(store.finish)
 
     def _closed(self, state: Tensor, store: Store, row: int, low: int) -> Task:

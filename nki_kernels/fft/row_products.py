@@ -38,6 +38,7 @@ from nki_kernels.base.engines import (
     DMA_RUN,
     NARROW,
     PSUM_BANK,
+    chunks,
     clear,
     cuts,
     evacuate,
@@ -296,8 +297,7 @@ class RowProducts:
         together = 1
         if len(operands) * len(self.tables) == 1:
             together = min(slabs, PSUM_BANK // (slab.each * self.product.results))
-        for low in range(0, slabs, together):
-            count = min(together, slabs - low)
+        for low, count in chunks(slabs, together):
             rows = (count * slab.each, self.product.result_parts, self.product.result)
             columns = padded_columns(ready.rows.partitions, 0)
             banks = [psum((columns, *rows)) for _ in range(slab.tiles)]

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import DMA_RUN, SMALLEST_SBUF, clear, itemsize, sbuf, transfer
+from nki_kernels.base.engines import DMA_RUN, SMALLEST_SBUF, chunks, clear, itemsize, sbuf, transfer
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.launch import (
     HbmRows,
@@ -194,15 +194,13 @@ class RowTransforms:
             if held < self.first.inputs:
                 clear(x[:, :, part, held:])
             # The copy proceeds in steps, between which VectorE has its turns on v2.
-            for low in range(0, held, _COPIED):
-                high = min(low + _COPIED, held)
-                data = staged[:, :, low:high]
-                nisa.tensor_copy(dst=x[:, :, part, low:high], src=data, engine=nisa.engine.gpsimd)
+            for low, count in chunks(held, _COPIED):
+                place, data = (t[..., low : low + count] for t in (x[:, :, part], staged))
+                nisa.tensor_copy(dst=place, src=data, engine=nisa.engine.gpsimd)
         return state, x
 
 
 def _row_of(x: Tensor, row: int) -> Tensor:
-    """Return a row of [P, row, part, n]."""
     return x[:, row]
 
 

@@ -57,7 +57,7 @@ from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
 from nki_kernels.base.table_terms import Array, TableSpec, table_spec
 from nki_kernels.base.tensor import Tensor
 
-from .bluestein import chirp_factors, parts_by_row
+from .bluestein import check_long, chirp_factors, parts_by_row
 from .four_step_tables import four_step_specs, four_step_tables
 from .split_four_step import (
     FirstPass,
@@ -95,11 +95,7 @@ def split_bluestein_tables(
         radices: P, r1, ..., C with product M >= 2 n - 1; P is 65 to 128.
         inverse, scale: as for ``stockham_tables``.
     """
-    m = math.prod(radices)
-    if n < 1 or m < 2 * n - 1:
-        raise ValueError(f"n = {n}, radices {radices}: n >= 1 and M = {m} >= 2 n - 1 must hold")
-    if radices[0] <= WHOLE_RADIX:
-        raise ValueError(f"radices {radices}: the first must be 65 to 128")
+    m = check_long(n, radices)
     geometry = checked_geometry(m, radices)
     opening, spectrum, closing = chirp_factors(n, m, inverse, scale)
     count, size, last = geometry.count, geometry.size, radices[-1]

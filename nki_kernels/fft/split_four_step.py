@@ -462,7 +462,6 @@ class FirstPass(PieceByPiece):
         multiply_banks(result[:, :, columns], banks, self.shared.held.twiddle[:, :, columns])
 
     def _store(self, result: Tensor, rows: Rows) -> None:
-        """Store a piece [L, 2, W]."""
         for part in range(2):
             place = lanes_of(self.target, part, rows, self.shared.geometry)
             transfer(place, result[:, part], rows.base)

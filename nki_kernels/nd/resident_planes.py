@@ -170,7 +170,7 @@ class Images:
             self._load_last_tables()
 
     def _load_last_tables(self) -> None:
-        """Load the tables of the last two stages, which come after the rows of the first image."""
+        # They come after the rows of the first image.
         if len(self.tables) == 2:
             self.tables += load_tables(self.in_hbm[2:4])
 

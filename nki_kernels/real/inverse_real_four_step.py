@@ -38,6 +38,7 @@ from functools import partial
 from nki_kernels.base.arguments import check_factors, rows_and_length
 from nki_kernels.base.engines import (
     PSUM_BANK,
+    chunks,
     evacuate,
     hbm,
     multiply,
@@ -175,10 +176,9 @@ class ToReal(SpreadRows):
         digits, rows = self.digits, terms[0].shape[1]
         most = PSUM_BANK // digits.middle
         each = most // digits.slots if digits.middle == 1 else 1
-        for row in range(0, rows, each):
-            for slot in range(0, digits.slots, most):
-                end, high = min(row + each, rows), min(slot + most, digits.slots)
-                data = [term[:, row:end, slot:high] for term in terms]
+        for row, count in chunks(rows, each):
+            for slot, size in chunks(digits.slots, most):
+                data = [term[:, row : row + count, slot : slot + size] for term in terms]
                 yield Single(partial(self._opened, data, row, slot, put))
 
     def _opened(self, terms: Sequence[Tensor], row: int, slot: int, put: Sums) -> None:
@@ -245,9 +245,9 @@ class ToReal(SpreadRows):
     def _close(self, last: Tensor, result: Tensor) -> Block:
         """Yield the last product of operands [C, runs, R] into the result, [R, runs, C]."""
         runs, tiles = last.shape[1], self.digits.tiles
-        for first in range(0, runs, RUNS * tiles):
-            end = min(first + RUNS * tiles, runs)
-            yield self._closed(last[:, first:end], result[:, first:end])
+        for first, count in chunks(runs, RUNS * tiles):
+            some = slice(first, first + count)
+            yield self._closed(last[:, some], result[:, some])
 
     def _closed(self, runs: Tensor, result: Tensor) -> Task:
         """Transpose runs, as many as fill the array together, and multiply them in row tiles."""

@@ -333,6 +333,5 @@ class ToSpectra(SpreadRows):
 
 
 def _into_states(places: Sequence[Tensor], banks: Sequence[Tensor]) -> None:
-    """Move PSUM [C, part, digits, slots] to states [C, slots, part, digits]."""
     for bank, place in zip(banks, places, strict=True):
         evacuate(bank.permute((0, 3, 1, 2)), place)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from nki_kernels.base.engines import (
     PARTITIONS,
     PSUM_BANK,
+    chunks,
     evacuate,
     multiply,
     psum,
@@ -61,9 +62,7 @@ class SpreadRows:
 
     def split(self, base: object, first: int, count: int) -> Sequence[Rows]:
         """Cut rows into bundles."""
-        end = first + count
-        starts = range(first, end, self.rows)
-        return [Rows(base, row, 1, min(self.rows, end - row)) for row in starts]
+        return [Rows(base, first + low, 1, each) for low, each in chunks(count, self.rows)]
 
     def few(self, most: int) -> int:
         """Return the rows of a bundle: at most ``most``, and few of a short batch."""
@@ -159,8 +158,7 @@ class SpreadRows:
         """
         digits = self.digits
         shape = (digits.radix, digits.middle * digits.columns)
-        for row in range(0, rows.each, each):
-            count = min(each, rows.each - row)
+        for row, count in chunks(rows.each, each):
             some = replace(rows, first=rows.first + row, each=count)
             yield row, lines(self.real, some, shape, low, size)
 

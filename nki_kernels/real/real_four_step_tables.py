@@ -106,7 +106,6 @@ def inverse_digits(radices: Sequence[int]) -> Digits:
 
 
 def _inner_order(half: int, fine: int) -> list[int]:
-    """Return K < R/2 in the order of slots."""
     return [s + fine * t for t in reversed(range(half // fine)) for s in range(fine)]
 
 

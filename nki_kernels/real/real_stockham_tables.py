@@ -239,7 +239,6 @@ def _pair(geometry: Geometry, slot: int, inverse: bool) -> Array:
 
 
 def _are_real(n: int, outputs: Array) -> Any:
-    """Return which outputs of real data are real."""
     return (outputs == 0) | (2 * outputs == n)
 
 

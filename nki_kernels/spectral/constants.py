@@ -123,6 +123,15 @@ class Loader:
             self.ask(Job(count, cut, partial(_copy, places), used < slot * width))
         return tile
 
+    def by_blocks(self, tables: Tensor, count: int) -> list[Tensor]:
+        """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
+        _, size, columns = tables.shape
+        found = list[Tensor]()
+        for term in range(tables.shape[0]):
+            placed = [Place(at * size, at * columns, tables[term]) for at in range(count)]
+            found.append(self.load(placed, count * columns))
+        return found
+
     def by_chunks(self, table: Tensor) -> list[Tensor]:
         """Ask for HBM [n, columns] in chunks of 128 rows, several at once."""
         size, columns = table.shape

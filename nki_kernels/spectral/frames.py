@@ -139,7 +139,6 @@ def frame_bands(x, window, bank, tables, places, radices, exponent):  # type: ig
 
 
 def _clear_after(y: Tensor, rows: int) -> None:
-    """Write zeros to the rows of HBM [S, n] that follow so many rows."""
     if rows < y.shape[0]:
         _clear(y[rows:])
 

@@ -103,9 +103,7 @@ class PlaneAnalysis(Analysis):
         if width > PARTITIONS:
             self.opening = loader.by_chunks(last[0])
         else:
-            kept = last.shape[2]
-            placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
-            self.opening = [loader.load(placed, self.lines * kept)]
+            self.opening = loader.by_blocks(last, self.lines)
         self.first = loader.asked  # what is needed at once
         self.closing = [
             loader.load(

@@ -161,12 +161,10 @@ class VolumeAnalysis(Analysis):
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of all axes."""
         last, second, first = tables
-        kept, width = last.shape[2], self.layer.lengths[2]
-        placed = [Place(line * width, line * kept, last[0]) for line in range(self.lines)]
-        self.opening = [loader.load(placed, self.lines * kept)]
+        self.opening = loader.by_blocks(last, self.lines)
         self.first = loader.asked  # what is needed at once
-        self.middle = _blocks(loader, first, self.slabs.channels)
-        self.closing = _blocks(loader, second, self.groups[0][1])
+        self.middle = loader.by_blocks(first, self.slabs.channels)
+        self.closing = loader.by_blocks(second, self.groups[0][1])
         self.needed = loader.asked
 
     @property
@@ -329,18 +327,6 @@ class VolumeAnalysis(Analysis):
         return bank
 
 
-def _blocks(loader: Loader, tables: Tensor, count: int) -> list[Tensor]:
-    """Ask for HBM tables [term, n, columns] as matrices with so many equal blocks."""
-    _, size, columns = tables.shape
-    return [
-        loader.load(
-            [Place(index * size, index * columns, tables[term]) for index in range(count)],
-            count * columns,
-        )
-        for term in range(tables.shape[0])
-    ]
-
-
 @dataclass(frozen=True)
 class _Unit:
     """Outputs of a sample that are transformed back together."""
@@ -397,8 +383,8 @@ class VolumeSynthesis(Synthesis):
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
         """Ask for the tables of all axes."""
         last, first, second = tables
-        self.opening = _blocks(loader, second, self.groups[0][1])
-        self.middle = _blocks(loader, first, self.outputs)
+        self.opening = loader.by_blocks(second, self.groups[0][1])
+        self.middle = loader.by_blocks(first, self.outputs)
         _, kept, width = last.shape
         placed = [
             Place((2 * line + part) * kept, line * width, last[part])
