@@ -135,7 +135,6 @@ class Convolution(RealWork):
         self.inverse.load(tiles=2 if self.geometry.n > _LONG else 3)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         geometry = self.geometry
         is_late = len(self.ring) == 1 and number > 0
         if is_late:

@@ -112,7 +112,6 @@ class Butterflies:
         self.tables = Tables(self.packed, self.places)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         if self.geometry.is_long:
             yield TURN
             self._transform_long(rows)

@@ -182,14 +182,12 @@ class FoldedDft:
         for_rows(batch, self, PARTITIONS * most, partial(blocks_of, most=most), order, opened=2)
 
     def setup(self) -> None:
-        """Load the identity and the tables."""
         self.identity = load_identity()
         written = [*self.inputs, *self.hbm_tables[1:]]
         are_few = 4 * sum(element_count(tile.shape[1:]) for tile in written) <= _DMA_WRITTEN
         self.reversal, *self.tables = load_few_tables(self.hbm_tables, are_few)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         x = self.inputs[number % _INPUTS][0 : rows.partitions, :, 0 : rows.each]
         for part, source in enumerate(self.source):
             load_rows(x[:, part], source.tensor, rows, source.columns)

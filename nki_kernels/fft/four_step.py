@@ -476,11 +476,9 @@ class Transforms:
     weigh: Weigh | None = None
 
     def setup(self) -> None:
-        """Load the tables."""
         self.kernel.setup()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform some lines."""
         source, target = replace(self.source, base=rows.base), replace(self.target, base=rows.base)
         return self.kernel.block(source, target, rows, weigh=self.weigh)
 

@@ -118,7 +118,6 @@ class Convolution:
     closing: Factors  # the chirp of results, [C, 2, M/C]
 
     def setup(self) -> None:
-        """Load the tables of the transforms."""
         self.kernel.setup()
 
     def block(self, rows: Rows, number: int) -> Block:

@@ -249,7 +249,6 @@ class RowProducts:
         return [table]
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         product, slab = self.product, self.slab
         data, pieces = self._load(rows, number)
         guard = guarded(data, 2.0 * product.numbers, self.do_rows_meet)

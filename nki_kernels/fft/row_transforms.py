@@ -141,7 +141,6 @@ class RowTransforms:
         return resident
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         if self.ahead == 1 and number > 0:
             yield TURN  # the block before has to leave the only tile for inputs
         state, x = self._load(rows, number)

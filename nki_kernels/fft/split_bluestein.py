@@ -283,7 +283,6 @@ class ClosingPass(PieceByPiece):
     matrices: Tensor
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Close one pair."""
         shared, geometry, sides = self.shared, self.shared.geometry, self.chirp.sides(rows.first)
         pieces, matrices = [], []
         for index, side in enumerate(sides):

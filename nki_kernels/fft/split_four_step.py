@@ -378,7 +378,6 @@ class SplitRows:
         return sum(one.instructions for one in self.passes(Rows(None, 0, 1, 1), False))
 
     def setup(self) -> None:
-        """Load the tables that stay in SBUF."""
         self.shared.setup()
 
     def block(self, rows: Rows, number: int) -> Block:
@@ -429,7 +428,6 @@ class FirstPass(PieceByPiece):
     """The DFTs over p and the twiddles, piece by piece, into the scratch."""
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform one piece."""
         shared, geometry = self.shared, self.shared.geometry
         source = by_piece(self.source, rows.base)
         tile = shared.tile(number)[0 : geometry.lanes]
@@ -471,7 +469,6 @@ class LastPass(PieceByPiece):
     """The interleaving of the P results of the scratch, piece by piece."""
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Interleave one piece."""
         geometry = self.shared.geometry
         tile = self.shared.tile(number)[0 : geometry.lanes]
         for part in range(2):

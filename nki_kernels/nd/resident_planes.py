@@ -175,7 +175,6 @@ class Images:
             self.tables += load_tables(self.in_hbm[2:4])
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One image, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.rows // 2, 2)]
         yield from self.ring.ask(pieces)
         products = Products(self.identity)

@@ -168,11 +168,9 @@ class Volumes:
         self.ring = Ring(self._load, shape, _RING // element_count(shape[1:]))
 
     def setup(self) -> None:
-        """Load the tables."""
         self.identity, self.tables = load_identity(), load_tables(self.in_hbm)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Some volumes, from HBM to HBM."""
         pieces = [Piece(rows, first) for first in range(0, self.n1, self.count)]
         yield from self.ring.ask(pieces)
         # Where n1 = 128, VectorE has the sums and differences, too.

@@ -97,14 +97,12 @@ class ToReal(SpreadRows):
         self.order = Order(4 if digits.length <= _LONG else 2, spread=by_age)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.first, self.twiddle, *middle, self.last = self.load_tables()
         if middle:
             self.middle = middle[0]
         self.identity = load_identity()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """Transform a bundle."""
         digits = self.digits
         columns, slots, middle = digits.columns, digits.slots, digits.middle
         x = self._load(rows, number)

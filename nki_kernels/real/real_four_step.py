@@ -145,7 +145,6 @@ class ToSpectra(SpreadRows):
         self.order = Order(5, spread=late) if is_loaded_ahead else Order(1, 0)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.first, *middle, self.twiddle, self.last = self.load_tables()
         if middle:
             self.middle, self.identity = middle[0], load_identity()

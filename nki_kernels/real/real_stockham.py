@@ -237,7 +237,6 @@ class Transform(RealWork):
         return Order(2, 0, apart=2, is_even=True)
 
     def setup(self) -> None:
-        """Load the tables."""
         self.both.load(tiles=3 if self.geometry.n >= _LONG else 4)
 
 
@@ -252,7 +251,6 @@ class Forward(Transform):
         return self.geometry.n
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         x = self.load_real(rows, number)
         steps = list[Beside]()
         if len(self.ring) == 1 and self.blocks > 1:  # the only tile is needed for the next rows
@@ -290,7 +288,6 @@ class Inverse(Transform):
     is_inverse = True
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One block of rows, from HBM to HBM."""
         data = self.load_spectra(rows, number)
         guard = guarded(data, 2 * self.geometry.n)
         spectra = new_spectra(self.geometry, rows.partitions, rows.each)

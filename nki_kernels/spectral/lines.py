@@ -74,16 +74,13 @@ class LineAnalysis(Analysis):
         return 4 * (sum(tile.shape[1] for tile in self.rows.ring) + table)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the table."""
         self.table = loader.by_chunks(tables[0][0])
         self.first = loader.asked
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         ahead, number = len(self.rows.ring), 0
         banks, marks = list[Tensor](), list[Tensor | None]()
         for item in self.rows.run(rows, loader):
@@ -209,12 +206,10 @@ class LineSynthesis(RowSynthesis):
         )
 
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch, self.at = 0, _NO_SAMPLES
         self.mixed = list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables."""
         self.table = list[Tensor]()
         for low, count in self.pieces:
             placed = [
@@ -259,7 +254,6 @@ class LineSynthesis(RowSynthesis):
                     self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         for number, (_, channels) in enumerate(self.channels):
             most = max(1, PSUM_BANK // (self.at.together * channels))
             for first, count in chunks(self.at.units, most):

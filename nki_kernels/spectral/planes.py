@@ -92,13 +92,11 @@ class PlaneAnalysis(Analysis):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes a partition of rows, of what lies between their transforms, and of tables."""
         signed, last = self.layer.counts
         tables = 2 * last * max(self.lines, len(self.runs)) + 2 * signed * len(self.columns)
         return 4 * (sum(tile.shape[1] for tile in (*self.rows.ring, *self.states)) + tables)
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of both axes."""
         (last, signed), (_, width) = tables, self.layer.lengths
         if width > PARTITIONS:
             self.opening = loader.by_chunks(last[0])
@@ -118,11 +116,9 @@ class PlaneAnalysis(Analysis):
         self.needed = loader.asked
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.rows.load(rows, 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         ahead, last = len(self.rows.ring), len(self.pieces) - 1
         number = 0
         marks = list[Tensor | None]()
@@ -271,7 +267,6 @@ class PlaneSynthesis(RowSynthesis):
         self.closing = list[Tensor]()  # along w, one
 
     def held(self, batch: int, inner: int) -> Held:
-        """Return what so many samples hold, with so many inner frequencies of mixed spectra."""
         tiles, (height, width) = PARTITIONS // self.rows, self.layer.lengths
         padded = -(-batch // tiles) * tiles * self.rows
         count = min(self.groups, PARTITIONS // tiles)
@@ -286,12 +281,10 @@ class PlaneSynthesis(RowSynthesis):
         )
 
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch = self.tiles = self.units = 0
         self.mixed, self.turned = dict[tuple[int, int], Tensor](), list[Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of both axes."""
         last, signed = tables
         placed = [Place(part * self.kept, 0, last[part]) for part in range(2)]
         self.closing = [loader.load(placed, last.shape[2], self.pair, self.beside)]
@@ -333,7 +326,6 @@ class PlaneSynthesis(RowSynthesis):
         self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         groups = chunks(self.groups, PARTITIONS // self.tiles)
         units = max(1, _ROWS // groups[0][1] // self.tiles)
         waiting = list[Item]()  # sums over k, among the next sums over j

@@ -213,7 +213,6 @@ class RealPlanes:
             self.later = load_few_tables(later, self.is_little)
 
     def block(self, rows: Rows, number: int) -> Block:
-        """One plane, from HBM to HBM."""
         pieces = [Piece(rows, index) for index in range(len(self.down.chunks))]
         yield from self.ring.ask(pieces)
         self._load_later()

@@ -30,7 +30,7 @@ from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
 
 from .constants import Loader
-from .layer import Layer, Operand, operands, slot
+from .layer import Layer, Operand, Piece, operands, slot
 from .mixing import Modes
 from .products import Balance, columns_of, slack, turn
 
@@ -218,23 +218,9 @@ class Spectra:
 
         low: the first outer frequency.
         """
-        modes, high = self.modes, low + gathered.shape[2]
-        for target, operand in zip(self.tiles, self.over, strict=True):
-            for piece in operand.pieces:
-                if (piece.low, piece.count) != one.cut:
-                    continue
-                for half in range(min(modes.halves, modes.outer)):
-                    start, partition = half * modes.each, half * operand.rows + piece.partition
-                    begin, end = max(low, start), min(high, start + modes.count(half))
-                    for sample in range(one.samples if begin < end else 0):
-                        rows = slice(sample * self.width, sample * self.width + piece.count)
-                        data = gathered[rows, piece.part, begin - low : end - low]
-                        dst = target[
-                            partition : partition + piece.count,
-                            one.first + sample,
-                            (begin - start) * modes.inner : (end - start) * modes.inner,
-                        ]
-                        transfer(dst.reshape_dim(1, (end - begin, modes.inner)), data)
+        for places, piece, outer in self._places(one, low, gathered.shape[2]):
+            for sample, rows in self._samples(one, piece):
+                transfer(places[:, sample], gathered[rows, piece.part, outer])
 
     def put(
         self,
@@ -249,29 +235,36 @@ class Spectra:
         places: (first, count) of outer and of inner frequencies. marks: of the rows, or None.
         """
         (low, outers), (first, inners) = places
+        for target, piece, outer in self._places(one, low, outers):
+            for sample, rows in self._samples(one, piece) if piece.part == part else ():
+                dst = target[:, sample, :, first : first + inners]
+                data = [bank[rows, :, outer].permute((0, 2, 1)) for bank in banks]
+                self.balance.move_sum(dst, data, None if marks is None else marks[rows])
+
+    def _places(self, one: RowTile, low: int, outers: int) -> Iterator[tuple[Tensor, Piece, slice]]:
+        """Yield where a tile's outer frequencies from ``low`` on belong, of each piece and half.
+
+        These are [i, b, outer, inner], the piece, and which of the frequencies they are.
+        """
         modes = self.modes
         for target, operand in zip(self.tiles, self.over, strict=True):
             for piece in operand.pieces:
-                if (piece.low, piece.count) != one.cut or piece.part != part:
+                if (piece.low, piece.count) != one.cut:
                     continue
-                for half in range(modes.halves):
-                    start = half * modes.each
+                for half in range(min(modes.halves, modes.outer)):
+                    start, partition = half * modes.each, half * operand.rows + piece.partition
                     begin, end = max(low, start), min(low + outers, start + modes.count(half))
-                    if begin >= end:
-                        continue
-                    partition = half * operand.rows + piece.partition
-                    shape = (one.samples, modes.each, modes.inner)
-                    view = target[
-                        partition : partition + piece.count,
-                        one.first : one.first + one.samples,
-                    ].reshape_dim(2, shape[1:])
-                    for sample in range(one.samples):
-                        row = sample * self.width
-                        rows = slice(row, row + piece.count)
-                        dst = view[:, sample, begin - start : end - start, first : first + inners]
-                        cut = [bank[rows, :, begin - low : end - low] for bank in banks]
-                        data = [bank.permute((0, 2, 1)) for bank in cut]
-                        self.balance.move_sum(dst, data, None if marks is None else marks[rows])
+                    if begin < end:
+                        samples = slice(one.first, one.first + one.samples)
+                        view = target[partition : partition + piece.count, samples]
+                        view = view.reshape_dim(2, (modes.each, modes.inner))
+                        places = view[:, :, begin - start : end - start]
+                        yield places, piece, slice(begin - low, end - low)
+
+    def _samples(self, one: RowTile, piece: Piece) -> list[tuple[int, slice]]:
+        """Return the samples of a tile, and the rows of a piece of each."""
+        starts = [sample * self.width for sample in range(one.samples)]
+        return [(sample, slice(row, row + piece.count)) for sample, row in enumerate(starts)]
 
 
 def sum_of(marks: Sequence[Tensor | None]) -> Tensor | None:

@@ -135,7 +135,6 @@ class Convolution:
             self.loader.restart()
 
     def block(self, rows: Rows, number: int) -> Block:
-        """A block of samples, from HBM to HBM."""
         self.running += 1
         self.analysis.load_first(rows)
         yield TURN

@@ -159,7 +159,6 @@ class VolumeAnalysis(Analysis):
         self.work_bytes = self.gathers * each * self.columns
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of all axes."""
         last, second, first = tables
         self.opening = loader.by_blocks(last, self.lines)
         self.first = loader.asked  # what is needed at once
@@ -181,11 +180,9 @@ class VolumeAnalysis(Analysis):
         ]
 
     def load_first(self, rows: Rows) -> None:
-        """Load the first tile of a block."""
         self.slabs.load(rows, self.slabs.of(self.groups_of(rows))[0][1], 0)
 
     def run(self, rows: Rows, loader: Loader) -> Iterator[Item]:
-        """Yield the tasks of a block, whose first tile is loaded."""
         tiles, ahead = self.slabs.of(self.groups_of(rows)), len(self.slabs.ring)
         for number in range(1, min(ahead, len(tiles))):
             self.slabs.load(rows, tiles[number][1], number)
@@ -377,11 +374,9 @@ class VolumeSynthesis(Synthesis):
         )
 
     def close(self) -> None:
-        """Let go of the spectra of a block."""
         self.batch, self.mixed = 0, dict[int, Tensor]()
 
     def setup(self, loader: Loader, tables: Sequence[Tensor]) -> None:
-        """Ask for the tables of all axes."""
         last, first, second = tables
         self.opening = loader.by_blocks(second, self.groups[0][1])
         self.middle = loader.by_blocks(first, self.outputs)
@@ -420,7 +415,6 @@ class VolumeSynthesis(Synthesis):
             self.balance.move_sum(dst, data)
 
     def run(self, rows: Rows) -> Iterator[Item]:
-        """Yield the tasks of a block, after all of its spectra are mixed."""
         units = [
             _Unit(sample, *cut)
             for sample in range(self.batch)
