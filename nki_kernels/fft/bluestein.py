@@ -50,7 +50,7 @@ from nki_kernels.base.launch import HbmRows
 from nki_kernels.base.packing import unpack
 from nki_kernels.base.table_terms import Array, TableSpec
 
-from .row_transforms import transform_rows
+from .row_transforms import RowTransforms
 from .stage import (
     MAX_LENGTH,
     Stage,
@@ -237,5 +237,5 @@ def bluestein(x_re, x_im, tables, places, radices):  # type: ignore[no-untyped-d
     each = max(1, min(max(2, DMA_RUN // n), _SHARED // m))
     source, target = [HbmRows(x_re, n), HbmRows(x_im, n)], [HbmRows(y_re, n), HbmRows(y_im, n)]
     # The filter's spectrum may enlarge a norm by 4 sqrt(M), reduced by the headroom.
-    transform_rows(source, target, transforms, each, m)
+    RowTransforms(source, target, transforms, each, m).run()
     return y_re, y_im

@@ -39,7 +39,7 @@ from nki_kernels.base.roots import dft_matrix
 from nki_kernels.base.table_terms import Array, TableSpec, rounded_table, table_spec
 from nki_kernels.base.tensor import Tensor
 
-from .row_products import Product, multiply_rows
+from .row_products import Product, RowProducts
 
 MAX_LENGTH = 256
 
@@ -114,4 +114,4 @@ def dft_gemm_rows(
         product = Product(1, n, n, False, 2, half)
     elif len(target) == 1:
         product = Product(2, half, (n + 1) // 2, n % 2 == 0, 1, n)
-    multiply_rows(source, target, product, matrix)
+    RowProducts(source, target, product, matrix).run()

@@ -29,6 +29,7 @@ from nki_kernels.base.launch import (
 )
 from nki_kernels.base.pipeline import TURN, Block, Order
 from nki_kernels.base.row_guard import guarded, prepare_guard
+from nki_kernels.base.table_terms import data_dtype
 from nki_kernels.base.tables import Stream, load_identity, load_tables
 from nki_kernels.base.tensor import Tensor
 from nki_sim.hardware import PARTITIONS
@@ -40,7 +41,6 @@ from .stage_products import (
     into_rows,
     natural_rows,
     new_state,
-    states_dtype,
     transform,
 )
 
@@ -51,41 +51,23 @@ _AHEAD = 4  # blocks of input that are loaded at a time, if they fit
 _COPIED = 2048  # numbers a partition of input that are copied at a time
 
 
-def transform_rows(
-    source: Sequence[HbmRows],
-    target: Sequence[HbmRows],
-    transforms: Sequence[Sequence[Tabled]],
-    each: int,
-    growth: float,
-) -> None:
-    """Transform the rows of source into target, each the real and the imaginary part.
+@dataclass
+class RowTransforms:
+    """Transforms of the rows of source into target, each the real and the imaginary part.
 
     Zeros follow rows that are shorter than the transform; outputs beyond the target's columns are
     not stored.
-
-    Args:
-        source, target: where the rows are.
-        transforms: stages of one transform after the other; each reads in natural order what the
-            one before made.
-        each: rows of a partition in a block, at most.
-        growth: as for ``RowGuard``.
     """
-    RowTransforms(source, target, transforms, each, growth).run()
-
-
-@dataclass
-class RowTransforms:
-    """What all blocks of a launch share."""
 
     source: Sequence[HbmRows]
     target: Sequence[HbmRows]
-    transforms: Sequence[Sequence[Tabled]]
-    each: int
-    growth: float
+    transforms: Sequence[Sequence[Tabled]]  # each reads in natural order what the one before made
+    each: int  # rows of a partition in a block, at most
+    growth: float  # as for ``RowGuard``
 
     def __post_init__(self) -> None:
         self.stages = [tabled for stages in self.transforms for tabled in stages]
-        self.dtype = states_dtype(self.stages[0])
+        self.dtype = data_dtype(self.stages[0].table, 3)  # of the states between stages
         self.first, self.last = self.stages[0].stage, self.stages[-1].stage
         self.size = itemsize(self.dtype) * (self.each * self.first.numbers + self.first.padding)
         self.ahead = min(_AHEAD, _LOADED // self.size)

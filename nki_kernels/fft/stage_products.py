@@ -29,7 +29,7 @@ from nki_kernels.base.engines import (
 from nki_kernels.base.isa import nisa
 from nki_kernels.base.pipeline import TURN, After, Block, Task
 from nki_kernels.base.row_guard import mark_of
-from nki_kernels.base.table_terms import PAIRS, data_dtype, evacuate_operand, table_terms
+from nki_kernels.base.table_terms import PAIRS, evacuate_operand, table_terms
 from nki_kernels.base.tables import Stream
 from nki_kernels.base.tensor import Tensor
 
@@ -290,11 +290,6 @@ def _transposed(
     is_scalar = tools.is_scalar or (chip.transposes_mix_rows() and stage.done > 1)
     found = evacuate_operand(bank[0:depth], tabled.table.dtype, tabled.terms, is_scalar)
     return [[term[:, index] for term in found] for index in range(count)]
-
-
-def states_dtype(tabled: Tabled) -> Any:
-    """Return the dtype of the states between stages."""
-    return data_dtype(tabled.table, 3)
 
 
 # Puts.

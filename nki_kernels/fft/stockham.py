@@ -58,7 +58,7 @@ from nki_kernels.base.packing import unpack
 from nki_kernels.base.table_terms import Array, TableSpec
 from nki_kernels.base.tensor import Tensor
 
-from .row_transforms import transform_rows
+from .row_transforms import RowTransforms
 from .stage import check_radices, stage_spec, stage_table, stages_of
 from .stage_products import Tabled
 
@@ -136,4 +136,5 @@ def stockham_rows(
     n, stages = math.prod(radices), stages_of(radices)
     check_tables(tables, len(stages))
     tabled = [Tabled(stage, table) for stage, table in zip(stages, tables, strict=True)]
-    transform_rows(source, target, [tabled], max(stages[0].tiles, DMA_RUN // n), n)
+    each = max(stages[0].tiles, DMA_RUN // n)
+    RowTransforms(source, target, [tabled], each, n).run()
