@@ -45,12 +45,11 @@ from functools import partial
 from typing import Any
 
 from nki_kernels.base.arguments import rows_and_length
-from nki_kernels.base.engines import hbm, sbuf, transfer
+from nki_kernels.base.engines import PARTITIONS, hbm, sbuf, transfer
 from nki_kernels.base.isa import nki
 from nki_kernels.base.launch import Rows, blocks_of, for_rows, load_rows, part_of_rows, store_rows
 from nki_kernels.base.pipeline import TURN, Block, Order, pipeline
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 from .butterfly_stages import (
     Tables,

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nki_kernels.base.arguments import check_tables
-from nki_kernels.base.engines import PSUM_BANK, element_count, psum, sbuf, transfer
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, element_count, psum, sbuf, transfer
 from nki_kernels.base.isa import nisa, nl
 from nki_kernels.base.packing import check_places
 from nki_kernels.base.pipeline import Task, pipeline
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 from .butterfly_tables import FIRST_CONSTANT, HIGH_BITS, SCALE, SIGNS, Stage
 

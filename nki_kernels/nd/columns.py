@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nki_kernels.base.counting import counted
-from nki_kernels.base.engines import NARROW, PSUM_BANK, element_count
+from nki_kernels.base.engines import NARROW, PARTITIONS, PSUM_BANK, element_count
 from nki_kernels.base.isa import nl
 from nki_kernels.base.launch import Share
 from nki_kernels.base.pipeline import Block, Order, in_turn, pipeline
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ import numpy as np
 
 from nki_kernels.base.arguments import check_dimensions, check_factors, check_shapes, check_tables
 from nki_kernels.base.chip import transposes_mix_rows
-from nki_kernels.base.engines import PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
+from nki_kernels.base.engines import PARTITIONS, PSUM_BANK, columns_read, hbm, multiply, psum, sbuf
 from nki_kernels.base.isa import nki, nl
 from nki_kernels.base.packing import unpack
 from nki_kernels.base.pipeline import TURN, After, Block, Order, Task
@@ -50,7 +50,6 @@ from nki_kernels.base.roots import dft_matrix, roots
 from nki_kernels.base.table_terms import Array, TableSpec, table_spec
 from nki_kernels.base.tables import load_tables
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 from .column_pass import ColumnPass, Piece, Results, Ring, in_parts
 from .columns import ColumnBlock, HbmColumns, for_columns

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nki_kernels.base.engines import chunks, clear, element_count, sbuf, transfer
+from nki_kernels.base.engines import PARTITIONS, chunks, clear, element_count, sbuf, transfer
 from nki_kernels.base.isa import nisa, nl
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 STAGED = 768  # numbers a partition that DMA loads at a time
 _TILES = 4  # pieces that are loaded ahead of the copies

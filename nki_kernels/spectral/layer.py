@@ -14,9 +14,8 @@ from typing import Any
 
 from nki_kernels.base import chip
 from nki_kernels.base.arguments import are_positive
-from nki_kernels.base.engines import HALF
+from nki_kernels.base.engines import HALF, PARTITIONS
 from nki_kernels.base.isa import nl
-from nki_sim.hardware import PARTITIONS
 
 
 @dataclass(frozen=True)

@@ -27,14 +27,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from nki_kernels.base.arguments import check_dimensions, check_tables
-from nki_kernels.base.engines import cuts, hbm, sbuf
+from nki_kernels.base.engines import PARTITIONS, cuts, hbm, sbuf
 from nki_kernels.base.isa import nki
 from nki_kernels.base.launch import Rows, for_rows
 from nki_kernels.base.packing import unpack
 from nki_kernels.base.pipeline import TURN, Block, Single
 from nki_kernels.base.tables import load_identity
 from nki_kernels.base.tensor import Tensor
-from nki_sim.hardware import PARTITIONS
 
 from .constants import Loader
 from .layer import Layer, check_layer
